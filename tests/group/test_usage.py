@@ -21,7 +21,7 @@ NOW = 1_800_000_000.0
 SERVERS = {"c": child()}
 
 
-class SharedWeights:
+class SharedWeights(PostgresToolUse):
     """The weights of hubs, in this process. It may be ``away``."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tabane.group.membership import HubGroup
-from tabane.hub.http.authentication import HubIdentities
+from tabane.hub.http.door import HubIdentities
 from tests.harness.http_hub import HttpHub, Identities, http_hub
 from tests.harness.patience import until
 from tests.harness.ports import reserved_port
@@ -74,7 +74,7 @@ async def hubs_in_group(
             hub = http_hub(
                 home,
                 servers,
-                identities=identities or (lambda hub: HubIdentities(hub, lambda: None).over_http()),
+                identities=identities or HubIdentities,
                 engine=postgres.url(schema),
                 advertise=address,
                 port=port,

@@ -100,6 +100,23 @@ class RecordedRefusals:
         self.seen.append((source, reason))
 
 
+class GivenIdentities(HttpIdentities):
+    """Identities that a test gives, whose refusals it sees."""
+
+    def __init__(
+        self,
+        keys: GivenKeys | None,
+        tokens: GivenTokens | None,
+        profiles: GivenProfiles | None,
+        refusals: RecordedRefusals,
+    ) -> None:
+        super().__init__(keys, tokens, profiles)
+        self._refusals = refusals
+
+    def refused(self, source: str, reason: str) -> None:
+        self._refusals(source, reason)
+
+
 def identities(
     keys: GivenKeys | None = None,
     tokens: GivenTokens | None = None,
@@ -107,6 +124,4 @@ def identities(
     refused: RecordedRefusals | None = None,
 ) -> HttpIdentities:
     """What a hub knows besides its token."""
-    return HttpIdentities(
-        keys, tokens, profiles, exist=lambda: bool(keys or tokens), on_refused=refused or RecordedRefusals()
-    )
+    return GivenIdentities(keys, tokens, profiles, refused or RecordedRefusals())

@@ -55,7 +55,7 @@ def stop(terminal: Terminal) -> None:
 @json_option
 @click.pass_obj
 def restart(terminal: Terminal) -> None:
-    from tabane.hub.process.administration import check_restart
+    from tabane.hub.process.check_up_operations import check_restart
     from tabane.hub.process.home_version import refuse_downgrade
 
     endpoint = terminal.endpoint()

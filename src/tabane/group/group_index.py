@@ -1,10 +1,7 @@
-"""Audit log and usage of a group of hubs: given to its index, and asked for all hubs.
+"""Audit log and usage of a group of hubs: each hub writes its own, and queries cover all of them.
 
 The log of each hub stays as it is, with its chain. The index lags behind it and catches up from its mark.
-
-Queries in a group of hubs: answered for all hubs, or for this one alone if the database is away.
-
-Usage in a group of hubs: that of this hub is given to the group, and that of all hubs is asked for.
+If the database is away, a query is answered from this hub's log alone.
 """
 
 from __future__ import annotations
@@ -13,7 +10,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -38,13 +35,15 @@ from tabane.group.shared_records import (
     IndexedEntry,
     LogMark,
     LogPart,
-    SharedAudit,
-    SharedUsage,
     UsageConditions,
     UsageRow,
     UsageSums,
 )
 from tabane.messages import say
+
+if TYPE_CHECKING:
+    from tabane.audit.index_process import AuditIndexProcess
+    from tabane.group.tables.shared_usage import PostgresAudit, PostgresUsage
 
 STEP = 2_000
 """Entries that are given at once."""
@@ -67,7 +66,7 @@ class GroupEntries:
     """
 
     def __init__(
-        self, shared: SharedAudit, folder: str, newest: Callable[[], int], mark: str, address: str
+        self, shared: PostgresAudit, folder: str, newest: Callable[[], int], mark: str, address: str
     ) -> None:
         self._shared, self._folder, self._newest = shared, folder, newest
         self._hub, self.address = mark, address
@@ -163,12 +162,12 @@ def next_part(folder: str, mark: LogMark | None) -> LogPart | None:
     files = log_files(folder)
     if not files:
         return None
-    at = _place(files, mark)
+    at = _place_of_mark(files, mark)
     begins = mark is None or at is None
     number, place = at or (0, 0)
     while True:
         file = files[number]
-        entries, place = _read(file, place)
+        entries, place = _read_entries(file, place)
         last = number + 1 == len(files)
         if entries or last:
             break
@@ -179,7 +178,7 @@ def next_part(folder: str, mark: LogMark | None) -> LogPart | None:
     return LogPart(entries, moved, begins, more=not last or len(entries) == STEP)
 
 
-def _place(files: list[LogFile], mark: LogMark | None) -> tuple[int, int] | None:
+def _place_of_mark(files: list[LogFile], mark: LogMark | None) -> tuple[int, int] | None:
     """Return the number of the file, and the place in it, that a mark means; None: it is another log."""
     if mark is None:
         return None
@@ -192,7 +191,7 @@ def _place(files: list[LogFile], mark: LogMark | None) -> tuple[int, int] | None
     return None
 
 
-def _read(file: LogFile, place: int) -> tuple[list[IndexedEntry], int]:
+def _read_entries(file: LogFile, place: int) -> tuple[list[IndexedEntry], int]:
     """Return the next entries of a file, and the place after them."""
     entries: list[IndexedEntry] = []
     try:
@@ -201,7 +200,7 @@ def _read(file: LogFile, place: int) -> tuple[list[IndexedEntry], int]:
                 place += len(line) + 1
                 found = timed_entry(line)
                 if found is not None:
-                    entries.append(_indexed(line, *found))
+                    entries.append(_indexed_entry(line, *found))
                 if len(entries) == STEP:
                     return entries, place
             place = read.end
@@ -210,7 +209,7 @@ def _read(file: LogFile, place: int) -> tuple[list[IndexedEntry], int]:
     return entries, place
 
 
-def _indexed(line: bytes, entry: AuditEntry, moment: int) -> IndexedEntry:
+def _indexed_entry(line: bytes, entry: AuditEntry, moment: int) -> IndexedEntry:
     text = line[: line.rfind(MAC_MEMBER)] + b"}"
     if len(text) > LARGEST_ENTRY:
         size = entry.arguments_size or len(bytes(entry.arguments))
@@ -240,12 +239,6 @@ EVERY = 60.0
 _PAGE = 1000
 
 
-class LocalIndex(Protocol):
-    """The index of this hub's log."""
-
-    async def ask(self, task: IndexTask) -> Any: ...
-
-
 class GroupUsage:
     """The usage of a group, in which this hub has a mark. ``folder`` is that of its log.
 
@@ -254,8 +247,8 @@ class GroupUsage:
 
     def __init__(
         self,
-        shared: SharedUsage,
-        index: Callable[[], LocalIndex],
+        shared: PostgresUsage,
+        index: Callable[[], AuditIndexProcess],
         mark: str,
         folder: str,
         newest: Callable[[], int],
@@ -280,7 +273,7 @@ class GroupUsage:
         known = await self._shared.days(self._mark)
         for day, calls in counted:
             if calls > known.get(day, 0):
-                await self._give(day)
+                await self._give_day(day)
         self._given = newest
 
     async def answer(self, query: UsageQuery) -> Any:
@@ -292,25 +285,25 @@ class GroupUsage:
         if query.used_tools:
             return [list(row) for row in await self._shared.used_tools(wanted)]
         page = await self._shared.page(wanted, query.by, query.offset, query.limit)
-        groups = [_group(query, one) for one in page.groups]
+        groups = [_usage_row(query, one) for one in page.groups]
         return {"results": groups, "total": page.total, "sum": usage_figures(page.amounts, page.buckets)}
 
-    async def _give(self, day: str) -> None:
+    async def _give_day(self, day: str) -> None:
         after = 0
         while True:
             found = await self._index().ask(UsageOfDay(day, after, _PAGE))
-            await self._shared.keep(self._mark, [_row(day, each) for each in found])
+            await self._shared.keep(self._mark, [_usage_of_day(day, each) for each in found])
             if len(found) < _PAGE:
                 return
             after = found[-1][0]
 
 
-def _group(query: UsageQuery, one: UsageSums) -> dict[str, Any]:
+def _usage_row(query: UsageQuery, one: UsageSums) -> dict[str, Any]:
     server = one.server if one.servers == 1 else None
     return usage_group(query.by, one.name, one.label, server, one.amounts, one.buckets)
 
 
-def _row(day: str, found: list[Any]) -> UsageRow:
+def _usage_of_day(day: str, found: list[Any]) -> UsageRow:
     _, key, client, server, tool, label, amounts, buckets = found
     return UsageRow(day, key, label, client, server, tool, tuple(amounts), tuple(map(tuple, buckets)))
 
@@ -327,7 +320,9 @@ class GroupIndex:
     Entries then have the member ``hub``. If only this hub is known, the answer has the reason as ``problem``.
     """
 
-    def __init__(self, entries: GroupEntries, usage: GroupUsage, index: Callable[[], LocalIndex]) -> None:
+    def __init__(
+        self, entries: GroupEntries, usage: GroupUsage, index: Callable[[], AuditIndexProcess]
+    ) -> None:
         self._entries, self._usage, self._index = entries, usage, index
 
     async def ask(self, task: IndexTask) -> Any:

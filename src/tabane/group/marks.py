@@ -53,12 +53,12 @@ def named_hub(method: str, params: Members) -> NamedHub | None:
         found = _PART(text(_members(params.get("arguments")).get("handle")) or "")
         return NamedHub(found[1], "part") if found else None
     elif method == "tools/call" and text(params.get("name")) == "run_script":
-        mark = _opened(params)
+        mark = _hub_opened_by_script(params)
         return NamedHub(mark, "part") if mark else None
     return NamedHub(found[1], "task") if found else None
 
 
-def _opened(params: Members) -> str:
+def _hub_opened_by_script(params: Members) -> str:
     """Return the hub of the first result that a script opens; empty if it opens none."""
     script = bytes(params.get("arguments", b""))[:MOST_NAMED]
     found = _OPENED(script) if b"open_result" in script else None

@@ -54,6 +54,7 @@ class GroupMember:
 
     @property
     def alive(self) -> bool:
+        """Whether its last heartbeat is recent enough for the others to count on it."""
         return self.age < GONE_AFTER
 
     @property
@@ -208,10 +209,10 @@ class HubGroup:
             await asyncio.wait(tasks)
         state, self._state = self._state, None
         if state is not None:
-            await self._parted()
+            await self._tell_last_words()
             await state.close()
 
-    async def _parted(self) -> None:
+    async def _tell_last_words(self) -> None:
         if self.part is None or not self.joined:
             return
         try:
@@ -235,6 +236,7 @@ class HubGroup:
 
     @property
     def joined(self) -> bool:
+        """Whether this hub has the key of the group, which it gets when it joins."""
         return bool(self.key)
 
     @property
@@ -311,17 +313,18 @@ class HubGroup:
             try:
                 await self._join()
             except TabaneError as error:
-                self._note(error)
+                self._note_problem(error)
                 await asyncio.sleep(RETRY)
         while True:
             await asyncio.sleep(BEAT)
             try:
                 assert self._state is not None
                 await self._beat(self._state)
-                self._follow_later()
-                self._note(self._twin())
+                if self._following is None or self._following.done():
+                    self._following = self._loop.create_task(self._followed_to(self._view.changes))
+                self._note_problem(self._duplicate_mark())
             except TabaneError as error:
-                self._note(error)
+                self._note_problem(error)
 
     async def _join(self) -> None:
         if self._state is None:
@@ -330,7 +333,7 @@ class HubGroup:
         await self._beat(self._state)
         await self._follow(self._view.changes)
         self.key = key
-        self._note(self._twin())
+        self._note_problem(self._duplicate_mark())
         log.info("hub %s has joined its group at %s", self.me.id, self.me.address)
 
     async def _beat(self, state: GroupState) -> None:
@@ -339,14 +342,14 @@ class HubGroup:
             view = await state.beat(self.me)
             lapsed = self.joined and before - self._seen >= GONE_AFTER
             self._seen = (before + self._clock()) / 2
-            self._look_at(view)
+            self._view = view
+            self._by_id = {each.id: each for each in view.members}
+            # Of a hub that was restarted, the run that is there now comes last, and counts.
+            self._by_mark = {each.mark: each for each in sorted(view.members, key=lambda one: -one.age)}
+            news, self._news = self._news, asyncio.Event()
+            news.set()
         if lapsed and self.on_lapse is not None:
             await self.on_lapse()
-
-    def _follow_later(self) -> None:
-        """Copy what has changed, beside the heartbeats."""
-        if self._following is None or self._following.done():
-            self._following = self._loop.create_task(self._followed_to(self._view.changes))
 
     async def _followed_to(self, changes: int) -> None:
         try:
@@ -355,22 +358,14 @@ class HubGroup:
             if self.tidy is not None:
                 await self.tidy()
         except TabaneError as error:
-            self._note(error)
+            self._note_problem(error)
 
     async def _follow(self, changes: int) -> None:
         if self.follow is not None:
             await self.follow()
         self._followed = changes
 
-    def _look_at(self, view: GroupView) -> None:
-        self._view = view
-        self._by_id = {each.id: each for each in view.members}
-        # Of a hub that was restarted, the run that is there now comes last, and counts.
-        self._by_mark = {each.mark: each for each in sorted(view.members, key=lambda one: -one.age)}
-        news, self._news = self._news, asyncio.Event()
-        news.set()
-
-    def _twin(self) -> TabaneError | None:
+    def _duplicate_mark(self) -> TabaneError | None:
         """Return the problem that another hub has the mark of this one, so that handles name both."""
         for each in self._view.members:
             if each.alive and each.mark == self.me.mark and each.address != self.me.address:
@@ -382,7 +377,7 @@ class HubGroup:
                 return HubError(message)
         return None
 
-    def _note(self, problem: TabaneError | None) -> None:
+    def _note_problem(self, problem: TabaneError | None) -> None:
         if problem is not None and str(problem) != str(self.problem):
             log.warning("in the group of hubs: %s", problem)
         self.problem = problem

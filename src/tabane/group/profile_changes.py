@@ -74,7 +74,7 @@ class GroupProfiles:
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE
-        self._changes = {change.name: change for change in _read(self._path)}
+        self._changes = {change.name: change for change in _read_changes(self._path)}
         self._followed = 0
         self.shared: SharedProfiles | None = None
 
@@ -82,18 +82,21 @@ class GroupProfiles:
         """Return the profiles that apply, given those of the settings file."""
         found = dict(file)
         for name, change in self._changes.items():
-            if change.base != _table(file.get(name)):
+            if change.base != _table_of(file.get(name)):
                 continue
             if change.table is None:
                 found.pop(name, None)
             else:
-                found[name] = _definition(name, change.table)
+                table = change.table
+                # They were checked by then.
+                patterns = PermissionPatterns(table.allow, table.deny, table.read_only)
+                found[name] = ProfileDefinition(name, patterns, table.description)
         return found
 
     @property
-    def _full(self) -> bool:
-        there = sum(change.table is not None for change in self._changes.values())
-        return there >= MOST_PROFILES or len(self._changes) >= MOST_CHANGES
+    def _error_if_full(self) -> bool:
+        count = sum(change.table is not None for change in self._changes.values())
+        return count >= MOST_PROFILES or len(self._changes) >= MOST_CHANGES
 
     async def save(
         self,
@@ -104,9 +107,9 @@ class GroupProfiles:
     ) -> None:
         """Change a profile at all hubs; None removes it. Raises StoreError."""
         assert self.shared is not None
-        if definition is not None and name not in self._changes and self._full:
+        if definition is not None and name not in self._changes and self._error_if_full:
             raise StoreFull(say("there are more than {most} {most:profile|profiles}.", most=MOST_PROFILES))
-        await self.shared.save(ProfileChange(name, _table(definition), _table(file.get(name))))
+        await self.shared.save(ProfileChange(name, _table_of(definition), _table_of(file.get(name))))
         await self.follow(apply)
 
     async def follow(self, apply: Callable[[], None]) -> None:
@@ -122,7 +125,7 @@ class GroupProfiles:
         self._followed = found.last
 
 
-def _read(path: Path) -> Iterable[ProfileChange]:
+def _read_changes(path: Path) -> Iterable[ProfileChange]:
     try:
         return msgspec.json.decode(read_trusted(path), type=list[ProfileChange])
     except FileNotFoundError:
@@ -132,13 +135,8 @@ def _read(path: Path) -> Iterable[ProfileChange]:
         return ()
 
 
-def _table(definition: ProfileDefinition | None) -> ProfileTable | None:
+def _table_of(definition: ProfileDefinition | None) -> ProfileTable | None:
     if definition is None:
         return None
     patterns = definition.patterns
     return ProfileTable(patterns.allow, patterns.deny, patterns.read_only, definition.description)
-
-
-def _definition(name: str, table: ProfileTable) -> ProfileDefinition:
-    patterns = PermissionPatterns(table.allow, table.deny, table.read_only)  # they were checked by then
-    return ProfileDefinition(name, patterns, table.description)

@@ -10,9 +10,9 @@ So an amount may be kept any number of times, and none is lost or counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 LARGEST_ENTRY = 64 << 10
 """Bytes of an entry in the index. Larger arguments are left out."""
@@ -104,30 +104,6 @@ class EntryGroups(NamedTuple):
     latest: int | None
 
 
-class SharedAudit(Protocol):
-    """Keeps the index. Raises StoreError if it cannot be reached."""
-
-    async def mark(self, hub: str) -> LogMark | None:
-        """Return how far the log of a hub is in the index; None if nothing of it is."""
-        ...
-
-    async def add(self, hub: str, address: str, part: LogPart) -> None:
-        """Add entries of a hub, forget those that its log has no more, and move its mark."""
-        ...
-
-    async def find(self, wanted: EntryConditions, before: int, offset: int, limit: int) -> list[FoundLine]:
-        """Return matching entries, newest first: those older than the entry ``before``, if it is not 0."""
-        ...
-
-    async def count(self, wanted: EntryConditions) -> int:
-        """Return how many entries match, at most one more than :data:`MOST_COUNTED`."""
-        ...
-
-    async def groups(self, wanted: EntryConditions) -> EntryGroups:
-        """Return the counts of matching entries."""
-        ...
-
-
 ToolWeight = tuple[str, str, float]
 """(holder, public name of the tool, weight)"""
 
@@ -135,21 +111,6 @@ MOST_WEIGHTS = 5_000
 """Pairs of holder and tool that are kept for a hub, and that a hub reads of all others."""
 
 UsageGrouping = Literal["tool", "server", "key", "client", "day"]
-
-
-class SharedToolUse(Protocol):
-    """Keeps how much the callers of each hub used each tool. Raises StoreError if it cannot be reached."""
-
-    async def mine(self, mark: str) -> list[ToolWeight]:
-        """Return what is kept of a hub."""
-        ...
-
-    async def exchange(self, mark: str, weights: Sequence[ToolWeight], least: float) -> list[ToolWeight]:
-        """Keep weights of a hub, never smaller ones than before. Return the sums of all other hubs.
-
-        Forget weights of any hub that are smaller than ``least``.
-        """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,30 +167,6 @@ class UsagePage(NamedTuple):
     buckets: list[tuple[int, int]]
 
 
-class SharedUsage(Protocol):
-    """Keeps the usage of all hubs by day. Raises StoreError if it cannot be reached."""
-
-    async def days(self, mark: str) -> Mapping[str, int]:
-        """Return how many calls of a hub are kept for each day."""
-        ...
-
-    async def keep(self, mark: str, rows: Sequence[UsageRow]) -> None:
-        """Keep rows of a hub, if they have more calls than before."""
-        ...
-
-    async def forget_before(self, day: str) -> None:
-        """Forget the earlier days of all hubs, also of those that are gone."""
-        ...
-
-    async def page(self, wanted: UsageConditions, by: UsageGrouping, offset: int, limit: int) -> UsagePage:
-        """Return groups of the usage of all hubs: days from the latest one, others by their calls."""
-        ...
-
-    async def used_tools(self, wanted: UsageConditions) -> list[tuple[str, str, int]]:
-        """Return each tool and server that was called at any hub, and the number of calls."""
-        ...
-
-
 LARGEST_STATE = 64 << 10
 """Bytes of a job's state in all languages. The result of a job is left out if it would be larger."""
 
@@ -256,23 +193,3 @@ class SharedJob:
     state: bytes
     alive: bool = True
     told: float = 0.0
-
-
-class SharedJobs(Protocol):
-    """Keeps the jobs of a group of hubs. Raises StoreError if it cannot be reached."""
-
-    async def tell(self, hub: str, jobs: list[SharedJob]) -> list[str]:
-        """Keep the states of some of a hub's jobs. Return the keys of its jobs that are to be cancelled."""
-        ...
-
-    async def others(self, hub: str) -> list[SharedJob]:
-        """Return the jobs of all other hubs."""
-        ...
-
-    async def find(self, hub: str, key: str) -> SharedJob | None:
-        """Return a job of another hub; None if there is none with that key."""
-        ...
-
-    async def cancel(self, job: SharedJob) -> None:
-        """Have its hub cancel a job."""
-        ...

@@ -41,7 +41,7 @@ class ForgedRequest(ValueError):
 
 
 class ForwardedRequest(NamedTuple):
-    """What a hub says of a request that it passes to another one.
+    """Description of a request that a hub passes to another one, as it is signed.
 
     ``number`` counts the requests of the sender, ``time`` is of the shared clock. ``holder`` is the identity
     that the sender has checked, ``page`` whether a web page may have sent it. ``digest`` is of the body.
@@ -93,23 +93,24 @@ def _session_mac(key: bytes, body: str) -> str:
 
 
 def body_digest(body: bytes) -> bytes:
+    """Return the SHA-256 of a body, which a signature covers."""
     return hashlib.sha256(body).digest()
 
 
 def signed(key: bytes, request: ForwardedRequest, method: str, path: str, headers: Pairs) -> str:
     """Return the signature of a request over all that the other hub uses of it."""
-    said = urlsafe_b64encode(msgspec.msgpack.encode(request)).decode()
-    return f"{said}.{_request_mac(key, said, method, path, headers)}"
+    encoded = urlsafe_b64encode(msgspec.msgpack.encode(request)).decode()
+    return f"{encoded}.{_request_mac(key, encoded, method, path, headers)}"
 
 
 def checked(key: bytes, text: str, method: str, path: str, headers: Pairs) -> ForwardedRequest:
     """Return what a signed request says. Raises ForgedRequest. The digest of its body is not compared yet."""
-    said, _, mac = text.partition(".")
+    encoded, _, mac = text.partition(".")
     if len(text) > LONGEST or not text.isascii():
         raise ForgedRequest
-    if not hmac.compare_digest(mac, _request_mac(key, said, method, path, headers)):
+    if not hmac.compare_digest(mac, _request_mac(key, encoded, method, path, headers)):
         raise ForgedRequest
-    return msgspec.msgpack.decode(urlsafe_b64decode(said), type=ForwardedRequest)
+    return msgspec.msgpack.decode(urlsafe_b64decode(encoded), type=ForwardedRequest)
 
 
 def _request_mac(key: bytes, said: str, method: str, path: str, headers: Pairs) -> str:
@@ -131,6 +132,7 @@ class SeenRequests:
 
     @property
     def remembered(self) -> int:
+        """Number of request ids that are kept to detect repeated ones."""
         return sum(len(numbers) for _, numbers in self._seen.values())
 
     def take(self, request: ForwardedRequest, me: str, now: float) -> None:

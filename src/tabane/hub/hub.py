@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tabane.hub.clients.methods import client_methods
-from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.clients.session import ClientSessions
 from tabane.hub.context import HubContext
 from tabane.hub.people.access import HubAccess
 from tabane.hub.people.flows.hub_flows import HubFlows
@@ -89,10 +89,12 @@ class Hub:
             context, self.stores, self.models, self.embedding, self.reader.convert, self.flows, self.door
         )
         self.sessions = ClientSessions(
-            loop, self.batch, self.gateway, self.long_results,
-            client_methods(self.gateway, self.door, self.long_results, self.documents, self.tools),
-            lambda: self.settings, self.environment.get("LANG"), self.tools.questions, self.guards,
-            self.access.narrowed,
+            self.context, self.batch, self.gateway, self.long_results,
+            client_methods(
+                self.gateway, self.door, self.long_results, self.documents, self.tools.tasks,
+                self.tools.scripts,
+            ),
+            self.tools.questions, self.guards, self.access,
         )  # fmt: skip
         self.documents.on_change = self._document_changed
         self._watching: asyncio.Task[None] | None = None

@@ -60,6 +60,7 @@ class LineSplitter:
         self.oversized: list[bytes] = []
 
     def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that these bytes complete, without those that are too long."""
         lines = chunk.split(b"\n")
         tail = lines.pop()
         if lines and (self._size or self._dropping or len(chunk) > self._limit):
@@ -81,22 +82,22 @@ class LineSplitter:
             return
         self._size += len(part)
         if len(part) >= HEAD_SIZE:
-            self._settle()
+            self._clear_beginning()
             self._parts.append(part)
         else:
             self._drops += part
             if len(self._drops) >= HEAD_SIZE:
-                self._settle()
+                self._clear_beginning()
         if self._size > self._limit:
             self._drop()
 
-    def _settle(self) -> None:
+    def _clear_beginning(self) -> None:
         if self._drops:
             self._parts.append(bytes(self._drops))
             self._drops.clear()
 
     def _drop(self) -> None:
-        self._settle()
+        self._clear_beginning()
         # One of two consecutive parts is HEAD_SIZE long, so the first two contain the head.
         head = b"".join(part[:HEAD_SIZE] for part in self._parts[:2])
         self.oversized.append(head[: min(HEAD_SIZE, self._limit)])
@@ -104,7 +105,7 @@ class LineSplitter:
 
     def _finish(self, part: bytes) -> bytes:
         self._keep(part)
-        self._settle()
+        self._clear_beginning()
         line = b"".join(self._parts)
         self._parts, self._size, self._dropping = [], 0, False
         return line
@@ -159,13 +160,9 @@ class LineBatch:
                 try:
                     work()
                 except Exception:
-                    _log_failure()
+                    import logging  # a bridge, which also uses this module, needs no log
 
-
-def _log_failure() -> None:
-    import logging  # a bridge, which also uses this module, needs no log
-
-    logging.getLogger(__name__).exception("work after a batch of lines failed")
+                    logging.getLogger(__name__).exception("work after a batch of lines failed")
 
 
 class LineChannel:
@@ -332,20 +329,17 @@ class LineChannel:
     def _handled(self) -> None:
         """Continue after all received lines are handled: read on, or end."""
         if self._ended:
-            self._end()
+            if self._on_end is None:
+                self.close(self._last_word or "end of file")
+            elif not self.closed:
+                self._pause()
+                self._started = False
+                self._call(lambda _: self._on_end and self._on_end(), None)
             return
         if self._last_word is not None:
             self._loop.call_soon(self._read_rest)
         if not (self._writing and self.unsent > self._pause_at):
             self._resume()
-
-    def _end(self) -> None:
-        if self._on_end is None:
-            self.close(self._last_word or "end of file")
-        elif not self.closed:
-            self._pause()
-            self._started = False
-            self._call(lambda _: self._on_end and self._on_end(), None)
 
     def _deliver(self) -> None:
         inbox = self._inbox
@@ -364,13 +358,10 @@ class LineChannel:
             if inbox and (monotonic() > until or self._batch.is_behind):
                 return
         if self._splitter.oversized:
-            self._tell_oversized()
-
-    def _tell_oversized(self) -> None:
-        heads, self._splitter.oversized = self._splitter.oversized, []
-        for head in heads:
-            if self._on_oversized and not self.closed:
-                self._call(self._on_oversized, head)
+            heads, self._splitter.oversized = self._splitter.oversized, []
+            for head in heads:
+                if self._on_oversized and not self.closed:
+                    self._call(self._on_oversized, head)
 
     def _release(self, waited: asyncio.Future[None]) -> None:
         if not waited.cancelled() and (error := waited.exception()) is not None:

@@ -53,7 +53,13 @@ class CursorCodec(Generic[PlaceT]):
 
     def decode(self, cursor: str) -> PlaceT:
         """Return the place that a cursor holds. Raises :class:`ForeignCursor`."""
-        packed = _from_text(cursor)
+        try:
+            text = cursor[: LONGEST + 1].encode("ascii")
+            packed = binascii.a2b_base64(text.translate(_FROM_URL) + b"=" * (-len(text) % 4))
+        except ValueError:
+            raise ForeignCursor from None
+        if len(text) > LONGEST or _to_text(packed) != cursor:
+            raise ForeignCursor
         body = packed[:-_CHECK]
         if packed[:1] != _VERSION or packed[-_CHECK:] != self._check(body):
             raise ForeignCursor
@@ -101,17 +107,6 @@ def _of_list(kind: str) -> CursorCodec[bytes]:
 
 def _to_text(packed: bytes) -> str:
     return binascii.b2a_base64(packed, newline=False).translate(_TO_URL).decode().rstrip("=")
-
-
-def _from_text(cursor: str) -> bytes:
-    try:
-        text = cursor[: LONGEST + 1].encode("ascii")
-        packed = binascii.a2b_base64(text.translate(_FROM_URL) + b"=" * (-len(text) % 4))
-    except ValueError:
-        raise ForeignCursor from None
-    if len(text) > LONGEST or _to_text(packed) != cursor:
-        raise ForeignCursor
-    return packed
 
 
 _TO_URL = bytes.maketrans(b"+/", b"-_")

@@ -58,6 +58,8 @@ UNSUPPORTED_VERSION = -32022
 
 
 class Era(Enum):
+    """The eras of MCP: up to 2025-11-25 with a handshake, and from 2026-07-28 on without."""
+
     LEGACY = "legacy"
     MODERN = "modern"
 

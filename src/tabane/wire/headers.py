@@ -111,7 +111,7 @@ def param_headers(mirrors: Sequence[HeaderMirror], arguments: bytes | Raw) -> li
         return []
     found = ((mirror, _value_at(members, mirror.path)) for mirror in mirrors)
     return [
-        (PARAM + mirror.header, encode_value(_sent(value, mirror.kind)))
+        (PARAM + mirror.header, encode_value(_decoded_header(value, mirror.kind)))
         for mirror, value in found
         if value is not None
     ]
@@ -130,7 +130,9 @@ def check_headers(
     for header in (VERSION, METHOD, NAME):
         if header.lower() in repeated:
             raise _mismatch(header, "was sent more than once")
-    _check_present(meta)
+    lacking = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
+    if lacking:
+        raise ProtocolRefusal(INVALID_PARAMS, f"_meta lacks {', '.join(lacking)}: each request carries them")
     _check_equal(VERSION, sent.get("mcp-protocol-version"), member(meta, META_VERSION), META_VERSION)
     _check_equal(METHOD, sent.get("mcp-method"), method, "method")
     _check_name(sent.get("mcp-name"), method, params)
@@ -157,12 +159,6 @@ def _by_lower_name(headers: Headers) -> tuple[dict[str, str], set[str]]:
     return values, repeated
 
 
-def _check_present(meta: Members) -> None:
-    lacking = [key for key in (META_VERSION, META_CAPABILITIES) if key not in meta]
-    if lacking:
-        raise ProtocolRefusal(INVALID_PARAMS, f"_meta lacks {', '.join(lacking)}: each request carries them")
-
-
 def _check_name(sent: str | None, method: str, params: Members) -> None:
     key = NAMED.get(method)
     wanted = member(params, key) if key else None
@@ -170,7 +166,7 @@ def _check_name(sent: str | None, method: str, params: Members) -> None:
         return
     value = None if sent is None else decode_value(sent)
     if sent is not None and value is None:
-        raise _mismatch(NAME, f"is malformed: {_cut(sent)}")
+        raise _mismatch(NAME, f"is malformed: {_shortened(sent)}")
     _check_equal(NAME, value, wanted, f"params.{key}")
 
 
@@ -178,7 +174,7 @@ def _check_equal(header: str, sent: str | None, wanted: object, what: str) -> No
     if sent is None:
         raise _mismatch(header, f"is missing; it repeats the body's {what}")
     if sent != wanted:
-        raise _mismatch(header, f"is {_cut(sent)}, but the body's {what} is {_cut(wanted)}")
+        raise _mismatch(header, f"is {_shortened(sent)}, but the body's {what} is {_shortened(wanted)}")
 
 
 def _check_arguments(
@@ -217,7 +213,7 @@ def _mismatch(header: str, fault: str, mirror: HeaderMirror | None = None) -> Pr
     return ProtocolRefusal(HEADER_MISMATCH, f"Header mismatch: {header} {fault}", data)
 
 
-def _cut(value: object) -> str:
+def _shortened(value: object) -> str:
     shown = repr(value[:_SHOWN] if isinstance(value, str) else value)
     return shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
 
@@ -247,27 +243,27 @@ def _scalar(raw: Raw) -> _Scalar | None:
         return None  # null, or more digits than Python converts
 
 
-def _spelt(value: _Scalar) -> str:
+def _text_of(value: _Scalar) -> str:
     return ("false", "true")[value] if isinstance(value, bool) else str(value)
 
 
-def _whole(value: _Scalar) -> int | None:
+def _integer_of(value: _Scalar) -> int | None:
     """Return the integer that a number is, also for 42.0; None for anything else."""
     if isinstance(value, float):
         return int(value) if value.is_integer() else None
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _sent(value: _Scalar, kind: str) -> str:
-    whole = _whole(value) if kind == "integer" else None
-    return _spelt(value if whole is None else whole)
+def _decoded_header(value: _Scalar, kind: str) -> str:
+    whole = _integer_of(value) if kind == "integer" else None
+    return _text_of(value if whole is None else whole)
 
 
 def _agrees(text: str, value: _Scalar, kind: str) -> bool:
-    whole = _whole(value) if kind == "integer" else None
+    whole = _integer_of(value) if kind == "integer" else None
     match = _decimal(text) if whole is not None else None
     if match is None:
-        return text == _spelt(value)
+        return text == _text_of(value)
     try:
         return not (match[2] or "").strip("0") and int(match[1]) == whole
     except ValueError:

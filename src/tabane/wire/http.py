@@ -76,7 +76,11 @@ def accepted(header: str | None) -> AcceptedTypes:
 
 @lru_cache(64)
 def _accepted(header: str) -> AcceptedTypes:
-    ranges = {kind for kind, *settings in map(_parts, header.split(",")) if not _refused(settings)}
+    ranges = set()
+    for kind, *settings in map(_parts, header.split(",")):
+        # q=0 says: anything but this.
+        if not any(re.fullmatch(r"q *= *0(\.0{0,3})?", setting) for setting in settings):
+            ranges.add(kind)
     return AcceptedTypes(
         not ranges.isdisjoint((JSON, "application/*", "*/*")),
         not ranges.isdisjoint((EVENTS, "text/*", "*/*")),
@@ -154,15 +158,15 @@ def allowed_host(host: str | None, port: int, allowed: Collection[str] = ()) -> 
     match = _host((host or "").lower())
     if not match:
         return False
-    name, given = match[1], match[2]
-    if given and int(given) > 65_535:
+    name, digits = match[1], match[2]
+    if digits and int(digits) > 65_535:
         return False
     if name in _LOOPBACK:
         return True
     spellings = [f"{name}:*"]
-    if given:
-        spellings.append(f"{name}:{given}")
-    if given is None or int(given) == port:
+    if digits:
+        spellings.append(f"{name}:{digits}")
+    if digits is None or int(digits) == port:
         spellings.append(name)
     return any(entry.lower() in spellings for entry in allowed)
 
@@ -212,11 +216,6 @@ def _bytes(text: str) -> bytes:
 
 def _parts(header: str) -> list[str]:
     return [part.strip().lower() for part in header.split(";")]
-
-
-def _refused(settings: list[str]) -> bool:
-    """Return whether a media range says q=0: anything but this."""
-    return any(re.fullmatch(r"q *= *0(\.0{0,3})?", setting) for setting in settings)
 
 
 LONGEST = 366 * 86_400.0

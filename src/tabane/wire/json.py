@@ -151,10 +151,12 @@ def encode(value: Any) -> bytes:
 
 
 def request_line(number: int, method: bytes, params: bytes | Raw) -> bytes:
+    """Return a request as a line."""
     return b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}\n' % (number, method, bytes(params))
 
 
 def notification_line(method: str, params: bytes | Raw = b"{}") -> bytes:
+    """Return a notification as a line."""
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}\n' % (quote(method), bytes(params))
 
 
@@ -170,6 +172,7 @@ def result_line(request_id: bytes | Raw, result: bytes | Raw) -> bytes:
 
 
 def error_line(request_id: bytes | Raw | None, error: bytes | Raw) -> bytes:
+    """Return the answer to a request that failed, as a line."""
     return b"".join((b'{"jsonrpc":"2.0","id":', request_id or b"null", b',"error":', error, b"}\n"))
 
 
@@ -305,7 +308,7 @@ def argument_digest(arguments: bytes) -> bytes:
     may make different things never have the same digest. Takes time in proportion to the length.
     """
     try:
-        value = json.loads(arguments, object_pairs_hook=_distinct_members, parse_float=_exact)
+        value = json.loads(arguments, object_pairs_hook=_distinct_members, parse_float=_exact_number)
         text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     except (ValueError, RecursionError):
         return hashlib.sha256(b"\0" + arguments).digest()
@@ -319,7 +322,7 @@ def _distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _exact(digits: str) -> float:
+def _exact_number(digits: str) -> float:
     value = float(digits)
     if repr(value) != digits:
         raise _NoCanonicalForm

@@ -54,17 +54,17 @@ def mirrors(definition: bytes) -> tuple[HeaderMirror, ...]:
     """Return the arguments that a tool's definition marks; none if any mark is invalid."""
     if MARK.encode() not in definition:
         return ()
-    return _read(definition)[0]
+    return _read_mirrors(definition)[0]
 
 
 def mirror_fault(definition: bytes) -> str | None:
     """Return why a tool's marks make it unusable over HTTP, for a log; None if they are valid."""
     if MARK.encode() not in definition:
         return None
-    return _read(definition)[1]
+    return _read_mirrors(definition)[1]
 
 
-def _read(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
+def _read_mirrors(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
     try:
         tool = decode(definition)
     except InvalidJson:
@@ -75,9 +75,9 @@ def _read(definition: bytes) -> tuple[tuple[HeaderMirror, ...], str | None]:
             mirror = _mirror_of(_path(step), schema)
             if isinstance(mirror, str):
                 return (), mirror
-            twin = found.setdefault(mirror.header.lower(), mirror)
-            if twin is not mirror:
-                pair = " and ".join(sorted((".".join(twin.path), ".".join(mirror.path))))
+            first = found.setdefault(mirror.header.lower(), mirror)
+            if first is not mirror:
+                pair = " and ".join(sorted((".".join(first.path), ".".join(mirror.path))))
                 return (), f"{MARK}: {pair} have the same header, {mirror.header}"
     return tuple(found.values()), None
 
@@ -122,10 +122,10 @@ def _positions(root: Any) -> Iterator[tuple[_SchemaStep | None, dict[str, Any]]]
                     for name, part in value.items()
                 )
             else:
-                waiting.extend((_ELSEWHERE, part) for part in _held(keyword, value))
+                waiting.extend((_ELSEWHERE, part) for part in _schemas_in(keyword, value))
 
 
-def _held(keyword: str, value: Any) -> list[Any]:
+def _schemas_in(keyword: str, value: Any) -> list[Any]:
     if keyword in _HOLD_ONE:
         return [value]
     if keyword in _HOLD_LIST and isinstance(value, list):

@@ -65,13 +65,13 @@ def told_to_servers(capabilities: Members, extensions: Collection[str] | None, f
     for them. If the hub does not carry everything, only capabilities that it can carry are passed on.
     """
     asked = json.fields(capabilities_of(features - {"roots"}))
-    told = passed_on(capabilities, extensions)
+    sent = passed_on(capabilities, extensions)
     if sum(map(len, capabilities.values())) > LONGEST:
         return asked
     if extensions is None:
-        return {**asked, **{name: value for name, value in told.items() if name != "roots"}}
-    asked = {name: value if name == "elicitation" else told.get(name, value) for name, value in asked.items()}
-    return {**{name: value for name, value in told.items() if name in CARRIED}, **asked}
+        return {**asked, **{name: value for name, value in sent.items() if name != "roots"}}
+    asked = {name: value if name == "elicitation" else sent.get(name, value) for name, value in asked.items()}
+    return {**{name: value for name, value in sent.items() if name in CARRIED}, **asked}
 
 
 def filtered(meta: Members, extensions: Collection[str] | None) -> Members:

@@ -33,12 +33,12 @@ def check_answer(question: Question, answer: bytes | Raw) -> None:
     if len(answer) > MOST_BYTES:
         raise AnswerMismatch(f"it has more than {MOST_BYTES >> 20} MiB")
     try:
-        given = decode(answer)
+        content = decode(answer)
     except InvalidJson:
         raise AnswerMismatch("it is not JSON") from None
-    if not isinstance(given, dict):
+    if not isinstance(content, dict):
         raise AnswerMismatch("it is not an object")
-    _CHECKS[question.kind](question, given)
+    _CHECKS[question.kind](question, content)
 
 
 def answer_of(question: Question, action: AnswerAction, content: Any) -> bytes | None:
@@ -56,8 +56,10 @@ def answer_of(question: Question, action: AnswerAction, content: Any) -> bytes |
         return None
     elif question.kind == "sampling":
         result = _message(content)
+    elif isinstance(content, list):
+        result = {"roots": [{"uri": each} if isinstance(each, str) else each for each in content]}
     else:
-        result = _roots(content)
+        result = content
     answer = encode(result)
     check_answer(question, answer)
     return answer
@@ -69,12 +71,6 @@ def _message(content: Any) -> Any:
     if isinstance(content, str):
         block = {"type": "text", "text": content}
         return {"role": "assistant", "content": block, "model": "human", "stopReason": "endTurn"}
-    return content
-
-
-def _roots(content: Any) -> Any:
-    if isinstance(content, list):
-        return {"roots": [{"uri": each} if isinstance(each, str) else each for each in content]}
     return content
 
 
@@ -142,13 +138,9 @@ def _check_value(path: str, part: dict[str, Any], value: Any) -> None:
     if kind == "array":
         choices = _choices(part.get("items"))
         if choices is not None and any(each not in choices for each in value):
-            raise AnswerMismatch(f"{path}: one or more of {_listed(choices)}")
+            raise AnswerMismatch(f"{path}: one or more of {_list_choices(choices)}")
     elif (choices := _choices(part)) is not None and value not in choices:
-        raise AnswerMismatch(f"{path}: one of {_listed(choices)}")
-    _check_bounds(path, part, value)
-
-
-def _check_bounds(path: str, part: dict[str, Any], value: Any) -> None:
+        raise AnswerMismatch(f"{path}: one of {_list_choices(choices)}")
     if isinstance(value, bool):
         return
     size = len(value) if isinstance(value, str | list) else value
@@ -190,6 +182,6 @@ def _choices(part: Any) -> list[Any] | None:
     return None
 
 
-def _listed(choices: list[Any]) -> str:
+def _list_choices(choices: list[Any]) -> str:
     shown = ", ".join(str(choice)[:40] for choice in choices[:10])
     return f"{shown}, …" if len(choices) > 10 else shown

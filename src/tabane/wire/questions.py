@@ -77,6 +77,7 @@ class Question(NamedTuple):
 
     @property
     def method(self) -> str:
+        """Method of MCP that asks this kind of question."""
         return METHODS[self.kind]
 
 
@@ -88,7 +89,7 @@ class InputRequired(NamedTuple):
 
 
 class InvalidQuestion(ValueError):
-    """What a server asks is not a question of the specification, or is too large."""
+    """A question of a server does not follow the specification, or is too large."""
 
 
 def question_of(method: str, params: bytes | Raw) -> Question:
@@ -126,9 +127,9 @@ def input_request(question: Question) -> bytes:
     """Return a question as an entry of ``inputRequests``. The modern era has no ``elicitationId``."""
     params = question.params
     if question.kind == "url":
-        params = _without(params, "elicitationId", "task")
+        params = _without_members(params, "elicitationId", "task")
     elif question.kind != "roots":
-        params = _without(params, "task")
+        params = _without_members(params, "task")
     return b'{"method":%b,"params":%b}' % (quote(question.method), params)
 
 
@@ -261,14 +262,14 @@ def first_form_answer(question: Question, answer: Raw) -> Raw:
     except (InvalidJson, KeyError):
         return answer
     chosen = {name: text(content[name]) or "" for name in values}
-    meant = {
+    features = {
         name: Raw(quote(values[name][title]))
         for name, title in chosen.items()
         if title in values[name] and title not in values[name].values()
     }
-    if not meant:
+    if not features:
         return answer
-    return Raw(join({**result, "content": Raw(join({**content, **meant}))}))
+    return Raw(join({**result, "content": Raw(join({**content, **features}))}))
 
 
 # -- what a client can be asked ------------------------------------------------------------------
@@ -295,14 +296,14 @@ def features_of(capabilities: Members, version: str | None = None) -> Features:
 
 def capabilities_of(features: Iterable[str]) -> bytes:
     """Return the capabilities that declare these features, as JSON; always the same text for the same."""
-    given = frozenset(features)
+    names = frozenset(features)
     found: dict[str, Any] = {}
-    if modes := [mode for mode in ("form", "url") if mode in given]:
+    if modes := [mode for mode in ("form", "url") if mode in names]:
         found["elicitation"] = {mode: {} for mode in modes}
-    if "roots" in given:
+    if "roots" in names:
         found["roots"] = {}
-    if given & {"sampling", "sampling.tools"}:
-        found["sampling"] = {"tools": {}} if "sampling.tools" in given else {}
+    if names & {"sampling", "sampling.tools"}:
+        found["sampling"] = {"tools": {}} if "sampling.tools" in names else {}
     return encode(found)
 
 
@@ -356,7 +357,7 @@ def _object(raw: Raw | None) -> Members | None:
         return None
 
 
-def _without(params: bytes, *names: str) -> bytes:
+def _without_members(params: bytes, *names: str) -> bytes:
     members = fields(params)
     kept = {key: value for key, value in members.items() if key not in names}
     return params if len(kept) == len(members) else join(kept)

@@ -70,7 +70,7 @@ def read(line: bytes) -> RpcMessage:
         line.decode()
         line = line.removeprefix(json.BYTE_ORDER_MARK)
         if line.lstrip(_SPACE)[:1] != b"[":
-            return RpcMessage([_part(line)], False)
+            return RpcMessage([_parse_part(line)], False)
         parts = json.elements(line)
     except (InvalidJson, UnicodeDecodeError) as error:
         found = json.id_in(line[: json.HEAD]) if str(error) == json.CONSTANT else None
@@ -80,7 +80,7 @@ def read(line: bytes) -> RpcMessage:
     if len(parts) > MOST_IN_BATCH:
         text = f"a batch may have {MOST_IN_BATCH} requests at most"
         return RpcMessage([_invalid(None, INVALID_REQUEST, text)], False)
-    return RpcMessage([_element(bytes(part)) for part in parts], True)
+    return RpcMessage([_parse_element(bytes(part)) for part in parts], True)
 
 
 def result(request_id: bytes, value: object) -> bytes:
@@ -90,18 +90,18 @@ def result(request_id: bytes, value: object) -> bytes:
 
 def part(request_id: bytes, value: object, more: bool) -> bytes:
     """Return one of several answers to a request, as a line: our extension for streams, with ``more``."""
-    return _beside(request_id, json.encode(value), b'"more":' + (b"true" if more else b"false"))
+    return _line_with_member(request_id, json.encode(value), b'"more":' + (b"true" if more else b"false"))
 
 
 def with_warning(request_id: bytes, result: bytes, warning: str) -> bytes:
     """Return an answer with a warning, for a result that is not an object and is incomplete."""
-    return _beside(request_id, result, b'"warning":' + json.encode(warning))
+    return _line_with_member(request_id, result, b'"warning":' + json.encode(warning))
 
 
 def shortened(request_id: bytes, result: bytes, left_out: Sequence[str], warning: str = "") -> bytes:
     """Return an answer whose result lacks the members of those names; they are listed in ``truncated``."""
-    said = b',"warning":' + json.encode(warning) if warning else b""
-    return _beside(request_id, result, b'"truncated":' + json.encode(left_out) + said)
+    member = b',"warning":' + json.encode(warning) if warning else b""
+    return _line_with_member(request_id, result, b'"truncated":' + json.encode(left_out) + member)
 
 
 def failure(request_id: bytes | None, error: TabaneError, lang: Lang) -> bytes:
@@ -142,7 +142,10 @@ def error_of(error: TabaneError, lang: Lang) -> bytes:
     ``approval`` that a call needs, and of a page
     that could not be read the ``cause``, with ``status`` and ``wait`` where they are known.
     """
-    return json.error_object(error.code, _cut(error.text(lang)), _data(error))
+    text = error.text(lang)
+    if len(text) > LONGEST_TEXT:  # it may repeat what the client sent
+        text = f"{text[:LONGEST_TEXT]}…"
+    return json.error_object(error.code, text, _data(error))
 
 
 _limited = re.compile(
@@ -158,12 +161,7 @@ def retry_seconds(line: bytes) -> float | None:
     return float(found[1]) if found else None
 
 
-def _cut(text: str) -> str:
-    """Return an error's text, shortened: it may repeat what the client sent, of any length."""
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"
-
-
-def _beside(request_id: bytes, result: bytes, member: bytes) -> bytes:
+def _line_with_member(request_id: bytes, result: bytes, member: bytes) -> bytes:
     return json.result_line(request_id, result)[:-2] + b"," + member + b"}\n"
 
 
@@ -183,17 +181,18 @@ def _data(error: TabaneError) -> dict[str, Any] | None:
     return {name: value for name, value in data.items() if value is not None} or None
 
 
-def _element(part: bytes) -> Request | InvalidRequest:
+def _parse_element(part: bytes) -> Request | InvalidRequest:
     try:
-        return _part(part)
+        return _parse_part(part)
     except InvalidJson as error:
         return _invalid(None, INVALID_REQUEST, f"not a request: {error}")
 
 
-def _part(text: bytes) -> Request | InvalidRequest:
-    members = _members(text)
-    if members is None:
+def _parse_part(text: bytes) -> Request | InvalidRequest:
+    if text.lstrip(_SPACE)[:1] != b"{":
+        json.decode(text)  # raises InvalidJson if it is not JSON at all
         return _invalid(None, INVALID_REQUEST, "a request is an object")
+    members = json.fields(text)
     name = members.get("id")
     request_id = None if name is None else bytes(name)
     if request_id is not None and not _legal_id(request_id):
@@ -204,14 +203,6 @@ def _part(text: bytes) -> Request | InvalidRequest:
     if fault:
         return _invalid(request_id, INVALID_REQUEST, fault)
     return Request(request_id, json.text(members["method"]) or "", bytes(members.get("params", b"{}")))
-
-
-def _members(text: bytes) -> Members | None:
-    """Return the members of an object; None for other JSON. Raises InvalidJson if it is not JSON."""
-    if text.lstrip(_SPACE)[:1] == b"{":
-        return json.fields(text)
-    json.decode(text)
-    return None
 
 
 def _fault(members: Members) -> str | None:
@@ -261,6 +252,7 @@ class TraceParent(NamedTuple):
 
     @property
     def sampled(self) -> bool:
+        """Whether the caller records this trace."""
         return bool(self.flags & SAMPLED)
 
     def __str__(self) -> str:

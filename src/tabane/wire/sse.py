@@ -109,7 +109,7 @@ class EventParser:
         *lines, rest = _unify_line_breaks(chunk).split(b"\n")
         for line in lines:
             self._take(self._take_line(line), events)
-        self._keep(rest)
+        self._keep_beginning(rest)
         if self._heads:
             heads, self._heads = self._heads, []
             raise EventTooLarge(self.limit, events, heads)
@@ -139,7 +139,7 @@ class EventParser:
         line += end
         return line
 
-    def _keep(self, part: bytes) -> None:
+    def _keep_beginning(self, part: bytes) -> None:
         """Keep the beginning of a line; of a line that will be dropped, keep only that there is one."""
         self._line += part
         if not self._too_large and len(self._line) > self.limit - self._size:

@@ -79,7 +79,7 @@ class ReportedTask(Struct, frozen=True):
 
 
 class TaskFacts(Struct, frozen=True):
-    """What a client is told of a task. Times are Unix seconds, durations milliseconds.
+    """Status of a task, as clients get it. Times are Unix seconds, durations milliseconds.
 
     ``says_failed``: the result has ``isError``, which is a failed task in the legacy era alone.
     """
@@ -109,12 +109,12 @@ def created_task(result: bytes | Raw) -> ReportedTask | None:
     except InvalidJson:
         return None
     if json.text(members.get("resultType")) == "task":
-        return _report(members, "ttlMs", "pollIntervalMs")
+        return _status_report(members, "ttlMs", "pollIntervalMs")
     nested = members.get("task")
     if nested is None or "content" in members or "resultType" in members:
         return None
     try:
-        return _report(json.fields(nested), "ttl", "pollInterval")
+        return _status_report(json.fields(nested), "ttl", "pollInterval")
     except InvalidJson:
         return None
 
@@ -126,11 +126,11 @@ def reported_task(result: bytes | Raw, era: Era) -> ReportedTask | None:
     except InvalidJson:
         return None
     if era is Era.MODERN:
-        return _report(members, "ttlMs", "pollIntervalMs")
-    return _report(members, "ttl", "pollInterval")
+        return _status_report(members, "ttlMs", "pollIntervalMs")
+    return _status_report(members, "ttl", "pollInterval")
 
 
-def _report(members: Members, ttl: str, poll: str) -> ReportedTask | None:
+def _status_report(members: Members, ttl: str, poll: str) -> ReportedTask | None:
     name = json.text(members.get("taskId"))
     status = json.text(members.get("status"))
     if not name or len(name) > LONGEST_ID or status not in STATUSES:
@@ -247,8 +247,8 @@ def _members(facts: TaskFacts, status: Status, ttl: str, poll: str) -> Members:
         "taskId": facts.id,
         "status": status,
         "statusMessage": facts.message,
-        "createdAt": _time(facts.created),
-        "lastUpdatedAt": _time(facts.updated),
+        "createdAt": _iso_time(facts.created),
+        "lastUpdatedAt": _iso_time(facts.updated),
         ttl: facts.ttl,
         poll: facts.poll,
     }
@@ -289,5 +289,5 @@ def unrelated(result: bytes | Raw) -> bytes:
     return json.join({**rest, "_meta": Raw(json.join(meta))} if meta else rest)
 
 
-def _time(seconds: float) -> str:
+def _iso_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"

@@ -107,11 +107,11 @@ class WebSocketDecoder:
             frame = self._frame or self._next_frame()
             if frame is None:
                 return
-            self._take(frame)
+            self._take_payload(frame)
             if frame.left:
                 return
             self._frame = None
-            event = self._ended(frame)
+            event = self._message_of(frame)
             if event is not None:
                 yield event
         self._buffer.clear()
@@ -151,7 +151,7 @@ class WebSocketDecoder:
         if opcode == CONTINUATION and not self._kind:
             raise Fault(PROTOCOL_ERROR, "the rest of a message that never began")
 
-    def _take(self, frame: _WebSocketFrame) -> None:
+    def _take_payload(self, frame: _WebSocketFrame) -> None:
         """Take the received part of the frame's payload."""
         count = min(len(self._buffer), frame.left)
         if not count:
@@ -170,11 +170,11 @@ class WebSocketDecoder:
                 self._dropping = True
                 self._message = self._message[: min(HEAD_SIZE, self._limit)]
 
-    def _ended(self, frame: _WebSocketFrame) -> Event | None:
+    def _message_of(self, frame: _WebSocketFrame) -> Event | None:
         if frame.opcode >= CLOSE:
             data = bytes(self._control)
             self._control.clear()
-            return self._controlled(frame.opcode, data)
+            return self._control_event(frame.opcode, data)
         if not frame.final:
             return None
         data, text, dropped = bytes(self._message), self._kind == TEXT, self._dropping
@@ -185,13 +185,22 @@ class WebSocketDecoder:
             raise Fault(BAD_TEXT, "a text that is not UTF-8")
         return WebSocketMessage(data, text)
 
-    def _controlled(self, opcode: int, data: bytes) -> Event:
+    def _control_event(self, opcode: int, data: bytes) -> Event:
         if opcode == PING:
             return WebSocketPing(data)
         if opcode == PONG:
             return WebSocketPong(data)
         self._closed = True
-        return _close_of(data)
+        if not data:
+            return WebSocketClosed(NO_CODE, "")
+        if len(data) < 2:
+            raise Fault(PROTOCOL_ERROR, "half a close code")
+        code = int.from_bytes(data[:2], "big")
+        if not (1000 <= code <= 1003 or 1007 <= code <= 1014 or 3000 <= code <= 4999):
+            raise Fault(PROTOCOL_ERROR, "a close code that is never sent")
+        if not is_text(data[2:]):
+            raise Fault(BAD_TEXT, "a reason that is not UTF-8")
+        return WebSocketClosed(code, data[2:].decode())
 
 
 def frame(payload: bytes | memoryview, opcode: int = TEXT, key: bytes = b"") -> bytes:
@@ -212,8 +221,8 @@ def close_frame(code: int, reason: str = "", key: bytes = b"") -> bytes:
     """Return a close frame; a reason that is too long is cut. For 1005 the frame has no code."""
     if code == NO_CODE:
         return frame(b"", CLOSE, key)
-    said = reason.encode()[: MOST_CONTROL - 2].decode(errors="ignore").encode()
-    return frame(struct.pack("!H", code) + said, CLOSE, key)
+    text = reason.encode()[: MOST_CONTROL - 2].decode(errors="ignore").encode()
+    return frame(struct.pack("!H", code) + text, CLOSE, key)
 
 
 def masked_with(data: bytes, key: bytes, at: int = 0) -> bytes:
@@ -242,19 +251,6 @@ def fault_in(method: str, headers: Mapping[str, str]) -> str | None:
     except (binascii.Error, ValueError):
         nonce = b""
     return None if len(nonce) == 16 else "Sec-WebSocket-Key: 16 bytes in base64"
-
-
-def _close_of(data: bytes) -> WebSocketClosed:
-    if not data:
-        return WebSocketClosed(NO_CODE, "")
-    if len(data) < 2:
-        raise Fault(PROTOCOL_ERROR, "half a close code")
-    code = int.from_bytes(data[:2], "big")
-    if not (1000 <= code <= 1003 or 1007 <= code <= 1014 or 3000 <= code <= 4999):
-        raise Fault(PROTOCOL_ERROR, "a close code that is never sent")
-    if not is_text(data[2:]):
-        raise Fault(BAD_TEXT, "a reason that is not UTF-8")
-    return WebSocketClosed(code, data[2:].decode())
 
 
 def is_text(data: bytes) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any, Protocol
 
-from tabane.hub.clients.sessions import LineOutlet
+from tabane.hub.clients.session import LineOutlet
 from tabane.hub.rpc.dispatcher import RpcSession
 from tabane.operations import Caller, Door, Face
 from tabane.operations.caller import Access

@@ -57,7 +57,7 @@ class OneKey:
         return PolicyAccess(narrow, holder=access.holder)
 
     def identities(self) -> HttpIdentities:
-        return HttpIdentities(self, None, self, exist=lambda: True, on_refused=lambda source, why: None)
+        return HttpIdentities(self, None, self)
 
 
 KEY = OneKey()

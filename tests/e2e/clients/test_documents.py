@@ -12,7 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from tabane.hub.clients.disclosure import Disclosure
-from tabane.hub.clients.sessions import MODES
+from tabane.hub.clients.session import MODES
 from tabane.operations import LOCAL, Caller, Face
 from tests.harness.patience import until
 from tests.harness.running_hub import Client, Json, RunningHub, SocketClient, child, running_hub, text

@@ -6,28 +6,26 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from tabane.hub.http.connection import MOST_WAITING, AsgiApp, HttpConnection, date_line
 from tabane.hub.http.door import HttpWaits
 from tabane.hub.http.request import HttpReply, HttpRequest
+from tabane.hub.http.server import MOST_WAITING, AsgiApp, HttpConnection, HttpServer, date_line
 from tests.harness.patience import until
 from tests.harness.running_hub import loop_turns
 
 
-class Owner:
+class Owner(HttpServer):
     """The server of connections to one application."""
 
     full = False
-    date = date_line(0)
-    waits = HttpWaits(idle=75.0)
 
     def __init__(self, app: AsgiApp) -> None:
-        self.app, self.loop = app, asyncio.get_running_loop()
-        self.open_connections: set[Any] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.app, self.loop = cast("Any", app), asyncio.get_running_loop()
+        self.open_connections, self.tasks = set(), set()
+        self.date, self.waits = date_line(0), HttpWaits(idle=75.0)
 
     def refresh(self) -> None: ...
 

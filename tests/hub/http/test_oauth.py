@@ -61,10 +61,21 @@ class OpenedHub:
         return await self.oauth.verify(token)
 
 
+class OAuthIdentities(HttpIdentities):
+    """The holders of tokens, with the metadata of the hub's OAuth."""
+
+    def __init__(self, opened: OpenedHub) -> None:
+        super().__init__(tokens=opened)
+        self._opened = opened
+
+    def resource_metadata(self) -> tuple[str, bytes] | None:
+        return self._opened.oauth.metadata()
+
+
 @asynccontextmanager
 async def oauth_hub(server: RealAuthorizationServer, folder: Path, **settings: Any) -> AsyncIterator[HttpHub]:
     opened = OpenedHub()
-    identities = HttpIdentities(tokens=opened, resource_metadata=lambda: opened.oauth.metadata())
+    identities = OAuthIdentities(opened)
     servers = {"up": child()}
     given = {"oauth_issuer": server.url, **settings}
     async with http_hub(folder, servers, identities=identities, list_wait=20, **given) as here:

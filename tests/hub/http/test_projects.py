@@ -122,7 +122,7 @@ async def test_a_program_over_http_does_not_see_them(tmp_path: Path) -> None:
 
 
 async def test_the_holder_of_a_key_does_not_see_them_and_is_not_asked_for_folders(tmp_path: Path) -> None:
-    identities = HttpIdentities(KeyToEverything(), exist=lambda: True)
+    identities = HttpIdentities(KeyToEverything())
     async with hub_with_a_project(tmp_path, identities) as (here, _):
         peer, bearer = await here.peer(), {"authorization": f"Bearer {SECRET}"}
         begun = {"protocolVersion": "2025-11-25", "capabilities": {"roots": {}}, "clientInfo": {"name": "t"}}

@@ -139,9 +139,9 @@ async def test_changed_files_are_noticed_without_being_told(tmp_path: Path) -> N
     async with http_hub(tmp_path, trusted=certificate.trusted(), **certificate.settings) as here:
         before = serial(await here.peer())
         assert here.door.tls is not None
-        tls, old = here.door.tls, here.door.tls.context()
+        tls, old = here.door.tls, here.door.tls.context
         certificate.issue("127.0.0.1")
-        await until(lambda: tls.context() is not old, "the hub has read its files again")
+        await until(lambda: tls.context is not old, "the hub has read its files again")
         assert serial(await here.peer()) != before
 
 

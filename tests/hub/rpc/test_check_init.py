@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tabane.hub.context import HubContext
 from tabane.hub.process.administration import HubAdministration
 from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable, Progress
+from tabane.settings import load_settings
 from tests.harness.patience import until
 
 
@@ -58,7 +60,10 @@ async def test_it_says_how_far_the_beginning_is_until_that_is_over(tmp_path: Any
     administration.of(process)
     table = OperationTable(administration.table())
     door = Door(table)
-    visitor = Caller(LOOPBACK, Face.RPC, "ws-1", access=LoopbackAccess(lambda: True, lambda: tmp_path))
+    context = HubContext(
+        load_settings({"home": tmp_path, "open_archive": True}, {}), {}, asyncio.get_running_loop()
+    )
+    visitor = Caller(LOOPBACK, Face.RPC, "ws-1", access=LoopbackAccess(context))
     await until(lambda: process.opening.state("en")["done"] == 3, "the job has told")
     found = await door.invoke(visitor, "check_init", b"{}")
     assert found["status"] == "init_in_progress"

@@ -23,6 +23,7 @@ from tabane.hub.process.administration import HubAdministration, table_of, whole
 from tabane.operations import Face, Operation, OperationTable
 from tests.harness.patience import LONG
 from tests.harness.running_hub import running_hub
+from tests.hub.rpc.methods_page import rpc_page
 
 SCALARS: dict[str, list[Any]] = {
     "string": ["x", "束", ""],
@@ -238,11 +239,9 @@ def test_parameters_by_position_are_refused(served: Served, operation: Operation
 
 
 def test_docs_rpc_has_every_method_as_it_is() -> None:
-    from tabane.hub.process.administration import rpc_page
-
     page = Path(__file__).parents[3] / "docs" / "rpc.md"
     assert page.read_text() == rpc_page(page.read_text(), TABLE), (
-        "python -m tabane.hub.process.administration docs/rpc.md"
+        "python -m tests.hub.rpc.methods_page docs/rpc.md"
     )
     with pytest.raises(ValueError, match="no line"):
         rpc_page("# JSON-RPC", TABLE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -15,8 +16,10 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 
 from tabane.errors import Forbidden
+from tabane.hub.context import HubContext
 from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
 from tabane.hub.rpc.tcp_peers import SocketAddress, uid_in, uid_of_peer
+from tabane.settings import load_settings
 from tests.harness.http_hub import request
 from tests.harness.rpc_hub import FakeOperations, RpcHub, rpc_hub
 
@@ -72,11 +75,13 @@ async def test_a_process_of_the_hubs_user_may_stop_it_without_the_token(tmp_path
 
 
 @pytest.mark.parametrize("uid", [None, os.getuid() + 1])
-def test_a_process_of_another_user_may_not(tmp_path: Path, uid: int | None) -> None:
+async def test_a_process_of_another_user_may_not(tmp_path: Path, uid: int | None) -> None:
     targets = {each.name: each.target for each in FakeOperations().table()}
-    other = LoopbackAccess(lambda: True, lambda: tmp_path / "token", lambda: uid)
-    own = LoopbackAccess(lambda: True, lambda: tmp_path / "token", os.getuid)
-    page = LoopbackAccess(lambda: True, lambda: tmp_path / "token", os.getuid, page=True)
+    settings = load_settings({"home": tmp_path, "open_archive": True}, {})
+    context = HubContext(settings, {}, asyncio.get_running_loop())
+    other = LoopbackAccess(context, lambda: uid)
+    own = LoopbackAccess(context, os.getuid)
+    page = LoopbackAccess(context, os.getuid, page=True)
     for stranger in (other, page):
         with pytest.raises(Forbidden, match="needs the hub's token"):
             stranger.allows(targets["stop_server"])

@@ -24,6 +24,7 @@ from tabane.group.membership import (
     MOST_MEMBERS,
     REMEMBERED,
     GroupMember,
+    GroupState,
     GroupView,
     StoredSession,
 )
@@ -119,7 +120,7 @@ _LONGEST = 3.0
 """Seconds of a statement. A heartbeat that waits longer comes too late, and a new connection may answer."""
 
 
-class GroupTables:
+class GroupTables(GroupState):
     """The state of a group in a database, which the caller also closes."""
 
     def __init__(self, database: PostgresDatabase) -> None:
@@ -159,11 +160,11 @@ class GroupTables:
             await self.drop_session(session.digest, session.hub)
             return
         row = (session.digest, session.hub, session.owner, session.mode, packed)
-        await self.write(lambda connection: _none(connection.execute(_KEEP, row)))
+        await self.write(lambda connection: _ignore(connection.execute(_KEEP, row)))
 
     async def drop_session(self, digest: str, hub: str) -> None:
         statement = "DELETE FROM hub_session WHERE digest = %s AND hub = %s"
-        await self.write(lambda connection: _none(connection.execute(statement, (digest, hub))))
+        await self.write(lambda connection: _ignore(connection.execute(statement, (digest, hub))))
 
     async def claim_session(self, digest: str, hub: str) -> StoredSession | None:
         def claiming(connection: psycopg.Connection) -> StoredSession | None:
@@ -192,7 +193,7 @@ class GroupTables:
 
     async def release_server(self, server: str, hub: str) -> None:
         statement = "DELETE FROM hub_lease WHERE server = %s AND hub = %s"
-        await self.write(lambda connection: _none(connection.execute(statement, (server, hub))))
+        await self.write(lambda connection: _ignore(connection.execute(statement, (server, hub))))
 
     async def close(self) -> None:
         await asyncio.to_thread(self._writing.close)
@@ -204,14 +205,14 @@ class GroupTables:
 
     async def write(self, work: Callable[[psycopg.Connection], T]) -> T:
         """Run short work in a transaction of its own. Raises StoreError."""
-        return await _done(self._writing, work)
+        return await _do(self._writing, work)
 
     async def write_much(self, work: Callable[[psycopg.Connection], T]) -> T:
         """As :meth:`write`, for work that takes longer: no heartbeat waits for it."""
-        return await _done(self._copying, work)
+        return await _do(self._copying, work)
 
 
-async def _done(thread: CommitThread, work: Callable[[psycopg.Connection], T]) -> T:
+async def _do(thread: CommitThread, work: Callable[[psycopg.Connection], T]) -> T:
     answer = thread.submit(CommitJob(work, ALONE))
     found: T = await asyncio.shield(asyncio.wrap_future(answer))
     return found
@@ -221,7 +222,7 @@ def _row(me: GroupMember) -> tuple[str, ...]:
     return me.id, me.mark, me.address, me.version, me.state
 
 
-def _none(_: object) -> None:
+def _ignore(_: object) -> None:
     return
 
 
@@ -265,12 +266,14 @@ DELETE FROM hub_job WHERE (hub, job) IN (
 
 
 class PostgresJobs:
-    """The jobs of a group."""
+    """The jobs of a group. Raises StoreError if the database cannot be reached."""
 
     def __init__(self, tables: GroupTables) -> None:
         self._tables = tables
 
     async def tell(self, hub: str, jobs: list[SharedJob]) -> list[str]:
+        """Keep the states of some of a hub's jobs. Return the keys of its jobs that are to be cancelled."""
+
         def telling(connection: psycopg.Connection) -> list[str]:
             for job in jobs:
                 row = {"hub": hub, "address": job.address, "job": job.key}
@@ -283,12 +286,16 @@ class PostgresJobs:
         return await self._tables.write(telling)
 
     async def others(self, hub: str) -> list[SharedJob]:
+        """Return the jobs of all other hubs."""
+
         def reading(connection: psycopg.Connection) -> list[SharedJob]:
             return [SharedJob(*row) for row in connection.execute(_JOBS + _MOST, (hub,))]
 
         return await self._tables.read(reading)
 
     async def find(self, hub: str, key: str) -> SharedJob | None:
+        """Return a job of another hub; None if there is none with that key."""
+
         def finding(connection: psycopg.Connection) -> SharedJob | None:
             found = connection.execute(_JOBS + " AND job.job = %s" + _MOST, (hub, key)).fetchone()
             return SharedJob(*found) if found else None
@@ -296,6 +303,8 @@ class PostgresJobs:
         return await self._tables.read(finding)
 
     async def cancel(self, job: SharedJob) -> None:
+        """Ask its hub to cancel a job."""
+
         def cancelling(connection: psycopg.Connection) -> None:
             connection.execute(_CANCEL, (job.hub, job.key))
 

@@ -13,10 +13,10 @@ import msgspec
 import psycopg
 
 from tabane.access.key_store import COLUMNS, FORGOTTEN_AFTER, MOST_KEYS, KeyRecord, record_of, row_of
-from tabane.access.keys import SharedChanges, name_taken
-from tabane.access.token_bucket import TokenGrant, granted
+from tabane.access.keys import SharedChanges, SharedKeys, name_taken
+from tabane.access.token_bucket import TokenGrant, TokenLedger, granted
 from tabane.errors import StoreFull
-from tabane.group.profile_changes import FollowedChanges, ProfileChange
+from tabane.group.profile_changes import FollowedChanges, ProfileChange, SharedProfiles
 from tabane.group.tables.group_tables import GroupTables
 from tabane.messages import say
 from tabane.settings.limit_rules import CallRate
@@ -43,19 +43,19 @@ _CHANGED = f"SELECT number, {COLUMNS} FROM hub_key WHERE number > %s ORDER BY nu
 _LAST = "SELECT last FROM hub_counter"
 
 
-class PostgresKeys:
+class PostgresKeys(SharedKeys):
     """The keys of a group."""
 
     def __init__(self, tables: GroupTables) -> None:
         self._tables = tables
 
     async def add(self, record: KeyRecord) -> bool:
-        return await self._tables.write(lambda connection: _added(connection, record))
+        return await self._tables.write(lambda connection: _add_record(connection, record))
 
     async def change(self, record: KeyRecord) -> KeyRecord | None:
         def changing(connection: psycopg.Connection) -> KeyRecord | None:
             row = dict(zip(_NAMES, row_of(record), strict=True))
-            values = {**row, "number": _number(connection)}
+            values = {**row, "number": _number_change(connection)}
             found = connection.execute(_CHANGE, values).fetchone()
             return record_of(found) if found else None
 
@@ -63,11 +63,11 @@ class PostgresKeys:
 
     async def record_uses(self, uses: Mapping[str, float]) -> None:
         def recording(connection: psycopg.Connection) -> None:
-            number = _number(connection)
+            number = _number_change(connection)
             for count, (id, when) in enumerate(uses.items(), 1):
                 connection.execute(_USED, (when, number, id))
                 if count % MOST_AT_ONCE == 0:
-                    number = _number(connection)
+                    number = _number_change(connection)
 
         await self._tables.write(recording)
 
@@ -86,8 +86,8 @@ class PostgresKeys:
         return await self._tables.read(reading)
 
 
-def _added(connection: psycopg.Connection, record: KeyRecord) -> bool:
-    number = _number(connection)
+def _add_record(connection: psycopg.Connection, record: KeyRecord) -> bool:
+    number = _number_change(connection)
     connection.execute("DELETE FROM hub_key WHERE revoked < %s", (record.created - FORGOTTEN_AFTER,))
     if connection.execute("SELECT 1 FROM hub_key WHERE id = %s", (record.id,)).fetchone():
         return False
@@ -103,7 +103,7 @@ def _added(connection: psycopg.Connection, record: KeyRecord) -> bool:
     return True
 
 
-def _number(connection: psycopg.Connection) -> int:
+def _number_change(connection: psycopg.Connection) -> int:
     """Return the number of a change, which is in order with all others until the transaction ends."""
     found = connection.execute(_NUMBER).fetchone()
     assert found is not None
@@ -119,7 +119,7 @@ _KEEP = "UPDATE hub_bucket SET full_at = %s WHERE name = %s"
 _GIVE_BACK = "UPDATE hub_bucket SET full_at = full_at - %s WHERE name = %s"
 
 
-class PostgresTokens:
+class PostgresTokens(TokenLedger):
     """The buckets of a group. A bucket that is not kept is full."""
 
     def __init__(self, tables: GroupTables) -> None:
@@ -151,7 +151,7 @@ ON CONFLICT (name) DO UPDATE SET change = EXCLUDED.change, number = EXCLUDED.num
 _CHANGED_PROFILES = "SELECT change FROM hub_profile WHERE number > %s ORDER BY number"
 
 
-class PostgresProfiles:
+class PostgresProfiles(SharedProfiles):
     """The changed profiles of a group."""
 
     def __init__(self, tables: GroupTables) -> None:

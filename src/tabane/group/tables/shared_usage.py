@@ -44,15 +44,17 @@ _BUCKETS = "hub_usage, unnest(buckets, counts) AS latency(bucket, count)"
 
 
 class PostgresUsage:
-    """The usage of the hubs of a group."""
+    """The usage of the hubs of a group. Raises StoreError if the database cannot be reached."""
 
     def __init__(self, tables: GroupTables) -> None:
         self._tables = tables
 
     async def days(self, mark: str) -> Mapping[str, int]:
+        """Return how many calls of a hub are kept for each day."""
         return await self._tables.read(lambda connection: dict(connection.execute(_DAYS, (mark,)).fetchall()))
 
     async def keep(self, mark: str, rows: Sequence[UsageRow]) -> None:
+        """Keep rows of a hub, if they have more calls than before."""
         ready = [(mark, *_values(row)) for row in rows]
 
         def keeping(connection: psycopg.Connection) -> None:
@@ -61,15 +63,19 @@ class PostgresUsage:
         await self._tables.write_much(keeping)
 
     async def forget_before(self, day: str) -> None:
+        """Forget the earlier days of all hubs, also of those that are gone."""
+
         def forgetting(connection: psycopg.Connection) -> None:
             connection.execute("DELETE FROM hub_usage WHERE day < %s", (day,))
 
         await self._tables.write_much(forgetting)
 
     async def page(self, wanted: UsageConditions, by: UsageGrouping, offset: int, limit: int) -> UsagePage:
+        """Return groups of the usage of all hubs: days from the latest one, others by their calls."""
         return await self._tables.read(lambda connection: _page(connection, wanted, by, offset, limit))
 
     async def used_tools(self, wanted: UsageConditions) -> list[tuple[str, str, int]]:
+        """Return each tool and server that was called at any hub, and the number of calls."""
         where, values = _conditions(wanted)
         statement = (
             f"SELECT tool, server, sum(calls)::bigint FROM hub_usage WHERE {where} GROUP BY tool, server"
@@ -148,15 +154,20 @@ ORDER BY 3 DESC LIMIT {MOST_WEIGHTS}
 
 
 class PostgresToolUse:
-    """The use of tools at the hubs of a group."""
+    """The use of tools at the hubs of a group. Raises StoreError if the database cannot be reached."""
 
     def __init__(self, tables: GroupTables) -> None:
         self._tables = tables
 
     async def mine(self, mark: str) -> list[ToolWeight]:
+        """Return what is kept of a hub."""
         return await self._tables.read(lambda connection: connection.execute(_MINE, (mark,)).fetchall())
 
     async def exchange(self, mark: str, weights: Sequence[ToolWeight], least: float) -> list[ToolWeight]:
+        """Keep weights of a hub, never smaller ones than before. Return the sums of all other hubs.
+
+        Forget weights of any hub that are smaller than ``least``.
+        """
         holders = [storable(holder) for holder, _, _ in weights]
         tools = [storable(tool) for _, tool, _ in weights]
         amounts = [weight for _, _, weight in weights]
@@ -191,12 +202,14 @@ _NEWEST = "ORDER BY time DESC, number DESC"
 
 
 class PostgresAudit:
-    """The index of a group."""
+    """The index of a group. Raises StoreError if the database cannot be reached."""
 
     def __init__(self, tables: GroupTables) -> None:
         self._tables = tables
 
     async def mark(self, hub: str) -> LogMark | None:
+        """Return how far the log of a hub is in the index; None if nothing of it is."""
+
         def reading(connection: psycopg.Connection) -> LogMark | None:
             for (gone,) in connection.execute(_GONE).fetchall():
                 connection.execute("DELETE FROM hub_audit WHERE hub = %s", (gone,))
@@ -206,6 +219,8 @@ class PostgresAudit:
         return await self._tables.write_much(reading)
 
     async def add(self, hub: str, address: str, part: LogPart) -> None:
+        """Add entries of a hub, forget those that its log has no more, and move its mark."""
+
         def adding(connection: psycopg.Connection) -> None:
             if part.begins:
                 connection.execute("DELETE FROM hub_audit WHERE hub = %s", (hub,))
@@ -225,6 +240,7 @@ class PostgresAudit:
         await self._tables.write_much(adding)
 
     async def find(self, wanted: EntryConditions, before: int, offset: int, limit: int) -> list[FoundLine]:
+        """Return matching entries, newest first: those older than the entry ``before``, if it is not 0."""
         where, values = _entry_conditions(wanted)
 
         def finding(connection: psycopg.Connection) -> list[FoundLine]:
@@ -239,6 +255,7 @@ class PostgresAudit:
         return await self._tables.read(finding)
 
     async def count(self, wanted: EntryConditions) -> int:
+        """Return how many entries match, at most one more than :data:`MOST_COUNTED`."""
         where, values = _entry_conditions(wanted)
         statement = f"SELECT count(*) FROM (SELECT 1 {_FROM} {where} LIMIT {MOST_COUNTED + 1}) AS found"
 
@@ -250,6 +267,7 @@ class PostgresAudit:
         return await self._tables.read(counting)
 
     async def groups(self, wanted: EntryConditions) -> EntryGroups:
+        """Return the counts of matching entries."""
         where, values = _entry_conditions(wanted)
         names = ", ".join((*_PROPERTIES, "address"))
         statement = f"SELECT {names}, count(*), min(time), max(time) {_FROM} {where} GROUP BY {names}"

@@ -59,7 +59,12 @@ class ArchivePeer(WebSocketPeer):
     def __init__(self, fd: int, max_line: int, lang: str) -> None:
         super().__init__(fd, max_line)
         self._lang: Lang = "ja" if lang == "ja" else "en"
-        self._operations = {operation.name: operation for operation in _table() if operation.name in TOOLS}
+
+        def nowhere() -> NoReturn:
+            raise AssertionError("the archive of another server is not opened here")
+
+        table = posts_table(nowhere)
+        self._operations = {operation.name: operation for operation in table if operation.name in TOOLS}
         self._calls: dict[int, _ArchiveCall] = {}
         self._count = 0
         self._answers: list[bytes] = []
@@ -134,12 +139,12 @@ class ArchivePeer(WebSocketPeer):
         try:
             decode_params(operation, json.dumps(arguments).encode())
         except TabaneError as error:
-            self._answer(request_id, _failure(error.text(self._lang)), modern)
+            self._answer(request_id, _failed_result(error.text(self._lang)), modern)
             return
         asked = _ASKED.get(operation.name)
         if asked is not None and not arguments[asked].strip():
-            said = say("{parameter}: the search query is empty.", parameter=asked)
-            self._answer(request_id, _failure(said.render(self._lang)), modern)
+            message = say("{parameter}: the search query is empty.", parameter=asked)
+            self._answer(request_id, _failed_result(message.render(self._lang)), modern)
             return
         self._count += 1
         self._calls[self._count] = _ArchiveCall(request_id, operation, arguments, modern)
@@ -158,19 +163,16 @@ class ArchivePeer(WebSocketPeer):
         if "error" in answer:
             error = answer["error"]
             why = error.get("message") if isinstance(error, dict) else error
-            said = say("The server answered with an error: {why}", why=why)
-            return _line(call.id, _failure(said.render(self._lang)), call.modern)
-        text = self._text(call, answer.get("result"), str(answer.get("warning") or ""))
-        return _line(call.id, {"content": [{"type": "text", "text": text}], "isError": False}, call.modern)
-
-    def _text(self, call: _ArchiveCall, result: Any, warning: str) -> str:
-        """Return the result as a hub would render it, or as JSON if the server returns another form."""
+            message = say("The server answered with an error: {why}", why=why)
+            return _line(call.id, _failed_result(message.render(self._lang)), call.modern)
+        result, warning = answer.get("result"), str(answer.get("warning") or "")
         render = call.operation.text
         try:
             assert render is not None  # every tool has one
-            return render(_completed(call, result, warning), self._lang)
-        except (AttributeError, KeyError, TypeError, ValueError):
-            return json.dumps(result, ensure_ascii=False, indent=2)
+            text = render(_completed_result(call, result, warning), self._lang)
+        except (AttributeError, KeyError, TypeError, ValueError):  # the server returns another form
+            text = json.dumps(result, ensure_ascii=False, indent=2)
+        return _line(call.id, {"content": [{"type": "text", "text": text}], "isError": False}, call.modern)
 
     def _answer(self, request_id: bytes, result: dict[str, Any], modern: bool) -> None:
         self._answers.append(_line(request_id, result, modern))
@@ -178,15 +180,6 @@ class ArchivePeer(WebSocketPeer):
     def _refuse(self, request_id: bytes, code: int, text: str) -> None:
         error = json.dumps({"code": code, "message": text}).encode()
         self._answers.append(b'{"jsonrpc":"2.0","id":' + request_id + b',"error":' + error + b"}")
-
-
-def _table() -> list[Operation]:
-    """Return the definitions of the archive's operations; the archive behind them is never used."""
-
-    def nowhere() -> NoReturn:
-        raise AssertionError("the archive of another server is not opened here")
-
-    return posts_table(nowhere)
 
 
 def _definition(operation: Operation) -> dict[str, Any]:
@@ -202,22 +195,22 @@ def _definition(operation: Operation) -> dict[str, Any]:
 
 def _params(arguments: Mapping[str, Any], operation: Operation) -> dict[str, Any]:
     """Return the parameters of the original's method: its filters are one object."""
-    given = {name: value for name, value in arguments.items() if value is not None}
-    given.pop("websocket_url", None)
-    given.pop("remove_duplicates", None)
+    values = {name: value for name, value in arguments.items() if value is not None}
+    values.pop("websocket_url", None)
+    values.pop("remove_duplicates", None)
     if operation.name != "search_similar":
-        return given
-    settings = {**(given.pop("settings", None) or {})}
-    settings |= {name: given.pop(name) for name in _SETTINGS if name in given}
-    return {**given, **({"settings": settings} if settings else {})}
+        return values
+    settings = {**(values.pop("settings", None) or {})}
+    settings |= {name: values.pop(name) for name in _SETTINGS if name in values}
+    return {**values, **({"settings": settings} if settings else {})}
 
 
-def _completed(call: _ArchiveCall, result: Any, warning: str) -> Any:
+def _completed_result(call: _ArchiveCall, result: Any, warning: str) -> Any:
     """Return a result with fields that the text needs and an older server leaves out."""
     if call.operation.name == "search_similar":
-        rows: Sequence[Any] = [{**row, "post": _POST | _known(row["post"])} for row in result]
+        rows: Sequence[Any] = [{**row, "post": _POST | _with_known_fields(row["post"])} for row in result]
     elif call.operation.name == "search_posts_by_text":
-        rows = [_POST | _known(row) for row in result]
+        rows = [_POST | _with_known_fields(row) for row in result]
     elif call.operation.name == "get_user_stats":
         rows = result
     elif call.operation.name == "get_status":
@@ -230,7 +223,7 @@ def _completed(call: _ArchiveCall, result: Any, warning: str) -> Any:
     return PostRows(rows, asked, Message(warning) if warning else None)
 
 
-def _known(post: Mapping[str, Any]) -> dict[str, Any]:
+def _with_known_fields(post: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in post.items() if value is not None}
 
 
@@ -260,7 +253,7 @@ def _is_modern(params: Mapping[str, Any]) -> bool:
     return isinstance(meta, dict) and eras.META_VERSION in meta
 
 
-def _failure(text: str) -> dict[str, Any]:
+def _failed_result(text: str) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 

@@ -13,12 +13,19 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from tabane.hub.bridge.connections import BridgeConnector, BridgeStopped, LinePeer, Signals
+from tabane.hub.bridge.connections import (
+    BridgeConnector,
+    BridgeStopped,
+    LinePeer,
+    LocalBridgeConnector,
+    Signals,
+)
 from tabane.hub.bridge.ledger import Ledger, client_heads, hub_heads, id_at_head
 from tabane.hub.local.connector import HubConnection, HubUnreachable
-from tabane.hub.local.handshake import lang_of, say
+from tabane.hub.local.endpoint import Endpoint, at_url
+from tabane.hub.local.handshake import Hello, lang_of, say
 from tabane.hub.local.stdio import waits
 
 STDERR = 2
@@ -110,7 +117,8 @@ class Bridge:
 
     def run(self) -> int:
         """Carry lines until the client has its last answer. Return the exit status."""
-        blocking = [(fd, os.get_blocking(fd)) for fd in self._fds() if waits(fd)]
+        fds = self._client.read_fd, self._client.write_fd
+        blocking = [(fd, os.get_blocking(fd)) for fd in fds if waits(fd)]
         for fd, _ in blocking:
             os.set_blocking(fd, False)
         try:
@@ -121,23 +129,30 @@ class Bridge:
 
     def _run(self) -> int:
         try:
-            self._connected(self._connector.reach())
+            self._take_connection(self._connector.reach())
         except HubUnreachable as error:
             return self.refuse_client(error)
         except BridgeStopped:
             return 0
         self._watch(self._signals.fd, _IN)
         try:
-            while not self._over():
+            while not self._is_over():
                 self._turn()
         except BridgeStopped:
             pass
-        self._finish()
+        lost = self._ledger.lost([])
+        owed = [*lost.owed, *lost.unsent, *self._ledger.give_up()]
+        if owed:
+            self._fail(owed, say("The connection to the hub closed before this request was answered."))
+        with contextlib.suppress(BridgeStopped):
+            self._write_out()
+        if self._hub is not None:
+            self._hub.close()
         return 0
 
     # -- the loop --------------------------------------------------------------------------------
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
         if not self._closing:
             return False
         done = not self._ledger.owing and not self._client.unsent
@@ -169,7 +184,9 @@ class Bridge:
 
     def _handle_event(self, fd: int, event: int) -> None:
         if fd == self._signals.fd:
-            self._handle_signal()
+            if len(os.read(self._signals.fd, 64)) > 1 or self._closing:
+                raise BridgeStopped
+            self._close(self._grace)
         elif event & _GONE:
             raise BridgeStopped
 
@@ -240,18 +257,10 @@ class Bridge:
         if hub is not None and hub.translates:
             self._to_client(hub, hub.answered())
         if self._client.oversized:
-            self._refuse_oversized()
-
-    def _refuse_oversized(self) -> None:
-        for head in self._client.oversized:
-            found = id_at_head(head)
-            self._fail([found or b"null"], say("The message is too long."), code=-32600)
-        self._client.oversized.clear()
-
-    def _handle_signal(self) -> None:
-        if len(os.read(self._signals.fd, 64)) > 1 or self._closing:
-            raise BridgeStopped
-        self._close(self._grace)
+            for head in self._client.oversized:
+                found = id_at_head(head)
+                self._fail([found or b"null"], say("The message is too long."), code=-32600)
+            self._client.oversized.clear()
 
     def _close(self, limit: float) -> None:
         """Take nothing more from the client; what it is owed may come until then."""
@@ -294,7 +303,7 @@ class Bridge:
             self._fail(ids, say("The response is too long to be sent."))
         hub.oversized.clear()
 
-    def _connected(self, connection: HubConnection) -> None:
+    def _take_connection(self, connection: HubConnection) -> None:
         welcome = connection.welcome
         self._pid = welcome.pid
         hub = self._hub = self._connector.side(connection)
@@ -352,7 +361,7 @@ class Bridge:
             return
         self._flush()
         try:
-            self._connected(self._connector.reach())
+            self._take_connection(self._connector.reach())
             self._unreachable = {}
         except HubUnreachable as error:
             self._unreachable = error.texts
@@ -368,7 +377,7 @@ class Bridge:
         except HubUnreachable:
             found = None
         if found:
-            self._connected(found)
+            self._take_connection(found)
         else:
             self._schedule_retry()
 
@@ -397,16 +406,6 @@ class Bridge:
             pass
         return 1
 
-    def _finish(self) -> None:
-        lost = self._ledger.lost([])
-        owed = [*lost.owed, *lost.unsent, *self._ledger.give_up()]
-        if owed:
-            self._fail(owed, say("The connection to the hub closed before this request was answered."))
-        with contextlib.suppress(BridgeStopped):
-            self._write_out()
-        if self._hub is not None:
-            self._hub.close()
-
     def _write_out(self) -> None:
         poll = select.poll()
         poll.register(self._client.write_fd, _OUT)
@@ -415,5 +414,48 @@ class Bridge:
             poll.poll(left * 1000)
             self._flush()
 
-    def _fds(self) -> tuple[int, int]:
-        return self._client.read_fd, self._client.write_fd
+
+def run_bridge(
+    client: tuple[int, int],
+    hello: Hello,
+    home: Endpoint,
+    url: str | None,
+    flags: Sequence[str],
+    environ: Mapping[str, str],
+    failure: HubUnreachable | None,
+) -> int:
+    """Carry the lines of a client on these descriptors until it ends. Return the exit status.
+
+    ``url`` is the hub at an address, None for that of ``home``, which is started with ``flags`` if it does
+    not run. After a ``failure``, the client is only told.
+    """
+    signals = Signals()
+    connector: BridgeConnector = LocalBridgeConnector(home, hello, environ, None)
+    try:
+        if url:
+            connector = connector_at(url, hello, home, signals, environ)
+        else:
+            connector = LocalBridgeConnector(home, hello, environ, flags, pause=signals.pause)
+    except HubUnreachable as error:
+        failure = error
+    bridge = Bridge(*client, connector, signals, debug_of(environ))
+    return bridge.refuse_client(failure) if failure else bridge.run()
+
+
+def connector_at(
+    url: str, hello: Hello, home: Endpoint, signals: Signals, environ: Mapping[str, str]
+) -> BridgeConnector:
+    """Return the connector to the hub at a URL. Raises HubUnreachable if the URL is not valid."""
+    if "://" in url:
+        from tabane.hub.bridge.remote_connector import RemoteBridgeConnector, address_of
+
+        address = address_of(url)
+        if address is not None:
+            return RemoteBridgeConnector(address, hello, home, environ, signals.pause)
+    try:
+        return LocalBridgeConnector(at_url(url, environ), hello, environ, None, pause=signals.pause)
+    except ValueError:
+        raise HubUnreachable(say(
+            "{url}: not the address of a hub. Give ws://host:port, http://host:port, or "
+            "unix:/path/to/its/TABANE_HOME. To use your own hub, omit --url and TABANE_URL.",
+            url=url), "url") from None  # fmt: skip

@@ -55,6 +55,7 @@ class LinePeer:
         return self.feed(chunk) if chunk else None
 
     def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that these bytes complete; the beginnings of too long ones go to ``oversized``."""
         lines = self._splitter.feed(chunk)
         if self._splitter.oversized:
             self.oversized += self._splitter.oversized
@@ -89,10 +90,11 @@ class LinePeer:
                 self._written(count)
 
     def not_begun(self) -> list[bytes]:
-        """Return the queued lines of which no byte was written, without their newlines."""
+        """Return the queued lines, without their newlines, if no byte of them was written."""
         return [line[:-1] for line in islice(self._outbox, 1 if self._begun else 0, None)]
 
     def close(self) -> None:
+        """Close both descriptors."""
         for fd in {self.read_fd, self.write_fd}:
             with contextlib.suppress(OSError):
                 os.close(fd)

@@ -76,18 +76,21 @@ def client_heads(line: bytes) -> list[ClientMessageHead]:
     if plain is not None:
         return [ClientMessageHead(plain[1], plain[2].decode())]
     if len(line) > LARGE and line[:1] != b"[":
-        ends = _of_ends(line)
-        if ends:
-            return [ends]
+        # A name before the last brace belongs to the outermost object, with anything in between; quotes
+        # within a string are escaped, so neither pattern can match inside of one.
+        method = _METHOD_FIRST.match(line)
+        last = _ID_LAST.search(line, max(0, len(line) - 1024))
+        if method and last:
+            return [ClientMessageHead(canonical(json.loads(last[1])), json.loads(method[1]))]
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
         return []
-    return [_of_value(item) for item in (value if isinstance(value, list) else [value]) if _speaks(item)]
+    return [_of_value(item) for item in (value if isinstance(value, list) else [value]) if _is_json_rpc(item)]
 
 
 def id_at_head(head: bytes) -> bytes | None:
-    """Return the id of a line of which only the beginning is left; None if it does not begin with one."""
+    """Return the id at the beginning of a cut line; None if it does not begin with one."""
     found = _ID_FIRST.match(head)
     return canonical(json.loads(found[1])) if found else None
 
@@ -102,11 +105,21 @@ def hub_heads(line: bytes) -> list[HubMessageHead]:
         return []
     try:
         if line[:1] != b"[":
-            return [_of_answer(line)]
+            if line[_AFTER : _AFTER + 1] == b'"':
+                end = _closing_quote(line, _AFTER + 1) + 1
+                name = canonical(json.loads(line[_AFTER:end]))
+            else:
+                end = line.index(b",", _AFTER)
+                name = line[_AFTER:end]
+                if not name.isdigit():
+                    name = canonical(json.loads(name))
+            return [
+                HubMessageHead(name, line.startswith(b',"method"', end), line.startswith(b',"error"', end))
+            ]
         values = json.loads(line)
     except (ValueError, RecursionError):
         return []
-    items = [item for item in values if _speaks(item) and "id" in item]
+    items = [item for item in values if _is_json_rpc(item) and "id" in item]
     return [HubMessageHead(canonical(item["id"]), "method" in item, "error" in item) for item in items]
 
 
@@ -117,29 +130,6 @@ def reason(line: bytes) -> str | None:
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
-
-
-def _of_ends(line: bytes) -> ClientMessageHead | None:
-    # A name before the last brace belongs to the outermost object, with anything in between; quotes
-    # within a string are escaped, so neither pattern can match inside of one.
-    method = _METHOD_FIRST.match(line)
-    last = _ID_LAST.search(line, max(0, len(line) - 1024))
-    if method and last:
-        return ClientMessageHead(canonical(json.loads(last[1])), json.loads(method[1]))
-    return None
-
-
-def _of_answer(line: bytes) -> HubMessageHead:
-    begin = _AFTER
-    if line[begin : begin + 1] == b'"':
-        end = _closing_quote(line, begin + 1) + 1
-        name = canonical(json.loads(line[begin:end]))
-    else:
-        end = line.index(b",", begin)
-        name = line[begin:end]
-        if not name.isdigit():
-            name = canonical(json.loads(name))
-    return HubMessageHead(name, line.startswith(b',"method"', end), line.startswith(b',"error"', end))
 
 
 def _closing_quote(line: bytes, at: int) -> int:
@@ -153,7 +143,7 @@ def _closing_quote(line: bytes, at: int) -> int:
         at += 1
 
 
-def _speaks(value: object) -> bool:
+def _is_json_rpc(value: object) -> bool:
     return isinstance(value, dict)
 
 
@@ -223,6 +213,7 @@ class Ledger:
 
     @property
     def in_flight(self) -> bool:
+        """Whether a request of the client is not answered yet."""
         return bool(self._in_flight)
 
     def from_client(self, line: bytes) -> bytes | None:
@@ -230,27 +221,39 @@ class Ledger:
         plain = plain_request(line)
         if plain is not None:
             if not self.present or self.draining:
-                return self._wait(line)
+                return self._keep_waiting(line)
             self._in_flight[plain[1]] = _SentRequest(plain[2].decode(), line if len(line) <= KEPT else None)
             return line
         found = client_heads(line)
         if not found:
-            return line if self.present and not self.draining else self._wait(line)
+            return line if self.present and not self.draining else self._keep_waiting(line)
         if any(head.id is not None and head.method is not None for head in found):
-            return self._sent(line, found) if self.present and not self.draining else self._wait(line)
+            return (
+                self._note_sent(line, found)
+                if self.present and not self.draining
+                else self._keep_waiting(line)
+            )
         if all(head.method is None for head in found):
             return self._client_answer(line, found)
-        return self._notification(line, found)
+        if found[0].method == _CANCELLED:
+            return self._cancel(line)
+        if found[0].method == _INITIALIZED:
+            self._initialized = line
+        return line if self.present else None
 
     def from_hub(self, line: bytes) -> bytes | None:
         """Return the line to send to the client; None if it was meant for the bridge."""
         name = plain_result(line)
         if name is not None:
             # A replay is not among them: its id is a string.
-            self._close(name)
+            sent = self._in_flight.pop(name, None)
+            if self._held:
+                self._held.discard(name)
+            if sent is not None and sent.line is not None and sent.method in _SETTLING:
+                self._remember(sent.method, sent.line)
             return line
         if line.startswith(b'{"tabane":'):
-            self._told(line)
+            self._take_note(line)
             return None
         for answer in hub_heads(line):
             if answer.asks:
@@ -258,7 +261,7 @@ class Ledger:
             elif answer.id in self._swallow:
                 self._swallow.discard(answer.id)
                 return None
-            elif not self._settle(answer, line):
+            elif not self._close_by_answer(answer, line):
                 return None
         return line
 
@@ -267,22 +270,30 @@ class Ledger:
         self.present, self.draining = True, False
         lines = []
         for method, line in self._settled.items():
-            lines.extend(self._with_initialized(method, self._replay(line)))
+            self._replays += 1
+            name = f"tabane-replay-{self._replays}"
+            self._swallow.add(canonical(name))
+            again = json.dumps({**json.loads(line), "id": name}).encode()
+            lines.extend(self._with_initialized(method, again))
         waiting, self._waiting, self.waiting_bytes = self._waiting, deque(), 0
         for line in waiting:
             found = client_heads(line)
-            lines.extend(self._with_initialized(found[0].method if found else None, self._sent(line, found)))
+            lines.extend(
+                self._with_initialized(found[0].method if found else None, self._note_sent(line, found))
+            )
         return lines
 
     def lost(self, unsent: list[bytes]) -> LostRequests:
-        """Note that the hub is gone. ``unsent`` are lines of which it got no byte: they wait again."""
+        """Note that the hub is gone. ``unsent`` are lines that were not sent: they wait again."""
         self.present = self.draining = False
         again = [line for line in unsent if self._taken_back(line)]
         handshake = [s.line for s in self._in_flight.values() if s.method == "initialize" and s.line]
         held = {name: s.line for name, s in self._in_flight.items() if name in self._held}
         kept = {name: line for name, line in held.items() if line is not None and line[:1] != b"["}
         owed = [name for name, s in self._in_flight.items() if s.line not in handshake and name not in held]
-        self._await([*handshake, *kept.values(), *again])
+        lines = [*handshake, *kept.values(), *again]
+        self._waiting.extendleft(reversed(lines))
+        self.waiting_bytes += sum(map(len, lines))
         asked = list(self._hub_requests)
         self._held.clear()
         self._in_flight.clear()
@@ -297,7 +308,7 @@ class Ledger:
         self.waiting_bytes = 0
         return [name for name in ids if name is not None]
 
-    def _told(self, line: bytes) -> None:
+    def _take_note(self, line: bytes) -> None:
         """Take a line of the hub that is for the bridge. One that is not understood is ignored."""
         if line.startswith((HELD, BEGUN)):
             with contextlib.suppress(ValueError, KeyError):
@@ -309,16 +320,12 @@ class Ledger:
         elif line + b"\n" == DRAIN:
             self.draining = True
 
-    def _wait(self, line: bytes) -> bytes | None:
+    def _keep_waiting(self, line: bytes) -> bytes | None:
         self._waiting.append(line)
         self.waiting_bytes += len(line)
         return None
 
-    def _await(self, lines: list[bytes]) -> None:
-        self._waiting.extendleft(reversed(lines))
-        self.waiting_bytes += sum(map(len, lines))
-
-    def _sent(self, line: bytes, found: list[ClientMessageHead]) -> bytes:
+    def _note_sent(self, line: bytes, found: list[ClientMessageHead]) -> bytes:
         for head in found:
             if head.id is not None and head.method is not None:
                 self._in_flight[head.id] = _SentRequest(head.method, line if len(line) <= KEPT else None)
@@ -329,13 +336,6 @@ class Ledger:
         known = [head.id for head in found if head.id in self._hub_requests]
         self._hub_requests.difference_update(known)
         return line if known and self.present else None
-
-    def _notification(self, line: bytes, found: list[ClientMessageHead]) -> bytes | None:
-        if found[0].method == _CANCELLED:
-            return self._cancel(line)
-        if found[0].method == _INITIALIZED:
-            self._initialized = line
-        return line if self.present else None
 
     def _cancel(self, line: bytes) -> bytes | None:
         try:
@@ -349,39 +349,28 @@ class Ledger:
         self._waiting, self.waiting_bytes = deque(kept), sum(map(len, kept))
         return None
 
-    def _close(self, name: bytes) -> None:
-        """Close a request that has a result."""
-        sent = self._in_flight.pop(name, None)
-        if self._held:
-            self._held.discard(name)
-        if sent is not None and sent.line is not None and sent.method in _SETTLING:
-            self._remember(sent.method, sent.line)
-
-    def _settle(self, answer: HubMessageHead, line: bytes) -> bool:
+    def _close_by_answer(self, answer: HubMessageHead, line: bytes) -> bool:
         """Close a request by its answer. Return False if another hub has to answer it instead."""
         sent = self._in_flight.pop(answer.id, None)
         self._held.discard(answer.id)
         if sent is None or sent.line is None:
             return True
         if answer.failed and self.draining and reason(line) == DRAINING:
-            self._wait(sent.line)
+            self._keep_waiting(sent.line)
             return False
         if sent.method in _SETTLING and not answer.failed:
             self._remember(sent.method, sent.line)
         return True
 
     def _remember(self, method: str, line: bytes) -> None:
-        key = _subject(method, line)
+        key = method
+        if method.startswith("resources/"):
+            params = json.loads(line).get("params")
+            key = f"resources {params.get('uri') if isinstance(params, dict) else None}"
         if method == "resources/unsubscribe":
             self._settled.pop(key, None)
         elif key in self._settled or len(self._settled) < MAX_SETTLED:
             self._settled[key] = line
-
-    def _replay(self, line: bytes) -> bytes:
-        self._replays += 1
-        name = f"tabane-replay-{self._replays}"
-        self._swallow.add(canonical(name))
-        return json.dumps({**json.loads(line), "id": name}).encode()
 
     def _with_initialized(self, method: str | None, line: bytes) -> list[bytes]:
         return [line, self._initialized] if method == "initialize" and self._initialized else [line]
@@ -393,10 +382,3 @@ class Ledger:
         for name in ids:
             self._in_flight.pop(name, None)
         return not found or any(name not in self._swallow for name in ids)
-
-
-def _subject(method: str, line: bytes) -> str:
-    if not method.startswith("resources/"):
-        return method
-    params = json.loads(line).get("params")
-    return f"resources {params.get('uri') if isinstance(params, dict) else None}"

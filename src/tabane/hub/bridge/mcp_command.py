@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from tabane.build import this_build
 from tabane.hub.local.connector import HubUnreachable
-from tabane.hub.local.endpoint import Endpoint, absolute, at_url, here, home_of
-from tabane.hub.local.handshake import Hello, say, spoken
+from tabane.hub.local.endpoint import Endpoint, absolute, here, home_of
+from tabane.hub.local.handshake import Hello, spoken
 from tabane.hub.local.stdio import steal
 
 if TYPE_CHECKING:
-    from tabane.hub.bridge.connections import BridgeConnector, Signals
+    pass
 
 MODES = ("search", "light", "full", "code")
 
@@ -89,53 +89,10 @@ def run(request: BridgeOptions, environ: Mapping[str, str]) -> int:
             failure, status = error, None
         if status is not None:
             return status
-    return _bridge(read_fd, write_fd, request, home, environ, failure)
+    from tabane.hub.bridge.bridge import run_bridge  # a hub in this process needs none of it
 
-
-def _bridge(
-    read_fd: int,
-    write_fd: int,
-    request: BridgeOptions,
-    home: Endpoint,
-    environ: Mapping[str, str],
-    failure: HubUnreachable | None,
-) -> int:
-    # A hub in this process needs none of these.
-    from tabane.hub.bridge.bridge import Bridge, debug_of
-    from tabane.hub.bridge.connections import LocalBridgeConnector, Signals
-
-    signals = Signals()
-    connector: BridgeConnector = LocalBridgeConnector(
-        home, _hello(request, "mcp", home.home, environ), environ, None
-    )
-    try:
-        connector = _connector(request, home, signals, environ)
-    except HubUnreachable as error:
-        failure = error
-    bridge = Bridge(read_fd, write_fd, connector, signals, debug_of(environ))
-    return bridge.refuse_client(failure) if failure else bridge.run()
-
-
-def _connector(
-    request: BridgeOptions, home: Endpoint, signals: Signals, environ: Mapping[str, str]
-) -> BridgeConnector:
-    """Return the connector to the requested hub. Raises HubUnreachable if its URL is not valid."""
-    from tabane.hub.bridge.connections import LocalBridgeConnector
-
-    if not request.url:
-        hello = _hello(request, "mcp", home.home, environ)
-        return LocalBridgeConnector(home, hello, environ, request.flags, pause=signals.pause)
-    hello = _hello(request, "mcp", "", environ)
-    if "://" in request.url:
-        from tabane.hub.bridge.remote_connector import RemoteBridgeConnector, address_of
-
-        address = address_of(request.url)
-        if address is not None:
-            return RemoteBridgeConnector(address, hello, home, environ, signals.pause)
-    try:
-        return LocalBridgeConnector(at_url(request.url, environ), hello, environ, None, pause=signals.pause)
-    except ValueError:
-        raise _unknown(request.url) from None
+    hello = _hello(request, "mcp", "" if request.url else home.home, environ)
+    return run_bridge((read_fd, write_fd), hello, home, request.url, request.flags, environ, failure)
 
 
 def _standalone(
@@ -166,10 +123,3 @@ def _hello(request: BridgeOptions, role: str, home: str, environ: Mapping[str, s
         servers=None if request.url else request.servers,
         code=this_build().code,
     )
-
-
-def _unknown(url: str) -> HubUnreachable:
-    return HubUnreachable(say(
-        "{url}: not the address of a hub. Give ws://host:port, http://host:port, or "
-        "unix:/path/to/its/TABANE_HOME. To use your own hub, omit --url and TABANE_URL.",
-        url=url), "url")  # fmt: skip

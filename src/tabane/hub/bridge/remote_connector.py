@@ -16,7 +16,7 @@ import urllib.parse
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from tabane.hub.bridge.connections import LinePeer
+from tabane.hub.bridge.connections import BridgeConnector, LinePeer
 from tabane.hub.bridge.websocket_peer import WebSocketPeer
 from tabane.hub.local import lock
 from tabane.hub.local.connector import HubConnection, HubUnreachable, Pause
@@ -105,7 +105,7 @@ def _name_after(what: str, parts: list[str]) -> tuple[str | None, list[str]]:
     return None, parts
 
 
-class RemoteBridgeConnector:
+class RemoteBridgeConnector(BridgeConnector):
     """Connects to the hub at an address, and connects again after it was lost."""
 
     def __init__(
@@ -131,7 +131,7 @@ class RemoteBridgeConnector:
                 return found
             left = deadline - time.monotonic()
             if left <= 0:
-                raise HubUnreachable(self._texts or self._late(), "absent")
+                raise HubUnreachable(self._texts or self._timeout_texts(), "absent")
             self._pause(min(wait, left), -1)
             wait = min(2 * wait, LONGEST_PAUSE)
 
@@ -149,16 +149,16 @@ class RemoteBridgeConnector:
     # -- one attempt -----------------------------------------------------------------------------
 
     def _try(self, deadline: float) -> HubConnection | None:
-        for family, place in self._places(deadline):
-            peer = self._opened(family, place, deadline)
+        for family, place in self._resolve(deadline):
+            peer = self._open_socket(family, place, deadline)
             if peer is None:
                 continue
-            token = self._token(peer)
+            token = self._find_token(peer)
             try:
-                peer = self._secured(peer, deadline)
-                found = self._shaken(peer, token, deadline)
+                peer = self._with_tls(peer, deadline)
+                found = self._open_websocket(peer, token, deadline)
             except OSError as error:
-                self._texts = self._refused(error)
+                self._texts = self._failure_texts(error)
                 found = None
             except BaseException:
                 peer.close()
@@ -168,7 +168,7 @@ class RemoteBridgeConnector:
             peer.close()
         return None
 
-    def _secured(self, peer: socket.socket, deadline: float) -> socket.socket:
+    def _with_tls(self, peer: socket.socket, deadline: float) -> socket.socket:
         """Return a socket with TLS if the address asks for it. Raises HubUnreachable and OSError."""
         if not self._address.tls:
             return peer
@@ -181,7 +181,7 @@ class RemoteBridgeConnector:
             what = say("No TLS connection to {url}: {why}", url=self._address.url, why=failure)
             raise HubUnreachable(what, "tls") from None
 
-    def _places(self, deadline: float) -> list[tuple[int, tuple[str, int]]]:
+    def _resolve(self, deadline: float) -> list[tuple[int, tuple[str, int]]]:
         """Return socket families and addresses of the host. The resolver has no limit of its own."""
         import threading
 
@@ -201,12 +201,12 @@ class RemoteBridgeConnector:
             thread.join(_STEP)
             self._pause(0, -1)
         if failed:
-            self._texts = self._refused(failed[0])
+            self._texts = self._failure_texts(failed[0])
         elif not found:
-            self._texts = self._texts or self._late()
+            self._texts = self._texts or self._timeout_texts()
         return list(found)
 
-    def _opened(self, family: int, place: tuple[str, int], deadline: float) -> socket.socket | None:
+    def _open_socket(self, family: int, place: tuple[str, int], deadline: float) -> socket.socket | None:
         peer = socket.socket(family, socket.SOCK_STREAM)
         try:
             peer.setblocking(False)
@@ -216,7 +216,7 @@ class RemoteBridgeConnector:
             poll.register(peer, select.POLLOUT)
             while not poll.poll(0):
                 if time.monotonic() >= deadline:
-                    self._texts = self._texts or self._late()
+                    self._texts = self._texts or self._timeout_texts()
                     peer.close()
                     return None
                 self._pause(_STEP, -1)
@@ -225,24 +225,41 @@ class RemoteBridgeConnector:
                 return peer
             raise OSError(number, os.strerror(number))
         except OSError as error:
-            self._texts = self._refused(error)
+            self._texts = self._failure_texts(error)
             peer.close()
             return None
         except BaseException:
             peer.close()
             raise
 
-    def _shaken(self, peer: socket.socket, token: str | None, deadline: float) -> bytes | None:
+    def _open_websocket(self, peer: socket.socket, token: str | None, deadline: float) -> bytes | None:
         """Open a WebSocket. Return the bytes after the answer; None if another attempt may help."""
         key = base64.b64encode(os.urandom(16)).decode()
         peer.sendall(self._request(key, token))
-        said = self._read(peer, deadline, b"\r\n\r\n")
-        head, found, rest = said.partition(b"\r\n\r\n")
+        received = b""
+        while b"\r\n\r\n" not in received and len(received) < _MOST_HEAD:
+            if (left := deadline - time.monotonic()) <= 0:
+                break
+            self._pause(left, peer.fileno())
+            try:
+                chunk = peer.recv(_MOST_HEAD)
+            except BlockingIOError:
+                continue
+            if not chunk:
+                break
+            received += chunk
+        head, found, rest = received.partition(b"\r\n\r\n")
         if not found:
             late = time.monotonic() >= deadline
-            self._texts = (self._texts or self._late()) if late else self._hung_up()
+            self._texts = (self._texts or self._timeout_texts()) if late else say(
+                "The server at {url} closed the connection without an answer. Check that this is "
+                "the address of a hub.",
+                url=self._address.url,
+            )  # fmt: skip
             return None
-        headers = _headers(head)
+        lines = head.decode("latin-1").split("\r\n")[1:]
+        pairs = (line.partition(":") for line in lines)
+        headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
         if head.startswith(b"HTTP/1.1 101") and headers.get("sec-websocket-accept") == websocket.accept_of(
             key
         ):
@@ -274,22 +291,9 @@ class RemoteBridgeConnector:
         ]
         return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace")
 
-    def _read(self, peer: socket.socket, deadline: float, end: bytes) -> bytes:
-        said = b""
-        while end not in said and len(said) < _MOST_HEAD and (left := deadline - time.monotonic()) > 0:
-            self._pause(left, peer.fileno())
-            try:
-                chunk = peer.recv(_MOST_HEAD)
-            except BlockingIOError:
-                continue
-            if not chunk:
-                break
-            said += chunk
-        return said
-
     # -- the token -------------------------------------------------------------------------------
 
-    def _token(self, peer: socket.socket) -> str | None:
+    def _find_token(self, peer: socket.socket) -> str | None:
         """Return TABANE_TOKEN (a key or a token), or the token of this home for a hub of this user here."""
         if self._given:
             return self._given if self._given.isprintable() and self._given.isascii() else None
@@ -320,7 +324,7 @@ class RemoteBridgeConnector:
         why = status.decode("latin-1")[:200]
         return say("The server at {url} is not a hub: {why}", url=self._address.url, why=why)
 
-    def _refused(self, error: OSError) -> dict[str, str]:
+    def _failure_texts(self, error: OSError) -> dict[str, str]:
         if isinstance(error, ConnectionRefusedError):
             return say(
                 "The server at {url} is not running. On that machine, run: tabane start",
@@ -329,14 +333,7 @@ class RemoteBridgeConnector:
         why = error.strerror or str(error)
         return say("The server at {url} cannot be reached: {why}", url=self._address.url, why=why)
 
-    def _hung_up(self) -> dict[str, str]:
-        return say(
-            "The server at {url} closed the connection without an answer. Check that this is "
-            "the address of a hub.",
-            url=self._address.url,
-        )
-
-    def _late(self) -> dict[str, str]:
+    def _timeout_texts(self) -> dict[str, str]:
         return say(
             "The connection to {url} timed out after {seconds} {seconds:second|seconds}. Check the "
             "address, and check that the hub is running there: tabane status",
@@ -356,12 +353,6 @@ def _read_token(path: str) -> str | None:
     except OSError:
         return None
     return token if token and token.isascii() and token.isprintable() else None
-
-
-def _headers(head: bytes) -> dict[str, str]:
-    lines = head.decode("latin-1").split("\r\n")[1:]
-    pairs = (line.partition(":") for line in lines)
-    return {name.strip().lower(): value.strip() for name, _, value in pairs}
 
 
 def _keep_alive(peer: socket.socket) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -23,14 +23,16 @@ from tabane.hub.clients.repeatable_requests import (
     RepeatableRequests,
     action_of,
 )
-from tabane.hub.people.approvals.desk import ApprovalDesk, approval_required
+from tabane.hub.people.approvals.desk import approval_required
 from tabane.messages import say
-from tabane.operations import Caller
 from tabane.upstreams.call import UpstreamReply
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.json import Members
 from tabane.wire.questions import Question
+
+if TYPE_CHECKING:
+    from tabane.hub.people.guards import HubGuards
 
 LONGEST_SHOWN = 2000
 """Characters of arguments in a question to a client. Its dialog may be small."""
@@ -38,29 +40,13 @@ LONGEST_SHOWN = 2000
 WAY = "elicitation"
 
 
-class HubApprovals(Protocol):
-    """What the approvals of a hub are for its sessions."""
-
-    def desk(self) -> ApprovalDesk:
-        """Return where approvals are asked for."""
-        ...
-
-    def wait(self, caller: Caller) -> float:
-        """Return for how many seconds a call waits for a person before its caller gets an error."""
-        ...
-
-    def through_client(self, caller: Caller) -> bool:
-        """Return whether the answer of a client's user counts as an approval."""
-        ...
-
-
 class ApprovalRequests:
     """The requests of one client that turned out to need an approval."""
 
-    __slots__ = ("_hub", "_requests", "_session")
+    __slots__ = ("_guards", "_requests", "_session")
 
-    def __init__(self, requests: RepeatableRequests, hub: HubApprovals) -> None:
-        self._requests, self._hub = requests, hub
+    def __init__(self, requests: RepeatableRequests, guards: HubGuards) -> None:
+        self._requests, self._guards = requests, guards
         self._session = requests.session
 
     def takes(self, request_id: Raw | bytes, error: ApprovalRequired | ApprovalRefused) -> bool:
@@ -72,10 +58,12 @@ class ApprovalRequests:
             self._requests.fail(request_id, kept, error)
             return True
         kept.approvals += 1
-        self._session.run(Raw(request_id), self._settle(Raw(request_id), kept, error))
+        self._session.run(Raw(request_id), self._answer_request(Raw(request_id), kept, error))
         return True
 
-    async def _settle(self, request_id: Raw, kept: RepeatableRequest, error: ApprovalRequired) -> None:
+    async def _answer_request(
+        self, request_id: Raw, kept: RepeatableRequest, error: ApprovalRequired
+    ) -> None:
         """Answer a request with a question or a text, or make it once it was approved."""
         self._requests.hold(request_id)
         try:
@@ -97,18 +85,18 @@ class ApprovalRequests:
         about = APPROVAL + error.approval
         if kept.answer is not None and kept.answer.about == about:
             answer, kept.answer = kept.answer, None
-            await self._decide(error, *_chosen(answer))
+            await self._decide(error, *_action_and_values(answer))
             return None
-        approval = (await self._hub.desk().approvals()).find(error.approval)
-        if not self._hub.through_client(self._session.caller):
-            await self._waited(key, kept, error, self._hub.wait(self._session.caller))
+        approval = (await self._guards.desk().approvals()).find(error.approval)
+        if not self._guards.through_client(self._session.caller):
+            await self._wait_for_approval(key, kept, error, self._guards.wait(self._session.caller))
             return None
         if self._session.era is Era.MODERN and "form" in self._session.features:
-            return self._requests.asking(kept, self._question(approval), about)
+            return self._requests.asking(kept, self._approval_question(approval), about)
         try:
-            await self._ask(key, kept, error, approval)
+            await self._ask_legacy_client(key, kept, error, approval)
         except CannotAsk:
-            await self._waited(key, kept, error, self._hub.wait(self._session.caller))
+            await self._wait_for_approval(key, kept, error, self._guards.wait(self._session.caller))
         return None
 
     async def ask_within(self, key: bytes, id: str) -> bool:
@@ -117,12 +105,12 @@ class ApprovalRequests:
         Return when somebody has decided, and False if the client cannot ask its user.
         """
         kept = self._requests.get(key)
-        approval = (await self._hub.desk().approvals()).find(id)
-        if kept is None or not self._hub.through_client(self._session.caller):
+        approval = (await self._guards.desk().approvals()).find(id)
+        if kept is None or not self._guards.through_client(self._session.caller):
             return False
         try:
             with contextlib.suppress(ApprovalRequired, ApprovalRefused):  # tried again, it says so
-                await self._ask(key, kept, approval_required(approval), approval)
+                await self._ask_legacy_client(key, kept, approval_required(approval), approval)
         except CannotAsk:
             return False
         return True
@@ -130,21 +118,21 @@ class ApprovalRequests:
     def asks_by_result(self) -> bool:
         """Return whether the client is asked with the result of its request, which it makes again then."""
         modern = self._session.era is Era.MODERN and "form" in self._session.features
-        return modern and self._hub.through_client(self._session.caller)
+        return modern and self._guards.through_client(self._session.caller)
 
     async def question_later(self, id: str) -> Question:
         """Return the question for a modern client about a call of a script."""
-        return self._question((await self._hub.desk().approvals()).find(id))
+        return self._approval_question((await self._guards.desk().approvals()).find(id))
 
     async def decide_later(self, id: str, answer: RepeatedAnswer) -> None:
         """Note the answer to such a question, unless somebody else has decided meanwhile."""
-        desk = self._hub.desk()
+        desk = self._guards.desk()
         approval = (await desk.approvals()).find(id)
-        if approval.state == "open" and self._hub.through_client(self._session.caller):
+        if approval.state == "open" and self._guards.through_client(self._session.caller):
             with contextlib.suppress(ApprovalRequired):  # cancelled: nobody has decided
-                await self._decide(approval_required(approval), *_chosen(answer))
+                await self._decide(approval_required(approval), *_action_and_values(answer))
 
-    async def _ask(
+    async def _ask_legacy_client(
         self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired, approval: Approval
     ) -> None:
         """Ask a client of the handshake era, and wait until it or anybody else has decided.
@@ -152,8 +140,10 @@ class ApprovalRequests:
         Raises CannotAsk, and the errors of :meth:`_approve`.
         """
         server = approval.binding.server
-        answer, withdraw = self._requests.put(key, kept, server, self._question(approval), listed=False)
-        waiting = asyncio.ensure_future(self._waited(key, kept, error, LIFE))
+        answer, withdraw = self._requests.put(
+            key, kept, server, self._approval_question(approval), listed=False
+        )
+        waiting = asyncio.ensure_future(self._wait_for_approval(key, kept, error, LIFE))
         try:
             await asyncio.wait((answer, waiting), return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
@@ -163,11 +153,11 @@ class ApprovalRequests:
             waiting.cancel()
             withdraw("it was decided elsewhere")
 
-    async def _waited(
+    async def _wait_for_approval(
         self, key: bytes, kept: RepeatableRequest, error: ApprovalRequired, seconds: float
     ) -> None:
         """Wait until the request was approved. Raises the errors of :meth:`_approve`."""
-        loop, desk, count = asyncio.get_running_loop(), self._hub.desk(), 0
+        loop, desk, count = asyncio.get_running_loop(), self._guards.desk(), 0
         end = loop.time() + seconds
         while (approval := await desk.decided(error.approval, min(end - loop.time(), SIGN))).state == "open":
             if loop.time() >= end:
@@ -182,7 +172,7 @@ class ApprovalRequests:
         """Note what the client's user has chosen. Raises ``error`` if that is nothing."""
         if action not in ("accept", "decline"):
             raise error
-        await self._hub.desk().decide(
+        await self._guards.desk().decide(
             error.approval,
             approved=action == "accept",
             by=self._session.caller.access.holder,
@@ -190,11 +180,12 @@ class ApprovalRequests:
             remember=bytes(content.get("remember", b"")) == b"true",
         )
 
-    def _question(self, approval: Approval) -> Question:
+    def _approval_question(self, approval: Approval) -> Question:
         """Return the question for the client's user: accept is to approve."""
         lang = self._session.caller.lang
         reasons = "\n".join(reason.message.render(lang) for reason in approval.reasons)
-        shown = approval.arguments[:LONGEST_SHOWN] + ("…" if _cut(approval) else "")
+        cut = len(approval.arguments) > LONGEST_SHOWN or approval.arguments_size > 0
+        shown = approval.arguments[:LONGEST_SHOWN] + ("…" if cut else "")
         message = say(
             "Approve this call of {tool}?\n{reasons}\nArguments: {arguments}",
             tool=approval.binding.tool, reasons=reasons, arguments=shown).render(lang)  # fmt: skip
@@ -208,11 +199,7 @@ class ApprovalRequests:
         return Question("form", json.encode({"message": message, "requestedSchema": schema}))
 
 
-def _chosen(answer: RepeatedAnswer) -> tuple[str, Members]:
+def _action_and_values(answer: RepeatedAnswer) -> tuple[str, Members]:
     """Return the action that a modern client's user chose, and the values of the form."""
     reply = json.join({"action": Raw(json.quote(answer.action)), "content": Raw(answer.content)})
     return action_of(UpstreamReply(result=Raw(reply)))
-
-
-def _cut(approval: Approval) -> bool:
-    return len(approval.arguments) > LONGEST_SHOWN or approval.arguments_size > 0

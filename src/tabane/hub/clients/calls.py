@@ -112,9 +112,9 @@ class ClientCalls:
             params,
             meta,
             replied,
-            lambda notice, about: self._noticed(key, meta, notice, about),
+            lambda notice, about: self._pass_notice(key, meta, notice, about),
             upstream.server.timeout,
-            on_question=lambda question: self._asked(key, name, question),
+            on_question=lambda question: self._put_question(key, name, question),
             session=session.key,
             holder=session.caller.access.holder,
             client=session.caller.session,
@@ -124,7 +124,7 @@ class ClientCalls:
             marks=opened.marks,
             capabilities=self.questions.capabilities if self.questions is not None else b"{}",
         )
-        if not legacy and "requestState" in params and self._resumes(key, call, name, opened):
+        if not legacy and "requestState" in params and self._resume_parked(key, call, name, opened):
             return None
         self.in_flight[key] = (call, upstream, opened)
         upstream.submit(call)
@@ -143,7 +143,7 @@ class ClientCalls:
 
     # -- questions of servers ----------------------------------------------------------------------
 
-    def _asked(self, key: bytes, name: str, request: ServerRequest) -> bool:
+    def _put_question(self, key: bytes, name: str, request: ServerRequest) -> bool:
         """Put a legacy server's question during a call. Return whether the client can be asked."""
         if key not in self.in_flight:
             return False
@@ -161,11 +161,11 @@ class ClientCalls:
         )
         return parked.ask(request)
 
-    def _resumes(self, key: bytes, call: Call, name: str, opened: OpenCall) -> bool:
+    def _resume_parked(self, key: bytes, call: Call, name: str, opened: OpenCall) -> bool:
         """Continue the parked call that a request belongs to. Return whether it has been dealt with."""
         binding = self._binding(call.method, call.params, name)
         if (kept := self._parked.is_kept(call.params, binding)) is not None:
-            restoring = self._restore(kept, binding, key, call, name, opened)
+            restoring = self._restore_parked(kept, binding, key, call, name, opened)
             self._session.run(Raw(key), restoring)
             return True
         try:
@@ -182,14 +182,14 @@ class ClientCalls:
         self._parked.resume(parked, call)
         return True
 
-    async def _restore(
+    async def _restore_parked(
         self, kept: str, binding: CallBinding, key: bytes, call: Call, name: str, opened: OpenCall
     ) -> None:
         """Take over a call that an earlier hub has parked, and continue it."""
         async with ended(opened):
             await self._parked.restore(kept, self._session.caller, name, binding, call.timeout)
         self._session.no_longer_runs(Raw(key))
-        self._resumes(key, call, name, opened)
+        self._resume_parked(key, call, name, opened)
 
     def _in_modern_words(
         self, binding: CallBinding, reply: UpstreamReply, error: Raw, lacking: Features
@@ -226,7 +226,7 @@ class ClientCalls:
         if rounds is None:
 
             def again(answers: dict[str, bytes], state: Raw | None) -> None:
-                self._repeat(key, call, upstream, with_responses(call.params, answers, state))
+                self._repeat_call(key, call, upstream, with_responses(call.params, answers, state))
 
             def fail(error: TabaneError) -> None:
                 call.on_reply(UpstreamReply(failure=error))
@@ -235,7 +235,7 @@ class ClientCalls:
             self._rounds[key] = rounds
         rounds.ask(reply.result)
 
-    def _repeat(self, key: bytes, call: Call, upstream: CallHolder, params: Members) -> None:
+    def _repeat_call(self, key: bytes, call: Call, upstream: CallHolder, params: Members) -> None:
         """Send a call again, which the client still waits for, with other parameters."""
         again = Call(
             call.method, params, call.meta, call.on_reply, call.on_notice, call.timeout,
@@ -272,7 +272,7 @@ class ClientCalls:
             return False
         return severity in eras.LOG_LEVELS and eras.LOG_LEVELS.index(severity) >= level
 
-    def _noticed(self, key: bytes, meta: Members, method: str, params: Raw) -> None:
+    def _pass_notice(self, key: bytes, meta: Members, method: str, params: Raw) -> None:
         if self._session.unsent > MOST_UNREAD:
             return
         if method == "notifications/progress":

@@ -17,9 +17,10 @@ from msgspec import UNSET, Raw, structs
 
 from tabane.catalog.gateway import Gateway
 from tabane.errors import CallerError, TabaneError, UpstreamError
+from tabane.hub.clients.outlet import Outlet
 from tabane.hub.clients.questions.open_questions import OpenQuestion
 from tabane.hub.clients.questions.parking import HubQuestions
-from tabane.hub.clients.server_access import moved
+from tabane.hub.clients.server_access import ProjectOffers, moved
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.upstreams.call import ServerRequest, UpstreamReply
@@ -50,13 +51,15 @@ MOST_OPEN = 256
 
 
 class SessionClient(Protocol):
-    """The client of a session, as the session's calls, questions and subscriptions know it."""
+    """The client of a session, as the parts of the session know it: calls, questions, subscriptions."""
 
     key: str
     caller: Caller
     era: Era | None
     version: str | None
     features: Features
+    outlet: Outlet
+    questions: ClientQuestions | None
 
     @property
     def carried(self) -> Collection[str] | None:
@@ -69,14 +72,15 @@ class SessionClient(Protocol):
         ...
 
     def answer(self, request_id: Raw, result: bytes) -> None: ...
-
     def tell(self, line: bytes, about: bytes | None) -> None: ...
-
     def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None: ...
-
     def no_longer_runs(self, request_id: Raw) -> None: ...
-
     def refuse(self, request_id: Raw | bytes | None, code: int, message: str, data: Any = None) -> None: ...
+    def fail(self, request_id: Raw | bytes, error: TabaneError) -> None: ...
+
+    def sees_others(self) -> None:
+        """Tell the client that it sees other servers from now on."""
+        ...
 
 
 class CannotAsk(Exception):
@@ -135,22 +139,18 @@ class ClientQuestions:
 
         Return whether the client can be asked.
         """
-        if self._others and request.method not in METHODS.values():
-            return self._pass(about, request)
+        if self._others and request.method not in METHODS.values():  # the hub does not know it
+            if len(self._open) >= MOST_OPEN:
+                return False
+            asked = self._put(request.method, request.params, about, request.answer)
+            request.on_withdrawn = lambda reason: self._withdraw_question(asked, about, reason)
+            return True
         try:
             question = question_of(request.method, request.params)
             request.on_withdrawn = self.put(about, server, name, question, request.answer)
         except (InvalidQuestion, CannotAsk) as why:
             request.refusal = str(why)
             return False
-        return True
-
-    def _pass(self, about: bytes | None, request: ServerRequest) -> bool:
-        """Put a request that the hub does not know."""
-        if len(self._open) >= MOST_OPEN:
-            return False
-        asked = self._put(request.method, request.params, about, request.answer)
-        request.on_withdrawn = lambda reason: self._withdraw(asked, about, reason)
         return True
 
     def put(
@@ -169,7 +169,7 @@ class ClientQuestions:
         """
         if len(self._open) >= MOST_OPEN:
             raise CannotAsk(f"{MOST_OPEN} questions to the client are open already")
-        params = self._params(question)
+        params = self._legacy_params_of(question)
         asked = ""
 
         def over(reply: UpstreamReply) -> None:
@@ -179,12 +179,12 @@ class ClientQuestions:
             on_answer(reply)
 
         def give(reply: UpstreamReply) -> None:
-            self._withdraw(asked, about, "it was answered elsewhere")
+            self._withdraw_question(asked, about, "it was answered elsewhere")
             over(reply)
 
         def withdraw(reason: str) -> None:
             self._hub.open.drop(entry)
-            self._withdraw(asked, about, reason)
+            self._withdraw_question(asked, about, reason)
 
         entry = PutQuestion(self._session.caller, server, name, question, give)
         if listed:
@@ -193,7 +193,7 @@ class ClientQuestions:
             asked = self._put(question.method, Raw(params), about, over)
         return withdraw
 
-    def _params(self, question: Question) -> bytes | None:
+    def _legacy_params_of(self, question: Question) -> bytes | None:
         """Return the parameters for the client; None if only the page can be asked. Raises CannotAsk."""
         lacking = missing(question, self.features)
         params = None
@@ -215,10 +215,10 @@ class ClientQuestions:
         """
         if self._learning is None and self.roots_due:
             self._learning = asyncio.get_running_loop().create_task(self.learn_roots(about))
-            self._learning.add_done_callback(self._learned)
+            self._learning.add_done_callback(self._note_learned_roots)
         return self._learning is not None and await asyncio.shield(self._learning)
 
-    def _learned(self, task: asyncio.Task[bool]) -> None:
+    def _note_learned_roots(self, task: asyncio.Task[bool]) -> None:
         self._learning = None
 
     async def learn_roots(self, about: bytes | None = None) -> bool:
@@ -232,7 +232,7 @@ class ClientQuestions:
         try:
             reply = await asyncio.wait_for(answer, ROOTS_WAIT)
         except TimeoutError:
-            self._withdraw(name, about, "it took too long")
+            self._withdraw_question(name, about, "it took too long")
             return False
         roots = _folders(reply)
         if not roots:
@@ -272,7 +272,7 @@ class ClientQuestions:
         session.tell(line % (json.quote(name), json.quote(method), bytes(params)), about)
         return name
 
-    def _withdraw(self, name: str, about: bytes | None, reason: str) -> None:
+    def _withdraw_question(self, name: str, about: bytes | None, reason: str) -> None:
         if self._open.pop(name, None) is not None:
             note = json.encode({"requestId": name, "reason": reason})
             self._session.tell(json.notification_line("notifications/cancelled", note), about)
@@ -307,58 +307,32 @@ _MOVING = b"null"
 """Key of the task that asks for new folders. No request has it, because the id null is refused."""
 
 
-class RootedClient(Protocol):
-    """A client that may be asked for its folders."""
-
-    caller: Caller
-    questions: ClientQuestions | None
-
-    def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None: ...
-
-    def no_longer_runs(self, request_id: Raw) -> None: ...
-
-    def sees_others(self) -> None:
-        """Tell the client that it sees other servers from now on."""
-        ...
-
-
-class RootedHost(Protocol):
-    """The hub of a client."""
-
-    @property
-    def gateway(self) -> Gateway: ...
-
-    def moved(self, caller: Caller) -> None:
-        """Note that a client has named other folders."""
-        ...
-
-
-def waits_for_roots(client: RootedClient, host: RootedHost, method: str) -> bool:
+def waits_for_roots(client: SessionClient, gateway: Gateway, method: str) -> bool:
     """Return whether a client has to name its folders before a request can be answered."""
     asking = client.questions
     return (
         asking is not None
         and asking.roots_wanted
         and method not in _SAME_EVERYWHERE
-        and host.gateway.has_projects()
+        and gateway.has_projects()
     )
 
 
 async def answer_with_roots(
-    client: RootedClient,
-    host: RootedHost,
+    client: SessionClient,
+    offers: ProjectOffers,
     request_id: Raw,
     answer: Callable[[], Coroutine[Any, Any, None] | None],
 ) -> None:
     """Answer a request after the client has named its folders, or had the time to."""
-    await _settle_roots(client, host, bytes(request_id))
+    await _settle_roots(client, offers, bytes(request_id))
     client.no_longer_runs(request_id)
     later = answer()
     if later is not None:
         client.run(request_id, later)
 
 
-def follow_roots(client: RootedClient, host: RootedHost) -> None:
+def follow_roots(client: SessionClient, gateway: Gateway, offers: ProjectOffers) -> None:
     """Note that a client has other folders now.
 
     It is asked for them when they matter, which is now if they decide about servers of projects.
@@ -368,24 +342,24 @@ def follow_roots(client: RootedClient, host: RootedHost) -> None:
         return
     moving = asking.roots_wanted
     asking.roots_changed()
-    if not moving and asking.roots_wanted and host.gateway.has_projects():
-        client.run(Raw(_MOVING), _move(client, host))
+    if not moving and asking.roots_wanted and gateway.has_projects():
+        client.run(Raw(_MOVING), _enter_new_folders(client, offers))
 
 
-async def _move(client: RootedClient, host: RootedHost) -> None:
+async def _enter_new_folders(client: SessionClient, offers: ProjectOffers) -> None:
     news = False
     while client.questions is not None and client.questions.roots_wanted:
-        news = await _settle_roots(client, host) or news
+        news = await _settle_roots(client, offers) or news
     if news:
         client.sees_others()
 
 
-async def _settle_roots(client: RootedClient, host: RootedHost, about: bytes | None = None) -> bool:
+async def _settle_roots(client: SessionClient, offers: ProjectOffers, about: bytes | None = None) -> bool:
     assert client.questions is not None  # asked for before
     before = client.caller.roots
     news = await client.questions.settle_roots(about)
     if client.caller.roots != before:
-        host.moved(client.caller)
+        offers.look(client.caller)
     return news
 
 
@@ -396,7 +370,7 @@ LARGEST = 1 << 20
 """Bytes of a result with questions."""
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 1.0
-"""Seconds before a call is repeated that asks nothing, and only wants to be repeated."""
+"""Seconds before a call is repeated whose server has no question, and only wants it repeated."""
 
 _MARK = b"input_required"
 
@@ -447,15 +421,16 @@ class AskedInRounds:
             if self._count > MOST_ROUNDS:
                 raise InvalidQuestion(f"it asked {MOST_ROUNDS} times")
         except InvalidQuestion as error:
-            self._end(UpstreamError(say(
+            self._end_call(UpstreamError(say(
                 "{server!n} asks for input in a way that cannot be answered: {why}.",
                 server=self._server, why=error)))  # fmt: skip
             return
         self._answers, self._state = {}, wanted.state
         if not wanted.questions:
-            self._timer = self._loop.call_later(self._pause(), self._repeat)
+            pause = min(FIRST_WAIT * (1 << self._count - 1), LONGEST_WAIT)
+            self._timer = self._loop.call_later(pause, self._repeat)
             return
-        self._timer = self._loop.call_later(LIMIT, self._expired)
+        self._timer = self._loop.call_later(LIMIT, self._give_up_waiting)
         self._put_all(wanted.questions)
 
     def withdraw(self, reason: str) -> None:
@@ -467,26 +442,23 @@ class AskedInRounds:
         for take_back in asking.values():
             take_back(reason)
 
-    def _pause(self) -> float:
-        return min(FIRST_WAIT * (1 << self._count - 1), LONGEST_WAIT)
-
     def _put_all(self, questions: dict[str, Question]) -> None:
         try:
             for name, question in questions.items():
                 if self._questions is None:
                     raise CannotAsk("the client has declared no capability for questions")
-                answered = partial(self._answered, name, question)
+                answered = partial(self._note_answer, name, question)
                 self._asking[name] = lambda reason: None  # an answer may come at once
                 take_back = self._questions.put(self._key, self._server, self._name, question, answered)
                 if name in self._asking:
                     self._asking[name] = take_back
         except CannotAsk as why:
-            self._end(CallerError(say(
+            self._end_call(CallerError(say(
                 "{tool} asks you something that your client cannot be asked: {why}. Give everything it needs "
                 "in the arguments, or set questions_to_page = true to answer on the web page.",
                 tool=self._name, why=why)))  # fmt: skip
 
-    def _answered(self, name: str, question: Question, reply: UpstreamReply) -> None:
+    def _note_answer(self, name: str, question: Question, reply: UpstreamReply) -> None:
         if self._asking.pop(name, None) is None or self.over:
             return
         if reply.result is not None and _is_object(reply.result):
@@ -494,9 +466,9 @@ class AskedInRounds:
         elif reply.result is None and question.kind in ("form", "url"):
             self._answers[name] = b'{"action":"cancel"}'
         else:
-            self._end(CallerError(say(
+            self._end_call(CallerError(say(
                 "The client did not answer a question of {tool}: {why}",
-                tool=self._name, why=_why(reply))))  # fmt: skip
+                tool=self._name, why=_failure_of(reply))))  # fmt: skip
             return
         if not self._asking:
             self._repeat()
@@ -509,12 +481,12 @@ class AskedInRounds:
         answers, self._answers = self._answers, {}
         self._again(answers, self._state)
 
-    def _expired(self) -> None:
-        self._end(CallerError(say(
+    def _give_up_waiting(self) -> None:
+        self._end_call(CallerError(say(
             "Nobody answered the question of {tool} within {minutes} {minutes:minute|minutes}.",
             tool=self._name, minutes=int(LIMIT // 60))))  # fmt: skip
 
-    def _end(self, error: TabaneError) -> None:
+    def _end_call(self, error: TabaneError) -> None:
         if not self.over:
             self.withdraw("the call has failed")
             self._fail(error)
@@ -528,7 +500,7 @@ def _is_object(result: Raw) -> bool:
     return True
 
 
-def _why(reply: UpstreamReply) -> str:
+def _failure_of(reply: UpstreamReply) -> str:
     if reply.error is not None:
         code, message = error_of(reply.error)
         return message or f"error {code}"

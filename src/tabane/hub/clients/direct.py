@@ -68,16 +68,17 @@ class DirectRequests:
         )
         return {**both, **first}
 
-    # -- introductions ---------------------------------------------------------------------------
+    # -- introductions -----------------------------------------------------------------------------
 
     def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer initialize with what the server says about itself."""
         mark = self._gateway.chain.arrived(session.key, meta, stays=True)
         self._introduce(session, params)
         session.run(request_id, self._initialize(session, request_id, mark))
 
     async def _initialize(self, session: Session, request_id: Raw, mark: Members) -> None:
         try:
-            peer = await self._peer(session.caller)
+            peer = await self._describe_server(session.caller)
         except TabaneError:
             session.version = None
             raise
@@ -91,8 +92,9 @@ class DirectRequests:
         session.answer(request_id, json.encode(result))
 
     async def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer server/discover with the capabilities of the server."""
         mark = self._gateway.chain.arrived(session.key, meta, stays=False)
-        peer = await self._peer(session.caller)
+        peer = await self._describe_server(session.caller)
         result = {
             "supportedVersions": [eras.MODERN],
             "capabilities": _capabilities(session, peer),
@@ -104,7 +106,7 @@ class DirectRequests:
         }
         session.answer(request_id, json.encode(result))
 
-    async def _peer(self, caller: Caller) -> Peer:
+    async def _describe_server(self, caller: Caller) -> Peer:
         """Return how the server describes itself. Raises TabaneError if it cannot be started."""
         try:
             return await self._gateway.introduced(caller, caller.server)
@@ -114,12 +116,16 @@ class DirectRequests:
             if listing is None:
                 raise
             name = json.encode({"name": listing.about or caller.server, "version": ""})
-            capabilities = _members(listing.capabilities)
+            try:
+                capabilities = json.fields(listing.capabilities)
+            except InvalidJson:
+                capabilities = {}
             return Peer(listing.era, listing.version, listing.about, capabilities, info=name)
 
-    # -- tools -----------------------------------------------------------------------------------
+    # -- tools -------------------------------------------------------------------------------------
 
     async def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer tools/list with the tools of the server, under its own names."""
         after = after_of(params, "tools")
         opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
         async with ended(opened):
@@ -131,17 +137,19 @@ class DirectRequests:
             legacy = session.era is not Era.MODERN
             make = partial(_definitions, tools, legacy=legacy)
             items = make() if few else await asyncio.to_thread(make)
-            result = self._page(session, "tools", items, after)
+            result = self._answer_page(session, "tools", items, after)
             if (recorded := opened.end("ok", len(result))) is not None:
                 await recorded
         session.answer(request_id, result)
 
     async def get_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        tool = await self._gateway.find(session.caller, _name(params))
+        """Answer tools/get with the definition as the server made it."""
+        tool = await self._gateway.find(session.caller, _tool_name(params))
         session.answer(request_id, b'{"tool":' + own_definition(tool) + b"}")
 
     def call_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        tool = self._gateway.own_tool(session.caller, _name(params))
+        """Answer tools/call of a tool by its own name."""
+        tool = self._gateway.own_tool(session.caller, _tool_name(params))
         if tool is not None:
             self._call(session, request_id, params, meta, tool)
         else:
@@ -150,16 +158,17 @@ class DirectRequests:
     async def _call_when_listed(
         self, session: Session, request_id: Raw, params: Members, meta: Members
     ) -> None:
-        tool = await self._gateway.find(session.caller, _name(params))
+        tool = await self._gateway.find(session.caller, _tool_name(params))
         session.no_longer_runs(request_id)
         self._call(session, request_id, params, meta, tool)
 
     def _call(self, session: Session, request_id: Raw, params: Members, meta: Members, tool: Tool) -> None:
         self._tools.call_known(session, request_id, tool, params, meta)
 
-    # -- prompts and resources -------------------------------------------------------------------
+    # -- prompts and resources ---------------------------------------------------------------------
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer prompts/list with the prompts of the server, under its own names."""
         after, caller = after_of(params, "prompts"), session.caller
         await self._gateway.fresh("prompts", caller)
         prompts = self._gateway.prompts.of_server(caller.server)
@@ -168,12 +177,14 @@ class DirectRequests:
             for each in prompts
             if may_find(caller, prompt_target(each))
         ]
-        session.answer(request_id, self._page(session, "prompts", items, after))
+        session.answer(request_id, self._answer_page(session, "prompts", items, after))
 
     async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer resources/list with the resources of the server."""
         await self._list_resources(session, request_id, params, "resources", "uri")
 
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer resources/templates/list with the templates of the server."""
         await self._list_resources(session, request_id, params, "resourceTemplates", "uriTemplate")
 
     async def _list_resources(
@@ -188,9 +199,11 @@ class DirectRequests:
             for each in found
             if each.server == caller.server and may_find(caller, resource_target(each.server, each.uri))
         ]
-        session.answer(request_id, self._page(session, key, items, after))
+        session.answer(request_id, self._answer_page(session, key, items, after))
 
-    def _page(self, session: Session, key: str, items: list[tuple[str, bytes]], after: str | None) -> bytes:
+    def _answer_page(
+        self, session: Session, key: str, items: list[tuple[str, bytes]], after: str | None
+    ) -> bytes:
         kind = "resources" if key == "resourceTemplates" else key
         holds = self._gateway.holds(kind) if session.era is Era.MODERN else None
         if after is None and len(items) <= PAGE:
@@ -209,14 +222,7 @@ def _definitions(tools: list[Tool], *, legacy: bool) -> list[tuple[str, bytes]]:
     return [(name, legacy_definition(each)) for name, each in found] if legacy else found
 
 
-def _members(raw: bytes) -> Members:
-    try:
-        return json.fields(raw)
-    except InvalidJson:
-        return {}
-
-
-def _name(params: Members) -> str:
+def _tool_name(params: Members) -> str:
     name = json.text(params.get("name"))
     if name is None:
         raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
@@ -304,23 +310,23 @@ class PassedRequest:
             self._session.fail(self._key, error)
             return
         if recorded is None and size <= LARGE:
-            self._give(reply, self._line(reply))
+            self._give_answer(reply, self._answer_line(reply))
         else:
             self._session.prepare(self._key, size, self._give_later(reply, recorded))
 
     async def _give_later(self, reply: UpstreamReply, recorded: Awaitable[None] | None) -> None:
         if recorded is not None:
             await recorded
-        line = await asyncio.to_thread(self._line, reply)
+        line = await asyncio.to_thread(self._answer_line, reply)
         self._session.no_longer_runs(Raw(self._key))
-        self._give(reply, line)
+        self._give_answer(reply, line)
 
-    def _line(self, reply: UpstreamReply) -> bytes | None:
+    def _answer_line(self, reply: UpstreamReply) -> bytes | None:
         if reply.result is None:
             return json.error_line(self._key, reply.error or b"null")
         return answer_line(self._key, self._session.era, reply.era, reply.result)
 
-    def _give(self, reply: UpstreamReply, line: bytes | None) -> None:
+    def _give_answer(self, reply: UpstreamReply, line: bytes | None) -> None:
         if reply.failure is not None:
             self._session.fail(self._key, reply.failure)
         elif line is None:

@@ -92,15 +92,15 @@ class Disclosure:
         return {name: json.encode(definition(each)) for name, each in self._operations.items()}
 
     @cached_property
-    def _listed(self) -> Mapping[str, bytes]:
+    def _search_definitions(self) -> Mapping[str, bytes]:
         """The definitions in mode search, by name."""
-        return {name: self._brief(name) for name in LISTED if name in self._operations}
+        return {name: self._brief_definition(name) for name in LISTED if name in self._operations}
 
     @cached_property
-    def _scripting(self) -> Mapping[str, bytes]:
+    def _code_definitions(self) -> Mapping[str, bytes]:
         """The definitions in mode code, by name."""
         operations = self._operations
-        found = {name: self._brief(name) for name in SCRIPTING[:-1] if name in operations}
+        found = {name: self._brief_definition(name) for name in SCRIPTING[:-1] if name in operations}
         last = SCRIPTING[-1]
         if (searching := operations.get("search_tools")) is not None:
             scripted = structs.replace(searching, description=_SEARCH_IN_SCRIPTS)
@@ -109,7 +109,7 @@ class Disclosure:
             found[last] = json.encode(definition(operations[last]))
         return {name: found.get(name, b"") for name in SCRIPTING}
 
-    def _brief(self, name: str) -> bytes:
+    def _brief_definition(self, name: str) -> bytes:
         return json.encode(definition(self._operations[name], brief=True))
 
     def built_in(self, name: str, access: Access) -> bytes | None:
@@ -129,15 +129,15 @@ class Disclosure:
         shown = {name: how for name, how in _OWN.items() if mode != "code"}  # which calls them as functions
         own = [how for name, how in shown.items() if access.everything or self._may_call(name, access)]
         own_tools = f" {'; '.join(own)}." if own else ""
-        return f"{_INSTRUCTIONS[mode]}{own_tools}{self._servers(access)}"
+        return f"{_INSTRUCTIONS[mode]}{own_tools}{self._name_servers(access)}"
 
-    def _servers(self, access: Access) -> str:
+    def _name_servers(self, access: Access) -> str:
         """Name a few servers for a model, first those that a person described."""
         seen = [each for each in self._gateway.servers.values() if self._gateway.sees(access, each)]
         servers = sorted((each for each in seen if not each.disabled), key=lambda each: not each.description)
         if not servers:
             return ""
-        named = ", ".join(_introduced(server) for server in servers[:MOST_NAMED])
+        named = ", ".join(_introduce_server(server) for server in servers[:MOST_NAMED])
         more = f" and {len(servers) - MOST_NAMED} more" if len(servers) > MOST_NAMED else ""
         return f" Servers: {named}{more}."
 
@@ -159,7 +159,7 @@ class Disclosure:
         up to 2025-11-25 read them.
         """
         if access.everything:
-            return b",".join(part for part in self._parts(mode, apps, legacy) if part)
+            return b",".join(part for part in self._list_parts(mode, apps, legacy) if part)
         # The version of the catalog counts listings; pinned tools also depend on the servers file.
         pinned = hash(self._gateway.pinned(apps=apps)) if mode == "search" else 0
         version = self._gateway.catalogue.version
@@ -167,7 +167,9 @@ class Disclosure:
         if key not in self._lists:
             if len(self._lists) >= MOST_LISTS:
                 self._lists.clear()
-            inside = b",".join(definition for _, definition in self._visible(mode, access, apps, legacy))
+            inside = b",".join(
+                definition for _, definition in self._visible_tools(mode, access, apps, legacy)
+            )
             # The access is kept beside its list, since the id of one that has ended may be that of another.
             self._lists[key] = (access, inside)
         return self._lists[key][1]
@@ -189,15 +191,15 @@ class Disclosure:
         if mode in FIXED:
             # Short by design: one page, even with pinned tools.
             return [("", self.tool_list(mode, access, apps=apps, legacy=legacy))]
-        return self._visible(mode, access, apps, legacy)
+        return self._visible_tools(mode, access, apps, legacy)
 
-    def _visible(self, mode: Mode, access: Access, apps: bool, legacy: bool) -> list[tuple[str, bytes]]:
+    def _visible_tools(self, mode: Mode, access: Access, apps: bool, legacy: bool) -> list[tuple[str, bytes]]:
         """Return name and definition of each tool of the list that this access may call."""
         from tabane.catalog.tools.disclosure import light_definition
 
         catalogue, shown = self._gateway.catalogue, definition_for(legacy=legacy)
         if mode in FIXED:
-            definitions = self._scripting if mode == "code" else self._listed
+            definitions = self._code_definitions if mode == "code" else self._search_definitions
             listed = [
                 (name, definitions[name])
                 for name in (SCRIPTING if mode == "code" else LISTED)
@@ -214,12 +216,12 @@ class Disclosure:
         reading = [("describe_tools", self._definitions["describe_tools"])]
         return reading + [(tool.alias, light_definition(tool)) for tool in tools]
 
-    def _parts(self, mode: Mode, apps: bool, legacy: bool) -> list[bytes]:
+    def _list_parts(self, mode: Mode, apps: bool, legacy: bool) -> list[bytes]:
         if mode == "code":
-            return list(self._scripting.values())
+            return list(self._code_definitions.values())
         if mode == "search":
             return [
-                *self._listed.values(),
+                *self._search_definitions.values(),
                 self._gateway.pinned(apps=apps, legacy=legacy),
             ]
         if mode == "light":
@@ -227,7 +229,7 @@ class Disclosure:
         return [self._gateway.catalogue.full(apps=apps, legacy=legacy)]
 
 
-def _introduced(server: Server) -> str:
+def _introduce_server(server: Server) -> str:
     about = shortened(one_line(server.description), _ABOUT).rstrip(".")
     return f"{server.name} ({about})" if about else server.name
 
@@ -288,14 +290,14 @@ def _for_models(schema: dict[str, Any], left_out: frozenset[str]) -> dict[str, A
     the same as nothing, and that no other parameter is accepted. The door checks all of it and says so.
     """
     properties = {
-        name: _part(part) for name, part in schema["properties"].items() if left_out.isdisjoint(part)
+        name: _schema_part(part) for name, part in schema["properties"].items() if left_out.isdisjoint(part)
     }
     return {key: value for key, value in schema.items() if key != "additionalProperties"} | {
         "properties": properties
     }
 
 
-def _part(part: dict[str, Any]) -> dict[str, Any]:
+def _schema_part(part: dict[str, Any]) -> dict[str, Any]:
     usual = part.get("default")
     most, least = _ENDLESS, 1.0
     if isinstance(usual, int) and not isinstance(usual, bool):

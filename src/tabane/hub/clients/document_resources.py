@@ -51,6 +51,7 @@ class ListedDocuments(Protocol):
 
 
 def uri_of(key: str) -> str:
+    """Return the URI of the resource for a document."""
     return ROOT + quote(key, safe="", errors="replace")
 
 

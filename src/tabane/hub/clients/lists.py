@@ -21,8 +21,8 @@ from tabane.hub.clients.disclosure import FIXED, Disclosure
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.task_calls import BYTES_OF_TOKEN
 from tabane.operations import Caller, CallTarget, Door, OpenCall, ended
+from tabane.wire import cursors, json
 from tabane.wire import era as eras
-from tabane.wire import json
 from tabane.wire.era import META_CAPABILITIES, UI, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import extensions_in
@@ -67,6 +67,7 @@ class ListRequests:
         self._door = door
 
     def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer tools/list, at once if the list is ready and the caller is within its limits."""
         after, apps = after_of(params, "tools"), shows_apps(session, meta)
         opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
         if opened.waits is None and self._disclosure.list_is_ready(session.mode, session.caller.access):
@@ -115,19 +116,19 @@ class ListRequests:
         session.answer(request_id, result)
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer prompts/list with the prompts that the caller may get."""
         after = after_of(params, "prompts")
         await self._gateway.fresh("prompts", session.caller)
         items, caller = self._gateway.prompts.items(), session.caller
         if not caller.access.everything:
             items = [each for each in items if self._may_find_prompt(caller, each[0])]
-        self._give(session, request_id, "prompts", items, after)
+        self._give_page(session, request_id, "prompts", items, after)
 
     def _may_find_prompt(self, caller: Caller, name: str) -> bool:
         prompt = self._gateway.prompts.find(name)
         return prompt is not None and may_find(caller, prompt_target(prompt))
 
     def _may_find_documents(self, caller: Caller) -> bool:
-
         return self._documents.there and may_find(caller, document_resources.READING)
 
     async def list_resources(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
@@ -135,15 +136,13 @@ class ListRequests:
 
         They are many, so they are read page by page.
         """
-        from tabane.wire import cursors
-
         after = after_of(params, "resources")
         await self._gateway.fresh("resources", session.caller)
         listed: list[bytes] = []
         following: str | None = None
         key = None if after is None else document_resources.key_of(after)
         if key is None:
-            items = dict(_visible(session.caller, self._gateway.resources.items()))
+            items = dict(_visible_resources(session.caller, self._gateway.resources.items()))
             uris, following = cursors.page(list(items), after, PAGE)
             listed = [items[uri] for uri in uris]
         if following is None:
@@ -151,13 +150,12 @@ class ListRequests:
             documents, following = await self._listed_documents(session.caller, key, most)
             listed += documents
         cursor = None if following is None else cursors.list_cursor("resources", following)
-        self._answer(session, request_id, "resources", b",".join(listed), cursor)
+        self._answer_page(session, request_id, "resources", b",".join(listed), cursor)
 
     async def _listed_documents(
         self, caller: Caller, after: str | None, most: int
     ) -> tuple[list[bytes], str | None]:
         """Return the documents after that key as list items, and the cursor of the next page."""
-
         if not self._may_find_documents(caller):
             return [], None
         if not most:
@@ -174,15 +172,15 @@ class ListRequests:
         return [*map(document_resources.definition, found)], following
 
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-
+        """Answer resources/templates/list, with the template for documents if there are any."""
         after = after_of(params, "resourceTemplates")
         await self._gateway.fresh("resources", session.caller)
-        items = _visible(session.caller, self._gateway.resources.template_items())
+        items = _visible_resources(session.caller, self._gateway.resources.template_items())
         if self._may_find_documents(session.caller):
             items.append((document_resources.TEMPLATE, document_resources.template()))
-        self._give(session, request_id, "resourceTemplates", items, after)
+        self._give_page(session, request_id, "resourceTemplates", items, after)
 
-    def _give(
+    def _give_page(
         self,
         session: Session,
         request_id: Raw,
@@ -190,9 +188,9 @@ class ListRequests:
         items: Sequence[tuple[str, bytes]],
         after: str | None,
     ) -> None:
-        self._answer(session, request_id, key, *page_of(items, key, after))
+        self._answer_page(session, request_id, key, *page_of(items, key, after))
 
-    def _answer(
+    def _answer_page(
         self, session: Session, request_id: Raw, key: str, inside: bytes, following: str | None
     ) -> None:
         kind = "prompts" if key == "prompts" else "resources"
@@ -202,7 +200,7 @@ class ListRequests:
         session.answer(request_id, listed(key, inside, following, holds))
 
 
-def _visible(caller: Caller, items: Sequence[ResourceItem]) -> list[tuple[str, bytes]]:
+def _visible_resources(caller: Caller, items: Sequence[ResourceItem]) -> list[tuple[str, bytes]]:
     """Return (URI as shown, definition) of what the caller may read."""
     return [
         (each.shown, each.definition)
@@ -226,8 +224,6 @@ def listed(key: str, inside: bytes, following: str | None, holds: float | None) 
 
 def page_of(items: Sequence[tuple[str, bytes]], kind: str, after: str | None) -> tuple[bytes, str | None]:
     """Return the items after that key that fit a page, joined by commas, and the next cursor."""
-    from tabane.wire import cursors
-
     definitions = dict(items)
     part, following = cursors.page(list(definitions), after, PAGE)
     inside = b",".join(definitions[key] for key in part)
@@ -236,14 +232,12 @@ def page_of(items: Sequence[tuple[str, bytes]], kind: str, after: str | None) ->
 
 def after_of(params: Members, kind: str) -> str | None:
     """Return the key after which a page begins. Raises ProtocolRefusal for a cursor that is not ours."""
-    from tabane.wire import cursors
-
     cursor = params.get("cursor")
     if cursor is None or bytes(cursor) == b"null":
         return None
-    given = json.text(cursor)
-    if given is None:
+    text = json.text(cursor)
+    if text is None:
         raise ProtocolRefusal(
             eras.INVALID_PARAMS, "cursor: a string that a list gave as nextCursor is required"
         )
-    return cursors.key_of_cursor(given, kind)
+    return cursors.key_of_cursor(text, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
 
@@ -40,30 +40,20 @@ ASKABLE = ("sampling", "elicitation", "roots")
 """Capabilities of a client that can be asked something."""
 
 
-class ToolParts(Protocol):
-    """What calls of tools need of a hub."""
-
-    @property
-    def tasks(self) -> TaskParts: ...
-
-    @property
-    def scripts(self) -> HubScripts: ...
-
-
 def client_methods(
     gateway: Gateway,
     door: Door,
     long_results: LongResults,
     documents: ListedDocuments,
-    parts: ToolParts,
+    tasks: TaskParts,
+    scripts: HubScripts,
 ) -> ClientMethods:
     """Return the handlers of requests to a hub."""
-    tasks = parts.tasks
     disclosure = Disclosure(door.table, gateway)
     about = _Introductions(gateway, disclosure)
     lists = ListRequests(gateway, disclosure, documents, door)
     offers = OfferRequests(gateway, door, documents)
-    tools = ToolCalls(gateway, door, long_results, tasks, parts.scripts)
+    tools = ToolCalls(gateway, door, long_results, tasks, scripts)
     requests = TaskRequests(tasks, long_results)
     both: dict[str, Handler] = {
         "tools/list": lists.list_tools,
@@ -90,14 +80,14 @@ def client_methods(
         "subscriptions/listen": partial(_listen, requests),
         **requests.modern(),
     }
-    return _methods(
+    return _methods_by_connection(
         {Era.LEGACY: {**both, **legacy}, Era.MODERN: {**both, **modern}},
         DirectRequests(gateway, door, tools, introduce),
         lambda known: PassedMessages(gateway, door, known),
     )
 
 
-def _methods(
+def _methods_by_connection(
     handlers: Mapping[Era, Mapping[str, Handler]],
     direct: DirectRequests,
     passed: Callable[[Collection[str]], PassedMessages],
@@ -117,7 +107,9 @@ PASSED = frozenset({LIST, GET, FOLDER})
 
 def introduce(session: Session, params: Members) -> None:
     """Note what a client says of itself in ``initialize``, and which version it gets."""
-    name = _log_client(session, params.get("clientInfo"))
+    name = eras.client_name(params.get("clientInfo"))
+    if name:
+        log.info("session %s is %s", session.key, name)
     if name and not session.caller.client:
         session.caller = structs.replace(session.caller, client=name)
     try:
@@ -210,23 +202,15 @@ def _set_level(session: Session, request_id: Raw, params: Members, meta: Members
 
 
 async def _subscribe(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    await session.subscriptions.subscribe(request_id, _uri(params))
+    await session.subscriptions.subscribe(request_id, _required_uri(params))
 
 
 def _unsubscribe(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-    session.subscriptions.unsubscribe(request_id, _uri(params))
+    session.subscriptions.unsubscribe(request_id, _required_uri(params))
 
 
-def _uri(params: Members) -> str:
+def _required_uri(params: Members) -> str:
     uri = json.text(params.get("uri"))
     if uri is None:
         raise ProtocolRefusal(eras.INVALID_PARAMS, "uri: the URI of a resource is required")
     return uri
-
-
-def _log_client(session: Session, info: Raw | None) -> str:
-    """Log who the client says it is. Return its name, empty if it gives none."""
-    name = eras.client_name(info)
-    if name:
-        log.info("session %s is %s", session.key, name)
-    return name

@@ -42,7 +42,8 @@ class OfferRequests:
         self._gateway, self._door, self._documents = gateway, door, documents
 
     async def get_prompt(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        name = _required(params, "name", "the name of a prompt")
+        """Answer prompts/get with what the prompt's server answers."""
+        name = _required_text(params, "name", "the name of a prompt")
         prompt = await self._gateway.find_prompt(session.caller, name)
         opened = await self._admit(session, request_id, prompt_target(prompt), params, meta)
         self._forward(
@@ -52,7 +53,6 @@ class OfferRequests:
 
     async def complete(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer completion/complete, for the arguments of a prompt or of a template of resources."""
-
         try:
             ref = json.fields(params["ref"])
         except (KeyError, InvalidJson):
@@ -61,36 +61,42 @@ class OfferRequests:
             ) from None
         kind = json.text(ref.get("type"))
         if kind == "ref/prompt":
-            name = _required(ref, "name", "the name of a prompt")
+            name = _required_text(ref, "name", "the name of a prompt")
             prompt = await self._gateway.find_prompt(session.caller, name)
             server, ref = prompt.server, {**ref, "name": Raw(json.quote(prompt.name))}
             target = prompt_target(prompt)
         elif kind == "ref/resource":
-            uri = _required(ref, "uri", "a URI or a template of URIs")
+            uri = _required_text(ref, "uri", "a URI or a template of URIs")
             if document_resources.key_of(uri) is not None:
                 self._check_documents(session, uri)
-                await self._complete_key(session, request_id, params)
+                try:
+                    prefix = json.text(json.fields(params["argument"]).get("value"))
+                except (KeyError, InvalidJson):
+                    raise ProtocolRefusal(
+                        eras.INVALID_PARAMS, "argument: an object with name and value is required"
+                    ) from None
+                keys = await self._documents.beginning(prefix or "", document_resources.MOST_COMPLETED + 1)
+                session.answer(request_id, document_resources.completion(keys))
                 return
-            source = (await self._sources(session, uri))[0]
+            source = (await self._sources_of(session, uri))[0]
             server, name = source.server, source.shown
             ref = {**ref, "uri": Raw(json.quote(source.uri))}
             target = resource_target(source.server, source.uri)
         else:
             raise ProtocolRefusal(eras.INVALID_PARAMS, "ref.type: ref/prompt or ref/resource")
-        given = {**params, "ref": Raw(json.join(ref))}
+        completed = {**params, "ref": Raw(json.join(ref))}
         opened = await self._admit(session, request_id, target, params, meta)
-        self._forward(session, request_id, server, b"completion/complete", given, meta, name, opened)
+        self._forward(session, request_id, server, b"completion/complete", completed, meta, name, opened)
 
     async def read_resource(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/read. If no server lists the URI, those that may know it are asked in turn."""
-
-        uri = _required(params, "uri", "the URI of a resource")
+        uri = _required_text(params, "uri", "the URI of a resource")
         key = document_resources.key_of(uri)
         if key is not None:
             self._check_documents(session, uri)
             await self._read_document(session, request_id, uri, key, meta)
             return
-        sources = await self._sources(session, uri)
+        sources = await self._sources_of(session, uri)
         opened = await self._admit(
             session, request_id, resource_target(sources[0].server, sources[0].uri), params, meta
         )
@@ -111,16 +117,14 @@ class OfferRequests:
 
     def _check_documents(self, session: Session, uri: str) -> None:
         """Raise ProtocolRefusal if the client may not read documents: then there is none for it."""
-
         if not may_find(session.caller, document_resources.READING):
             raise _not_found(session, uri)
 
     async def _read_document(
         self, session: Session, request_id: Raw, uri: str, key: str, meta: Members
     ) -> None:
-
-        given = {"arguments": Raw(json.encode({"filepath": key}))}
-        opened = await self._admit(session, request_id, document_resources.READING, given, meta)
+        arguments = {"arguments": Raw(json.encode({"filepath": key}))}
+        opened = await self._admit(session, request_id, document_resources.READING, arguments, meta)
         with ended(opened):
             found = await self._documents.text(key, session.caller_of(meta))
             if found is None:
@@ -129,17 +133,6 @@ class OfferRequests:
             if (recorded := opened.end("ok", len(result))) is not None:
                 await recorded
         session.answer(request_id, eras.cacheable(result) if session.era is Era.MODERN else result)
-
-    async def _complete_key(self, session: Session, request_id: Raw, params: Members) -> None:
-
-        try:
-            prefix = json.text(json.fields(params["argument"]).get("value"))
-        except (KeyError, InvalidJson):
-            raise ProtocolRefusal(
-                eras.INVALID_PARAMS, "argument: an object with name and value is required"
-            ) from None
-        keys = await self._documents.beginning(prefix or "", document_resources.MOST_COMPLETED + 1)
-        session.answer(request_id, document_resources.completion(keys))
 
     def _read(
         self,
@@ -161,15 +154,15 @@ class OfferRequests:
                     opened.end("failed", reason=failure_reason(error))
                     session.fail(key, error)
             else:
-                _replied(session, key, source.shown, reply, opened, source)
+                _record_and_pass_on(session, key, source.shown, reply, opened, source)
 
         upstream = self._gateway.instance_for(session.caller, source.server)
-        given = {**params, "uri": Raw(json.quote(source.uri))}
+        sent = {**params, "uri": Raw(json.quote(source.uri))}
         session.calls.send(
             key,
             upstream,
             b"resources/read",
-            given,
+            sent,
             meta,
             replied,
             name=source.shown,
@@ -198,20 +191,22 @@ class OfferRequests:
                 method,
                 params,
                 meta,
-                lambda reply: _replied(session, key, name, _with_shown_pages(session, server, reply), opened),
+                lambda reply: _record_and_pass_on(
+                    session, key, name, _with_shown_pages(session, server, reply), opened
+                ),
                 name=name,
                 opened=opened,
                 safe=True,
             )
 
-    async def _sources(self, session: Session, uri: str) -> tuple[ResourceSource, ...]:
+    async def _sources_of(self, session: Session, uri: str) -> tuple[ResourceSource, ...]:
         sources = await self._gateway.sources(session.caller, uri)
         if not sources:
             raise _not_found(session, uri)
         return sources
 
 
-def _replied(
+def _record_and_pass_on(
     session: Session,
     key: bytes,
     name: str,
@@ -277,7 +272,7 @@ def _give(session: Session, key: bytes, name: str, line: bytes | None) -> None:
 def _line(era: Era | None, key: bytes, reply: UpstreamReply, source: ResourceSource | None) -> bytes | None:
     result = reply.result or Raw(b"{}")
     if source is not None and source.shown != source.uri:
-        result = _renamed(result, source)
+        result = _with_shown_uris(result, source)
     if era is Era.MODERN and source is not None:
         return json.result_line(key, eras.cacheable(eras.completed(result)))
     return answer_line(key, era, reply.era, result)
@@ -296,9 +291,8 @@ def _not_found(session: Session, uri: str) -> ProtocolRefusal:
     return ProtocolRefusal(code, f"Resource not found: {uri}", {"uri": uri})
 
 
-def _renamed(result: Raw, source: ResourceSource) -> Raw:
+def _with_shown_uris(result: Raw, source: ResourceSource) -> Raw:
     """Return what was read under the URI in the request: two servers have the same URI."""
-
     try:
         members = json.fields(result)
         contents = [json.fields(item) for item in json.elements(members["contents"])]
@@ -314,7 +308,7 @@ def _renamed(result: Raw, source: ResourceSource) -> Raw:
     return Raw(json.join(members))
 
 
-def _required(params: Members, key: str, what: str) -> str:
+def _required_text(params: Members, key: str, what: str) -> str:
     value = json.text(params.get(key))
     if value is None:
         raise ProtocolRefusal(eras.INVALID_PARAMS, f"{key}: {what} is required")
@@ -340,6 +334,7 @@ class SkillRequests:
         self._gateway, self._door = gateway, door
 
     def methods(self) -> dict[str, Handler]:
+        """Return the handlers of requests for skills, by method."""
         return {LIST: self.list_skills, GET: self.get_skill, FOLDER: self.read_folder}
 
     async def list_skills(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
@@ -347,7 +342,7 @@ class SkillRequests:
         _check_carried(session, LIST)
         after = after_of(params, "skills")
         skills = await self._gateway.skills_of(session.caller)
-        part, following = _page({skill.shown: skill for skill in skills}, after)
+        part, following = _page_of_skills({skill.shown: skill for skill in skills}, after)
         holds = self._gateway.holds("skills") if session.era is Era.MODERN else None
         cursor = None if following is None else cursors.list_cursor("skills", following)
         inside = b",".join(skill.definition for skill in part)
@@ -356,16 +351,16 @@ class SkillRequests:
     async def get_skill(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer skills/get, with the entry that the skill's server gives."""
         _check_carried(session, GET)
-        uri = _uri(params)
+        uri = _required_skill_uri(params)
         sources = await self._gateway.skill_sources(session.caller, uri)
         if not sources:
-            raise _no_skill(uri)
+            raise ProtocolRefusal(eras.INVALID_PARAMS, f"No skill is served at {uri}", {"uri": uri})
         await self._send(session, request_id, GET, params, meta, sources[0], _shown_skill)
 
     async def read_folder(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/directory/read. If the server does not, what it lists of its skills does."""
         _check_carried(session, FOLDER)
-        uri = _uri(params)
+        uri = _required_skill_uri(params)
         sources = await self._gateway.skill_sources(session.caller, uri)
         reading = tuple(each for each in sources if self._gateway.reads_folders(each.server))
         if reading:
@@ -392,8 +387,8 @@ class SkillRequests:
     ) -> None:
         """Ask a server, and pass on its answer."""
         target = resource_target(source.server, source.uri)
-        given, key = json.join(params), bytes(request_id)
-        opened = self._door.admit(session.caller_of(meta), target, given, key.decode())
+        encoded, key = json.join(params), bytes(request_id)
+        opened = self._door.admit(session.caller_of(meta), target, encoded, key.decode())
         with ended(opened):
             if opened.waits is not None:
                 await opened.waits
@@ -458,7 +453,7 @@ def _shown_skill(server: str, result: Raw) -> bytes:
     return json.join({**members, "skill": Raw(skill.definition)})
 
 
-def _page(skills: dict[str, Skill], after: str | None) -> tuple[list[Skill], str | None]:
+def _page_of_skills(skills: dict[str, Skill], after: str | None) -> tuple[list[Skill], str | None]:
     """Return the skills of a page, and the address after which the next page begins."""
     shown, following = cursors.page(list(skills), after, PAGE)
     part: list[Skill] = []
@@ -477,11 +472,7 @@ def _check_carried(session: Session, method: str) -> None:
         raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
 
 
-def _no_skill(uri: str) -> ProtocolRefusal:
-    return ProtocolRefusal(eras.INVALID_PARAMS, f"No skill is served at {uri}", {"uri": uri})
-
-
-def _uri(params: Members) -> str:
+def _required_skill_uri(params: Members) -> str:
     uri = json.text(params.get("uri"))
     if uri is None:
         raise ProtocolRefusal(eras.INVALID_PARAMS, "uri: the URI of a skill or of a folder is required")

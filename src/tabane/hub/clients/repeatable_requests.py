@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Raw, Struct
 
@@ -18,8 +18,7 @@ from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import START_LOGIN
 from tabane.catalog.tools.tool import tool_failure
 from tabane.errors import LoginRequired, TabaneError
-from tabane.hub.clients.client_questions import CannotAsk, ClientQuestions, SessionClient
-from tabane.hub.clients.outlet import Outlet
+from tabane.hub.clients.client_questions import CannotAsk, SessionClient
 from tabane.hub.clients.questions.parked_files import LOGIN, CallBinding, RepeatedAnswer, digest_of
 from tabane.hub.clients.questions.parking import HubQuestions, ParkedCalls
 from tabane.messages import Message, say
@@ -46,15 +45,6 @@ SIGN = 10.0
 
 MOST_ROUNDS = 3
 """Times that the hub asks about one request for the same reason. More would be a fault."""
-
-
-class RepeatingClient(SessionClient, Protocol):
-    """The client of a session whose requests may be made again."""
-
-    questions: ClientQuestions | None
-    outlet: Outlet
-
-    def fail(self, request_id: Raw | bytes, error: TabaneError) -> None: ...
 
 
 RequestHandler = Callable[[Members, Members], Coroutine[Any, Any, None] | None]
@@ -91,7 +81,7 @@ class RepeatableRequests:
 
     __slots__ = ("_parked", "kept", "session")
 
-    def __init__(self, session: RepeatingClient, parked: ParkedCalls) -> None:
+    def __init__(self, session: SessionClient, parked: ParkedCalls) -> None:
         self.session, self._parked = session, parked
         self.kept: dict[bytes, RepeatableRequest] = {}
 
@@ -116,6 +106,7 @@ class RepeatableRequests:
         return params
 
     def get(self, key: bytes) -> RepeatableRequest | None:
+        """Return a request that is not answered yet; None if there is none with that id."""
         return self.kept.get(key)
 
     def over(self, key: bytes) -> None:
@@ -140,8 +131,8 @@ class RepeatableRequests:
     async def begin(self, request_id: Raw) -> None:
         """Note that a request is sent from now on. At the return, a bridge knows it, whatever happens."""
         outlet = self.session.outlet
-        told = outlet.hold(bytes(request_id), held=False)
-        while told and outlet.unsent and not outlet.closed:  # noqa: ASYNC110  (a channel sends no notice)
+        is_bridge = outlet.hold(bytes(request_id), held=False)
+        while is_bridge and outlet.unsent and not outlet.closed:  # noqa: ASYNC110  (a channel sends no notice)
             await asyncio.sleep(LOOK)
 
     def fail(self, request_id: Raw | bytes, kept: RepeatableRequest, error: TabaneError) -> None:
@@ -229,12 +220,12 @@ class LoginRequests:
         if self._logins is None or not self._may_begin or self._hub.login_waits >= MOST_WAITING:
             self._requests.fail(request_id, kept, error)
         else:
-            self._session.run(Raw(request_id), self._settle(Raw(request_id), kept, error))
+            self._session.run(Raw(request_id), self._answer_request(Raw(request_id), kept, error))
         return True
 
     # -- what becomes of it ------------------------------------------------------------------------
 
-    async def _settle(self, request_id: Raw, kept: RepeatableRequest, error: LoginRequired) -> None:
+    async def _answer_request(self, request_id: Raw, kept: RepeatableRequest, error: LoginRequired) -> None:
         """Answer a request with a question or a text, or make it again after the login."""
         self._hub.login_waits += 1
         try:
@@ -256,27 +247,32 @@ class LoginRequests:
             if not kept.answer.agreed:  # nothing more is asked
                 raise error
             kept.answer = None
-            if await self._awaited(key, kept, server):
+            if await self._await_logins(key, kept, server):
                 return None
-        begun = await self._begin(kept, server, error)
+        begun = await self._begin_login(kept, server, error)
         page = begun.get("url") or begun.get("verification_url")
         if page is None:  # a client that acts for itself is logged in at once
             return None
         if not isinstance(page, str) or not page.startswith(("https://", "http://")):
             raise error
-        question = self._question(server, error.why, begun, page)
+        message = _login_message(server, error.why, begun).render(self._session.caller.lang)
+        name = f"login-{self._session.key}-{begun['id']}"
+        asked = {"mode": "url", "message": message, "url": page, "elicitationId": name}
+        question = Question("url", json.encode(asked))
         if self._session.era is Era.MODERN:
             if "url" not in self._session.features:
                 raise _with_page(error, begun, page)
             return self._requests.asking(kept, question, LOGIN)
         try:
-            if not await self._agreed(key, kept, server, question):
+            if not await self._ask_and_await_login(key, kept, server, question):
                 raise error
         except CannotAsk:
             raise _with_page(error, begun, page) from None
         return None
 
-    async def _begin(self, kept: RepeatableRequest, server: Server, error: LoginRequired) -> dict[str, Any]:
+    async def _begin_login(
+        self, kept: RepeatableRequest, server: Server, error: LoginRequired
+    ) -> dict[str, Any]:
         """Begin a login, or join the one that waits. Raises ``error`` if none can begin."""
         assert self._logins is not None  # takes
         if kept.rounds >= MOST_ROUNDS:
@@ -290,7 +286,7 @@ class LoginRequests:
             log.info("%s: its login could not be begun for a call: %s", server.name, why)
             raise error from None
 
-    async def _awaited(self, key: bytes, kept: RepeatableRequest, server: Server) -> bool:
+    async def _await_logins(self, key: bytes, kept: RepeatableRequest, server: Server) -> bool:
         """Wait until no login at the server waits any more. Return whether the user is logged in.
 
         Raises LoginRequired if the login has failed, or takes too long.
@@ -300,22 +296,24 @@ class LoginRequests:
         end, count = loop.time() + LONGEST, 0
         while (attempt := logins.attempts.of(server.name)) is not None and attempt.waits:
             if (left := end - loop.time()) <= 0:
-                raise _failed(server, say("nobody finished it in time"))
+                raise _login_failure(server, say("nobody finished it in time"))
             count += 1
             said = say("Waiting for the login at {server!n}", server=server.name)
             self._requests.tell_progress(key, kept.meta, said, count)
             await logins.wait(server, min(left, SIGN))
         if attempt is not None and attempt.state == "failed":
-            raise _failed(server, attempt.reason)
+            raise _login_failure(server, attempt.reason)
         return logins.needed(server.name) is None
 
-    async def _agreed(self, key: bytes, kept: RepeatableRequest, server: Server, question: Question) -> bool:
+    async def _ask_and_await_login(
+        self, key: bytes, kept: RepeatableRequest, server: Server, question: Question
+    ) -> bool:
         """Ask a client of the handshake era, and wait for the login. Return False if the user declined.
 
         Raises CannotAsk, and LoginRequired if the login has failed.
         """
         answer, withdraw = self._requests.put(key, kept, server.name, question)
-        waiting = asyncio.ensure_future(self._awaited(key, kept, server))
+        waiting = asyncio.ensure_future(self._await_logins(key, kept, server))
         try:
             await asyncio.wait((answer, waiting), return_when=asyncio.FIRST_COMPLETED)
             # The login may also end without an answer: by another client, or at the command line.
@@ -324,20 +322,8 @@ class LoginRequests:
             waiting.cancel()
             withdraw("the login has ended")
             if answer.done() and not answer.cancelled() and action_of(answer.result())[0] == "accept":
-                self._tell_complete(key, question)
-
-    # -- what the client is told -------------------------------------------------------------------
-
-    def _question(self, server: Server, why: Message | None, begun: Mapping[str, Any], page: str) -> Question:
-        """Return the question for the user. Its id is that of the login, with that of the session."""
-        message = _message(server, why, begun).render(self._session.caller.lang)
-        name = f"login-{self._session.key}-{begun['id']}"
-        asked = {"mode": "url", "message": message, "url": page, "elicitationId": name}
-        return Question("url", json.encode(asked))
-
-    def _tell_complete(self, key: bytes, question: Question) -> None:
-        name = json.fields(question.params)["elicitationId"]
-        self._session.tell(json.notification_line(COMPLETE, Raw(json.join({"elicitationId": name}))), key)
+                about = Raw(json.join({"elicitationId": json.fields(question.params)["elicitationId"]}))
+                self._session.tell(json.notification_line(COMPLETE, about), key)
 
     # -- who asks ----------------------------------------------------------------------------------
 
@@ -351,7 +337,7 @@ class LoginRequests:
         return self._session.caller.access.allows(START_LOGIN)
 
 
-def _message(server: Server, why: Message | None, begun: Mapping[str, Any]) -> Message:
+def _login_message(server: Server, why: Message | None, begun: Mapping[str, Any]) -> Message:
     """Return the text that asks the user to log in."""
     needed = (
         say("{server!n} requires a new login: {why}.", server=server.name, why=why)
@@ -380,7 +366,7 @@ def _with_page(error: LoginRequired, begun: Mapping[str, Any], page: str) -> Log
     return LoginRequired(text, error.server)
 
 
-def _failed(server: Server, why: Message | None) -> LoginRequired:
+def _login_failure(server: Server, why: Message | None) -> LoginRequired:
     """Return the error of a request whose login has failed."""
     why = why or say("it was given up")
     text = say(

@@ -10,21 +10,23 @@ import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable, Iterable, Mapping
-from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from tabane.errors import ConfigurationError
+from tabane.hub.context import HubContext
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Access, Caller, CallTarget
 from tabane.servers.projects.project_folders import TRUST_FILE, ClientProjects, project_of
 from tabane.servers.server import Server
-from tabane.settings import Settings
+
+if TYPE_CHECKING:
+    from tabane.catalog.gateway import Gateway
 
 
-class ServerAccess:
+class ServerAccess(Access):
     """An access to one server: what the identity may do there, and nothing of others or of the hub."""
 
     def __init__(self, inner: Access, server: str) -> None:
@@ -59,19 +61,15 @@ class ServerAccess:
         return server == self.server and self._inner.sees_server(server)
 
 
-Servers = Callable[[], Mapping[str, Server]]
-"""Returns the configured servers by name: another mapping after each change."""
-
-
-class ProjectAccess:
+class ProjectAccess(Access):
     """An access without the servers of projects that its client does not work in.
 
     ``folders`` are the absolute paths that the client works in. A client below several projects works in the
     nearest one. A client without folders sees no server of a project.
     """
 
-    def __init__(self, access: Access, servers: Servers, folders: Iterable[str] = ()) -> None:
-        self.inner, self._servers = access, servers
+    def __init__(self, access: Access, gateway: Gateway, folders: Iterable[str] = ()) -> None:
+        self.inner, self._gateway = access, gateway
         self.folders = tuple(folders)
         self._known: Mapping[str, Server] | None = None
         self._hidden: frozenset[str] = frozenset()
@@ -90,12 +88,11 @@ class ProjectAccess:
     @property
     def hidden(self) -> frozenset[str]:
         """Return the names of the servers that the client may not see."""
-        servers = self._servers()
-        if servers is not self._known:
-            self._settle(servers)
+        if self._gateway.servers is not self._known:
+            self._note_servers(self._gateway.servers)
         return self._hidden
 
-    def _settle(self, servers: Mapping[str, Server]) -> None:
+    def _note_servers(self, servers: Mapping[str, Server]) -> None:
         self._known, self._steps = servers, self._steps + 1
         projects = {server.project for server in servers.values() if server.project}
         if not projects:
@@ -124,17 +121,15 @@ class ProjectAccess:
 
     @property
     def revision(self) -> int:
-        servers = self._servers()
-        if servers is not self._known:
-            self._settle(servers)
+        if self._gateway.servers is not self._known:
+            self._note_servers(self._gateway.servers)
         # Both only grow, so their sum changes with each of them.
         return self.inner.revision + self._steps
 
     def allows(self, target: CallTarget) -> bool:
         # As hidden does, for each call of a tool.
-        servers = self._servers()
-        if servers is not self._known:
-            self._settle(servers)
+        if self._gateway.servers is not self._known:
+            self._note_servers(self._gateway.servers)
         return target.server not in self._hidden and self.inner.allows(target)
 
     def sees_server(self, server: str) -> bool:
@@ -151,11 +146,8 @@ def folders_of(caller: Caller) -> tuple[str, ...]:
         return ()
     roots = [unquote(urlsplit(root).path) for root in caller.roots if root.startswith("file://")]
     named = roots or ([caller.cwd] if caller.cwd else [])
-    return tuple(dict.fromkeys(os.path.realpath(path) for path in named if _is_path(path)))
-
-
-def _is_path(path: str) -> bool:
-    return os.path.isabs(path) and "\0" not in path
+    paths = [path for path in named if os.path.isabs(path) and "\0" not in path]
+    return tuple(dict.fromkeys(map(os.path.realpath, paths)))
 
 
 async def moved(caller: Caller) -> bool:
@@ -224,8 +216,8 @@ class ProjectOffers:
     Files are read in threads, and nothing in them is run or looked up.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, settings: Callable[[], Settings]) -> None:
-        self._loop, self._settings = loop, settings
+    def __init__(self, context: HubContext) -> None:
+        self._context = context
         self._offers: OrderedDict[str, ProjectOffer] = OrderedDict()
         self._looks: set[asyncio.Task[None]] = set()
 
@@ -236,29 +228,29 @@ class ProjectOffers:
 
     def look(self, caller: Caller) -> None:
         """Look in the background whether the caller works in a project that is not trusted."""
-        self._begin(self._look(caller))
+        self._begin_look(self._look_in_folders(caller))
 
-    def _begin(self, look: Coroutine[None, None, None]) -> None:
+    def _begin_look(self, look: Coroutine[None, None, None]) -> None:
         if len(self._looks) >= MOST_LOOKS:
             look.close()
             return
-        task = self._loop.create_task(look)
+        task = self._context.loop.create_task(look)
         self._looks.add(task)
         task.add_done_callback(self._looks.discard)
 
     async def now(self) -> list[ProjectOffer]:
         """Return what is offered, after another look at the files."""
         known = list(self._offers)
-        offers = await asyncio.to_thread(self._offered_now, known)
+        offers = await asyncio.to_thread(self._read_offers, known, and_trusted=True)
         for folder in known:
             if folder not in offers:
                 self._offers.pop(folder, None)
-        self._keep(offers)
+        self._keep_offers(offers)
         return list(self._offers.values())
 
     def look_again(self) -> None:
         """Look in the background what is offered now: other files may be trusted."""
-        self._begin(self._look_again())
+        self._begin_look(self._look_again())
 
     async def _look_again(self) -> None:
         await self.now()
@@ -275,56 +267,50 @@ class ProjectOffers:
                 )
         return None
 
-    async def _look(self, caller: Caller) -> None:
-        self._keep(await asyncio.to_thread(self._found, caller))
+    async def _look_in_folders(self, caller: Caller) -> None:
+        self._keep_offers(await asyncio.to_thread(self._find_offers, caller))
 
-    def _keep(self, found: dict[str, ProjectOffer]) -> None:
+    def _keep_offers(self, found: dict[str, ProjectOffer]) -> None:
         for folder, offer in found.items():
             self._offers[folder] = offer
             self._offers.move_to_end(folder)
         while len(self._offers) > MOST_OFFERS:
             self._offers.popitem(last=False)
 
-    def _found(self, caller: Caller) -> dict[str, ProjectOffer]:
+    def _find_offers(self, caller: Caller) -> dict[str, ProjectOffer]:
         home = os.path.expanduser("~")
         places = (project_of(folder, home) for folder in folders_of(caller)[:MOST_OFFERS])
-        return self._offered([place for place in dict.fromkeys(places) if place is not None])
+        return self._read_offers([place for place in dict.fromkeys(places) if place is not None])
 
-    def _offered_now(self, folders: list[str]) -> dict[str, ProjectOffer]:
-        """Return what these folders offer, and those with a trusted file that has changed."""
-        home = self._settings().home
-        if not (home / TRUST_FILE).exists():
-            return self._offered(folders)
-        from tabane.servers.projects.project_servers import ProjectTrust  # most hubs have no project
-
-        trusted: list[str] = []
-        with suppress(ConfigurationError):
-            trusted = [each.folder for each in ProjectTrust(home).files()]
-        return self._offered(list(dict.fromkeys((*folders, *trusted))))
-
-    def _offered(self, folders: list[str]) -> dict[str, ProjectOffer]:
-        return {folder: offer for folder in folders if (offer := self._offer(folder)) is not None}
-
-    def _offer(self, folder: str) -> ProjectOffer | None:
-        """Return what a folder offers; None if there is nothing that is not trusted."""
-        from tabane.servers.projects.project_servers import ProjectTrust, definitions_in, project_files
+    def _read_offers(self, folders: list[str], *, and_trusted: bool = False) -> dict[str, ProjectOffer]:
+        """Return what these folders offer; ``and_trusted``: also those with a changed trusted file."""
+        home = self._context.home
+        and_trusted = and_trusted and (home / TRUST_FILE).exists()
+        if not folders and not and_trusted:
+            return {}
+        from tabane.servers.projects import project_servers  # most hubs have no project
 
         try:
-            trusted = {each.path: each.digest for each in ProjectTrust(self._settings().home).files()}
+            files = project_servers.ProjectTrust(home).files()
         except ConfigurationError as error:
-            return ProjectOffer(folder, 0, problem=error.message)
-        count, changed, problem = 0, False, None
-        for file in project_files(folder):
-            try:
-                if isinstance(file, ConfigurationError):
-                    raise file
-                if trusted.get(file.path) == file.digest:
-                    continue
-                count += len(definitions_in(file))
-                changed = changed or file.path in trusted
-            except ConfigurationError as error:
-                problem = error.message
-        return ProjectOffer(folder, count, changed, problem) if count or problem else None
+            return {folder: ProjectOffer(folder, 0, problem=error.message) for folder in folders}
+        trusted = {file.path: file.digest for file in files}
+        offers: dict[str, ProjectOffer] = {}
+        for folder in dict.fromkeys([*folders, *(file.folder for file in files if and_trusted)]):
+            count, changed, problem = 0, False, None
+            for found in project_servers.project_files(folder):
+                try:
+                    if isinstance(found, ConfigurationError):
+                        raise found
+                    if trusted.get(found.path) == found.digest:
+                        continue
+                    count += len(project_servers.definitions_in(found))
+                    changed = changed or found.path in trusted
+                except ConfigurationError as error:
+                    problem = error.message
+            if count or problem:
+                offers[folder] = ProjectOffer(folder, count, changed, problem)
+        return offers
 
 
 class PresentProjects(ClientProjects):

@@ -1,20 +1,23 @@
-"""Session of one MCP client: adapter between its era and the hub's canonical requests.
+"""Sessions of MCP clients: each adapts between the era of its client and the hub's canonical requests.
 
-Messages of the client come in through :meth:`Session.receive`, one at a time, over any transport. Messages
-to the client go out through an outlet.
+Messages of a client come in through :meth:`Session.receive`, one at a time, over any transport. Messages to
+the client go out through an outlet. :class:`ClientSessions` has the sessions of a hub: it begins them,
+notifies their clients of changes, drains and closes them.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
+import os
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_args
 
 from msgspec import UNSET, Raw, structs
 
 from tabane.catalog.gateway import Gateway
+from tabane.catalog.long_results import LongResults
 from tabane.errors import (
     ApprovalRefused,
     ApprovalRequired,
@@ -33,17 +36,27 @@ from tabane.hub.clients.client_questions import (
     waits_for_roots,
 )
 from tabane.hub.clients.disclosure import FIXED
-from tabane.hub.clients.outlet import Outlet
+from tabane.hub.clients.outlet import ROOM, Outlet, too_large, undelivered
 from tabane.hub.clients.questions.parking import HubQuestions
 from tabane.hub.clients.repeatable_requests import REPEATABLE, LoginRequests, RepeatableRequests
-from tabane.hub.clients.server_access import works_in
+from tabane.hub.clients.server_access import (
+    PresentProjects,
+    ProjectAccess,
+    ProjectOffers,
+    ServerAccess,
+    works_in,
+)
 from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
-from tabane.messages import say
-from tabane.operations import Caller
+from tabane.hub.context import HubContext
+from tabane.hub.local.handshake import BEGUN, DRAIN, HELD, Hello
+from tabane.messages import language, say
+from tabane.operations import Caller, Face
+from tabane.servers.server import Server
 from tabane.settings import Mode
 from tabane.upstreams.call import ServerRequest
 from tabane.wire import era as eras
 from tabane.wire import json, rpc
+from tabane.wire.channel import LineBatch, LineChannel
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tabane.wire.negotiation import told_to_servers
@@ -51,7 +64,9 @@ from tabane.wire.questions import NOTHING, ON_PAGE, Features, features_of
 from tabane.wire.rpc import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
-    from tabane.hub.clients.approval_requests import ApprovalRequests, HubApprovals
+    from tabane.hub.clients.approval_requests import ApprovalRequests
+    from tabane.hub.people.access import HubAccess
+    from tabane.hub.people.guards import HubGuards
 
 log = logging.getLogger(__name__)
 
@@ -66,55 +81,6 @@ LOOK = 1.0
 
 BATCHED = "2025-03-26"
 """The one protocol version that has batches."""
-
-
-class SessionHost(Protocol):
-    """The part of a hub that a session uses. ``mark`` begins the ids of the hub's questions to clients.
-
-    ``handlers`` answer requests, by era and method. ``draining`` is set when no new request may begin.
-    """
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
-
-    @property
-    def gateway(self) -> Gateway: ...
-
-    @property
-    def handlers(self) -> Mapping[Era, Mapping[str, Handler]]: ...
-
-    @property
-    def direct(self) -> Mapping[Era, Mapping[str, Handler]]:
-        """Return the handlers for clients that are connected to one server alone."""
-        ...
-
-    @property
-    def unknown(self) -> UnknownMethods: ...
-
-    @property
-    def mark(self) -> str: ...
-
-    @property
-    def questions(self) -> HubQuestions: ...
-
-    @property
-    def approvals(self) -> HubApprovals: ...
-
-    @property
-    def draining(self) -> bool: ...
-
-    @property
-    def max_line(self) -> int:
-        """Return the length limit of a message, in bytes."""
-        ...
-
-    def moved(self, caller: Caller) -> None:
-        """Note that a client has named other folders."""
-        ...
-
-    def left(self, session: Session) -> None:
-        """End what runs for a session alone: its client is gone."""
-        ...
 
 
 class UnknownMethods(Protocol):
@@ -132,7 +98,7 @@ class UnknownMethods(Protocol):
 class Session:
     """A client, from its first message to its last.
 
-    ``caller`` says who it is, ``mode`` how tools are disclosed to it, ``outlet`` takes what it is told.
+    ``caller`` says who it is, ``mode`` how tools are disclosed to it, ``outlet`` takes its messages.
     ``era`` is given where the transport tells it; else the first message settles it. ``key`` is the
     session's own name, which ``caller.session`` is not where one client has several (HTTP without
     sessions): such a session is ``shared``, and nothing of the client's ends with it.
@@ -169,7 +135,7 @@ class Session:
 
     def __init__(
         self,
-        host: SessionHost,
+        host: ClientSessions,
         caller: Caller,
         mode: Mode,
         outlet: Outlet,
@@ -209,6 +175,7 @@ class Session:
 
     @property
     def in_flight(self) -> int:
+        """Number of requests that are not answered yet."""
         return len(self.calls) + len(self._tasks)
 
     @property
@@ -221,6 +188,7 @@ class Session:
         self.outlet.drain()
 
     def close(self, why: str) -> None:
+        """End the subscriptions, and close the connection."""
         if self._subscriptions:
             self._subscriptions.end_all()
         self.outlet.close(why)
@@ -243,12 +211,12 @@ class Session:
     def changed(self, kind: str, project: str = "") -> None:
         """Tell the client that a list has changed (of a project, if one is given), if that concerns it."""
         here = not self.outlet.closed and works_in(self.caller.access, project)
-        if not here or (kind == "tools" and not self._tools_are_news()) or not self._concerns(kind):
+        if not here or (kind == "tools" and not self._tools_are_news()) or not self._list_concerns(kind):
             return
         if self._subscriptions or (self.era is Era.LEGACY and self.version):
             self.subscriptions.changed(kind)
 
-    def _concerns(self, kind: str) -> bool:
+    def _list_concerns(self, kind: str) -> bool:
         """Return whether a change concerns the client. On a connection to one server, others do not."""
         if not self.caller.server:
             return True
@@ -270,6 +238,7 @@ class Session:
 
     @property
     def subscriptions(self) -> ClientSubscriptions:
+        """Subscriptions of the client; made when the first one begins."""
         if self._subscriptions is None:
             self._subscriptions = ClientSubscriptions(self, self._host.gateway)
         return self._subscriptions
@@ -277,9 +246,9 @@ class Session:
     def can_be_asked(self, capabilities: Members) -> None:
         """Let upstreams put questions to the client, which has declared these capabilities."""
         features = features_of(capabilities, self.version)
-        told = self._told_to_servers(capabilities, features)
+        sent = self._told_to_servers(capabilities, features)
         self.questions = ClientQuestions(
-            self, self._host.mark, self._host.questions, features, told, others=bool(self.caller.server)
+            self, self._host.mark, self._host.questions, features, sent, others=bool(self.caller.server)
         )
         self.calls.questions = self.questions
 
@@ -287,9 +256,9 @@ class Session:
         """Note the capabilities of the client that servers are told: those that run for it alone."""
         if self._host.questions.to_page():
             features |= ON_PAGE
-        told = told_to_servers(capabilities, self.carried, features)
-        self.caller = structs.replace(self.caller, capabilities=json.join(told))
-        return told
+        sent = told_to_servers(capabilities, self.carried, features)
+        self.caller = structs.replace(self.caller, capabilities=json.join(sent))
+        return sent
 
     def told(self, method: str, params: Raw) -> None:
         """Pass on a notification of the only server of the client's connection, which the hub does not know.
@@ -324,7 +293,7 @@ class Session:
         self._told_version = version
         return news
 
-    # -- what comes in ---------------------------------------------------------------------------
+    # -- messages of the client --------------------------------------------------------------------
 
     def receive(self, line: bytes) -> None:
         """Take one message, or a batch of them if the negotiated version has batches."""
@@ -343,11 +312,11 @@ class Session:
             try:
                 params = json.fields(frame.params)
             except InvalidJson:
-                self._received(frame)
+                self._take_message(frame)
                 return
-            self._requested(frame.id, frame.method, params)
+            self._take_request(frame.id, frame.method, params)
         else:
-            self._received(frame)
+            self._take_message(frame)
 
     def oversized(self, head: bytes) -> None:
         """Refuse a message that was longer than allowed; ``head`` is its beginning."""
@@ -365,13 +334,17 @@ class Session:
             return
         for part in parts:
             try:
-                self._received(json.decode_frame(bytes(part)))
+                self._take_message(json.decode_frame(bytes(part)))
             except InvalidJson as reason:
                 self.refuse(None, eras.INVALID_REQUEST, f"not a JSON-RPC message: {reason}")
 
-    def _received(self, frame: JsonRpcFrame) -> None:
+    def _take_message(self, frame: JsonRpcFrame) -> None:
         if frame.method is UNSET:
-            self._answered(frame)
+            if frame.result is UNSET and frame.error is UNSET:
+                request_id = None if frame.id is UNSET else frame.id
+                self.refuse(request_id, eras.INVALID_REQUEST, "a request needs a method")
+            elif self.questions:
+                self.questions.answered(frame)
             return
         try:
             params = {} if frame.params is UNSET else json.fields(frame.params)
@@ -379,19 +352,18 @@ class Session:
             if frame.id is not UNSET:
                 self.refuse(frame.id, eras.INVALID_PARAMS, "params must be an object")
             return
-        if frame.id is UNSET:
-            self._notified(str(frame.method), params)
-        else:
-            self._requested(frame.id, str(frame.method), params)
+        method = str(frame.method)
+        if frame.id is not UNSET:
+            self._take_request(frame.id, method, params)
+        elif method == "notifications/cancelled":
+            reason = json.text(params.get("reason")) or "the client cancelled"
+            self.cancel(bytes(params.get("requestId", b"")), reason)
+        elif method == "notifications/roots/list_changed" and self.questions:
+            follow_roots(self, self._host.gateway, self._host.offers)
+        elif self.caller.server and method not in _OF_CONNECTION:
+            self._host.unknown.notified(self, method, params)
 
-    def _answered(self, frame: JsonRpcFrame) -> None:
-        if frame.result is UNSET and frame.error is UNSET:
-            request_id = None if frame.id is UNSET else frame.id
-            self.refuse(request_id, eras.INVALID_REQUEST, "a request needs a method")
-        elif self.questions:
-            self.questions.answered(frame)
-
-    def _requested(self, request_id: Raw, method: str, params: Members) -> None:
+    def _take_request(self, request_id: Raw, method: str, params: Members) -> None:
         meta = eras.take_meta(params) if "_meta" in params else {}
         try:
             if meta or self.era is not Era.LEGACY:
@@ -406,10 +378,9 @@ class Session:
                 params = self.requests.begun(
                     request_id, method, params, meta, partial(handler, self, request_id)
                 )
-            asking = self.questions
-            if asking is not None and asking.roots_wanted and waits_for_roots(self, self._host, method):
+            if waits_for_roots(self, self._host.gateway, method):
                 answer = partial(handler, self, request_id, params, meta)
-                self.run(request_id, answer_with_roots(self, self._host, request_id, answer))
+                self.run(request_id, answer_with_roots(self, self._host.offers, request_id, answer))
                 return
             later = handler(self, request_id, params, meta)
             if later is not None:
@@ -445,7 +416,12 @@ class Session:
                     {"supported": [eras.MODERN]},
                 )
             eras.check_envelope(meta)
-            self._note_capabilities(meta[eras.META_CAPABILITIES])
+            declared = meta[eras.META_CAPABILITIES]
+            if declared != self._capabilities:
+                self._capabilities = Raw(bytes(declared))
+                capabilities = json.fields(declared)
+                self.features = features_of(capabilities)
+                self._told_to_servers(capabilities, self.features)
             if not self.caller.client and (name := eras.client_name(meta.get(eras.META_CLIENT))):
                 self.caller = structs.replace(self.caller, client=name)
         elif modern:
@@ -453,14 +429,6 @@ class Session:
                 eras.INVALID_REQUEST,
                 f"this connection was opened by initialize; requests of {eras.MODERN} are not taken on it",
             )
-
-    def _note_capabilities(self, declared: Raw) -> None:
-        """Note the capabilities of a modern client."""
-        if declared != self._capabilities:
-            self._capabilities = Raw(bytes(declared))
-            capabilities = json.fields(declared)
-            self.features = features_of(capabilities)
-            self._told_to_servers(capabilities, self.features)
 
     @property
     def carried(self) -> Collection[str] | None:
@@ -477,15 +445,6 @@ class Session:
         if key == b"null" or key in calls or key in tasks:
             raise ProtocolRefusal(eras.INVALID_REQUEST, f"the id {key.decode()} is null or in use")
 
-    def _notified(self, method: str, params: Members) -> None:
-        if method == "notifications/cancelled":
-            reason = json.text(params.get("reason")) or "the client cancelled"
-            self.cancel(bytes(params.get("requestId", b"")), reason)
-        elif method == "notifications/roots/list_changed" and self.questions:
-            follow_roots(self, self._host)
-        elif self.caller.server and method not in _OF_CONNECTION:
-            self._host.unknown.notified(self, method, params)
-
     def cancel(self, request_id: bytes, reason: str) -> None:
         """Cancel a request. It is not answered, but a subscription ends with its result."""
         self.calls.cancel(request_id, reason)
@@ -496,7 +455,7 @@ class Session:
         if self._subscriptions:
             self._subscriptions.end(request_id)
 
-    # -- what is told ----------------------------------------------------------------------------
+    # -- answers and notifications -----------------------------------------------------------------
 
     def give(self, request_id: bytes | Raw | None, line: bytes, *, ok: bool = True) -> None:
         """Send the final answer to a request, as a line."""
@@ -507,9 +466,13 @@ class Session:
 
     def answer(self, request_id: Raw, result: bytes) -> None:
         """Send the result of a request."""
+        self.give(request_id, self.result_line(request_id, result))
+
+    def result_line(self, request_id: Raw, result: bytes) -> bytes:
+        """Return the answer to a request as a line, in the words of the client's era."""
         if self.era is Era.MODERN:
             result = eras.completed(result)
-        self.give(request_id, json.result_line(request_id, result))
+        return json.result_line(request_id, result)
 
     def refuse(self, request_id: Raw | bytes | None, code: int, message: str, data: Any = None) -> None:
         """Answer with an error of the protocol."""
@@ -518,29 +481,25 @@ class Session:
     def fail(self, request_id: Raw | bytes, error: TabaneError) -> None:
         """Answer with one of our own errors, in the client's language."""
         line = json.error_line(request_id, rpc.error_of(error, self.caller.lang))
-        self.refused(request_id, error, lambda: self.give(request_id, line, ok=False))
+        self.refused(request_id, error, line, ok=False)
 
-    def refused(self, request_id: Raw | bytes, error: TabaneError, give: Callable[[], None]) -> None:
-        """Give the answer to a request that failed; later, if its client ignores that it is over its limits.
+    def refused(self, request_id: Raw | bytes, error: TabaneError, line: bytes, *, ok: bool = True) -> None:
+        """Give ``line`` as the answer to a request that failed, unless its user can still permit it.
 
-        Until then, the client is not read on where that is possible: see ``held`` and ``on_held``.
+        If the client ignores that it is over its limits, the answer comes later. Until then, the client is
+        not read on where that is possible: see ``held`` and ``on_held``.
         """
         if isinstance(error, LoginRequired) and self.logins.takes(request_id, error):
             return
-        if isinstance(error, ApprovalRequired | ApprovalRefused) and self._waits_for_approval(
-            request_id, error
-        ):
+        if isinstance(error, ApprovalRequired | ApprovalRefused) and self.approvals.takes(request_id, error):
             return
         if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
             self.held += 1
             self._tell_held()
-            self.run(Raw(request_id), self._hold_back(error.pause, give))
+            self.run(Raw(request_id), self._hold_back(error.pause, request_id, line, ok=ok))
             self._tasks[bytes(request_id)].add_done_callback(lambda _: self._no_longer_held())
         else:
-            give()
-
-    def _waits_for_approval(self, request_id: Raw | bytes, error: ApprovalRequired | ApprovalRefused) -> bool:
-        return self.approvals.takes(request_id, error)
+            self.give(request_id, line, ok=ok)
 
     @property
     def approvals(self) -> ApprovalRequests:
@@ -556,12 +515,12 @@ class Session:
         if not self.over:
             self.outlet.tell(line, about)
 
-    # -- what takes a while ----------------------------------------------------------------------
+    # -- what takes a while ------------------------------------------------------------------------
 
     def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request in a task; errors become its answer."""
         key = bytes(request_id)
-        self._tasks[key] = self._host.loop.create_task(self._guard(request_id, work))
+        self._tasks[key] = self._host.loop.create_task(self._answer_errors(request_id, work))
 
     def prepare(self, key: bytes, size: int, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request whose result of ``size`` bytes is here, but takes work to encode."""
@@ -571,14 +530,14 @@ class Session:
         # Counted from now on, not from the start of its task: other answers must not take the room.
         self.preparing += size
         self.run(Raw(key), work)
-        self._tasks[key].add_done_callback(lambda _: self._prepared(size))
+        self._tasks[key].add_done_callback(lambda _: self._note_prepared(size))
 
-    async def _hold_back(self, seconds: float, give: Callable[[], None]) -> None:
+    async def _hold_back(self, seconds: float, request_id: Raw | bytes, line: bytes, *, ok: bool) -> None:
         loop = self._host.loop
         until = loop.time() + seconds
         while (left := until - loop.time()) > 0 and not self._host.draining:  # noqa: ASYNC110  (nothing tells)
             await asyncio.sleep(min(left, LOOK))
-        give()
+        self.give(request_id, line, ok=ok)
 
     def _no_longer_held(self) -> None:
         self.held -= 1
@@ -588,14 +547,14 @@ class Session:
         if self.on_held is not None:
             self.on_held()
 
-    def _prepared(self, size: int) -> None:
+    def _note_prepared(self, size: int) -> None:
         self.preparing -= size
 
     def no_longer_runs(self, request_id: Raw) -> None:
         """Note that the task of a request hands it over to an upstream."""
         self._tasks.pop(bytes(request_id), None)
 
-    async def _guard(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
+    async def _answer_errors(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
         key = bytes(request_id)
         try:
             await work
@@ -615,10 +574,10 @@ class Session:
 
 
 class ClientMethods(NamedTuple):
-    """What answers the requests of clients, by era and method.
+    """Handlers of the requests of clients, by era and method.
 
-    ``direct`` is for clients that are connected to one server alone, and ``unknown`` for what the hub does
-    not know of their messages.
+    ``direct`` is for clients that are connected to one server alone, and ``unknown`` for their
+    messages that the hub does not know.
     """
 
     aggregated: Mapping[Era, Mapping[str, Handler]]
@@ -633,3 +592,290 @@ _NOT_REQUESTS = frozenset({json.NO_OBJECT, json.NO_METHOD})
 
 Handler = Callable[[Session, Raw, Members, Members], Coroutine[Any, Any, None] | None]
 """Takes session, id, params and ``_meta`` of a request; returns a coroutine if answering takes a while."""
+
+
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+SOON = 0.1
+"""Seconds in which changes are gathered: servers that list at the same time cause one notice."""
+
+MOST_NOTIFIED = 256
+"""Lists whose last notice is remembered: three of each project."""
+
+LONGEST = 5.0
+"""Seconds between two notices of a list that keeps changing."""
+
+_ERRORS = 16 << 20
+"""Bytes of the errors that may replace answers, one for each request in flight."""
+
+_LOOK = 0.02
+"""Seconds between two checks whether all sessions are idle."""
+
+
+class ClientSessions:
+    """The MCP clients attached to a hub, over any transport.
+
+    ``methods`` answer requests. ``people`` gives the access of the local user in a profile.
+    """
+
+    def __init__(
+        self,
+        context: HubContext,
+        batch: LineBatch,
+        gateway: Gateway,
+        long_results: LongResults,
+        methods: ClientMethods,
+        questions: HubQuestions,
+        approvals: HubGuards,
+        people: HubAccess,
+    ) -> None:
+        self._people, self.questions, self.approvals = people, questions, approvals
+        self._context, self.loop, self.gateway = context, context.loop, gateway
+        self.handlers, self.direct, self.unknown = methods
+        # Marks the ids of this hub's questions: a bridge may outlive the hub and meet the next.
+        self.mark = f"tabane-{os.urandom(4).hex()}"
+        self._batch, self._long_results = batch, long_results
+        self.draining = False
+        self._sessions: dict[str, Session] = {}
+        self._count = 0
+        self._idle: asyncio.Future[None] = self.loop.create_future()
+        self._notices = ListNotices(self.loop, self._tell)
+        self.offers = ProjectOffers(context)
+        gateway.projects = PresentProjects(self.awaits, self.offers)
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def __iter__(self) -> Iterator[Session]:
+        """Iterate over a copy: a session may end while the others are notified."""
+        return iter(list(self._sessions.values()))
+
+    @property
+    def max_line(self) -> int:
+        """Length limit of a message, in bytes."""
+        return self._context.settings.max_line
+
+    @property
+    def in_flight(self) -> int:
+        """Return the number of requests in flight."""
+        return sum(session.in_flight for session in self._sessions.values())
+
+    def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
+        """Serve a client on a pair of non-blocking descriptors, which the session owns from here on.
+
+        Raises UnknownName if there is no such profile as the client asks for.
+        """
+        settings = self._context.settings
+        access = self._people.narrowed(hello.profile)
+        if hello.server:
+            access = ServerAccess(access, hello.server)
+        # The working directory of a process has no links.
+        folders = (os.path.normpath(hello.cwd),) if os.path.isabs(hello.cwd) else ()
+        caller = Caller(
+            identity="local",
+            face=Face.MCP,
+            session=str(self._count + 1),
+            lang=language(settings.lang, hello.lang, self._context.environment.get("LANG")),
+            client=hello.client,
+            cwd=hello.cwd,
+            roots=tuple(hello.roots),
+            access=ProjectAccess(access, self.gateway, folders),
+            server=hello.server,
+        )
+        self.offers.look(caller)
+        mode: Mode = hello.mode if hello.mode in MODES else settings.mode
+        outlet = LineOutlet(self.loop, lingers=hello.role == "stdio")
+        session = self.begin(caller, mode, outlet)
+        outlet.open(
+            session,
+            self._batch,
+            read_fd,
+            write_fd,
+            max_line=settings.max_line,
+            max_outbox=settings.outbox,
+        )
+        return session
+
+    def begin(
+        self, caller: Caller, mode: Mode, outlet: Outlet, era: Era | None = None, *, shared: bool = False
+    ) -> Session:
+        """Begin a session of that caller. ``shared``: one of several that the caller has at the same time."""
+        self._count += 1
+        key = f"{caller.session}.{self._count}" if shared else caller.session
+        session = Session(self, caller, mode, outlet, era, key=key, shared=shared)
+        self._sessions[key] = session
+        if caller.server:
+            self.gateway.direct.enter(key, session)
+        return session
+
+    def left(self, session: Session) -> None:
+        """End what runs for a session alone: its client is gone."""
+        self._sessions.pop(session.key, None)
+        self.gateway.leave(session.key)
+        if not session.shared:
+            self._long_results.leave(session.key)
+
+    # -- notifications -----------------------------------------------------------------------------
+
+    def changed(self, kind: str = "tools", project: str = "") -> None:
+        """Tell clients soon that a list of that kind has changed; those of a project, if one is given."""
+        if self._sessions:
+            self._notices.changed(kind, project)
+
+    def awaits(self, server: Server) -> bool:
+        """Return whether a client sees this server of a project."""
+        return any(self.gateway.sees(session.caller.access, server) for session in self)
+
+    def document_changed(self, key: str, listed: bool) -> None:
+        """Tell clients that a document has changed or is gone; if ``listed``, the list of all has too."""
+        for session in self:
+            session.updated(key)
+        if listed:
+            self.changed("resources")
+
+    def logged(self, server: str, params: Raw) -> None:
+        """Pass on a log message of a server that belongs to no request, to clients that may see it."""
+        configured = self.gateway.servers.get(server)
+        for session in self:
+            if configured is not None and self.gateway.sees(session.caller.access, configured):
+                session.logged(params)
+
+    def _tell(self, kind: str, project: str) -> None:
+        for session in self:
+            session.changed(kind, project)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    async def idle(self, limit: float) -> None:
+        """Wait, at most ``limit`` seconds, until all answers are given and read."""
+        self._check_idle()
+        await asyncio.wait([self._idle], timeout=limit)
+
+    def close(self) -> None:
+        """Take no new request, and close all sessions."""
+        self.draining = True
+        self.offers.close()
+        for session in self:
+            session.close("the hub ended")
+
+    def _check_idle(self) -> None:
+        if not any(session.in_flight or session.unsent for session in self._sessions.values()):
+            if not self._idle.done():
+                self._idle.set_result(None)
+        elif not self._idle.done():
+            self.loop.call_later(_LOOK, self._check_idle)
+
+
+class ListNotices:
+    """Notices of lists that have changed. ``tell`` is called with the kind, shortly after a change.
+
+    A client reads the whole list again after each notice. Some lists keep changing: that of resources does
+    while a folder of ten thousand files becomes documents. Then the interval between notices doubles up to
+    :data:`LONGEST`. The last change always causes a notice.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, tell: Callable[[str, str], None]) -> None:
+        self._loop, self._tell = loop, tell
+        self._due: set[tuple[str, str]] = set()
+        self._notified: dict[tuple[str, str], tuple[float, float]] = {}  # last notice, seconds to the next
+
+    def changed(self, kind: str, project: str = "") -> None:
+        """Note that a list of that kind has changed, in a project or everywhere."""
+        what = (kind, project)
+        if what in self._due:
+            return
+        self._due.add(what)
+        now = self._loop.time()
+        at, gap = self._notified.get(what, (now, 0.0))
+        gap = SOON if now - at >= 2 * gap else min(2 * gap, LONGEST)
+        self._loop.call_later(max(SOON, at + gap - now), self._tell_now, what, gap)
+
+    def _tell_now(self, what: tuple[str, str], gap: float) -> None:
+        self._due.discard(what)
+        if len(self._notified) >= MOST_NOTIFIED:
+            self._notified.clear()  # the next notices only come sooner
+        self._notified[what] = (self._loop.time(), gap)
+        self._tell(*what)
+
+
+class LineOutlet(Outlet):
+    """A client on a line channel: the socket of a bridge, or standard input and output.
+
+    If it ``lingers`` (standard input; a bridge waits itself), all requests before its end of file are
+    answered. ``max_outbox`` bytes may wait for a client that reads slowly. An answer that does not fit is
+    replaced by an error; a notification that does not fit is dropped. The client stays connected.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, lingers: bool) -> None:
+        self._loop, self._lingers = loop, lingers
+        self._channel: LineChannel
+
+    def open(
+        self,
+        session: Session,
+        batch: LineBatch,
+        read_fd: int,
+        write_fd: int,
+        *,
+        max_line: int,
+        max_outbox: int,
+    ) -> None:
+        """Begin to read for the session. The channel owns the descriptors from here on."""
+        self._session, self._most = session, max_outbox
+        self._largest = max(max_outbox, ROOM + max_line)
+        self._channel = LineChannel(
+            self._loop,
+            batch,
+            read_fd,
+            write_fd,
+            on_line=session.receive,
+            on_close=lambda why: session.gone(),
+            on_oversized=session.oversized,
+            on_end=self._close_when_answered if self._lingers else None,
+            max_line=max_line,
+            max_outbox=self._largest + _ERRORS,
+        )
+        self._channel.start()
+
+    @property
+    def unsent(self) -> int:
+        return self._channel.unsent
+
+    @property
+    def closed(self) -> bool:
+        return self._channel.closed
+
+    def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None:
+        waiting = self._channel.unsent
+        if len(line) > self._largest:
+            # Bytes that are not UTF-8 take three times as many after they are replaced.
+            line = too_large(request_id, len(line), self._largest, self._session.caller.lang)
+        elif waiting > ROOM and waiting + len(line) > self._most:
+            line = undelivered(request_id, len(line), waiting, self._session.caller.lang)
+        self._channel.send(line)
+
+    def tell(self, line: bytes, about: bytes | None) -> None:
+        waiting = self._channel.unsent
+        if len(line) <= self._largest and (waiting <= ROOM or waiting + len(line) <= self._most):
+            self._channel.send(line)
+
+    def drain(self) -> None:
+        self._channel.send(DRAIN)
+
+    def hold(self, request_id: bytes, *, held: bool) -> bool:
+        bridge = not self._lingers
+        if bridge:
+            self._channel.send((HELD if held else BEGUN) + request_id + b"}\n")
+            self._channel.flush()
+        return bridge
+
+    def close(self, why: str) -> None:
+        self._channel.flush()
+        self._channel.close(why)
+
+    def _close_when_answered(self) -> None:
+        """Close when the client has received the answers that are still due: it asks nothing more."""
+        if (self._session.in_flight or self.unsent) and not self.closed:
+            self._loop.call_later(0.01, self._close_when_answered)
+        else:
+            self._session.close("end of file")

@@ -31,12 +31,11 @@ MOST_URIS = 1024
 
 
 class ListenedTasks(Protocol):
-    """The tasks of one subscriptions/listen, which tell the client of their changes by themselves."""
+    """Tasks of one subscriptions/listen, which send their changes to the client."""
 
     granted: list[str]
 
     def start(self) -> None: ...
-
     def close(self) -> None: ...
 
 
@@ -57,13 +56,16 @@ class ClientSubscriptions:
         self._uris: set[str] = set()
         self._of_documents: dict[str, set[str]] = {}  # by their keys
 
-    # -- modern ----------------------------------------------------------------------------------
+    # -- modern ------------------------------------------------------------------------------------
 
     def listen(self, request_id: bytes, params: Members, tasks: ListenedTasks | None = None) -> None:
         """Begin a subscription. It is acknowledged with what is granted, and answered when it ends."""
         if len(self._listens) >= MOST_LISTENS:
             raise HubError(say("Too many subscriptions on one connection."))
-        wanted = _wanted(params)
+        try:
+            wanted = json.fields(params["notifications"]) if "notifications" in params else {}
+        except InvalidJson:
+            raise ProtocolRefusal(eras.INVALID_PARAMS, "notifications: an object is required") from None
         lists = {kind for kind, name in LISTS.items() if bytes(wanted.get(name, b"")) == b"true"}
         uris = _uris(wanted)
         self._listens[request_id] = _Listen(frozenset(lists), frozenset(uris), tasks)
@@ -93,7 +95,7 @@ class ClientSubscriptions:
         tasks = self._listens[request_id].tasks
         if tasks is not None:
             granted["taskIds"] = tasks.granted
-        note = {"_meta": _about(request_id), "notifications": Raw(json.encode(granted))}
+        note = {"_meta": _subscription_meta(request_id), "notifications": Raw(json.encode(granted))}
         line = json.notification_line("notifications/subscriptions/acknowledged", json.join(note))
         self._session.tell(line, request_id)
         if tasks is not None:
@@ -108,7 +110,7 @@ class ClientSubscriptions:
             self._unwatch(uri)
         if listen.tasks is not None:
             listen.tasks.close()
-        self._session.answer(Raw(request_id), b'{"_meta":' + bytes(_about(request_id)) + b"}")
+        self._session.answer(Raw(request_id), b'{"_meta":' + bytes(_subscription_meta(request_id)) + b"}")
         return True
 
     @property
@@ -117,10 +119,11 @@ class ClientSubscriptions:
         return next(iter(self._listens), None)
 
     def end_all(self) -> None:
+        """Answer every subscriptions/listen, so that the client knows that it ends."""
         for request_id in list(self._listens):
             self.end(request_id)
 
-    # -- legacy ----------------------------------------------------------------------------------
+    # -- legacy ------------------------------------------------------------------------------------
 
     async def subscribe(self, request_id: Raw, uri: str) -> None:
         """Answer resources/subscribe. Raises TabaneError if the server of the resource refuses."""
@@ -131,11 +134,12 @@ class ClientSubscriptions:
         self._session.answer(request_id, b"{}")
 
     def unsubscribe(self, request_id: Raw, uri: str) -> None:
+        """Answer resources/unsubscribe."""
         self._uris.discard(uri)
         self._unwatch(uri)
         self._session.answer(request_id, b"{}")
 
-    # -- what is told ----------------------------------------------------------------------------
+    # -- notifications -----------------------------------------------------------------------------
 
     def changed(self, kind: str) -> None:
         """Tell the client that a list of that kind has changed."""
@@ -144,7 +148,7 @@ class ClientSubscriptions:
             self._session.tell(json.notification_line(method), None)
         for request_id, listen in self._listens.items():
             if kind in listen.lists:
-                note = json.join({"_meta": _about(request_id)})
+                note = json.join({"_meta": _subscription_meta(request_id)})
                 self._session.tell(json.notification_line(method, note), request_id)
 
     def updated(self, key: str) -> None:
@@ -159,7 +163,7 @@ class ClientSubscriptions:
             self._session.tell(json.notification_line(method, params), None)
         for request_id, listen in self._listens.items():
             if watched in listen.uris:
-                note = json.join({**json.fields(params), "_meta": _about(request_id)})
+                note = json.join({**json.fields(params), "_meta": _subscription_meta(request_id)})
                 self._session.tell(json.notification_line(method, note), request_id)
 
     async def _watch(self, uri: str) -> None:
@@ -190,17 +194,8 @@ class ClientSubscriptions:
             self._of_documents.pop(key, None)
 
 
-def _about(request_id: bytes) -> Raw:
+def _subscription_meta(request_id: bytes) -> Raw:
     return Raw(json.join({eras.META_SUBSCRIPTION: Raw(request_id)}))
-
-
-def _wanted(params: Members) -> Members:
-    if "notifications" not in params:
-        return {}
-    try:
-        return json.fields(params["notifications"])
-    except InvalidJson:
-        raise ProtocolRefusal(eras.INVALID_PARAMS, "notifications: an object is required") from None
 
 
 def _uris(wanted: Members) -> list[str]:

@@ -73,16 +73,16 @@ class OpenToolCall(Struct):
         outcome: Outcome = "failed" if says_failed(result) else "ok"
         return self.opened.end(outcome, len(result), saved=max(0, saved), result=result)
 
-    def after(self, recorded: Awaitable[None] | None, give: Callable[[], None]) -> None:
-        """Give the answer, after it is on disk that it was given if that is wanted."""
+    def after(self, recorded: Awaitable[None] | None, give: Callable[..., None], *given: Any) -> None:
+        """Call ``give``, which answers; if wanted, after it is on disk that the answer was given."""
         if recorded is None:
-            give()
+            give(*given)
         else:
-            self.session.prepare(self.key, 0, self._later(recorded, give))
+            self.session.prepare(self.key, 0, self._give_after(recorded, give, *given))
 
-    async def _later(self, recorded: Awaitable[None], give: Callable[[], None]) -> None:
+    async def _give_after(self, recorded: Awaitable[None], give: Callable[..., None], *given: Any) -> None:
         await recorded
-        give()
+        give(*given)
 
 
 EXTENSION = "tasks"
@@ -102,7 +102,7 @@ PAUSE = 5.0
 
 
 class TaskPlan(Struct, frozen=True):
-    """What to do with a call. ``shown``: its client can have a task; else the hub waits for a task's end.
+    """Plan for a call. ``shown``: its client can have a task; else the hub waits for the end of a task.
 
     ``asked``: the client of the handshake era asked for a task, with that time to live.
     """
@@ -155,20 +155,27 @@ class TaskCalls:
                 return TaskPlan(True) if self._parts.on else None
         elif "task" in inner.params and session.version == eras.LEGACY[0]:
             return TaskPlan(True, True, asked_ttl(inner.params)) if self._parts.on else None
-        if tool.task_support == "required" and self._waits:
+        if tool.task_support == "required" and self._client_waits:
             return TaskPlan(False)
         return None
 
     def send(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream) -> None:
         """Send a call that may become a task."""
         calls = call.session.calls
+        params = call.inner.params_for(call.tool)
+        if call.tool.task_support in WITH_TASKS:
+            params["task"] = Raw(json.encode({"ttl": plan.ttl} if plan.ttl else {}))
+        elif plan.asked:
+            params.pop("task", None)
+        asking = call.session.questions
+        capabilities = asking.capabilities if asking is not None else call.session.caller.capabilities
         sent = calls.send(
             call.key,
             upstream,
             b"tools/call",
-            _params(call, plan),
-            announcing_tasks(call.meta, CLIENT, _capabilities(call.session)),
-            partial(self._replied, call, plan, upstream),
+            params,
+            announcing_tasks(call.meta, CLIENT, capabilities),
+            partial(self._take_reply, call, plan, upstream),
             name=call.tool.alias,
             opened=call.opened,
             mirrored=call.tool.mirrored,
@@ -177,10 +184,16 @@ class TaskCalls:
         if sent is None or not plan.shown or sent.done or call.key not in calls:
             return
         if plan.asked and call.tool.task_support not in WITH_TASKS:
-            self._become(call, sent, upstream, plan.ttl)
+            self._become_task(call, sent, upstream, plan.ttl)
         elif (after := self._parts.settings().task_after) and not plan.asked:
-            timer = self._parts.loop.call_later(after, self._slow, call, sent, upstream)
-            sent.on_reply = _stopping(timer, sent.on_reply)
+            timer = self._parts.loop.call_later(after, self._become_task_if_slow, call, sent, upstream)
+            on_reply = sent.on_reply
+
+            def stop_timer(reply: UpstreamReply) -> None:
+                timer.cancel()
+                on_reply(reply)
+
+            sent.on_reply = stop_timer
 
     def goes_on(self, inner: ToolCallRequest) -> bool:
         """Return whether a call only goes on to wait for a task, as :meth:`resumed` then says."""
@@ -199,11 +212,11 @@ class TaskCalls:
     def resume(self, call: OpenToolCall, task: Task) -> None:
         """Go on to wait for a task with the answers of the client."""
         call.opened.end("cancelled", reason="the call went on as a task")
-        call.session.run(Raw(call.key), self._resumed(call, task))
+        call.session.run(Raw(call.key), self._resume_wait(call, task))
 
     def takes(self, call: OpenToolCall, reply: UpstreamReply, upstream: Upstream) -> bool:
         """Wait for a task if a server begins one, or refuses a call because the client cannot have tasks."""
-        if not self._waits:
+        if not self._client_waits:
             return False
         plan = TaskPlan(False)
         if reply.error is not None and needs_tasks(reply.error):
@@ -212,42 +225,47 @@ class TaskCalls:
         report = created_task(reply.result) if reply.result is not None else None
         if report is None:
             return False
-        self._begun(call, plan, upstream, reply)
+        self._take_over_task(call, plan, upstream, reply)
         return True
 
     @property
-    def _waits(self) -> bool:
+    def _client_waits(self) -> bool:
         return self._parts.on and self._parts.settings().task_waiting
 
-    # -- replies ---------------------------------------------------------------------------------
+    # -- replies -----------------------------------------------------------------------------------
 
-    def _replied(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply) -> None:
-        if reply.result is not None and _is_task(reply.result):
-            self._begun(call, plan, upstream, reply)
+    def _take_reply(
+        self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply
+    ) -> None:
+        result = reply.result
+        if result is not None and may_be_task(result, LONGEST_CREATION) and created_task(result) is not None:
+            self._take_over_task(call, plan, upstream, reply)
         elif plan.asked and reply.result is not None and _is_final(reply):
             self._ended_at_once(call, plan, reply.result)
         else:
             self._give(call, reply)
 
-    def _begun(self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply) -> None:
+    def _take_over_task(
+        self, call: OpenToolCall, plan: TaskPlan, upstream: Upstream, reply: UpstreamReply
+    ) -> None:
         """Take over a task that a server has begun."""
         report = created_task(reply.result or Raw(b"{}"))
         assert report is not None
         try:
-            task = self._new(call)
+            task = self._new_task(call)
         except TabaneError as error:
             self._give(call, UpstreamReply(failure=error))
             return
         self._parts.follower.link(task, report, reply.era, upstream)
         if plan.shown:
-            call.session.run(Raw(call.key), self._answer(call, task))
+            call.session.run(Raw(call.key), self._answer_with_task(call, task))
         else:
-            call.session.run(Raw(call.key), self._wait(call, task))
+            call.session.run(Raw(call.key), self._wait_for_task(call, task))
 
     def _ended_at_once(self, call: OpenToolCall, plan: TaskPlan, result: Raw) -> None:
         """Make a task of a result, because the client asked for one."""
         try:
-            task = self._new(call)
+            task = self._new_task(call)
         except TabaneError as error:
             self._give(call, UpstreamReply(failure=error))
             return
@@ -255,34 +273,34 @@ class TaskCalls:
         call.session.run(Raw(call.key), self._answer_ended(call, task, result))
 
     async def _answer_ended(self, call: OpenToolCall, task: Task, result: Raw) -> None:
-        await self._answer(call, task)
+        await self._answer_with_task(call, task)
         self._tasks.finish(task, completed(result))
 
-    def _slow(self, call: OpenToolCall, sent: Call, upstream: Upstream) -> None:
+    def _become_task_if_slow(self, call: OpenToolCall, sent: Call, upstream: Upstream) -> None:
         if call.key in call.session.calls and not sent.over:
-            self._become(call, sent, upstream, None)
+            self._become_task(call, sent, upstream, None)
 
-    def _become(self, call: OpenToolCall, sent: Call, upstream: Upstream, ttl: int | None) -> None:
+    def _become_task(self, call: OpenToolCall, sent: Call, upstream: Upstream, ttl: int | None) -> None:
         """Make a task of the hub of a call that goes on."""
         try:
-            task = self._new(call)
+            task = self._new_task(call)
         except TabaneError:
             return  # no room: the call goes on as it is
         call.session.calls.detach(call.key)
         task.ttl = self._ttl(ttl)
         self._parts.running.adopt(task, call.tool, sent, upstream, call.session.caller.lang)
-        call.session.run(Raw(call.key), self._answer(call, task))
+        call.session.run(Raw(call.key), self._answer_with_task(call, task))
 
     def _ttl(self, asked: int | None) -> int:
         most = int(self._parts.settings().task_ttl * 1000)
         return min(asked, most) if asked else most
 
-    def _new(self, call: OpenToolCall) -> Task:
+    def _new_task(self, call: OpenToolCall) -> Task:
         task = self._tasks.begin(call.session.caller, call.tool.target)
         task.opened, task.through, task.session = call.opened, call.through, call.session.key
         return task
 
-    async def _answer(self, call: OpenToolCall, task: Task) -> None:
+    async def _answer_with_task(self, call: OpenToolCall, task: Task) -> None:
         """Tell the client of its task, once the task is on disk."""
         try:
             await self._tasks.keep(task)
@@ -293,9 +311,9 @@ class TaskCalls:
         _follow_status(call.session, task)
         call.session.answer(Raw(call.key), creation(facts, call.session.era))
 
-    # -- waiting for clients without tasks -------------------------------------------------------
+    # -- waiting for clients without tasks ---------------------------------------------------------
 
-    async def _resumed(self, call: OpenToolCall, task: Task) -> None:
+    async def _resume_wait(self, call: OpenToolCall, task: Task) -> None:
         given = call.inner.params.get("inputResponses", Raw(b"{}"))
         try:
             responses = {} if has_too_many_members(given) else json.fields(given)
@@ -303,9 +321,9 @@ class TaskCalls:
             responses = {}
         await self._parts.follower.update(task, responses, call.session.caller)
         await self._parts.follower.refresh(task, call.session.caller)
-        await self._wait(call, task)
+        await self._wait_for_task(call, task)
 
-    async def _wait(self, call: OpenToolCall, task: Task) -> None:
+    async def _wait_for_task(self, call: OpenToolCall, task: Task) -> None:
         """Wait for the end of a task, and give its result. If its client cancels, so is the task."""
         task.waiting += 1
         self._parts.follower.hurry(task)
@@ -323,9 +341,27 @@ class TaskCalls:
         finally:
             task.waiting -= 1
         if task.over:
-            await self._give_end(call, task)
+            body = await self._tasks.body(task)
+            self._tasks.forget(task)
+            call.session.no_longer_runs(Raw(call.key))
+            era = Era.MODERN if task.era is Era.MODERN else Era.LEGACY
+            if task.body == "result" and body is not None:
+                self._give(call, UpstreamReply(result=body, era=era))
+            elif task.body == "error" and body is not None:
+                self._give(call, UpstreamReply(error=body, era=era))
+            else:
+                failure = UpstreamError(say("The task of {tool} was cancelled.", tool=call.tool.alias))
+                self._give(call, UpstreamReply(failure=failure))
         else:
-            await self._park(call, task)
+            # The questions of the task: the client calls again with the answers.
+            await self._tasks.keep(task)
+            asked = {key: one.request for key, one in task.inputs.items()}
+            result = {
+                "resultType": Raw(b'"input_required"'),
+                "inputRequests": Raw(json.join(asked)),
+                "requestState": Raw(json.quote(PARKED + task.id)),
+            }
+            call.session.answer(Raw(call.key), json.join(result))
 
     async def _until_over(self, call: OpenToolCall, task: Task) -> None:
         """Wait until a task is over, or asks a client that has to call again with the answers."""
@@ -342,30 +378,6 @@ class TaskCalls:
                 async with asyncio.timeout(PAUSE):
                     await task.changed(pulse)
 
-    async def _park(self, call: OpenToolCall, task: Task) -> None:
-        """Answer with the questions of a task. The client calls again with the answers."""
-        await self._tasks.keep(task)
-        asked = {key: one.request for key, one in task.inputs.items()}
-        result = {
-            "resultType": Raw(b'"input_required"'),
-            "inputRequests": Raw(json.join(asked)),
-            "requestState": Raw(json.quote(PARKED + task.id)),
-        }
-        call.session.answer(Raw(call.key), json.join(result))
-
-    async def _give_end(self, call: OpenToolCall, task: Task) -> None:
-        body = await self._tasks.body(task)
-        self._tasks.forget(task)
-        call.session.no_longer_runs(Raw(call.key))
-        era = Era.MODERN if task.era is Era.MODERN else Era.LEGACY
-        if task.body == "result" and body is not None:
-            self._give(call, UpstreamReply(result=body, era=era))
-        elif task.body == "error" and body is not None:
-            self._give(call, UpstreamReply(error=body, era=era))
-        else:
-            failure = UpstreamError(say("The task of {tool} was cancelled.", tool=call.tool.alias))
-            self._give(call, UpstreamReply(failure=failure))
-
 
 def ask_client(session: Session, key: bytes, task: Task, parts: TaskParts) -> None:
     """Put the open questions of a task to a client of the handshake era, each once.
@@ -377,31 +389,27 @@ def ask_client(session: Session, key: bytes, task: Task, parts: TaskParts) -> No
             continue
         asked.asked = True
 
-        question = _question(asked.request, task.id, partial(_answered, session, task, name, parts))
+        answered = partial(_take_answer, session, task, name, parts)
+        try:
+            members = json.fields(asked.request)
+        except InvalidJson:
+            members = {}
+        method = json.text(members.get("method")) or ""
+        params = _related_params(members.get("params", Raw(b"{}")), task.id)
+        question = ServerRequest(method, params, answered)
         if asked.question is not None:
-            asked.question.on_withdrawn = partial(_withdrawn, task, name, question)
+            asked.question.on_withdrawn = partial(_withdraw_question, task, name, question)
         questions = session.questions
         if questions is None or not questions.ask(key, task.target.server, task.target.name, question):
             question.answer(UpstreamReply())
 
 
-def _question(
-    request: Raw, task: str, answered: Callable[[ServerRequest, UpstreamReply], None]
-) -> ServerRequest:
-    try:
-        members = json.fields(request)
-    except InvalidJson:
-        members = {}
-    method = json.text(members.get("method")) or ""
-    return ServerRequest(method, _related_params(members.get("params", Raw(b"{}")), task), answered)
-
-
-def _withdrawn(task: Task, name: str, question: ServerRequest, reason: str) -> None:
+def _withdraw_question(task: Task, name: str, question: ServerRequest, reason: str) -> None:
     task.answered(name)
     question.withdraw(reason)
 
 
-def _answered(
+def _take_answer(
     session: Session, task: Task, name: str, parts: TaskParts, _: ServerRequest, reply: UpstreamReply
 ) -> None:
     """Take a client's answer. If the client has gone, the next one that waits for the task is asked."""
@@ -435,24 +443,19 @@ def _follow_status(session: Session, task: Task) -> None:
     """Tell a client of the handshake era of each change of a task that it began, while it is connected."""
     if session.era is Era.MODERN:
         return
-    told = [""]
+    last_status = [""]
 
     def changed(task: Task) -> None:
         members = legacy_members(task.facts)
         status = bytes(members["status"]).decode() + task.message
         if session.over or task.over:
             task.listeners.remove(changed)
-        if session.over or status == told[0]:
+        if session.over or status == last_status[0]:
             return
-        told[0] = status
+        last_status[0] = status
         session.tell(json.notification_line("notifications/tasks/status", json.join(members)), None)
 
     task.listeners.append(changed)
-
-
-def _capabilities(session: Session) -> bytes:
-    """Return what servers are told of the client, for a request in the name of a client without tasks."""
-    return session.questions.capabilities if session.questions is not None else session.caller.capabilities
 
 
 def _tell_progress(call: OpenToolCall, task: Task, progress: int) -> None:
@@ -464,30 +467,6 @@ def _tell_progress(call: OpenToolCall, task: Task, progress: int) -> None:
     if task.message:
         note["message"] = Raw(json.quote(task.message))
     call.session.tell(json.notification_line("notifications/progress", json.join(note)), call.key)
-
-
-def _params(call: OpenToolCall, plan: TaskPlan) -> Members:
-    """Return the parameters for the server, with or without the request for a task of the handshake era."""
-    params = call.inner.params_for(call.tool)
-    if call.tool.task_support in WITH_TASKS:
-        params["task"] = Raw(json.encode({"ttl": plan.ttl} if plan.ttl else {}))
-    elif plan.asked:
-        params.pop("task", None)
-    return params
-
-
-def _stopping(
-    timer: asyncio.TimerHandle, on_reply: Callable[[UpstreamReply], None]
-) -> Callable[[UpstreamReply], None]:
-    def replied(reply: UpstreamReply) -> None:
-        timer.cancel()
-        on_reply(reply)
-
-    return replied
-
-
-def _is_task(result: Raw) -> bool:
-    return may_be_task(result, LONGEST_CREATION) and created_task(result) is not None
 
 
 def _is_final(reply: UpstreamReply) -> bool:

@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from tabane.hub.clients.calls import MOST_UNREAD
 from tabane.hub.clients.session import Session
-from tabane.hub.clients.subscriptions import MOST_URIS
+from tabane.hub.clients.subscriptions import MOST_URIS, ListenedTasks
 from tabane.hub.clients.task_calls import TaskParts
 from tabane.hub.work.tasks import Task
 from tabane.wire import era as eras
@@ -21,7 +21,7 @@ Detailed = Callable[[Session, Task], Awaitable[Members]]
 """Returns a task as tasks/get does."""
 
 
-class TaskListening:
+class TaskListening(ListenedTasks):
     """The tasks of one subscription. ``granted`` are those whose changes will be told."""
 
     def __init__(
@@ -33,9 +33,9 @@ class TaskListening:
         self.granted = [task.id for task in tasks]
 
     def start(self) -> None:
-        """Tell of changes from now on, and of what a task already asks or is."""
+        """Send changes from now on, and first the status and open questions of each task."""
         for task in self._tasks:
-            self._told[task.id] = _state(task)
+            self._told[task.id] = _state_of(task)
             task.listeners.append(self._changed)
             self._parts.follower.hurry(task)
             if task.over or task.inputs:
@@ -48,7 +48,7 @@ class TaskListening:
                 task.listeners.remove(self._changed)
 
     def _changed(self, task: Task) -> None:
-        state = _state(task)
+        state = _state_of(task)
         if state == self._told.get(task.id) or (not task.over and self._session.unsent > MOST_UNREAD):
             return
         self._told[task.id] = state
@@ -80,5 +80,5 @@ def listened_tasks(params: Members, meta: Members, parts: TaskParts) -> list[str
     return list(dict.fromkeys(value))
 
 
-def _state(task: Task) -> tuple[str, str, frozenset[str]]:
+def _state_of(task: Task) -> tuple[str, str, frozenset[str]]:
     return task.status, task.message, frozenset(task.inputs)

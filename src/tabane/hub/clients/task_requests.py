@@ -12,8 +12,8 @@ from tabane.hub.clients.session import Handler, Session
 from tabane.hub.clients.task_calls import TaskParts, ask_client
 from tabane.hub.clients.tool_calls import shown
 from tabane.hub.work.tasks import Task
+from tabane.wire import cursors, json
 from tabane.wire import era as eras
-from tabane.wire import json
 from tabane.wire.era import ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.questions import has_too_many_members
@@ -31,26 +31,30 @@ class TaskRequests:
 
     def modern(self) -> dict[str, Handler]:
         """Return the handlers for clients of 2026-07-28."""
-        return {"tasks/get": self._get, "tasks/update": self._update, "tasks/cancel": self._cancel}
+        return {
+            "tasks/get": self._get_modern,
+            "tasks/update": self._update,
+            "tasks/cancel": self._cancel_modern,
+        }
 
     def legacy(self) -> dict[str, Handler]:
         """Return the handlers for clients of 2025-11-25."""
         return {
             "tasks/get": self._get_legacy,
-            "tasks/result": self._result,
-            "tasks/list": self._list,
+            "tasks/result": self._result_legacy,
+            "tasks/list": self._list_legacy,
             "tasks/cancel": self._cancel_legacy,
         }
 
-    # -- modern ----------------------------------------------------------------------------------
+    # -- modern ------------------------------------------------------------------------------------
 
-    async def _get(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        task = await self._announced(session, params, meta, "tasks/get")
+    async def _get_modern(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        task = await self._find_announced_task(session, params, meta, "tasks/get")
         await self._parts.follower.refresh(task, session.caller)
         session.answer(request_id, json.join(await self.detailed(session, task)))
 
     async def _update(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        task = await self._announced(session, params, meta, "tasks/update")
+        task = await self._find_announced_task(session, params, meta, "tasks/update")
         given = params.get("inputResponses", Raw(b""))
         if has_too_many_members(given):
             raise ProtocolRefusal(eras.INVALID_PARAMS, "inputResponses: they have too many members")
@@ -61,8 +65,8 @@ class TaskRequests:
         await self._parts.follower.update(task, responses, session.caller)
         session.answer(request_id, b"{}")
 
-    async def _cancel(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        task = await self._announced(session, params, meta, "tasks/cancel")
+    async def _cancel_modern(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        task = await self._find_announced_task(session, params, meta, "tasks/cancel")
         await self._parts.follower.cancel(task, now=False, caller=session.caller)
         session.answer(request_id, b"{}")
 
@@ -72,23 +76,25 @@ class TaskRequests:
 
         names = listened_tasks(params, meta, self._parts)
         await self._tasks.ready()
-        tasks = [task for name in names if (task := self._known(session, name)) is not None]
+        tasks = [task for name in names if (task := self._find_known_task(session, name)) is not None]
         key = bytes(request_id)
         listening = TaskListening(session, key, tasks, self._parts, self.detailed) if tasks else None
         session.no_longer_runs(request_id)
         session.subscriptions.listen(key, params, listening)
 
-    def _known(self, session: Session, name: str) -> Task | None:
+    def _find_known_task(self, session: Session, name: str) -> Task | None:
         try:
             return self._tasks.find(session.caller, name)
         except ProtocolRefusal:
             return None
 
-    async def _announced(self, session: Session, params: Members, meta: Members, method: str) -> Task:
+    async def _find_announced_task(
+        self, session: Session, params: Members, meta: Members, method: str
+    ) -> Task:
         """Return the task of a request. Raises ProtocolRefusal."""
         self._check_on(method)
         check_announced(meta)
-        return await self._found(session, params)
+        return await self._find_task(session, params)
 
     async def detailed(self, session: Session, task: Task) -> Members:
         """Return a task with its questions, its result or its error, for a modern client."""
@@ -103,18 +109,18 @@ class TaskRequests:
             members["error"] = body
         return members
 
-    # -- legacy ----------------------------------------------------------------------------------
+    # -- legacy ------------------------------------------------------------------------------------
 
     async def _get_legacy(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         self._check_version(session, "tasks/get")
-        task = await self._found(session, params)
+        task = await self._find_task(session, params)
         await self._parts.follower.refresh(task, session.caller)
         session.answer(request_id, json.join(legacy_members(task.facts)))
 
-    async def _result(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    async def _result_legacy(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer with the result of a task, when it has one. Meanwhile, its questions are put."""
         self._check_version(session, "tasks/result")
-        task = await self._found(session, params)
+        task = await self._find_task(session, params)
         task.waiting += 1
         try:
             self._parts.follower.hurry(task)
@@ -131,14 +137,13 @@ class TaskRequests:
         error = body or Raw(json.error_object(eras.INTERNAL_ERROR, task.message or "The task was cancelled."))
         session.give(request_id, json.error_line(request_id, error), ok=False)
 
-    async def _list(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        from tabane.wire import cursors
-
+    async def _list_legacy(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         self._check_version(session, "tasks/list")
         await self._tasks.ready()
         cursor = json.member(params, "cursor")
         after = "" if cursor is None else cursors.key_of_cursor(str(cursor), "tasks")
-        items = [(_place(task), task) for task in self._tasks.of(session.caller)]
+        # By age, then by id.
+        items = [(f"{task.created:017.6f} {task.id}", task) for task in self._tasks.of(session.caller)]
         rest = sorted((item for item in items if item[0] > after), key=lambda item: item[0])
         shown = [Raw(json.join(legacy_members(task.facts))) for _, task in rest[:PAGE]]
         members: Members = {"tasks": Raw(json.encode(shown))}
@@ -148,15 +153,15 @@ class TaskRequests:
 
     async def _cancel_legacy(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         self._check_version(session, "tasks/cancel")
-        task = await self._found(session, params)
+        task = await self._find_task(session, params)
         if task.over:
             raise ProtocolRefusal(eras.INVALID_PARAMS, f"the task is already over: {task.status}")
         await self._parts.follower.cancel(task, now=True, caller=session.caller)
         session.answer(request_id, json.join(legacy_members(task.facts)))
 
-    # -- both ------------------------------------------------------------------------------------
+    # -- both --------------------------------------------------------------------------------------
 
-    async def _found(self, session: Session, params: Members) -> Task:
+    async def _find_task(self, session: Session, params: Members) -> Task:
         await self._tasks.ready()
         return self._tasks.find(session.caller, json.text(params.get("taskId")))
 
@@ -182,8 +187,3 @@ class TaskRequests:
         if session.version != eras.LEGACY[0]:
             raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
         self._check_on(method)
-
-
-def _place(task: Task) -> str:
-    """Return the place of a task in lists: by age, then by id."""
-    return f"{task.created:017.6f} {task.id}"

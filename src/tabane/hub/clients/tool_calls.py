@@ -14,7 +14,6 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw, structs
@@ -36,7 +35,7 @@ from tabane.code.table import RUN
 from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName, upgraded
 from tabane.hub.clients.client_questions import asks_for_input
 from tabane.hub.clients.disclosure import DISCLOSING
-from tabane.hub.clients.questions.parked_files import APPROVAL, RepeatedAnswer
+from tabane.hub.clients.questions.parked_files import APPROVAL
 from tabane.hub.clients.repeatable_requests import RepeatableRequest
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.task_calls import OpenToolCall, TaskCalls, TaskParts
@@ -56,7 +55,6 @@ from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
     from tabane.catalog.tool_search import ToolSearchResult
-    from tabane.code.sandbox import ScriptSnapshot
     from tabane.code.scripts import ScriptReport
     from tabane.upstreams.call import ServerRequest
     from tabane.upstreams.upstream import Upstream
@@ -123,17 +121,20 @@ class ScriptRequests:
         """
         kept, snapshot = session.requests.get(key), None
         if kept is not None and kept.answer is None and "requestState" in kept.params:
-            raise _gone()  # it never begins again: its calls were made
+            raise _script_is_gone()  # it never begins again: its calls were made
         if kept is not None and (answer := kept.answer) is not None:
             kept.answer = None
-            snapshot = await self._waiting(answer, caller)
-            await session.approvals.decide_later(_approval_of(answer), answer)
+            approval, dash, script = answer.about.removeprefix(APPROVAL).partition("-")
+            if not answer.about.startswith(APPROVAL) or not dash:
+                raise _script_is_gone()
+            snapshot = await self._scripts.waiting(script, caller.access.holder)
+            await session.approvals.decide_later(approval, answer)
             if answer.action in ("accept", "decline"):
                 for call in snapshot.run.asked:
                     if not await self._scripts.is_decided(call.approval):
-                        return await self._question(session, kept, snapshot.script, call.approval)
+                        return await self._put_approval(session, kept, snapshot.script, call.approval)
             if not self._scripts.paused.take(snapshot.script):
-                raise _gone()
+                raise _script_is_gone()
         client = ScriptRequest(session, key, meta)
         try:
             with self._scripts.followed(caller, client, snapshot) as by:
@@ -141,8 +142,8 @@ class ScriptRequests:
                 return await self._result(by, Raw(result), reports)
         except ScriptPaused as paused:
             if kept is None:
-                raise _gone() from None
-            return await self._question(session, kept, paused.script, paused.approval)
+                raise _script_is_gone() from None
+            return await self._put_approval(session, kept, paused.script, paused.approval)
 
     async def _result(self, caller: Caller, result: Raw, reports: Sequence[ScriptReport]) -> bytes:
         """Return the result of a script, or its first part."""
@@ -150,17 +151,14 @@ class ScriptRequests:
         if len(result) > SHORT and reports and reports[0].output and not reports[0].error:
             value = object_or_list(reports[0].value)
         origins, tokens = self._scripts.origins(caller.script), self._settings().result_tokens
-        given = await self._long_results.first_part_of_large(caller, result, tokens, origins, value=value)
-        return bytes(given)
+        first_part = await self._long_results.first_part_of_large(
+            caller, result, tokens, origins, value=value
+        )
+        return bytes(first_part)
 
-    async def _waiting(self, answer: RepeatedAnswer, caller: Caller) -> ScriptSnapshot:
-        """Return the script that waits for an answer. Raises CallerError."""
-        _, found, script = answer.about.removeprefix(APPROVAL).partition("-")
-        if not answer.about.startswith(APPROVAL) or not found:
-            raise _gone()
-        return await self._scripts.waiting(script, caller.access.holder)
-
-    async def _question(self, session: Session, kept: RepeatableRequest, script: str, approval: str) -> bytes:
+    async def _put_approval(
+        self, session: Session, kept: RepeatableRequest, script: str, approval: str
+    ) -> bytes:
         question = await session.approvals.question_later(approval)
         return bytes(session.requests.asking(kept, question, f"{APPROVAL}{approval}-{script}"))
 
@@ -170,11 +168,7 @@ def object_or_list(value: Raw) -> bytes | None:
     return bytes(value) if bytes(memoryview(value)[:1]) in (b"{", b"[") else None
 
 
-def _approval_of(answer: RepeatedAnswer) -> str:
-    return answer.about.removeprefix(APPROVAL).partition("-")[0]
-
-
-def _gone() -> CallerError:
+def _script_is_gone() -> CallerError:
     return CallerError(
         say("The script that asked this does not wait any more. Run it again as a new request.")
     )
@@ -210,7 +204,7 @@ class ApprovedRounds:
             state = json.fields(reply.result).get("requestState", Raw(b""))
         except InvalidJson:
             return
-        self._open[_round(session, tool, inner, bytes(state))] = time.monotonic() + LIFE
+        self._open[_round_of(session, tool, inner, bytes(state))] = time.monotonic() + LIFE
         if len(self._open) > MOST_OPEN:
             self._open.popitem(last=False)
 
@@ -219,11 +213,10 @@ class ApprovedRounds:
         if not self._open:
             return False
         state = bytes(inner.params.get("requestState", b""))
-        return self._open.pop(_round(session, tool, inner, state), 0.0) > time.monotonic()
+        return self._open.pop(_round_of(session, tool, inner, state), 0.0) > time.monotonic()
 
 
-def _round(session: Session, tool: Tool, inner: ToolCallRequest, state: bytes) -> _Round:
-
+def _round_of(session: Session, tool: Tool, inner: ToolCallRequest, state: bytes) -> _Round:
     return _Round(session.caller.access.holder, tool.alias, argument_digest(inner.arguments), state)
 
 
@@ -231,7 +224,7 @@ LARGE = 1 << 20
 """Bytes of a result above which its answer is made in a thread."""
 
 BRIEF = 64 << 10
-"""The same for a result that may be split into parts, which takes more work."""
+"""Bytes above which the answer is made in a thread if its result may be split into parts: more work."""
 
 THROUGH = {"call_tool": False, "call_readonly_tool": True}
 """The tools that call another tool, and whether they take read-only tools only."""
@@ -263,7 +256,9 @@ class ToolCalls:
         if name in THROUGH:
             self._call_through(session, request_id, name, params, meta)
         elif self._door.table.get(name) is not None and self._is_own(name):
-            session.run(request_id, self._operate(session, request_id, name, params.get("arguments"), meta))
+            session.run(
+                request_id, self._call_own_tool(session, request_id, name, params.get("arguments"), meta)
+            )
         else:
             tool = self._gateway.catalogue.find(name)
             if tool is not None and not session.caller.access.allows(tool.target):
@@ -293,7 +288,7 @@ class ToolCalls:
         session.no_longer_runs(request_id)
         self._forward(session, request_id, tool, inner, meta, through=False)
 
-    def _visible(self, session: Session, name: str) -> Tool | None:
+    def _find_visible(self, session: Session, name: str) -> Tool | None:
         """Return the tool of that name if it is known and the client may call it."""
         tool = self._gateway.catalogue.find(name)
         return tool if tool is not None and session.caller.access.allows(tool.target) else None
@@ -312,23 +307,27 @@ class ToolCalls:
         try:
             inner = tool_call_request(params, read_only=THROUGH[by])
             if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
-                given = Raw(inner.arguments)
+                arguments = Raw(inner.arguments)
                 through = inner if inner.name == RUN else None  # the others change nothing
-                session.run(request_id, self._operate(session, request_id, inner.name, given, meta, through))
+                session.run(
+                    request_id, self._call_own_tool(session, request_id, inner.name, arguments, meta, through)
+                )
                 return
-            tool = self._visible(session, inner.name)
+            tool = self._find_visible(session, inner.name)
             due = session.questions is not None and session.questions.roots_due
             if tool is None or (due and self._waits_for_roots(session, tool)):
                 session.run(request_id, self._forward_later(session, request_id, inner, meta, through=True))
-            elif (judged := self._check(session, tool, inner)) is not None:
+            elif (judged := self._check_call(session, tool, inner)) is not None:
                 session.run(request_id, self._forward_judged(session, request_id, judged, tool, inner, meta))
             elif tool.server == OWN:
-                given = Raw(inner.arguments)
-                session.run(request_id, self._operate(session, request_id, tool.alias, given, meta, inner))
+                arguments = Raw(inner.arguments)
+                session.run(
+                    request_id, self._call_own_tool(session, request_id, tool.alias, arguments, meta, inner)
+                )
             else:
                 self._forward(session, request_id, tool, inner, meta, through=True)
         except TabaneError as error:
-            _failed(session, request_id, error)
+            _answer_failure(session, request_id, error)
 
     async def _forward_judged(
         self,
@@ -345,7 +344,7 @@ class ToolCalls:
             session.no_longer_runs(request_id)
             self._forward(session, request_id, tool, inner, meta, through=True)
         except TabaneError as error:
-            _failed(session, request_id, error)
+            _answer_failure(session, request_id, error)
 
     async def _forward_later(
         self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members, *, through: bool
@@ -354,18 +353,18 @@ class ToolCalls:
             if session.questions and session.questions.roots_due and self._gateway.goes_by_roots():
                 await session.questions.learn_roots()
             tool = await self._find(session, request_id, inner, meta, through=through)
-            if through and (judged := self._check(session, tool, inner)) is not None:
+            if through and (judged := self._check_call(session, tool, inner)) is not None:
                 await judged
             if through and tool.server == OWN:
-                given = Raw(inner.arguments)
-                await self._operate(session, request_id, tool.alias, given, meta, inner)
+                arguments = Raw(inner.arguments)
+                await self._call_own_tool(session, request_id, tool.alias, arguments, meta, inner)
                 return
             session.no_longer_runs(request_id)
             self._forward(session, request_id, tool, inner, meta, through=through)
         except TabaneError as error:
             if not through:
                 raise
-            _failed(session, request_id, error)
+            _answer_failure(session, request_id, error)
 
     async def _find(
         self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members, *, through: bool
@@ -396,7 +395,7 @@ class ToolCalls:
         asking = session.questions
         return asking is not None and asking.roots_due and self._gateway.goes_by_roots(tool.server)
 
-    def _check(self, session: Session, tool: Tool, inner: ToolCallRequest) -> Awaitable[None] | None:
+    def _check_call(self, session: Session, tool: Tool, inner: ToolCallRequest) -> Awaitable[None] | None:
         """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
         if inner.read_only:
             inner.check_marks(tool)
@@ -423,7 +422,7 @@ class ToolCalls:
         if opened.waits is not None:
             session.run(request_id, self._send_in_turn(call, inner, meta))
         else:
-            self._send(call, inner, meta)
+            self._send_call(call, inner, meta)
 
     def _goes_on(self, session: Session, tool: Tool, inner: ToolCallRequest) -> bool:
         """Return whether a request only goes on with a call: parked, a task by now, or asked about."""
@@ -438,11 +437,11 @@ class ToolCalls:
                 if call.opened.waits is not None:
                     await call.opened.waits
             call.session.no_longer_runs(Raw(call.key))
-            self._send(call, inner, meta)
+            self._send_call(call, inner, meta)
         except TabaneError as error:
-            _fail(call.session, call.key, error, call.through)
+            _fail_call(call.session, call.key, error, call.through)
 
-    def _send(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
+    def _send_call(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
         session, tool = call.session, call.tool
         try:
             if "requestState" in inner.params and (parked := self._tasks.resumed(call)) is not None:
@@ -458,7 +457,7 @@ class ToolCalls:
                 b"tools/call",
                 inner.params_for(tool),
                 meta,
-                lambda reply: self._replied(call, reply, upstream),
+                lambda reply: self._take_reply(call, reply, upstream),
                 name=tool.alias,
                 opened=call.opened,
                 mirrored=tool.mirrored,
@@ -468,7 +467,7 @@ class ToolCalls:
             call.opened.end("failed", reason=failure_reason(error))
             raise
 
-    def _replied(self, call: OpenToolCall, reply: UpstreamReply, upstream: Upstream) -> None:
+    def _take_reply(self, call: OpenToolCall, reply: UpstreamReply, upstream: Upstream) -> None:
         """Give the reply to a plain call, unless its server answered with a task, or wants to."""
         unusual = reply.error is not None if reply.result is None else may_be_task(reply.result)
         if not (unusual and self._tasks.takes(call, reply, upstream)):
@@ -479,7 +478,7 @@ class ToolCalls:
             self._give_reply(call, reply)
         except TabaneError as error:  # the call cannot be recorded, or its result is too large
             recorded = call.opened.end("failed", reason=failure_reason(error))
-            call.after(recorded, partial(_fail, call.session, call.key, error, call.through))
+            call.after(recorded, _fail_call, call.session, call.key, error, call.through)
 
     def _give_reply(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         session, key, result = call.session, call.key, reply.result
@@ -487,7 +486,7 @@ class ToolCalls:
             self._rounds.note(session, call.tool, call.inner, reply)
         if result is None:
             recorded = call.opened.end("failed", reason=failure_of(reply))
-            call.after(recorded, lambda: _unanswered(session, key, call.tool, reply, call.through))
+            call.after(recorded, _answer_without_result, session, key, call.tool, reply, call.through)
             return
         size = len(result)
         if most := call.opened.most:
@@ -495,35 +494,37 @@ class ToolCalls:
         if size > (BRIEF if call.through else LARGE):
             session.prepare(key, size, self._give_large(call, reply, result))
             return
-        given = result = shown(session, call.tool.server, result)
+        first_part = result = shown(session, call.tool.server, result)
         if call.through and size > SHORT:
-            given = self._long_results.first_part(
-                session.caller, result, self._tokens(call.tool), (call.tool.target,)
+            first_part = self._long_results.first_part(
+                session.caller, result, self._result_tokens(call.tool), (call.tool.target,)
             )
-        recorded = call.end(result, given)
-        line = answer_line(key, session.era, reply.era, given)
+        recorded = call.end(result, first_part)
+        line = answer_line(key, session.era, reply.era, first_part)
         if recorded is None and line is not None:
             session.give(key, line)
         else:
-            call.after(recorded, lambda: _give(session, key, call.tool, line, call.through))
+            call.after(recorded, _give_line, session, key, call.tool, line, call.through)
 
     async def _give_large(self, call: OpenToolCall, reply: UpstreamReply, result: Raw) -> None:
-        """Do the same in a thread, so that no other client waits for it."""
+        """Give a large result. A thread encodes it, so that no other client waits for it."""
         session = call.session
         async with ended(call.opened):
-            given = result = await asyncio.to_thread(
+            first_part = result = await asyncio.to_thread(
                 shown, session, call.tool.server, result, thread_slices()
             )
             if call.through:
-                tokens = self._tokens(call.tool)
+                tokens = self._result_tokens(call.tool)
                 origins = (call.tool.target,)
-                given = await self._long_results.first_part_of_large(session.caller, result, tokens, origins)
-            line = await asyncio.to_thread(answer_line, call.key, session.era, reply.era, given)
-            if (recorded := call.end(result, given)) is not None:
+                first_part = await self._long_results.first_part_of_large(
+                    session.caller, result, tokens, origins
+                )
+            line = await asyncio.to_thread(answer_line, call.key, session.era, reply.era, first_part)
+            if (recorded := call.end(result, first_part)) is not None:
                 await recorded
-        _give(session, call.key, call.tool, line, call.through)
+        _give_line(session, call.key, call.tool, line, call.through)
 
-    async def _operate(
+    async def _call_own_tool(
         self,
         session: Session,
         request_id: Raw,
@@ -545,10 +546,10 @@ class ToolCalls:
         except UnknownName as error:
             raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
         except TabaneError as error:
-            if isinstance(error, BadArguments) and through is None and self._refuses(session, name):
+            if isinstance(error, BadArguments) and through is None and self._refuses_arguments(session, name):
                 raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
             result = as_failure(operation, error, session.caller.lang)
-            session.refused(request_id, error, lambda: session.answer(request_id, result))
+            session.refused(request_id, error, session.result_line(request_id, result))
             return
         except ImportError as error:
             if (old := upgraded(error)) is None:
@@ -584,14 +585,14 @@ class ToolCalls:
                 offers = [offered_line(row) for row in found.results if row.get("kind", "tools") != "tools"]
                 lines = unlisted_lines(found.waiting, [*found.failed.values()], caller.lang)
                 text = "\n".join([typed, *offers, *lines])
-                return json.encode({"content": [_text(text)], "isError": False})
+                return json.encode({"content": [_text_block(text)], "isError": False})
         return result
 
-    def _tokens(self, tool: Tool) -> int:
+    def _result_tokens(self, tool: Tool) -> int:
         server = self._gateway.servers.get(tool.server)
         return (server.max_result_tokens if server else None) or self._settings().result_tokens
 
-    def _refuses(self, session: Session, name: str) -> bool:
+    def _refuses_arguments(self, session: Session, name: str) -> bool:
         """Return whether bad arguments of a built-in tool are a protocol error for this client."""
         operation = self._door.table.get(name)
         return operation is not None and operation.strict and eras.refuses_arguments(session.version)
@@ -609,12 +610,12 @@ def failure_of(reply: UpstreamReply) -> FailureReason:
     return FailureReason("the server answered with an error", "protocol_error")
 
 
-def _give(session: Session, key: bytes, tool: Tool, line: bytes | None, through: bool) -> None:
+def _give_line(session: Session, key: bytes, tool: Tool, line: bytes | None, through: bool) -> None:
     if line is not None:
         session.give(key, line)
         return
     note_question(tool.server)
-    _fail(session, key, question_of(tool.alias), through)
+    _fail_call(session, key, question_of(tool.alias), through)
 
 
 def answer_line(key: bytes, era: Era | None, given: Era, result: Raw) -> bytes | None:
@@ -626,25 +627,27 @@ def answer_line(key: bytes, era: Era | None, given: Era, result: Raw) -> bytes |
     return json.result_line(key, result)
 
 
-def _unanswered(session: Session, key: bytes, tool: Tool, reply: UpstreamReply, through: bool) -> None:
+def _answer_without_result(
+    session: Session, key: bytes, tool: Tool, reply: UpstreamReply, through: bool
+) -> None:
     if reply.error is not None and session.era is Era.LEGACY and wants_capability(reply.error):
         note_question(tool.server)
     if reply.failure is not None:
-        _fail(session, key, reply.failure, through)
+        _fail_call(session, key, reply.failure, through)
     elif reply.error is not None and through:
         session.answer(Raw(key), upstream_failure(tool, reply.error))
     elif reply.error is not None:
         session.give(key, json.error_line(key, reply.error), ok=False)
 
 
-def _failed(session: Session, request_id: Raw, error: TabaneError) -> None:
+def _answer_failure(session: Session, request_id: Raw, error: TabaneError) -> None:
     result = tool_failure(error, session.caller.lang)
-    session.refused(request_id, error, lambda: session.answer(request_id, result))
+    session.refused(request_id, error, session.result_line(request_id, result))
 
 
-def _fail(session: Session, key: bytes, error: TabaneError, through: bool) -> None:
+def _fail_call(session: Session, key: bytes, error: TabaneError, through: bool) -> None:
     if through:
-        _failed(session, Raw(key), error)
+        _answer_failure(session, Raw(key), error)
     else:
         session.fail(key, error)
 
@@ -678,10 +681,13 @@ def as_result(operation: Operation | None, value: Any, lang: Lang) -> bytes:
     if isinstance(value, Raw):
         return bytes(value)  # an upstream's own result, to be passed on as it is
     if operation is None:
-        return json.encode({"content": [_text(json.encode(value).decode())], "isError": False})
-    content = (
-        operation.content(value, lang) if operation.content else [_text(_worded(operation, value, lang))]
-    )
+        return json.encode({"content": [_text_block(json.encode(value).decode())], "isError": False})
+    if operation.content:
+        content = operation.content(value, lang)
+    else:
+        content = [
+            _text_block(operation.text(value, lang) if operation.text else json.encode(value).decode())
+        ]
     failed = operation.failed is not None and operation.failed(value)
     result: dict[str, Any] = {"content": content, "isError": failed}
     if operation.structured:
@@ -693,12 +699,8 @@ def as_failure(operation: Operation | None, error: TabaneError, lang: Lang) -> b
     """Return a failure of an operation as a tool's result, so that the model reads it."""
     if operation is None or operation.failure is None:
         return tool_failure(error, lang)
-    return json.encode({"content": [_text(operation.failure(error, lang))], "isError": True})
+    return json.encode({"content": [_text_block(operation.failure(error, lang))], "isError": True})
 
 
-def _worded(operation: Operation, value: Any, lang: Lang) -> str:
-    return operation.text(value, lang) if operation.text else json.encode(value).decode()
-
-
-def _text(text: str) -> dict[str, str]:
+def _text_block(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}

@@ -6,16 +6,20 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
 from tabane.catalog.tools.tool_use import ToolUse, forgotten
 from tabane.errors import HubError, TabaneError
-from tabane.group.shared_records import LARGEST_STATE, SharedJob, SharedJobs, SharedToolUse
+from tabane.group.shared_records import LARGEST_STATE, SharedJob
 from tabane.hub.work.job import Job
 from tabane.messages import Lang, Message, say
 from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.group.tables.group_tables import PostgresJobs
+    from tabane.group.tables.shared_usage import PostgresToolUse
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +40,7 @@ class GroupJobs:
     its key, stop soon.
     """
 
-    def __init__(self, shared: SharedJobs, hub: str, address: str, cancel: Callable[[str], None]) -> None:
+    def __init__(self, shared: PostgresJobs, hub: str, address: str, cancel: Callable[[str], None]) -> None:
         self._shared, self._hub, self.address, self._cancel = shared, hub, address, cancel
         self._news: dict[str, Job] = {}
         self._running: set[str] = set()
@@ -54,7 +58,7 @@ class GroupJobs:
             return
         news, self._news = self._news, {}
         try:
-            unwanted = await self._shared.tell(self._hub, [self._told(job) for job in news.values()])
+            unwanted = await self._shared.tell(self._hub, [self._shared_job(job) for job in news.values()])
         except BaseException:
             self._news = news | self._news
             raise
@@ -66,7 +70,7 @@ class GroupJobs:
     async def states(self, lang: Lang) -> tuple[list[dict[str, Any]], Message | None]:
         """Return the states of the other hubs' jobs, or none and why they are not known."""
         try:
-            return [_state(job, lang) for job in await self._shared.others(self._hub)], None
+            return [_state_of(job, lang) for job in await self._shared.others(self._hub)], None
         except TabaneError as error:
             log.warning("the jobs of the other hubs are not known: %s", error)
             return [], say("The jobs of the other hubs are not known: {problem}", problem=error.message)
@@ -74,7 +78,7 @@ class GroupJobs:
     async def state(self, key: str, lang: Lang) -> dict[str, Any] | None:
         """Return the state of another hub's job; None if there is none. Raises StoreError."""
         job = await self._shared.find(self._hub, key)
-        return _state(job, lang) if job else None
+        return _state_of(job, lang) if job else None
 
     async def follow(self, key: str, version: int | None, wait: float, lang: Lang) -> dict[str, Any] | None:
         """Return the state when there is another version, when the job is over, or after ``wait`` seconds."""
@@ -87,7 +91,7 @@ class GroupJobs:
             await asyncio.sleep(min(LOOK, left))
 
     async def cancel(self, key: str, wait: float, lang: Lang) -> dict[str, Any] | None:
-        """Have another hub cancel its job, and wait a moment until it has. Return the state then."""
+        """Ask another hub to cancel its job, and wait a moment until it has. Return the state then."""
         job = await self._shared.find(self._hub, key)
         if job is None:
             return None
@@ -100,25 +104,25 @@ class GroupJobs:
                 return state
             await asyncio.sleep(min(LOOK, left))
 
-    def _told(self, job: Job) -> SharedJob:
+    def _shared_job(self, job: Job) -> SharedJob:
         states = {lang: job.state(lang) for lang in _LANGUAGES}
         encoded = json.encode(states)
         if len(encoded) > LARGEST_STATE:
-            there = say("the hub at {address} has the result", address=self.address)
+            elsewhere = say("the hub at {address} has the result", address=self.address)
             for lang, state in states.items():
-                state.update(result=None, note=there.render(lang))
+                state.update(result=None, note=elsewhere.render(lang))
             encoded = json.encode(states)
         return SharedJob(self._hub, self.address, job.key, job.status == "running", encoded)
 
 
-def _state(job: SharedJob, lang: Lang) -> dict[str, Any]:
+def _state_of(job: SharedJob, lang: Lang) -> dict[str, Any]:
     """Return the state of a job as its hub told of it; ``interrupted`` if that hub is gone."""
     state: dict[str, Any] = msgspec.json.decode(job.state)[lang]
     state["hub"] = job.address
-    return state if job.alive or not job.running else state | _interrupted(job, state["version"], lang)
+    return state if job.alive or not job.running else state | _interrupted_state(job, state["version"], lang)
 
 
-def _interrupted(job: SharedJob, version: int, lang: Lang) -> dict[str, Any]:
+def _interrupted_state(job: SharedJob, version: int, lang: Lang) -> dict[str, Any]:
     error = HubError(
         say(
             "The hub at {address}, which ran the job, is gone. Completed work is kept; run the command again "
@@ -143,7 +147,7 @@ class ToolUseSharing:
     ``mark`` names the hub: it stays the same over restarts.
     """
 
-    def __init__(self, use: ToolUse, shared: SharedToolUse, mark: str, clock: Callable[[], float]) -> None:
+    def __init__(self, use: ToolUse, shared: PostgresToolUse, mark: str, clock: Callable[[], float]) -> None:
         self._use, self._shared, self._mark, self._clock = use, shared, mark, clock
         self._restored = False
         self._next = 0.0

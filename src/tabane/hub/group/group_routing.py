@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import UNSET
@@ -32,6 +32,7 @@ from tabane.group.signatures import (
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.legacy import HttpSessions, ResumableSession
 from tabane.hub.http.request import HeaderList, HttpReply, HttpRequest, RefusedRequest, RequesterGone, refusal
+from tabane.hub.http.routing import RequestRouting
 from tabane.hub.http.stream import parse_event_id
 from tabane.settings import Mode
 from tabane.wire import era as eras
@@ -88,14 +89,6 @@ def signed_headers(pairs: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]
             yield name, value
 
 
-def _passed_headers(request: HttpRequest) -> Iterator[tuple[str, str]]:
-    """Yield those of a request. Of credentials, only an access token of OAuth is passed on: it says what its
-    holder may do.
-    """
-    token = request.access is not None and request.access.holder.startswith("oauth:")
-    return (pair for pair in signed_headers(request.pairs) if token or pair[0] != "authorization")
-
-
 class GroupClient:
     """Passes requests on. Made inside the running loop; its connections are kept between requests."""
 
@@ -111,8 +104,8 @@ class GroupClient:
         if self._open >= MOST:
             raise refusal(503, "too many requests are passed on to other hubs", (b"retry-after", b"1"))
         self._open += 1
-        work = asyncio.ensure_future(self._answered(request, member, body))
-        request.line.on_lost = _canceller(work)
+        work = asyncio.ensure_future(self._answer_from(request, member, body))
+        request.line.on_lost = work.cancel
         try:
             return await work
         except asyncio.CancelledError:
@@ -125,18 +118,19 @@ class GroupClient:
             request.line.on_lost = None
 
     async def close(self) -> None:
+        """Close the connections to other hubs."""
         if self._session is not None:
             await self._session.close()
 
-    async def _answered(self, request: HttpRequest, member: GroupMember, body: bytes) -> Outcome:
+    async def _answer_from(self, request: HttpRequest, member: GroupMember, body: bytes) -> Outcome:
         from aiohttp import ClientConnectorError, ClientError, ConnectionTimeoutError
 
         try:
-            response = await self._sent(request, member, body)
+            response = await self._send(request, member, body)
         except (ClientConnectorError, ConnectionTimeoutError):
             return "unreachable"
         except (ClientError, TimeoutError) as error:
-            raise _broken(member, error) from None
+            raise _connection_broke(member, error) from None
         async with response:
             if MOVED in response.headers:
                 return "moved"
@@ -144,19 +138,21 @@ class GroupClient:
                 await _return(request, response)
             except (ClientError, TimeoutError) as error:
                 if not request.status:
-                    raise _broken(member, error) from None
+                    raise _connection_broke(member, error) from None
                 request.line.transport.abort()  # the client sees that its response is not complete
                 raise RequesterGone from None
         return "answered"
 
-    async def _sent(self, request: HttpRequest, member: GroupMember, body: bytes) -> ClientResponse:
+    async def _send(self, request: HttpRequest, member: GroupMember, body: bytes) -> ClientResponse:
         from aiohttp import ClientTimeout
         from multidict import CIMultiDict
         from yarl import URL
 
         if self._session is None:
             self._session = client_session()
-        headers = list(_passed_headers(request))
+        # Of credentials, only an access token of OAuth is passed on: it says what its holder may do.
+        token = request.access is not None and request.access.holder.startswith("oauth:")
+        headers = [pair for pair in signed_headers(request.pairs) if token or pair[0] != "authorization"]
         signature = self._signature(request, member, headers, body)
         streams = accepted(request.headers.get("accept")).events
         return await self._session.request(
@@ -175,7 +171,7 @@ class GroupClient:
     ) -> str:
         group, access = self._group, request.access
         assert access is not None  # identified before
-        said = ForwardedRequest(
+        forwarded = ForwardedRequest(
             group.me.id,
             member.id,
             group.next_number(),
@@ -184,7 +180,7 @@ class GroupClient:
             request.page,
             body_digest(body),
         )
-        return signed(group.key, said, request.method, request.raw_path, headers)
+        return signed(group.key, forwarded, request.method, request.raw_path, headers)
 
 
 def client_session() -> ClientSession:
@@ -216,17 +212,10 @@ async def _return(request: HttpRequest, response: ClientResponse) -> None:
     await request.send(b"", more=False)
 
 
-def _broken(member: GroupMember, error: BaseException) -> Exception:
+def _connection_broke(member: GroupMember, error: BaseException) -> Exception:
     log.warning("hub %s at %s did not answer: %s", member.id, member.address, error or type(error).__name__)
     text = "The hub that works on this request has gone. It is not known whether the request took effect."
     return refusal(502, text)
-
-
-def _canceller(work: asyncio.Future[Outcome]) -> Callable[[], None]:
-    def cancel() -> None:
-        work.cancel()
-
-    return cancel
 
 
 PATIENCE = 15.0
@@ -236,7 +225,7 @@ RESTARTING = 60.0
 """Seconds after its last heartbeat in which a hub may come back, with its tasks and some of its calls."""
 
 MOST_MOVED = 10_000
-"""Sessions of which it is remembered that another hub has taken them."""
+"""Sessions that are remembered as taken by another hub."""
 
 KEPT_METHODS = frozenset(("logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
 """Requests that change the state of a session. Another hub repeats them when it takes the session."""
@@ -244,7 +233,7 @@ KEPT_METHODS = frozenset(("logging/setLevel", "resources/subscribe", "resources/
 _MODES: tuple[Mode, ...] = get_args(Mode)
 
 
-class GroupRouting:
+class GroupRouting(RequestRouting):
     """Finds the hub of each request over HTTP, and takes the sessions of hubs that have gone."""
 
     def __init__(self, group: HubGroup, gate: HttpGate, sessions: HttpSessions) -> None:
@@ -255,7 +244,7 @@ class GroupRouting:
         self._messages: dict[str, tuple[bytes, ...]] = {}
         self._writing: set[asyncio.Task[None]] = set()
         sessions.name_new = lambda: session_name(group.key, group.me.id)
-        sessions.on_end = self._ended
+        sessions.on_end = self._drop_session
         group.on_lapse = self._drop_taken
 
     @property
@@ -287,11 +276,11 @@ class GroupRouting:
         group = self._group
         headers = signed_headers(request.pairs)
         try:
-            said = checked(group.key, text, request.method, request.raw_path, headers)
-            self._seen.take(said, group.me.id, group.now)
+            forwarded = checked(group.key, text, request.method, request.raw_path, headers)
+            self._seen.take(forwarded, group.me.id, group.now)
         except ForgedRequest:
             raise refusal(403, f"{FORWARDED}: no hub of this group has signed this request") from None
-        request.forwarded, request.page = said, said.page
+        request.forwarded, request.page = forwarded, forwarded.page
         return True
 
     # -- where a request goes --------------------------------------------------------------------
@@ -305,7 +294,7 @@ class GroupRouting:
         if era is Era.LEGACY and (name := request.headers.get("mcp-session-id")):
             return await self._passes_session(request, name, frame, body)
         if era is Era.MODERN and frame is not None and may_name_a_hub(body):
-            member = self._named(frame)
+            member = self._hub_named_in(frame)
             if member is not None and member.id != self._group.me.id:
                 return await self._passes_to(request, member, frame, body)
         return await self._hands_on(request, body)
@@ -324,7 +313,7 @@ class GroupRouting:
         messages = (*before, line)
         if method == "initialize" or (method in KEPT_METHODS and before):
             if sum(map(len, messages)) > LARGEST_SESSION:
-                self._ended(session)
+                self._drop_session(session)
                 return
             self._messages[session.id] = messages
             stored = StoredSession(
@@ -362,25 +351,28 @@ class GroupRouting:
                 outcome = await self._client.pass_on(request, member, body)
             if outcome == "answered":
                 return True
-            if outcome == "moved" and not await self._claims(request, name, frame):
+            if outcome == "moved" and not await self._claim_session(request, name, frame):
                 return False
             if outcome == "unreachable" or (member is not None and self._moved.get(name, hub) == member.id):
                 await self._wait(until)
                 follows = False
         return False
 
-    async def _claims(self, request: HttpRequest, name: str, frame: JsonRpcFrame | None) -> bool:
+    async def _claim_session(self, request: HttpRequest, name: str, frame: JsonRpcFrame | None) -> bool:
         """Take a session whose hub is gone, or find out who has it. Return False if it has ended."""
         me = self._group.me.id
         try:
             stored = await self._group.state.claim_session(session_digest(name), me)
         except StoreError as error:
             log.warning("a session could not be taken: %s", error)
-            raise _later("the database of the group cannot be reached") from None
+            raise _refusal_for_now("the database of the group cannot be reached") from None
         if stored is None or stored.owner != request.owner:
             return False
         if stored.hub != me:
-            self._remember(name, stored.hub)
+            self._moved[name] = stored.hub
+            self._moved.move_to_end(name)
+            if len(self._moved) > MOST_MOVED:
+                self._moved.popitem(last=False)
             return True
         if name in self._sessions:
             return True  # another request was faster
@@ -394,7 +386,7 @@ class GroupRouting:
         log.info("a session of a hub that has gone goes on here")
         return True
 
-    def _named(self, frame: JsonRpcFrame) -> GroupMember | None:
+    def _hub_named_in(self, frame: JsonRpcFrame) -> GroupMember | None:
         """Return the hub whose handle a request has. Raises RefusedRequest if hub and call are gone."""
         if frame.method is UNSET or frame.params is UNSET:
             return None
@@ -405,7 +397,7 @@ class GroupRouting:
         if member is None or member.serves:
             return member
         if named.kind in ("call", "task") and member.age < RESTARTING:
-            raise _later("the hub that has this restarts")
+            raise _refusal_for_now("the hub that has this restarts")
         if named.kind != "call":
             return None
         text = "requestState: the hub that waited for this answer has ended; call again without it"
@@ -420,14 +412,14 @@ class GroupRouting:
             if await self._client.pass_on(request, member, body) == "answered":
                 return True
             await self._wait(until)
-            found = self._named(frame)
+            found = self._hub_named_in(frame)
             if found is None or found.id == self._group.me.id:
                 return False
             member = found
         return False
 
     async def _hands_on(self, request: HttpRequest, body: bytes) -> bool:
-        """Let another hub answer what comes to this one after it has left the group."""
+        """Pass a request that arrives after this hub has left the group to another hub."""
         if self._group.me.state != "leaving" or request.forwarded:
             return False
         other = self._group.another()
@@ -439,21 +431,15 @@ class GroupRouting:
             async with asyncio.timeout_at(until):
                 await self._group.news()
         except TimeoutError:
-            raise _later("the hub that has this cannot be reached") from None
+            raise _refusal_for_now("the hub that has this cannot be reached") from None
 
     def _require_joined(self) -> None:
         if not self._group.joined:
-            raise _later("this hub has not joined its group yet")
+            raise _refusal_for_now("this hub has not joined its group yet")
 
     # -- sessions in the shared state ------------------------------------------------------------
 
-    def _remember(self, name: str, hub: str) -> None:
-        self._moved[name] = hub
-        self._moved.move_to_end(name)
-        if len(self._moved) > MOST_MOVED:
-            self._moved.popitem(last=False)
-
-    def _ended(self, session: ResumableSession) -> None:
+    def _drop_session(self, session: ResumableSession) -> None:
         known = self._messages.pop(session.id, None)
         if known is not None and self._group.keeps_sessions:
             self._write(self._group.state.drop_session(session_digest(session.id), self._group.me.id))
@@ -473,12 +459,12 @@ class GroupRouting:
                 self._sessions.end(session, "another hub has taken it")
 
     def _write(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(_written(work))
+        task = asyncio.ensure_future(_log_failure(work))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
 
 
-async def _written(work: Coroutine[Any, Any, None]) -> None:
+async def _log_failure(work: Coroutine[Any, Any, None]) -> None:
     try:
         await work
     except StoreError as error:
@@ -498,7 +484,7 @@ def _may_go_on(request: HttpRequest, frame: JsonRpcFrame | None) -> bool:
     return place is not None and place[0] == 0
 
 
-def _later(text: str) -> RefusedRequest:
+def _refusal_for_now(text: str) -> RefusedRequest:
     return refusal(503, f"{text[0].upper()}{text[1:]}. Send the request again.", (b"retry-after", b"1"))
 
 

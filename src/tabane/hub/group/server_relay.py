@@ -34,7 +34,7 @@ from tabane.upstreams.upstream import Upstream
 from tabane.wire import era as eras
 from tabane.wire import json, websocket
 from tabane.wire.era import Era
-from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
+from tabane.wire.json import InvalidJson, Members
 
 log = logging.getLogger(__name__)
 
@@ -50,29 +50,28 @@ _CLASSES = {
 def failure_line(number: int, failure: TabaneError) -> tuple[str, bytes]:
     """Return the kind of a failure, and a line with the id of the call and the message."""
     kind = next((name for name, each in _CLASSES.items() if isinstance(failure, each)), _OTHER)
-    return kind, json.encode({"id": number, "message": _packed(failure.message)})
+    return kind, json.encode({"id": number, "message": _pack(failure.message)})
 
 
 def failure_in(kind: str, line: bytes) -> tuple[int, UpstreamError]:
     """Return the id of the call that has failed at another hub, and why."""
     found: dict[str, Any] = json.decode(line)
-    return int(found["id"]), _CLASSES.get(kind, UpstreamError)(_unpacked(found["message"]))
+    return int(found["id"]), _CLASSES.get(kind, UpstreamError)(_unpack(found["message"]))
 
 
-def _packed(message: Message) -> dict[str, Any]:
+def _pack(message: Message) -> dict[str, Any]:
     return {"text": message.template, "fields": {name: _value(each) for name, each in message.fields.items()}}
 
 
 def _value(value: object) -> object:
     if isinstance(value, Message):
-        return _packed(value)
+        return _pack(value)
     return value if isinstance(value, str | int | float) else str(value)
 
 
-def _unpacked(found: dict[str, Any]) -> Message:
+def _unpack(found: dict[str, Any]) -> Message:
     fields = {
-        name: _unpacked(value) if isinstance(value, dict) else value
-        for name, value in found["fields"].items()
+        name: _unpack(value) if isinstance(value, dict) else value for name, value in found["fields"].items()
     }
     return Message(found["text"], **fields)
 
@@ -100,7 +99,7 @@ class ServerRelay:
         self, server: str, hub: str, caller: Caller, frames: LinkFrames, instance: Callable[[], Upstream]
     ) -> None:
         self.caller, self.draining = caller, False
-        self.on_held: Callable[[], None] = lambda: None
+        self.on_held: Callable[[], None]
         self._server, self._hub, self._frames, self._instance = server, hub, frames, instance
         self._socket: WebSocket
         self._upstream: Upstream | None = None
@@ -120,6 +119,7 @@ class ServerRelay:
 
     @property
     def holding(self) -> bool:
+        """Always False: the other hub is read on, whatever its callers do."""
         return False
 
     @property
@@ -128,11 +128,26 @@ class ServerRelay:
         return bool(self._calls)
 
     def receive(self, text: bytes, send: object) -> asyncio.Future[None]:
+        """Take a message of the other hub. Close the link if it is invalid."""
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
         try:
             head, line = self._frames.opened(text)
-            self._took(head, json.decode_frame(line))
+            frame = json.decode_frame(line)
+            if frame.method is UNSET:
+                name = None if frame.id is UNSET else json.text(frame.id)
+                question = self._questions.pop(name or "", None)
+                if question is not None:
+                    result = None if frame.result is UNSET else frame.result
+                    error = None if frame.error is UNSET else frame.error
+                    question.answer(UpstreamReply(result=result, error=error))
+            elif frame.id is UNSET:
+                self._take_notification(
+                    str(frame.method), Raw(b"{}") if frame.params is UNSET else frame.params
+                )
+            else:
+                params = {} if frame.params is UNSET else json.fields(frame.params)
+                self._take_request(head, int(bytes(frame.id)), str(frame.method), params)
         except (ForgedRequest, InvalidJson):
             log.warning("the link of hub %s to %s sent something invalid", self._hub, self._server)
             self._socket.close(websocket.POLICY, "not a message of this link")
@@ -154,32 +169,24 @@ class ServerRelay:
             upstream.cancel(call, "the hub of its client has gone")
         watched, self._watched = self._watched, {}
         for uri in frozenset().union(*watched.values()):
-            upstream.offers.unwatch(uri, self._updated)
+            upstream.offers.unwatch(uri, self._tell_updated)
 
     # -- what the server does --------------------------------------------------------------------
 
     def changed(self, kind: str) -> None:
+        """Tell the other hub that a list of the server has changed."""
         self._tell(json.notification_line(f"notifications/{kind}/list_changed"))
 
     def lost(self) -> None:
         """End the link: the other hub opens another one, and reads all lists again."""
         self._socket.close(websocket.GOING_AWAY, "the server has ended")
 
-    def _updated(self, uri: str, params: Raw) -> None:
+    def _tell_updated(self, uri: str, params: Raw) -> None:
         self._tell(json.notification_line("notifications/resources/updated", params))
 
     # -- what the other hub sends ----------------------------------------------------------------
 
-    def _took(self, head: LinkHead, frame: JsonRpcFrame) -> None:
-        if frame.method is UNSET:
-            self._answered(frame)
-        elif frame.id is UNSET:
-            self._notified(str(frame.method), Raw(b"{}") if frame.params is UNSET else frame.params)
-        else:
-            params = {} if frame.params is UNSET else json.fields(frame.params)
-            self._requested(head, int(bytes(frame.id)), str(frame.method), params)
-
-    def _requested(self, head: LinkHead, number: int, method: str, params: Members) -> None:
+    def _take_request(self, head: LinkHead, number: int, method: str, params: Members) -> None:
         if method in ("initialize", "server/discover"):
             self._spawn(number, self._introduce(number, method))
         elif self._upstream is None or self._upstream.closed:
@@ -207,10 +214,10 @@ class ServerRelay:
             method.encode(),
             params,
             meta,
-            partial(self._replied, number),
-            partial(self._noticed, number),
+            partial(self._give_reply, number),
+            partial(self._pass_notice, number),
             head.timeout or upstream.server.timeout,
-            on_question=partial(self._asks, number),
+            on_question=partial(self._put_question, number),
             session=f"{self._hub}/{head.session}",
             holder=head.holder,
             client=f"{self._hub}/{head.client}",
@@ -219,16 +226,16 @@ class ServerRelay:
         self._calls[number] = call
         upstream.carry(call)
 
-    def _notified(self, method: str, params: Raw) -> None:
+    def _take_notification(self, method: str, params: Raw) -> None:
         upstream = self._upstream
         if method == "notifications/cancelled":
             number = json.member(json.fields(params), "requestId")
             if isinstance(number, int):
-                self._cancelled(number)
+                self._cancel_call(number)
         elif upstream is not None and method != "notifications/initialized":
             self._spawn(0, upstream.notify(method, bytes(params)))
 
-    def _cancelled(self, number: int) -> None:
+    def _cancel_call(self, number: int) -> None:
         call, upstream = self._calls.pop(number, None), self._upstream
         if upstream is None:
             return
@@ -240,7 +247,7 @@ class ServerRelay:
 
     # -- calls -----------------------------------------------------------------------------------
 
-    def _replied(self, number: int, reply: UpstreamReply) -> None:
+    def _give_reply(self, number: int, reply: UpstreamReply) -> None:
         self._calls.pop(number, None)
         if reply.failure is not None:
             self._fail(number, reply.failure)
@@ -249,13 +256,13 @@ class ServerRelay:
         else:
             self._tell(json.error_line(b"%d" % number, reply.error or b"null"))
 
-    def _noticed(self, number: int, method: str, params: Raw) -> None:
+    def _pass_notice(self, number: int, method: str, params: Raw) -> None:
         if method == "notifications/progress":
             # The token that the server got is the number of the call here.
             params = Raw(json.join({**json.fields(params), "progressToken": Raw(b"%d" % number)}))
         self._tell(json.notification_line(method, params), LinkHead(call=number))
 
-    def _asks(self, number: int, question: ServerRequest) -> bool:
+    def _put_question(self, number: int, question: ServerRequest) -> bool:
         """Put a question of the server to the hub of its call."""
         self._asked += 1
         name = f"q{self._asked}"
@@ -275,14 +282,6 @@ class ServerRelay:
         }
         self._tell(json.join(asked), LinkHead(call=number))
         return True
-
-    def _answered(self, frame: JsonRpcFrame) -> None:
-        name = None if frame.id is UNSET else json.text(frame.id)
-        question = self._questions.pop(name or "", None)
-        if question is not None:
-            result = None if frame.result is UNSET else frame.result
-            error = None if frame.error is UNSET else frame.error
-            question.answer(UpstreamReply(result=result, error=error))
 
     # -- the connection itself -------------------------------------------------------------------
 
@@ -336,7 +335,7 @@ class ServerRelay:
         if uri in others:
             return
         try:
-            await upstream.watch(uri, self._updated)
+            await upstream.watch(uri, self._tell_updated)
         except TabaneError:
             self._watched = {key: uris - {uri} for key, uris in self._watched.items()}
             raise
@@ -345,7 +344,7 @@ class ServerRelay:
         dropped = self._watched.get(listener, frozenset()) - uris
         self._watched[listener] = uris
         for uri in dropped - frozenset().union(*self._watched.values()):
-            upstream.offers.unwatch(uri, self._updated)
+            upstream.offers.unwatch(uri, self._tell_updated)
 
     # -- inside ----------------------------------------------------------------------------------
 
@@ -358,11 +357,11 @@ class ServerRelay:
         )
 
     def _spawn(self, number: int, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.ensure_future(self._worked(number, work))
+        task = asyncio.ensure_future(self._answer_errors(number, work))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _worked(self, number: int, work: Coroutine[None, None, None]) -> None:
+    async def _answer_errors(self, number: int, work: Coroutine[None, None, None]) -> None:
         try:
             await work
         except TabaneError as error:

@@ -26,7 +26,7 @@ from tabane.hub.http.request import HttpRequest, refusal
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Caller, Face
 from tabane.servers.server import Server
-from tabane.upstreams.call import Call, InputBacklogFull, SessionPosition
+from tabane.upstreams.call import Call, InputBacklogFull, SessionPosition, UpstreamTransport
 from tabane.upstreams.connection import UpstreamConnection
 from tabane.upstreams.conversation import Conversation
 from tabane.upstreams.upstream import Upstream
@@ -42,16 +42,16 @@ LINKS = "/group/s/"
 """The beginning of the path at which another hub reaches a server of this one."""
 
 HEARTBEAT = 10.0
-"""Seconds between two pings, half of which the other hub has to answer one."""
+"""Seconds between two pings. The other hub has to answer one within half of them."""
 
 MOST_WAITING = 128 << 20
 """Bytes that may wait for the other hub. Above it, calls are refused."""
 
 
-class LinkTransport:
+class LinkTransport(UpstreamTransport):
     """Carries a conversation to the hub that runs the server. Ends with the connection."""
 
-    exact = mirrors_arguments = False
+    closed = exact = mirrors_arguments = False
 
     def __init__(
         self,
@@ -60,7 +60,6 @@ class LinkTransport:
         frames: LinkFrames,
         conversation: Conversation,
     ) -> None:
-        self.closed = False
         self._session, self._socket, self._frames = session, socket, frames
         self._conversation = conversation
         self._outbox: asyncio.Queue[bytes] = asyncio.Queue()
@@ -133,9 +132,9 @@ class LinkTransport:
         try:
             async for message in self._socket:
                 if message.type is WSMsgType.TEXT:
-                    await self._received(message.data.encode())
+                    await self._take_message(message.data.encode())
                 elif message.type is WSMsgType.BINARY:
-                    await self._received(message.data)
+                    await self._take_message(message.data)
                 else:
                     break
         except ForgedRequest:
@@ -143,7 +142,7 @@ class LinkTransport:
         finally:
             self.close(why)
 
-    async def _received(self, data: bytes) -> None:
+    async def _take_message(self, data: bytes) -> None:
         head, line = self._frames.opened(data)
         if head.failure:
             self._conversation.fail(*failure_in(head.failure, line))
@@ -151,7 +150,7 @@ class LinkTransport:
             await waits
 
 
-class LinkedConnection:
+class LinkedConnection(UpstreamConnection):
     """A connection to a server that the hub ``member`` runs."""
 
     def __init__(self, conversation: Conversation, transport: LinkTransport, member: GroupMember) -> None:
@@ -182,10 +181,10 @@ async def linked(
     from aiohttp import ClientError, ClientWSTimeout
 
     path = LINKS + quote(server, safe="")
-    said = ForwardedRequest(
+    request = ForwardedRequest(
         group.me.id, member.id, group.next_number(), group.now, "", False, body_digest(b"")
     )
-    signature = signed(group.key, said, "GET", path, ())
+    signature = signed(group.key, request, "GET", path, ())
     session = client_session()
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -240,10 +239,12 @@ class SharedServers:
         """Start a server, or open a link to the hub that runs it. Raises UpstreamUnavailable."""
         if server.run != "group":
             return await self._start(server, on_notice, on_closed)
-        self._watch()
+        if not self._watching:
+            self._watching = True
+            self._gateway.spawn(self._look_after())
         until = self._gateway.loop.time() + PATIENCE
         while True:
-            member = await self._runner(server.name, until)
+            member = await self._find_runner(server.name, until)
             if member is not None and member.id == self._group.me.id:
                 self._mine.add(server.name)
                 return await self._start(server, on_notice, on_closed)
@@ -252,27 +253,27 @@ class SharedServers:
                 found = await linked(self._group, member, server.name, conversation, self._max_line)
                 if found is not None:
                     return found
-            await self._news(server.name, until)
+            await self._await_news(server.name, until)
 
-    async def _runner(self, server: str, until: float) -> GroupMember | None:
+    async def _find_runner(self, server: str, until: float) -> GroupMember | None:
         """Return the hub that runs a server from now on; None if it is not known."""
         group = self._group
         while not group.connected:
-            await self._news(server, until)
+            await self._await_news(server, until)
         try:
             runner = await group.state.claim_server(server, group.me.id)
         except StoreError as error:
             raise UpstreamUnavailable(error.message) from None
         return group.me if runner == group.me.id else group.member(runner)
 
-    async def _news(self, server: str, until: float) -> None:
+    async def _await_news(self, server: str, until: float) -> None:
         try:
             async with asyncio.timeout_at(until):
                 await self._group.news()
         except TimeoutError:
-            raise UpstreamUnavailable(self._unreached(server)) from None
+            raise UpstreamUnavailable(self._unreachable(server)) from None
 
-    def _unreached(self, server: str) -> Message:
+    def _unreachable(self, server: str) -> Message:
         if self._group.joined:
             return say(
                 "The hub that runs {server!n} for the group cannot be reached: {address}",
@@ -330,11 +331,6 @@ class SharedServers:
 
     # -- servers that move -----------------------------------------------------------------------
 
-    def _watch(self) -> None:
-        if not self._watching:
-            self._watching = True
-            self._gateway.spawn(self._look_after())
-
     async def _look_after(self) -> None:
         while True:
             try:
@@ -344,23 +340,20 @@ class SharedServers:
                 pass
             for server in list(self._gateway.servers.values()):
                 if server.run == "group":
-                    self._look_at_links(server.name)
+                    # The calls at a hub that is leaving finish there; later ones go to another hub.
+                    for instance in self._gateway.instances(server.name):
+                        connection = instance.connection
+                        if not isinstance(connection, LinkedConnection):
+                            continue
+                        member = self._group.member(connection.member.id)
+                        if member is None or not member.alive:
+                            connection.lost()
+                        elif not member.serves:
+                            self._gateway.replace_instances(server.name)
             try:
                 await self._look_at_own()
             except StoreError as error:
                 log.warning("it is not known who runs the servers of the group: %s", error)
-
-    def _look_at_links(self, name: str) -> None:
-        """Leave a hub that is leaving: the calls there finish, and later ones go to another hub."""
-        for instance in self._gateway.instances(name):
-            connection = instance.connection
-            if not isinstance(connection, LinkedConnection):
-                continue
-            member = self._group.member(connection.member.id)
-            if member is None or not member.alive:
-                connection.lost()
-            elif not member.serves:
-                self._gateway.replace_instances(name)
 
     async def _look_at_own(self) -> None:
         """Give up what another hub has taken or may take, and what is not in the servers file any more."""

@@ -9,7 +9,7 @@ import asyncio
 import importlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, cast, get_args
 
@@ -23,10 +23,8 @@ from tabane.hub.http.gate import (
     LOGIN_RETURN,
     METHODS,
     READY,
-    FinishLogin,
     HttpGate,
     json_reply,
-    login_return,
 )
 from tabane.hub.http.legacy import HttpSessions, ResumableSession
 from tabane.hub.http.metrics import TEXT, HttpMetrics
@@ -46,8 +44,9 @@ from tabane.hub.http.request import (
 from tabane.hub.http.sources import source_of
 from tabane.messages import say
 from tabane.operations import Access, Door
-from tabane.settings import Mode, Settings
-from tabane.web.hub import VISIT, LiveFeed, Visit
+from tabane.settings import Mode
+from tabane.upstreams.logins.redirect_listener import CallbackPage, page_language
+from tabane.web.hub import VISIT, LiveFeed, Visit, WebHub
 from tabane.web.paths import is_web_path
 from tabane.web.sessions import SignInLinks, WebSessions
 from tabane.wire import era as eras
@@ -68,28 +67,17 @@ SESSIONS = "web-sessions.json"
 _APP = "tabane.web.app"
 
 
-class WebPages:
-    """Answers requests for pages. ``draining`` tells whether the hub takes no new request.
+class WebPages(WebHub):
+    """Answers requests for the web page, whose application is loaded with the first of them."""
 
-    ``environ`` is the environment of the hub, for its worker processes.
-    """
-
-    def __init__(
-        self,
-        hub_door: HttpDoor,
-        gate: HttpGate,
-        authenticator: Authenticator,
-        draining: Callable[[], bool],
-        environ: Mapping[str, str],
-    ) -> None:
-        self._http, self._gate, self._authenticator, self._draining = hub_door, gate, authenticator, draining
-        self._environ = environ
+    def __init__(self, hub_door: HttpDoor, gate: HttpGate, authenticator: Authenticator) -> None:
+        self._http, self._gate, self._authenticator = hub_door, gate, authenticator
         self._markdown: MarkdownRenderer | None = None
         self._loading: asyncio.Task[WebApp] | None = None
         self._app: WebApp | None = None
         self._closed = False
 
-    # -- requests --------------------------------------------------------------------------------
+    # -- requests ----------------------------------------------------------------------------------
 
     @property
     def streams(self) -> int:
@@ -98,7 +86,7 @@ class WebPages:
 
     async def answer(self, request: HttpRequest) -> None:
         """Answer a request for a page. Raises RefusedRequest."""
-        if self._draining():
+        if self._http.hub.sessions.draining:
             raise refusal(503, "The hub is stopping.", (b"retry-after", b"1"))
         if self._app is None:
             self._loading = self._loading or asyncio.ensure_future(self._load())
@@ -108,7 +96,7 @@ class WebPages:
             self._gate.language(request),
             request.origin.tls,
             self._authenticator.token is None and request.origin.local,
-            lambda: self._closed or self._draining(),
+            lambda: self._closed or self._http.hub.sessions.draining,
         )
         await request.pass_to(self._app, {VISIT: visit})
 
@@ -125,7 +113,7 @@ class WebPages:
         app: WebApp = module.make_app(self)
         return app
 
-    # -- the hub, as the page uses it ------------------------------------------------------------
+    # -- the hub, as the page uses it --------------------------------------------------------------
 
     @property
     def door(self) -> Door:
@@ -137,6 +125,7 @@ class WebPages:
 
     @cached_property
     def sessions(self) -> WebSessions:
+        """Sessions of signed-in browsers, kept in the home over restarts."""
         path = self._http.settings.home / SESSIONS
         return WebSessions(path, time.time, self._http.identities.restore)
 
@@ -145,11 +134,12 @@ class WebPages:
         if self._markdown is None:
             from tabane.web.markdown import MarkdownRenderer
 
-            self._markdown = MarkdownRenderer(self._environ, errors=2)
+            self._markdown = MarkdownRenderer(self._http.hub.environment, errors=2)
         return self._markdown
 
     @property
     def links(self) -> SignInLinks:
+        """Links that sign a browser in, each once."""
         return self._http.links
 
     @property
@@ -178,7 +168,7 @@ class WebPages:
             raise Unauthorized(text) from None
 
     def signed_in(self, access: Access, source: str) -> None:
-        self._http.identities.on_signed_in(access.holder, source)
+        self._http.identities.signed_in(access.holder, source)
 
 
 MCP = "/mcp"
@@ -228,28 +218,20 @@ class PostedMessage(NamedTuple):
 
 
 class HttpApp:
-    """An ASGI application. It counts on :class:`~tabane.hub.http.connection.HttpConnection` below it.
-
-    ``draining`` tells whether the hub takes no new request. ``touch`` is called with each request.
-    ``finish_login`` finishes a login at a server, and returns the page for the browser.
-    """
+    """An ASGI application. It counts on :class:`~tabane.hub.http.server.HttpConnection` below it."""
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
+        door: HttpDoor,
         gate: HttpGate,
         sessions: HttpSessions,
         modern: SingleRequests,
         programs: HttpPrograms,
         metrics: HttpMetrics,
         web: WebPages,
-        draining: Callable[[], bool],
-        touch: Callable[[], None],
-        finish_login: FinishLogin,
         group: RequestRouting | None = None,
     ) -> None:
-        self._finish_login, self._group = finish_login, group
-        self._settings, self._gate, self._draining, self._touch = settings, gate, draining, touch
+        self._door, self._hub, self._gate, self._group = door, door.hub, gate, group
         self._sessions, self._modern, self._programs, self._counts = sessions, modern, programs, metrics
         self._web = web
         self._pages: dict[str, Callable[[HttpRequest], Awaitable[HttpReply]]] = {
@@ -261,13 +243,13 @@ class HttpApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive, send)
-        self._touch()
+        self._door.touch()
         try:
-            await self._answer(request)
+            await self._route(request)
         except RefusedRequest as turned:
             await request.reply(turned.reply)
         except BodyTooLarge:
-            limit = self._programs.limit if request.path == RPC else self._settings().max_line
+            limit = self._programs.limit if request.path == RPC else self._hub.settings.max_line
             text = f"a message may have {limit} bytes here (see the setting max_line)"
             await request.reply(refusal(413, text).reply)
         except RequesterGone:
@@ -290,9 +272,9 @@ class HttpApp:
         if self._group is not None:
             await self._group.close()
 
-    # -- where it goes ---------------------------------------------------------------------------
+    # -- where it goes -----------------------------------------------------------------------------
 
-    async def _answer(self, request: HttpRequest) -> None:
+    async def _route(self, request: HttpRequest) -> None:
         place = _mcp_place(request.path)
         if place is None or self._group is None or not self._group.admits(request):
             self._gate.check(request)
@@ -300,13 +282,13 @@ class HttpApp:
             await self._mcp(request, place)
             return
         if request.headers.get("upgrade", "").lower() == "websocket" and request.path in SOCKETS:
-            # It could not at once: this says why, or finds out who it is.
+            # It was not admitted at once: this identifies the client, or says why not.
             request.line.become(await self._programs.admit(request))
             return
         if request.path == RPC:
             await self._rpc(request)
             return
-        if self._settings().web and is_web_path(request.path):
+        if self._hub.settings.web and is_web_path(request.path):
             request.era = "web"
             await self._web.answer(request)
             return
@@ -333,8 +315,15 @@ class HttpApp:
             raise self._gate.preflight(request)
         if request.method not in ("GET", "POST", "DELETE"):
             raise _not_allowed(METHODS)
-        await self._identify(request, place)
-        mode = place.mode or self._settings().mode
+        if request.forwarded is None:
+            await self._gate.require(request)
+        else:
+            await self._gate.trust(request, request.forwarded.holder)
+        if place.profile:
+            self._gate.enter_profile(request, place.profile)
+        if place.server:
+            self._gate.enter_server(request, place.server)
+        mode = place.mode or self._hub.settings.mode
         if request.method == "POST":
             await self._post(request, mode)
             return
@@ -344,7 +333,7 @@ class HttpApp:
         request.era = "legacy"
         if self._group is not None and await self._group.passes(request, Era.LEGACY, None, b""):
             return
-        session = self._session(request)
+        session = self._find_session(request)
         if request.method == "DELETE":
             # Answered first: a client that leaves with calls in flight stops listening for them then.
             await request.reply(HttpReply(204))
@@ -355,27 +344,16 @@ class HttpApp:
             self._refuse_if_draining(None)
             await session.listen(request)
 
-    async def _identify(self, request: HttpRequest, place: McpPlace) -> None:
-        """Find out whose request it is, within the profile and server of its path. Raises RefusedRequest."""
-        if request.forwarded is None:
-            await self._gate.require(request)
-        else:
-            await self._gate.trust(request, request.forwarded.holder)
-        if place.profile:
-            self._gate.enter_profile(request, place.profile)
-        if place.server:
-            self._gate.enter_server(request, place.server)
-
     async def _post(self, request: HttpRequest, mode: Mode) -> None:
         kinds = accepted(request.headers.get("accept"))
         if not may_post(kinds):
             raise refusal(406, "accept both application/json and text/event-stream")
         if not is_json(request.headers.get("content-type")):
             raise refusal(415, "Content-Type: application/json is what is read here")
-        message = _read(await request.body(self._settings().max_line))
+        message = _parse_body(await request.body(self._hub.settings.max_line))
         frame = message.first
         request.method_name = "batch" if message.batch else frame.method or "answer"
-        enveloped = not message.batch and _enveloped(frame)
+        enveloped = not message.batch and _has_envelope(frame)
         if "mcp-session-id" not in request.headers or enveloped:
             era = era_of(request.headers.get("mcp-protocol-version"), enveloped)
         else:
@@ -413,19 +391,20 @@ class HttpApp:
             elif self._group is not None:
                 self._group.note(session, _INITIALIZE, message.line)
             return
-        session = self._session(request)
-        if session.knows(ids) or len(ids) < _count(message):
+        session = self._find_session(request)
+        requests = [frame for frame in message.frames if frame.method is not UNSET and frame.id is not UNSET]
+        if session.knows(ids) or len(ids) < len(requests):
             raise refusal(400, "the id of a request is in use already")
         if message.batch and session.session.version != BATCHED:
             raise refusal(400, f"only {BATCHED} has batches: send one message to a request")
         await session.post(request, message.line, ids, kinds, batch=message.batch)
         if self._group is not None and not message.batch:
             self._group.note(session, message.first.method, message.line)
-        cancelled = _cancelled(message)
+        cancelled = _cancelled_request(message)
         if cancelled is not None:
             session.cancelled(cancelled)
 
-    def _session(self, request: HttpRequest) -> ResumableSession:
+    def _find_session(self, request: HttpRequest) -> ResumableSession:
         """Return the session of a request.
 
         Raises RefusedRequest if there is none, or its version is unknown.
@@ -437,7 +416,7 @@ class HttpApp:
 
     def _refuse_if_draining(self, frame: JsonRpcFrame | None) -> None:
         """Raise RefusedRequest if the hub ends. An answer to a question of a running call is still taken."""
-        if self._draining() and (frame is None or frame.method is not UNSET):
+        if self._hub.sessions.draining and (frame is None or frame.method is not UNSET):
             request_id = None if frame is None or frame.id is UNSET else bytes(frame.id)
             text = "The hub is stopping. Send the request again in a moment."
             raise refusal(
@@ -449,7 +428,7 @@ class HttpApp:
                 request_id=request_id,
             )
 
-    # -- pages -----------------------------------------------------------------------------------
+    # -- pages -------------------------------------------------------------------------------------
 
     def _metadata_at(self, path: str) -> Callable[[HttpRequest], Awaitable[HttpReply]] | None:
         """Return the page with the OAuth metadata, if that path is its own and there is OAuth."""
@@ -469,7 +448,7 @@ class HttpApp:
         return json_reply(200, b'{"status":"ok"}\n')
 
     async def _readyz(self, _: HttpRequest) -> HttpReply:
-        if self._draining() or (self._group is not None and self._group.draining):
+        if self._hub.sessions.draining or (self._group is not None and self._group.draining):
             return json_reply(503, b'{"status":"stopping"}\n')
         if self._group is not None and not self._group.joined:
             return json_reply(503, b'{"status":"starting"}\n')
@@ -479,7 +458,14 @@ class HttpApp:
         # A preview or a check of a link must not use up the answer.
         if request.method != "GET":
             raise _not_allowed(b"GET")
-        return await login_return(request, self._finish_login)
+        logins = self._hub.gateway.logins
+        assert logins is not None
+        lang = page_language(request.headers.get("accept-language", ""))
+        page = await logins.callback(request.scope.get("query_string", b"").decode("latin-1"), lang)
+        headers = [(name.encode(), value.encode()) for name, value in CallbackPage.HEADERS.items()]
+        # The gate sends the other one.
+        headers = [(name, value) for name, value in headers if name != b"x-content-type-options"]
+        return HttpReply(200 if page.fine else 400, page.html(), headers)
 
     async def _metrics(self, request: HttpRequest) -> HttpReply:
         named = self._gate.may_name(await self._gate.identify(request))
@@ -492,8 +478,8 @@ def _mcp_place(path: str) -> McpPlace | None:
     head, *rest = path.removeprefix("/").split("/")
     if head != MCP[1:] or len(rest) > 4:
         return None
-    profile, rest = _named(rest, PROFILES)
-    server, rest = _named(rest, SERVERS)
+    profile, rest = _name_after(rest, PROFILES)
+    server, rest = _name_after(rest, SERVERS)
     if not rest:
         return McpPlace(None, profile, server)
     if server:
@@ -502,14 +488,14 @@ def _mcp_place(path: str) -> McpPlace | None:
     return McpPlace(cast("Mode", mode), profile) if len(rest) == 1 and mode in get_args(Mode) else None
 
 
-def _named(parts: list[str], what: str) -> tuple[str, list[str]]:
+def _name_after(parts: list[str], what: str) -> tuple[str, list[str]]:
     """Return the name that follows ``what`` at the beginning of a path, and the rest of the path."""
     if len(parts) > 1 and parts[0] == what and parts[1]:
         return parts[1], parts[2:]
     return "", parts
 
 
-def _read(body: bytes) -> PostedMessage:
+def _parse_body(body: bytes) -> PostedMessage:
     """Parse the message of a body. Raises RefusedRequest if it is none."""
     batch = body.lstrip(b" \t\r\n")[:1] == b"["
     try:
@@ -522,21 +508,17 @@ def _read(body: bytes) -> PostedMessage:
     if not frames:
         raise refusal(400, "an empty batch")
     for frame in frames:
-        _check(frame)
+        if frame.id is not UNSET and bytes(frame.id)[:1] not in b'"-0123456789':
+            raise refusal(400, "id: a string or a number")
+        request_id = None if frame.id is UNSET else bytes(frame.id)
+        if frame.method is UNSET and frame.result is UNSET and frame.error is UNSET:
+            raise refusal(400, "a request needs a method", request_id=request_id)
+        if frame.method is not UNSET and frame.params is not UNSET and bytes(frame.params)[:1] != b"{":
+            raise refusal(400, "params: an object", code=eras.INVALID_PARAMS, request_id=request_id)
     # Breaks between tokens would break the lines that messages are to servers on pipes.
     if b"\n" in body or b"\r" in body:
         body = body.replace(b"\n", b" ").replace(b"\r", b" ")
     return PostedMessage(body, frames, batch)
-
-
-def _check(frame: JsonRpcFrame) -> None:
-    if frame.id is not UNSET and bytes(frame.id)[:1] not in b'"-0123456789':
-        raise refusal(400, "id: a string or a number")
-    request_id = None if frame.id is UNSET else bytes(frame.id)
-    if frame.method is UNSET and frame.result is UNSET and frame.error is UNSET:
-        raise refusal(400, "a request needs a method", request_id=request_id)
-    if frame.method is not UNSET and frame.params is not UNSET and bytes(frame.params)[:1] != b"{":
-        raise refusal(400, "params: an object", code=eras.INVALID_PARAMS, request_id=request_id)
 
 
 def _is_json(body: bytes) -> bool:
@@ -547,7 +529,7 @@ def _is_json(body: bytes) -> bool:
     return True
 
 
-def _enveloped(frame: JsonRpcFrame) -> bool:
+def _has_envelope(frame: JsonRpcFrame) -> bool:
     if frame.params is UNSET:
         return False
     return eras.has_envelope(eras.take_meta(json.fields(frame.params)))
@@ -560,15 +542,11 @@ def _check_version(request: HttpRequest, negotiated: str | None) -> None:
         raise refusal(400, refused.message, code=refused.code, data=refused.data) from None
 
 
-def _count(message: PostedMessage) -> int:
-    return sum(1 for frame in message.frames if frame.method is not UNSET and frame.id is not UNSET)
-
-
 def _not_allowed(methods: bytes) -> RefusedRequest:
     return refusal(405, "this method is not for this path", (b"allow", methods))
 
 
-def _cancelled(message: PostedMessage) -> bytes | None:
+def _cancelled_request(message: PostedMessage) -> bytes | None:
     """Return the id of the request that a message cancels; None if it cancels none."""
     frame = message.first
     if frame.method != _CANCELLED or frame.params is UNSET:

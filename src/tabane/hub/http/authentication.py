@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Literal, Protocol
-
-from msgspec import Struct
 
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, ScopeMissing
 from tabane.errors import TabaneError
-from tabane.hub.clients.server_access import ProjectAccess
-from tabane.hub.hub import Hub
-from tabane.hub.people.access import HubAccess
-from tabane.hub.people.oauth import HubOAuth
 from tabane.operations.caller import LOCAL, Access, CallTarget
 from tabane.wire.http import same_token
 
@@ -129,108 +123,36 @@ class ProfileShelf(Protocol):
         ...
 
 
-def _unheard(source: str, reason: str) -> None:
-    return
-
-
 def only_local(holder: str) -> Access | None:
     """Return the access of the local user, and of nobody else."""
     return LOCAL if holder == LOCAL.holder else None
 
 
-class HttpIdentities(Struct, frozen=True):
-    """Identities besides the hub's own token.
+class HttpIdentities:
+    """Identities besides the hub's own token. Without any, there is the local user alone."""
 
-    ``exist`` returns whether there is any key, or OAuth is configured: without, nobody could come in from
-    another machine. ``on_refused`` is called with the source and the reason of each failed attempt.
-    ``restore`` returns the access of a holder whose key was shown before, None if it has ended.
-    ``on_signed_in`` is called with the holder and the source of a browser that signed in.
-    ``resource_metadata`` returns the OAuth metadata of the hub as a URL and a JSON document; None without
-    OAuth.
-    """
+    def __init__(
+        self,
+        keys: KeyFinder | None = None,
+        tokens: TokenVerifier | None = None,
+        profiles: ProfileShelf | None = None,
+    ) -> None:
+        self.keys, self.tokens, self.profiles = keys, tokens, profiles
 
-    keys: KeyFinder | None = None
-    tokens: TokenVerifier | None = None
-    profiles: ProfileShelf | None = None
-    exist: Callable[[], bool] = lambda: False
-    on_refused: Callable[[str, str], None] = _unheard
-    resource_metadata: Callable[[], tuple[str, bytes] | None] = lambda: None
-    restore: Callable[[str], Access | None] = only_local
-    on_signed_in: Callable[[str, str], None] = _unheard
+    def exist(self) -> bool:
+        """Return whether anybody could come in from another machine: with a key, or by OAuth."""
+        return self.keys is not None or self.tokens is not None
 
+    def resource_metadata(self) -> tuple[str, bytes] | None:
+        """Return the OAuth metadata of the hub as a URL and a JSON document; None without OAuth."""
+        return None
 
-class HubIdentities:
-    """Identities of one hub. ``url`` returns the URL of MCP, None if it is not served."""
+    def restore(self, holder: str) -> Access | None:
+        """Return the access of a holder whose key was shown before; None if it has ended."""
+        return only_local(holder)
 
-    def __init__(self, hub: Hub, url: Callable[[], str | None]) -> None:
-        self._hub, self._url = hub, url
-        self._oauth = HubOAuth(hub.context, self._resource)
+    def refused(self, source: str, reason: str) -> None:
+        """Note a failed attempt of a source."""
 
-    def over_http(self) -> HttpIdentities:
-        """Return them as HTTP uses them. Failed attempts are recorded in the audit log."""
-        access = self._hub.access
-        return HttpIdentities(
-            keys=KeysOnUse(access),
-            tokens=self._oauth if self._oauth.active else None,
-            profiles=ProfilesOnUse(access),
-            exist=self._exist,
-            on_refused=self._refused,
-            resource_metadata=self._oauth.metadata,
-            restore=self._restore,
-            on_signed_in=self._signed_in,
-        )
-
-    async def close(self) -> None:
-        await self._oauth.close()
-
-    def _exist(self) -> bool:
-        if self._hub.settings.advertise:
-            return True  # the keys of the group come with it
-        try:
-            return self._oauth.active or self._hub.access.keys.exist()
-        except TabaneError:
-            return False  # the file of keys cannot be used, so no key is known
-
-    def _restore(self, holder: str) -> Access | None:
-        local = only_local(holder)
-        if local is not None or not holder.startswith("key:"):
-            return local
-        try:
-            found = self._hub.access.keys.with_id(holder.removeprefix("key:"))
-        except TabaneError:
-            return None  # the file of keys cannot be used, so no key is known
-        # Whoever has a key works in no folder of this machine.
-        return ProjectAccess(found, lambda: self._hub.gateway.servers) if found else None
-
-    def _signed_in(self, holder: str, source: str) -> None:
-        self._hub.audit.event("access", "sign_in", "ok", "web", holder=holder, source=source)
-
-    def _refused(self, source: str, reason: str) -> None:
-        self._hub.audit.event("access", "sign_in", "refused", reason, holder="", source=source)
-
-    def _resource(self) -> str:
-        public = self._hub.settings.public_url.rstrip("/")
-        return f"{public}/mcp" if public else self._url() or ""
-
-
-class KeysOnUse:
-    """The API keys of a hub. They are loaded when somebody shows one."""
-
-    def __init__(self, access: HubAccess) -> None:
-        self._access = access
-
-    def find(self, secret: str) -> Access | None:
-        return self._access.keys.find(secret)
-
-
-class ProfilesOnUse:
-    """The profiles of a hub. They are loaded when somebody names one."""
-
-    def __init__(self, access: HubAccess) -> None:
-        self._access = access
-
-    def names(self) -> Collection[str]:
-        return self._access.profiles.names()
-
-    def narrowed(self, access: Access, name: str) -> Access:
-        return self._access.profiles.narrowed(access, name)
+    def signed_in(self, holder: str, source: str) -> None:
+        """Note that a browser signed in."""

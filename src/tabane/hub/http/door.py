@@ -12,20 +12,20 @@ import importlib
 import logging
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from tabane.catalog.gateway import Gateway
 from tabane.errors import ConfigurationError, HubError, TabaneError, upgraded
-from tabane.hub.clients.sessions import ClientSessions
-from tabane.hub.http.authentication import HttpIdentities
+from tabane.hub.clients.server_access import ProjectAccess
+from tabane.hub.http.authentication import HttpIdentities, KeyFinder, ProfileShelf, only_local
+from tabane.hub.hub import Hub
+from tabane.hub.people.access import HubAccess
+from tabane.hub.people.oauth import HubOAuth
 from tabane.hub.rpc.permission import load_token, token_file
 from tabane.hub.rpc.tcp_peers import refusal
-from tabane.hub.telemetry.audit import HubAudit
-from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message, say
-from tabane.operations import Door, OperationTable
+from tabane.operations import Access, OperationTable
 from tabane.settings import Settings
 from tabane.settings.addresses import is_this_machine
 from tabane.web.paths import SIGN_IN
@@ -69,41 +69,6 @@ class HttpWaits(NamedTuple):
     idle: float = 75.0
 
 
-class HttpHub(Protocol):
-    """The part of a hub that HTTP uses."""
-
-    @property
-    def settings(self) -> Settings:
-        """Return the current settings: they follow the file while the hub runs."""
-        ...
-
-    @property
-    def environment(self) -> Mapping[str, str]: ...
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop: ...
-
-    @property
-    def sessions(self) -> ClientSessions: ...
-
-    @property
-    def gateway(self) -> Gateway: ...
-
-    @property
-    def jobs(self) -> Jobs: ...
-
-    @property
-    def audit(self) -> HubAudit: ...
-
-    @property
-    def table(self) -> OperationTable: ...
-
-    @property
-    def door(self) -> Door: ...
-
-    def status(self) -> dict[str, Any]: ...
-
-
 class ServerLinks(Protocol):
     """Links of other hubs to servers that this hub runs for the group."""
 
@@ -133,11 +98,8 @@ class LoadedServer(Protocol):
         ...
 
     async def listen(self, listening: socket.socket) -> None: ...
-
     def drain(self) -> None: ...
-
     async def idle(self) -> None: ...
-
     async def close(self, limit: float) -> None: ...
 
 
@@ -151,7 +113,7 @@ class HttpDoor:
 
     def __init__(
         self,
-        hub: HttpHub,
+        hub: Hub,
         waits: HttpWaits = HttpWaits(),  # noqa: B008  (it is frozen)
         table: OperationTable | None = None,
         identities: HttpIdentities | None = None,
@@ -183,7 +145,7 @@ class HttpDoor:
         self._server: LoadedServer | None = None
         self._loading: asyncio.Task[None] | None = None
 
-    # -- life ------------------------------------------------------------------------------------
+    # -- life --------------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Listen. Never raises: see ``problem``."""
@@ -191,8 +153,11 @@ class HttpDoor:
             if self.settings.http_token:
                 self.token = load_token(self.settings.home)
             self._check_reach()
-            self.tls = self._tls_files()
-            self._listening = self._bound()
+            if self.settings.tls_certificate is not None:
+                from tabane.hub.http.tls import TlsFiles  # only needed by a hub with TLS
+
+                self.tls = TlsFiles(self.loop, self.settings)
+            self._listening = self._bind()
         except TabaneError as error:
             self.problem = error.message
         except OSError as error:
@@ -205,7 +170,7 @@ class HttpDoor:
 
     def _begin(self, listening: socket.socket) -> None:
         self.port = listening.getsockname()[1]
-        self.loop.add_reader(listening, self._knocked)
+        self.loop.add_reader(listening, self._begin_loading)
         log.info("MCP over HTTP at %s", self.url)
 
     def try_port(self) -> bool:
@@ -213,7 +178,7 @@ class HttpDoor:
         if self.refused_port is None or self._closed:
             return False
         try:
-            self._listening = self._bound()
+            self._listening = self._bind()
         except OSError:
             return False
         self.refused_port = self.problem = None
@@ -257,7 +222,7 @@ class HttpDoor:
         """Note that a client is connected, or was until now."""
         self.used = self.loop.time()
 
-    # -- what is told of it ----------------------------------------------------------------------
+    # -- its state ---------------------------------------------------------------------------------
 
     @property
     def settings(self) -> Settings:
@@ -266,6 +231,7 @@ class HttpDoor:
 
     @property
     def token_path(self) -> Path:
+        """File with the token that clients have to show."""
         return token_file(self.settings.home)
 
     @property
@@ -293,10 +259,12 @@ class HttpDoor:
 
     @property
     def uptime(self) -> float:
+        """Seconds since the hub was started."""
         return time.monotonic() - self._started
 
     @property
     def connections(self) -> int:
+        """Number of open connections over HTTP."""
         return self._server.connections if self._server else 0
 
     @property
@@ -323,7 +291,7 @@ class HttpDoor:
             found["http_exposed"] = [peer._asdict() for peer in self._server.exposed]
         return found
 
-    # -- the first connection --------------------------------------------------------------------
+    # -- the first connection ----------------------------------------------------------------------
 
     def _check_reach(self) -> None:
         """Raise ConfigurationError if others could reach the port, and nobody of them could come in."""
@@ -338,15 +306,7 @@ class HttpDoor:
             )
         )
 
-    def _tls_files(self) -> TlsFiles | None:
-        """Return the certificate of the port, None without TLS. Raises ConfigurationError."""
-        if self.settings.tls_certificate is None:
-            return None
-        from tabane.hub.http.tls import TlsFiles  # only needed by a hub with TLS
-
-        return TlsFiles(self.loop, self.settings)
-
-    def _bound(self) -> socket.socket:
+    def _bind(self) -> socket.socket:
         """Return a socket that listens. Raises OSError."""
         host, port = self.settings.host, self.settings.port
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -363,7 +323,7 @@ class HttpDoor:
             raise
         return listening
 
-    def _knocked(self) -> None:
+    def _begin_loading(self) -> None:
         if self._listening:
             self.loop.remove_reader(self._listening)
             self._loading = self.loop.create_task(self._load(self._listening))
@@ -397,3 +357,77 @@ def allow_files() -> int:
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     return max(soft, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+class HubIdentities(HttpIdentities):
+    """Identities of one hub: its API keys, and those of its OAuth server. Attempts are in the audit log.
+
+    Whoever opens the port sets ``door``.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.door: HttpDoor | None = None
+        self._oauth = HubOAuth(lambda: hub.settings, self._resource_url, hub.environment)
+        tokens = self._oauth if self._oauth.active else None
+        super().__init__(KeysOnUse(hub.access), tokens, ProfilesOnUse(hub.access))
+
+    async def close(self) -> None:
+        """Close the connection to the OAuth server."""
+        await self._oauth.close()
+
+    def resource_metadata(self) -> tuple[str, bytes] | None:
+        return self._oauth.metadata()
+
+    def exist(self) -> bool:
+        if self._hub.settings.advertise:
+            return True  # the keys of the group come with it
+        try:
+            return self._oauth.active or self._hub.access.keys.exist()
+        except TabaneError:
+            return False  # the file of keys cannot be used, so no key is known
+
+    def restore(self, holder: str) -> Access | None:
+        local = only_local(holder)
+        if local is not None or not holder.startswith("key:"):
+            return local
+        try:
+            found = self._hub.access.keys.with_id(holder.removeprefix("key:"))
+        except TabaneError:
+            return None  # the file of keys cannot be used, so no key is known
+        # Whoever has a key works in no folder of this machine.
+        return ProjectAccess(found, self._hub.gateway) if found else None
+
+    def signed_in(self, holder: str, source: str) -> None:
+        self._hub.audit.event("access", "sign_in", "ok", "web", holder=holder, source=source)
+
+    def refused(self, source: str, reason: str) -> None:
+        self._hub.audit.event("access", "sign_in", "refused", reason, holder="", source=source)
+
+    def _resource_url(self) -> str:
+        public = self._hub.settings.public_url.rstrip("/")
+        return f"{public}/mcp" if public else (self.door.url if self.door else None) or ""
+
+
+class KeysOnUse(KeyFinder):
+    """The API keys of a hub. They are loaded when somebody shows one."""
+
+    def __init__(self, access: HubAccess) -> None:
+        self._access = access
+
+    def find(self, secret: str) -> Access | None:
+        return self._access.keys.find(secret)
+
+
+class ProfilesOnUse(ProfileShelf):
+    """The profiles of a hub. They are loaded when somebody names one."""
+
+    def __init__(self, access: HubAccess) -> None:
+        self._access = access
+
+    def names(self) -> Collection[str]:
+        """Return the names of all profiles."""
+        return self._access.profiles.names()
+
+    def narrowed(self, access: Access, name: str) -> Access:
+        return self._access.profiles.narrowed(access, name)

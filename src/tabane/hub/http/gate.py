@@ -1,14 +1,14 @@
-"""Access over HTTP: checks of host, page and identity, the caller of a request, and returns from logins."""
+"""Access over HTTP: checks of host, page and identity, and the caller of a request."""
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused, challenge
-from tabane.hub.clients.server_access import ProjectAccess, ServerAccess, Servers, inner_access
+from tabane.catalog.gateway import Gateway
+from tabane.hub.clients.server_access import ProjectAccess, ServerAccess, inner_access
+from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import (
     KEY_PREFIX,
     Authenticator,
@@ -17,14 +17,12 @@ from tabane.hub.http.authentication import (
 )
 from tabane.hub.http.request import JSON_HEAD, HeaderList, HttpReply, HttpRequest, RefusedRequest, refusal
 from tabane.hub.http.sources import AmbiguousOrigin, ExposedPeer, TrustedProxies, source_of
-from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess
+from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess, token_file
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
 from tabane.operations.caller import LOCAL, METRICS, Access
-from tabane.settings import Settings
 from tabane.settings.addresses import WILDCARDS, networks
 from tabane.text.nearest_names import nearest
-from tabane.upstreams.logins.redirect_listener import CallbackPage, page_language
 from tabane.web.paths import is_web_path
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin
 
@@ -32,21 +30,6 @@ log = logging.getLogger(__name__)
 
 LOGIN_RETURN = "/oauth/callback"
 """Open to everybody: a return is known by its state, which only that browser has, and is used once."""
-
-FinishLogin = Callable[[str, Lang], Awaitable[CallbackPage]]
-"""Takes the query of the URL to which a browser returned, and returns the page for it."""
-
-
-async def login_return(request: HttpRequest, finish: FinishLogin) -> HttpReply:
-    """Return the page for a browser that returns from a login."""
-    lang = page_language(request.headers.get("accept-language", ""))
-    page = await finish(request.scope.get("query_string", b"").decode("latin-1"), lang)
-    headers = [(name.encode(), value.encode()) for name, value in CallbackPage.HEADERS.items()]
-    headers = [
-        (name, value) for name, value in headers if name != b"x-content-type-options"
-    ]  # the gate sends it
-    return HttpReply(200 if page.fine else 400, page.html(), headers)
-
 
 METHODS = b"GET, POST, DELETE, OPTIONS"
 HEADERS = (
@@ -92,23 +75,15 @@ class HttpGate:
     one for everything too, except at the paths of the web page: that has sessions of its own. All other pages
     are refused, except that they may link to the web page, which shows nothing before its script has run.
 
-    ``token_path`` is the file of the hub's token, ``lang`` the value of the variable LANG.
-    ``servers`` returns the configured servers, of which a client over HTTP sees none of a project before it
-    has named its folders.
+    A client over HTTP sees no server of a project before it has named its folders.
     """
 
     def __init__(
-        self,
-        settings: Callable[[], Settings],
-        port: int,
-        authenticator: Authenticator,
-        token_path: Path,
-        lang: str | None,
-        servers: Servers,
+        self, context: HubContext, port: int, authenticator: Authenticator, gateway: Gateway
     ) -> None:
-        self._servers = servers
-        self._settings, self._port, self._authenticator = settings, port, authenticator
-        self._token_path, self._default_lang = token_path, lang
+        self._context, self._port = context, port
+        self._authenticator, self._gateway = authenticator, gateway
+        self._token_path = token_file(context.home)
         self._proxies = TrustedProxies(())
         self._proxies_of: tuple[tuple[str, ...], bool] = ((), True)
         self._exposed: dict[str, ExposedPeer] = {}
@@ -116,19 +91,19 @@ class HttpGate:
     @property
     def proxies(self) -> TrustedProxies:
         """Return the proxies of the setting ``trusted_proxies``, which may change while the hub runs."""
-        settings = self._settings()
-        given = settings.trusted_proxies, settings.proxy_tls
-        if given != self._proxies_of:
-            self._proxies = TrustedProxies(networks(given[0]), plain=not settings.proxy_tls)
+        settings = self._context.settings
+        proxy_settings = settings.trusted_proxies, settings.proxy_tls
+        if proxy_settings != self._proxies_of:
+            self._proxies = TrustedProxies(networks(proxy_settings[0]), plain=not settings.proxy_tls)
             # What was refused before may come in now.
-            self._proxies_of, self._exposed = given, {}
+            self._proxies_of, self._exposed = proxy_settings, {}
         return self._proxies
 
     def exposed(self) -> list[ExposedPeer]:
         """Return the peers whose requests are refused because they come without TLS."""
         return list(self._exposed.values()) if self.proxies else []
 
-    # -- whether it may come in ------------------------------------------------------------------
+    # -- whether it may come in --------------------------------------------------------------------
 
     def check(self, request: HttpRequest) -> None:
         """Raise RefusedRequest: 400 for a repeated header, 421 for another host, 403 for another page.
@@ -148,8 +123,15 @@ class HttpGate:
         if origin.tls:
             request.extra.append(HSTS)
         if not (origin.secure or self._is_health_check(request)):
-            raise self._exposing(request)
-        if not allowed_host(origin.host, self._port, self._names()):
+            raise self._note_exposed(request)
+        settings = self._context.settings
+        names = [] if settings.host in WILDCARDS else [_bracketed(settings.host)]
+        if settings.public_url:
+            public = settings.public_url.partition("://")[2].rstrip("/").lower()
+            # Clients leave the default port out, and it need not be the hub's own: a proxy may have it.
+            has_port = ":" in public.rpartition("]")[2]
+            names += [public] if has_port else [f"{public}:80", f"{public}:443", public]
+        if not allowed_host(origin.host, self._port, [*names, *settings.hosts]):
             # The name may be an attacker's: its DNS may lead here.
             text = "Host: this hub is reached as 127.0.0.1 or localhost, or by a name in the setting hosts"
             raise refusal(421, text)
@@ -164,7 +146,7 @@ class HttpGate:
         """
         return request.path == HEALTH or (request.path == READY and not request.origin.claimed)
 
-    def _exposing(self, request: HttpRequest) -> RefusedRequest:
+    def _note_exposed(self, request: HttpRequest) -> RefusedRequest:
         """Note a request that others could read on its way, and return its refusal."""
         peer, proxied = request.peer, request.origin.proxied
         before = self._exposed.pop(peer, None)
@@ -178,15 +160,6 @@ class HttpGate:
             text += f"; the proxy at {peer} is none of the setting trusted_proxies"
         return refusal(403, text)
 
-    def _names(self) -> list[str]:
-        settings = self._settings()
-        names = [] if settings.host in WILDCARDS else [_bracketed(settings.host)]
-        if settings.public_url:
-            public = settings.public_url.partition("://")[2].rstrip("/").lower()
-            # Clients leave the default port out, and it need not be the hub's own: a proxy may have it.
-            names += [public] if _has_port(public) else [f"{public}:80", f"{public}:443", public]
-        return [*names, *settings.hosts]
-
     def _check_page(self, request: HttpRequest) -> None:
         origin = request.headers.get("origin")
         site = request.headers.get("sec-fetch-site")
@@ -196,12 +169,16 @@ class HttpGate:
                 # An image, a script, a frame or a link: browsers send no origin for these.
                 raise refusal(403, "Sec-Fetch-Site: other pages may not use this hub in that way")
             return
-        listed = not self._is_web(request) and allowed_origin(origin, self._settings().origins)
+        listed = not self._is_web(request) and allowed_origin(origin, self._context.settings.origins)
         if not (listed or self._is_own_page(request)):
             raise refusal(
                 403, "Origin: pages from there may not use this hub; the setting origins allows them"
             )
-        request.extra += _headers_for_origin(origin)
+        request.extra += [
+            (b"access-control-allow-origin", origin.strip().encode("latin-1")),
+            (b"access-control-expose-headers", EXPOSED),
+            (b"vary", b"origin"),
+        ]
 
     def _is_own_page(self, request: HttpRequest) -> bool:
         """Return whether a page of the hub itself asks, with a token or key. The host was checked already."""
@@ -214,14 +191,14 @@ class HttpGate:
             return request.origin.local
         if shown is None:
             return False
-        if self._known(shown) is not None:
+        if self._known_access(shown) is not None:
             return True
         self._authenticator.attempts.note(source_of(request.origin.address), "token")
         return False
 
     def _is_web(self, request: HttpRequest) -> bool:
         """Return whether a request is one for the web page. A WebSocket at the same path is a program."""
-        return self._settings().web and is_web_path(request.path) and "upgrade" not in request.headers
+        return self._context.settings.web and is_web_path(request.path) and "upgrade" not in request.headers
 
     def _is_link(self, request: HttpRequest) -> bool:
         """Return whether another page leads to the web page, or back from a login, in a tab of its own."""
@@ -229,20 +206,20 @@ class HttpGate:
         opens = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         return request.method == "GET" and opens and (self._is_web(request) or request.path == LOGIN_RETURN)
 
-    # -- who it is -------------------------------------------------------------------------------
+    # -- identity ----------------------------------------------------------------------------------
 
     def known(self, request: HttpRequest) -> Access | None:
         """Return whose request it is, as far as that is known without waiting. Nothing is counted."""
         shown = token_in(request)
         if self._needs_none(request, shown):
             return LOCAL
-        return self._known(shown) if shown else None
+        return self._known_access(shown) if shown else None
 
-    def _known(self, shown: str) -> Access | None:
+    def _known_access(self, shown: str) -> Access | None:
         try:
             return self._authenticator.known(shown)
         except UncheckedCredential as unchecked:
-            raise _unchecked(unchecked) from None
+            raise _refusal_unchecked(unchecked) from None
 
     async def identify(self, request: HttpRequest) -> Access | None:
         """Return whose request it is, and note it there; None if it shows nothing.
@@ -257,9 +234,9 @@ class HttpGate:
                 source = source_of(request.origin.address)
                 request.access = await self._authenticator.identify(shown, source)
             except RefusedCredential as refused:
-                raise self._refused(request, refused) from None
+                raise self._refusal_of(request, refused) from None
             except UncheckedCredential as unchecked:
-                raise _unchecked(unchecked) from None
+                raise _refusal_unchecked(unchecked) from None
         return request.access
 
     async def require(self, request: HttpRequest) -> Access:
@@ -302,7 +279,7 @@ class HttpGate:
         Raises RefusedRequest: 404 if there is none of that name, or the identity may not see it.
         """
         assert request.access is not None  # identified before
-        if name not in self._servers() or not request.access.sees_server(name):
+        if name not in self._gateway.servers or not request.access.sees_server(name):
             raise refusal(404, f"there is no server {name[:64]}; list the servers with: tabane servers list")
         request.access, request.server = ServerAccess(request.access, name), name
 
@@ -320,7 +297,7 @@ class HttpGate:
         open_hub = self._authenticator.token is None and request.origin.local
         return open_hub and not (shown or "").startswith(KEY_PREFIX)
 
-    def _refused(self, request: HttpRequest, refused: RefusedCredential) -> RefusedRequest:
+    def _refusal_of(self, request: HttpRequest, refused: RefusedCredential) -> RefusedRequest:
         if isinstance(refused.why, AuthorizationServerUnavailable):
             wait = b"%d" % math.ceil(refused.why.retry_after)
             return refusal(503, str(refused.why), (b"retry-after", wait))
@@ -354,7 +331,7 @@ class HttpGate:
 
     def caller(self, request: HttpRequest, session: str, access: Access) -> Caller:
         """Return the caller of an MCP client over HTTP."""
-        looks, access = self._only_looks(request), ProjectAccess(access, self._servers)
+        looks, access = self._only_looks(request), ProjectAccess(access, self._gateway)
         lang, server = self.language(request), request.server
         return Caller(access.holder, Face.MCP, session, lang, looks=looks, access=access, server=server)
 
@@ -362,7 +339,7 @@ class HttpGate:
         """Return the caller of a program over TCP. Without an access, it is a program of this machine."""
         lang = self.language(request)
         if access is not None:
-            looks, access = self._only_looks(request), ProjectAccess(access, self._servers)
+            looks, access = self._only_looks(request), ProjectAccess(access, self._gateway)
             return Caller(access.holder, Face.RPC, session, lang, looks=looks, access=access)
         if not request.origin.local:
             self._authenticator.attempts.missing()
@@ -378,9 +355,7 @@ class HttpGate:
             peer, own = ((SocketAddress(*end[:2]) if end and end[1] else None) for end in ends)
             return uid_of_peer(peer, own) if peer and own else None
 
-        access = LoopbackAccess(
-            lambda: self._settings().open_archive, lambda: self._token_path, uid, page=request.page
-        )
+        access = LoopbackAccess(self._context, uid, page=request.page)
         return Caller(LOOPBACK, Face.RPC, session, lang, access=access)
 
     def _only_looks(self, request: HttpRequest) -> bool:
@@ -390,15 +365,18 @@ class HttpGate:
     def language(self, request: HttpRequest) -> Lang:
         """Return the language of an answer: that of the settings, else the one that the client prefers."""
         first = request.headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
-        return language(self._settings().lang, first, self._default_lang)
+        return language(self._context.settings.lang, first, self._context.environment.get("LANG"))
 
     def preflight(self, request: HttpRequest) -> RefusedRequest:
         """Answer a browser that asks whether a page may send a request. Only listed pages are named."""
         if "origin" not in request.headers:
             return RefusedRequest(HttpReply(204, b"", [(b"allow", METHODS)]))
-        wanted = request.headers.get("access-control-request-headers", "").lower().split(",")
-        mirrored = [name.strip() for name in wanted if name.strip().startswith("mcp-param-")]
-        allowed = b", ".join([HEADERS, *(name.encode("latin-1") for name in mirrored if _is_name(name))])
+        allowed = HEADERS
+        for name in request.headers.get("access-control-request-headers", "").lower().split(","):
+            name = name.strip()
+            plain = name.isascii() and all(c.isalnum() or c in "-_" for c in name)
+            if plain and name.startswith("mcp-param-"):
+                allowed += b", " + name.encode()
         headers: HeaderList = [
             (b"access-control-allow-methods", METHODS),
             (b"access-control-allow-headers", allowed),
@@ -409,18 +387,10 @@ class HttpGate:
         return RefusedRequest(HttpReply(204, b"", headers))
 
 
-def _unchecked(why: UncheckedCredential) -> RefusedRequest:
+def _refusal_unchecked(why: UncheckedCredential) -> RefusedRequest:
     log.error("a key or token cannot be checked: %s", why)
     text = "keys and tokens cannot be checked at the moment; see the hub's log: tabane logs"
     return refusal(503, text, (b"retry-after", b"5"))
-
-
-def _headers_for_origin(origin: str) -> HeaderList:
-    return [
-        (b"access-control-allow-origin", origin.strip().encode("latin-1")),
-        (b"access-control-expose-headers", EXPOSED),
-        (b"vary", b"origin"),
-    ]
 
 
 def token_in(request: HttpRequest) -> str | None:
@@ -431,17 +401,10 @@ def token_in(request: HttpRequest) -> str | None:
     return next((one.removeprefix(TOKEN) for one in protocols if one.startswith(TOKEN)), None)
 
 
-def _has_port(place: str) -> bool:
-    return ":" in place.rpartition("]")[2]
-
-
 def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _is_name(text: str) -> bool:
-    return text.isascii() and all(c.isalnum() or c in "-_" for c in text)
-
-
 def json_reply(status: int, body: bytes) -> HttpReply:
+    """Return a reply with a JSON body."""
     return HttpReply(status, body, JSON_HEAD)

@@ -11,14 +11,14 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from tabane.hub.clients.outlet import ROOM, undelivered
-from tabane.hub.clients.session import Session
-from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
+from tabane.hub.clients.session import ClientSessions, Session
+from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.request import HttpReply, HttpRequest, refusal
 from tabane.hub.http.stream import Journal, Pulse, Stream, event_id, parse_event_id
-from tabane.settings import Mode, Settings
+from tabane.settings import Mode
 from tabane.wire import json
 from tabane.wire.era import Era
 from tabane.wire.http import AcceptedTypes
@@ -64,7 +64,7 @@ class _PostResponse:
         self.ended: float | None = None
 
 
-class ResumableSession:
+class ResumableSession(Outlet):
     """The outlet of a session, and the session itself. It knows which response belongs to each request."""
 
     __slots__ = (
@@ -105,7 +105,7 @@ class ResumableSession:
         self._current: _PostResponse | None = None
         self._over = False
 
-    # -- the outlet ------------------------------------------------------------------------------
+    # -- the outlet --------------------------------------------------------------------------------
 
     @property
     def unsent(self) -> int:
@@ -127,19 +127,21 @@ class ResumableSession:
         else:
             post.waiting.discard(request_id)
         if post.resumable or (stream and stream.begun):
-            self._say(post, self._fitted(request_id, line, stream.unsent if stream else 0), due=True)
+            self._send_event(
+                post, self._fit_answer(request_id, line, stream.unsent if stream else 0), due=True
+            )
         elif post.batch:
             # They wait for the last of them, whether or not the client reads.
-            post.answers.append(self._fitted(request_id, line, sum(map(len, post.answers))))
+            post.answers.append(self._fit_answer(request_id, line, sum(map(len, post.answers))))
         elif stream:
             stream.answer(200 if request_id is not None else 400, line)
         if not post.waiting:
-            self._end(post)
+            self._end_response(post)
 
     def tell(self, line: bytes, about: bytes | None) -> None:
         post = self._requests.get(about) if about is not None else None
         if post is not None:
-            self._say(post, line)
+            self._send_event(post, line)
         elif not self._over:
             self._say_to_listener(line)
 
@@ -159,11 +161,11 @@ class ResumableSession:
         for post in list(self._streams.values()):
             if post.stream:
                 post.stream.reply(reply)
-            self._end(post)
+            self._end_response(post)
         if self._listening:
             self._listening.finish()
 
-    # -- requests in -----------------------------------------------------------------------------
+    # -- requests in -------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
@@ -194,7 +196,7 @@ class ResumableSession:
         stream = Stream(request, self._pulse, self.limit, patience=patience)
         self._posts += 1
         post = _PostResponse(self._posts, ids, stream, batch)
-        stream.opening = lambda: self._opened(post)
+        stream.opening = lambda: self._opening_events(post)
         stream.mute = not kinds.events
         if fresh:
             stream.head = [(b"mcp-session-id", self.id.encode())]
@@ -203,14 +205,18 @@ class ResumableSession:
         self._streams[post.number] = post
         if ids and not kinds.json:
             stream.begin()
-        self._take(post, body)
+        self._current = post
+        try:
+            self.session.receive(body)
+        finally:
+            self._current = None
         try:
             if not ids and not stream.finished:
-                self._end(post)
+                self._end_response(post)
                 stream.reply(HttpReply(202))
             await stream.run()
         finally:
-            self._left(post, stream)
+            self._detach(post, stream)
 
     def cancelled(self, request_id: bytes) -> None:
         """End the response of a request that the client has canceled, if the session does not answer it."""
@@ -231,7 +237,7 @@ class ResumableSession:
         stream = Stream(request, self._pulse, self.limit, patience=None)
         stream.opening = lambda: self._prime(number, seen)
         if number == _LISTENING:
-            await self._hear(stream, seen, resumed=bool(last))
+            await self._serve_listener(stream, seen, resumed=bool(last))
         else:
             await self._resume(stream, number, seen)
 
@@ -241,16 +247,9 @@ class ResumableSession:
             if post.ended is not None and now - post.ended > KEPT_FOR:
                 self._drop(number)
 
-    # -- responses of POSTs ----------------------------------------------------------------------
+    # -- responses of POSTs ------------------------------------------------------------------------
 
-    def _take(self, post: _PostResponse, body: bytes) -> None:
-        self._current = post
-        try:
-            self.session.receive(body)
-        finally:
-            self._current = None
-
-    def _say(self, post: _PostResponse, line: bytes, *, due: bool = False) -> None:
+    def _send_event(self, post: _PostResponse, line: bytes, *, due: bool = False) -> None:
         stream = post.stream
         if stream and stream.mute:
             return
@@ -258,17 +257,17 @@ class ResumableSession:
             stream.begin()
         if not post.resumable:
             return  # Nobody will ever ask for it.
-        event = self._kept(post, line)
+        event = self._keep_event(post, line)
         if stream:
             stream.event(event, due=due)
 
-    def _fitted(self, request_id: bytes | None, line: bytes, waiting: int) -> bytes:
+    def _fit_answer(self, request_id: bytes | None, line: bytes, waiting: int) -> bytes:
         """Return the answer, or the error that replaces it if its client has too much to read already."""
         if waiting <= ROOM or waiting + len(line) <= self.limit:
             return line
         return undelivered(request_id, len(line), waiting, self.session.caller.lang)
 
-    def _kept(self, post: _PostResponse, line: bytes) -> bytes:
+    def _keep_event(self, post: _PostResponse, line: bytes) -> bytes:
         self._count += 1
         event = encode_event(line, event_id(post.number, self._count))
         if self._journal is None:
@@ -276,10 +275,13 @@ class ResumableSession:
         self._journal.keep(post.number, self._count, event)
         return event
 
-    def _opened(self, post: _PostResponse) -> bytes:
+    def _opening_events(self, post: _PostResponse) -> bytes:
         """Return what a response begins with that has become a stream."""
         post.resumable = True
-        opening = [self._prime(post.number, self._count), *(self._kept(post, line) for line in post.answers)]
+        opening = [
+            self._prime(post.number, self._count),
+            *(self._keep_event(post, line) for line in post.answers),
+        ]
         post.answers = []
         return b"".join(opening)
 
@@ -288,7 +290,7 @@ class ResumableSession:
             return b""
         return encode_event(b"", event_id(number, seen), RETRY)
 
-    def _end(self, post: _PostResponse) -> None:
+    def _end_response(self, post: _PostResponse) -> None:
         """End a response: all its requests are answered, or will not be."""
         for name in post.waiting:
             self._requests.pop(name, None)
@@ -304,7 +306,7 @@ class ResumableSession:
         else:
             self._drop(post.number)
 
-    def _left(self, post: _PostResponse, stream: Stream) -> None:
+    def _detach(self, post: _PostResponse, stream: Stream) -> None:
         """Detach a response that has ended or lost its client. The requests continue."""
         self.touch()
         if post.stream is stream:
@@ -330,9 +332,9 @@ class ResumableSession:
         try:
             await stream.run()
         finally:
-            self._left(post, stream)
+            self._detach(post, stream)
 
-    # -- what belongs to no request --------------------------------------------------------------
+    # -- what belongs to no request ----------------------------------------------------------------
 
     def _say_to_listener(self, line: bytes) -> None:
         self._count += 1
@@ -353,7 +355,7 @@ class ResumableSession:
         for each in events:
             listening.event(each)
 
-    async def _hear(self, stream: Stream, seen: int, *, resumed: bool) -> None:
+    async def _serve_listener(self, stream: Stream, seen: int, *, resumed: bool) -> None:
         before = self._listening
         if before and not (resumed or before.lost):
             raise refusal(409, "this session has a stream for what belongs to no request already")
@@ -379,10 +381,8 @@ LONGEST_LOOK = 30.0
 class HttpSessions:
     """Sessions by ids that nobody can guess. If there are too many, the one idle longest is ended."""
 
-    def __init__(
-        self, settings: Callable[[], Settings], gate: HttpGate, clients: ClientSessions, pulse: Pulse
-    ) -> None:
-        self._settings, self._gate, self._clients, self._pulse = settings, gate, clients, pulse
+    def __init__(self, context: HubContext, gate: HttpGate, clients: ClientSessions, pulse: Pulse) -> None:
+        self._context, self._gate, self._clients, self._pulse = context, gate, clients, pulse
         self._loop = pulse.loop
         self._by_id: dict[str, ResumableSession] = {}
         self._count = 0
@@ -390,7 +390,7 @@ class HttpSessions:
         self.expired = self.evicted = 0
         self.name_new: Callable[[], str] = _random_name
         """Returns the id of a new session."""
-        self.on_end: Callable[[ResumableSession], None] = _nothing
+        self.on_end: Callable[[ResumableSession], None] = _ignore
         """Called with each session that has ended."""
 
     def __len__(self) -> int:
@@ -401,20 +401,20 @@ class HttpSessions:
 
     def make(self, request: HttpRequest, mode: Mode) -> ResumableSession:
         """Create a session. Raises RefusedRequest if there are too many, and none of them is idle."""
-        return self._begin(request, mode, self.name_new())
+        return self._begin_session(request, mode, self.name_new())
 
     def take(self, request: HttpRequest, name: str, mode: Mode, messages: Iterable[bytes]) -> None:
         """Go on with a session of another hub: ``messages`` of the client bring it to its state.
 
         Raises RefusedRequest as :meth:`make`.
         """
-        taken = self._begin(request, mode, name)
+        taken = self._begin_session(request, mode, name)
         for line in messages:
             taken.session.receive(line)  # it was answered before: the outlet knows no such request
         taken.session.sees_others()
 
-    def _begin(self, request: HttpRequest, mode: Mode, name: str) -> ResumableSession:
-        settings = self._settings()
+    def _begin_session(self, request: HttpRequest, mode: Mode, name: str) -> ResumableSession:
+        settings = self._context.settings
         if len(self._by_id) >= settings.http_sessions:
             self._make_room()
         self._count += 1
@@ -462,6 +462,7 @@ class HttpSessions:
                 self.end(session, "its key or token is no longer valid")
 
     def close(self) -> None:
+        """End all sessions."""
         if self._timer:
             self._timer.cancel()
         for session in list(self._by_id.values()):
@@ -478,12 +479,12 @@ class HttpSessions:
 
     def _look_later(self) -> None:
         if self._timer is None and self._by_id:
-            limit = self._settings().http_idle * 60
-            self._timer = self._loop.call_later(min(LONGEST_LOOK, limit / 2), self._look)
+            limit = self._context.settings.http_idle * 60
+            self._timer = self._loop.call_later(min(LONGEST_LOOK, limit / 2), self._end_idle)
 
-    def _look(self) -> None:
+    def _end_idle(self) -> None:
         self._timer = None
-        now, limit = self._loop.time(), self._settings().http_idle * 60
+        now, limit = self._loop.time(), self._context.settings.http_idle * 60
         for session in list(self):
             session.tidy(now)
             if now - session.used > limit and not session.busy:
@@ -496,5 +497,5 @@ def _random_name() -> str:
     return base64.urlsafe_b64encode(os.urandom(24)).decode()
 
 
-def _nothing(session: ResumableSession) -> None:
+def _ignore(session: ResumableSession) -> None:
     return

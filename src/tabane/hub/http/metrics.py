@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from tabane.build import this_build
-from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.server_operations import state_of
+from tabane.hub.http.door import HttpDoor
 from tabane.hub.http.legacy import HttpSessions
 from tabane.hub.http.modern import SingleRequests
 from tabane.hub.http.programs import HttpPrograms
 from tabane.hub.http.request import HttpRequest
-from tabane.hub.telemetry.metering import AuditCounts, CallCounters
+from tabane.hub.http.sources import FailedAttempts
 from tabane.hub.telemetry.prometheus import (
     Labels,
     MetricFamily,
@@ -27,6 +27,9 @@ from tabane.hub.telemetry.prometheus import (
     single,
 )
 from tabane.upstreams.upstream import Upstream, UpstreamState
+
+if TYPE_CHECKING:
+    from tabane.hub.http.tls import TlsEntrance
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 
@@ -62,29 +65,22 @@ STATES = ("disabled", *(state.value for state in UpstreamState))
 
 
 class HttpMetrics:
-    """Counts requests, and writes the page when asked.
+    """Counts requests, and writes the page of metrics.
 
-    ``status`` returns the counts of the hub, ``uptime`` its age in seconds, ``connections`` the number of
-    open ones, ``audit`` the counts of the audit log, if there is one.
+    ``entrance`` is the port's TLS, whose refused connections are counted; None without TLS.
     """
 
     def __init__(
         self,
-        gateway: Gateway,
+        door: HttpDoor,
         sessions: HttpSessions,
         modern: SingleRequests,
         programs: HttpPrograms,
-        status: Callable[[], dict[str, Any]],
-        uptime: Callable[[], float],
-        connections: Callable[[], int],
-        calls: CallCounters,
-        audit: Callable[[], AuditCounts | None],
-        refusals: Callable[[], Mapping[str, int]],
+        attempts: FailedAttempts,
     ) -> None:
-        self._refusals = refusals
-        self._gateway, self._sessions, self._modern, self._programs = gateway, sessions, modern, programs
-        self._status, self._uptime, self._connections = status, uptime, connections
-        self._calls, self._audit = calls, audit
+        self._door, self._hub, self._attempts = door, door.hub, attempts
+        self._sessions, self._modern, self._programs = sessions, modern, programs
+        self.entrance: TlsEntrance | None = None
         self._requests: Counter[tuple[str, str, str, int]] = Counter()
         self._received = self._sent = 0
 
@@ -102,7 +98,7 @@ class HttpMetrics:
 
         ``named``: with the version and the names of servers, tools and keys, which need the token.
         """
-        families, calls = list(self._families(named)), self._calls.frozen()
+        families, calls = list(self._families(named)), self._hub.audit.telemetry.counters.frozen()
 
         def written() -> str:
             return exposition([*families, *call_families(calls.read(), named)])
@@ -121,21 +117,20 @@ class HttpMetrics:
         yield from self._of_refusals()
         yield from self._of_hub()
         yield from self._of_servers(named)
-        audit = self._audit()
+        audit = self._hub.audit.counts()
         if audit is not None:
             yield from audit_families(audit)
 
     def _of_process(self) -> Iterator[MetricFamily]:
-        up = self._uptime()
+        up = self._door.uptime
         yield MetricFamily("tabane_uptime_seconds", "gauge", "Seconds since the hub was started.", single(up))
-        memory = _resident()
-        if memory is not None:
-            yield MetricFamily(
-                "process_resident_memory_bytes",
-                "gauge",
-                "Memory that the hub holds, in bytes.",
-                single(memory),
-            )
+        try:
+            with open("/proc/self/statm", "rb") as file:
+                memory = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        except (OSError, ValueError, IndexError):
+            return  # not on this platform
+        text = "Memory that the hub holds, in bytes."
+        yield MetricFamily("process_resident_memory_bytes", "gauge", text, single(memory))
 
     def _of_http(self) -> Iterator[MetricFamily]:
         requests = [
@@ -166,7 +161,7 @@ class HttpMetrics:
         yield MetricFamily(
             "tabane_http_open_requests", "gauge", "Open requests of clients without sessions.", open_now
         )
-        connections = single(self._connections())
+        connections = single(self._door.connections)
         sockets = single(len(self._programs.sockets))
         yield MetricFamily(
             "tabane_http_websockets", "gauge", "Programs that are connected by WebSocket.", sockets
@@ -174,9 +169,10 @@ class HttpMetrics:
         yield MetricFamily("tabane_http_connections", "gauge", "Open connections over HTTP.", connections)
 
     def _of_refusals(self) -> Iterator[MetricFamily]:
-        refused = [
-            MetricSample((("reason", reason),), count) for reason, count in sorted(self._refusals().items())
-        ]
+        counts = dict(self._attempts.counts)
+        if self.entrance is not None:
+            counts |= {"handshake": self.entrance.failed, "connection": self.entrance.refused}
+        refused = [MetricSample((("reason", reason),), count) for reason, count in sorted(counts.items())]
         yield MetricFamily(
             "tabane_http_refused_total",
             "counter",
@@ -185,7 +181,7 @@ class HttpMetrics:
         )
 
     def _of_hub(self) -> Iterator[MetricFamily]:
-        status = self._status()
+        status = self._hub.status()
         yield MetricFamily(
             "tabane_sessions", "gauge", "MCP clients attached, however.", single(status["sessions"])
         )
@@ -195,7 +191,7 @@ class HttpMetrics:
         yield MetricFamily("tabane_tools", "gauge", "Tools in the catalogue.", single(status["tools"]))
 
     def _of_servers(self, named: bool) -> Iterator[MetricFamily]:
-        gateway = self._gateway
+        gateway = self._hub.gateway
         found = [(server, gateway.instances(server.name)) for server in gateway.servers.values()]
         states = [(server.name, state_of(server, instances)) for server, instances in found]
         counts = Counter(state for _, state in states)
@@ -226,11 +222,3 @@ _OF_INSTANCES: tuple[tuple[str, MetricKind, str, Callable[[Upstream], int]], ...
     ("deaths_total", "counter", "Times that a server died.", lambda one: one.vitals.deaths),
     ("calls_in_flight", "gauge", "Calls it works on, or that wait for it.", lambda one: one.in_flight),
 )
-
-
-def _resident() -> int | None:
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return None

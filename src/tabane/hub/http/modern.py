@@ -8,14 +8,15 @@ from msgspec import UNSET
 
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import may_find
-from tabane.hub.clients.session import Session
-from tabane.hub.clients.sessions import ClientSessions
+from tabane.hub.clients.outlet import Outlet
+from tabane.hub.clients.session import ClientSessions, Session
+from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
 from tabane.hub.http.request import JSON_HEAD, HttpReply, HttpRequest, answer_reply, refusal, traced
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.operations import Caller
-from tabane.settings import Mode, Settings
+from tabane.settings import Mode
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
@@ -37,13 +38,13 @@ class SingleRequests:
 
     def __init__(
         self,
-        settings: Callable[[], Settings],
+        context: HubContext,
         gate: HttpGate,
         clients: ClientSessions,
         gateway: Gateway,
         pulse: Pulse,
     ) -> None:
-        self._settings, self._gate, self._clients = settings, gate, clients
+        self._context, self._gate, self._clients = context, gate, clients
         self._gateway, self._pulse = gateway, pulse
         self._open: dict[SingleOutlet, Session] = {}
         self.marked: Callable[[bytes], bytes] | None = None
@@ -51,6 +52,7 @@ class SingleRequests:
 
     @property
     def in_flight(self) -> int:
+        """Number of requests that are not answered yet."""
         return len(self._open)
 
     async def post(
@@ -61,18 +63,18 @@ class SingleRequests:
         assert request.access is not None  # identified before
         caller = traced(self._gate.caller(request, f"{SESSION}:{request.owner}", request.access), request)
         try:
-            self._check(request, frame, kinds, caller)
+            self._check_request(request, frame, kinds, caller)
         except ProtocolRefusal as refused:
             status = status_of(refused.code)
             raise refusal(
                 status, refused.message, code=refused.code, data=refused.data, request_id=request_id
             ) from None
         if request_id is None:
-            self._notified(caller, mode, body)
+            self._pass_notification(caller, mode, body)
             await request.reply(HttpReply(202))
             return
         stream = Stream(
-            request, self._pulse, self._settings().outbox, patience=PATIENCE if kinds.events else None
+            request, self._pulse, self._context.settings.outbox, patience=PATIENCE if kinds.events else None
         )
         outlet = SingleOutlet(stream, kinds, frame.method == LISTEN, self.marked)
         session = self._clients.begin(caller, mode, outlet, Era.MODERN, shared=True)
@@ -86,7 +88,7 @@ class SingleRequests:
             # Parts of a session know each other: the request is not to stay until they are collected.
             session.outlet = _CLOSED
 
-    def _notified(self, caller: Caller, mode: Mode, body: bytes) -> None:
+    def _pass_notification(self, caller: Caller, mode: Mode, body: bytes) -> None:
         """Pass on a notification if the connection is to one server; else none has a meaning here."""
         if caller.server:
             session = self._clients.begin(caller, mode, NoOutlet(), Era.MODERN, shared=True)
@@ -105,14 +107,21 @@ class SingleRequests:
                 outlet.close("the key or token of this request is no longer valid", status=401)
                 session.gone()
 
-    def _check(self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes, caller: Caller) -> None:
+    def _check_request(
+        self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes, caller: Caller
+    ) -> None:
         """Raise Refusal if a request is not valid, RefusedRequest if the client takes no possible answer."""
         if frame.method is UNSET:
             raise ProtocolRefusal(
                 eras.INVALID_REQUEST, "a request needs a method; answers are not sent in this version"
             )
         if frame.id is UNSET:
-            _check_version(request.headers.get("mcp-protocol-version"))
+            header = request.headers.get("mcp-protocol-version")
+            if header != eras.MODERN:
+                data = {"supported": [eras.MODERN, *eras.LEGACY], "requested": header}
+                raise ProtocolRefusal(
+                    eras.UNSUPPORTED_VERSION, "MCP-Protocol-Version: not a version of this hub", data
+                )
             return
         params = {} if frame.params is UNSET else json.fields(frame.params)
         meta = eras.take_meta(params)
@@ -133,7 +142,7 @@ class SingleRequests:
         return tool.shown_mirrors if tool and may_find(caller, tool.target) else ()
 
 
-class SingleOutlet:
+class SingleOutlet(Outlet):
     """The outlet of a session of one request: its own response."""
 
     __slots__ = ("_kinds", "_listens", "_marked", "_stream")
@@ -183,16 +192,14 @@ class SingleOutlet:
             self._stream.reply(refusal(status, why, *headers).reply)
 
 
-class NoOutlet:
+class NoOutlet(Outlet):
     """The outlet of a notification, which is not answered."""
 
     unsent = 0
     closed = False
 
     def answer(self, request_id: bytes | None, line: bytes, ok: bool) -> None: ...
-
     def tell(self, line: bytes, about: bytes | None) -> None: ...
-
     def drain(self) -> None: ...
 
     def hold(self, request_id: bytes, *, held: bool) -> bool:
@@ -220,11 +227,3 @@ def error_code(line: bytes) -> int:
     error = json.decode_frame(line).error
     code = json.member(json.fields(error), "code") if error is not UNSET else None
     return code if isinstance(code, int) else eras.INTERNAL_ERROR
-
-
-def _check_version(header: str | None) -> None:
-    if header != eras.MODERN:
-        data = {"supported": [eras.MODERN, *eras.LEGACY], "requested": header}
-        raise ProtocolRefusal(
-            eras.UNSUPPORTED_VERSION, "MCP-Protocol-Version: not a version of this hub", data
-        )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, NamedTuple, Protocol, cast, get_args
 
 from msgspec import structs
 
-from tabane.catalog.gateway import Gateway
-from tabane.hub.clients.sessions import ClientSessions
 from tabane.hub.http.authentication import has_ended
+from tabane.hub.http.door import HttpDoor
 from tabane.hub.http.gate import SUBPROTOCOL, HttpGate, token_in
 from tabane.hub.http.request import (
     HeaderList,
@@ -23,9 +22,8 @@ from tabane.hub.http.request import (
 )
 from tabane.hub.http.websocket import Receiver, WebSocket, WebSocketOutlet
 from tabane.hub.rpc.dispatcher import MOST_ANSWER, ClientGone, Dispatcher
-from tabane.hub.work.jobs import Jobs
-from tabane.operations import Caller, Door
-from tabane.settings import Mode, Settings
+from tabane.operations import Caller
+from tabane.settings import Mode
 from tabane.wire import rpc, websocket
 from tabane.wire.http import is_json, offered
 
@@ -86,20 +84,10 @@ class Admission(NamedTuple):
 
 
 class HttpPrograms:
-    """Admits programs, and knows the connected ones. ``touch`` is called when one of them has left."""
+    """Admits programs, and knows the connected ones."""
 
-    def __init__(
-        self,
-        settings: Callable[[], Settings],
-        gate: HttpGate,
-        rpc: Door,
-        clients: ClientSessions,
-        gateway: Gateway,
-        jobs: Jobs,
-        touch: Callable[[], None],
-    ) -> None:
-        self._settings, self._gate, self._rpc, self._clients = settings, gate, rpc, clients
-        self._gateway, self._jobs, self._touch = gateway, jobs, touch
+    def __init__(self, door: HttpDoor, gate: HttpGate) -> None:
+        self._door, self._hub, self._gate = door, door.hub, gate
         self.sockets: set[WebSocket] = set()
         self._posts: dict[Dispatcher, HttpRequest] = {}
         self._count = 0
@@ -108,18 +96,19 @@ class HttpPrograms:
     @property
     def limit(self) -> int:
         """Return the length limit of a message in bytes."""
-        return min(MOST_MESSAGE, self._settings().max_line)
+        return min(MOST_MESSAGE, self._hub.settings.max_line)
 
     @property
     def here(self) -> bool:
+        """Whether a program is connected, or waits for an answer."""
         return bool(self.sockets or self._posts)
 
-    # -- WebSocket -------------------------------------------------------------------------------
+    # -- WebSocket ---------------------------------------------------------------------------------
 
     def admit_now(self, request: HttpRequest) -> Admission | None:
         """Admit a request to become a WebSocket, and return its client.
 
-        Return None if that takes a wait: who it is has to be found out, or its refusal is slowed down.
+        Return None if that takes a wait: to identify the client, or to slow down its refusal.
         Raises RefusedRequest.
         """
         self._gate.check(request)
@@ -130,7 +119,7 @@ class HttpPrograms:
         return self._admission(request, protocols)
 
     async def admit(self, request: HttpRequest) -> Admission:
-        """Do the same with a wait, for a request that the gate has checked."""
+        """Identify and admit a request that the gate has checked. Raises RefusedRequest."""
         protocols = self._check_upgrade(request)
         await self._gate.identify(request)
         return self._admission(request, protocols)
@@ -146,7 +135,11 @@ class HttpPrograms:
         fault = websocket.fault_in(request.method, headers)
         if fault:
             raise refusal(400, fault)
-        self._refuse_if_full()
+        if self._hub.sessions.draining or self._draining:
+            raise refusal(503, "The hub is stopping.", (b"retry-after", b"1"))
+        if len(self.sockets) >= self._hub.settings.max_sessions:
+            text = "the hub has as many WebSockets as it takes (the setting max_sessions)"
+            raise refusal(503, text, (b"retry-after", b"5"))
         return offered(headers.get("sec-websocket-protocol"))
 
     def _admission(self, request: HttpRequest, protocols: list[str]) -> Admission:
@@ -168,47 +161,40 @@ class HttpPrograms:
             return Admission(caller, switching(key, SUBPROTOCOL if SUBPROTOCOL in protocols else None))
         caller = self._gate.caller(request, f"ws-{self._count}", access)
         mode = cast("Mode", headers.get("tabane-mode"))
-        mode = mode if mode in get_args(Mode) else self._settings().mode
+        mode = mode if mode in get_args(Mode) else self._hub.settings.mode
         return Admission(caller, switching(key, spoken), mode, spoken == MCP_PROTOCOLS[0])
 
     def opened(self, admission: Admission) -> WebSocket:
         """Return the connection of a request that was admitted."""
         if admission.link is not None:
-            limit = self._settings().max_line + LINK_HEAD
-            linked = WebSocket(admission.link, limit, lambda: self._settings().ping_interval, self._left)
+            limit = self._hub.settings.max_line + LINK_HEAD
+            linked = WebSocket(admission.link, limit, self._hub.context, self._forget)
             admission.link.open(linked)
             self.sockets.add(linked)
             return linked
         if admission.mode is not None:
-            return self._assistant(admission, admission.mode)
-        dispatcher = Dispatcher(self._rpc, admission.caller, MOST_ANSWER)
-        opened = WebSocket(dispatcher, self.limit, lambda: self._settings().ping_interval, self._left)
+            return self._open_session(admission, admission.mode)
+        dispatcher = Dispatcher(self._door.rpc, admission.caller, MOST_ANSWER)
+        opened = WebSocket(dispatcher, self.limit, self._hub.context, self._forget)
         self.sockets.add(opened)
         return opened
 
-    def _assistant(self, admission: Admission, mode: Mode) -> WebSocket:
+    def _open_session(self, admission: Admission, mode: Mode) -> WebSocket:
         """Serve a client of MCP: a session like any other, with the messages of a WebSocket."""
-        settings = self._settings()
+        settings = self._hub.settings
         outlet = WebSocketOutlet(admission.caller, settings.outbox, notes=admission.notes)
-        opened = WebSocket(outlet, settings.max_line, lambda: self._settings().ping_interval, self._left)
-        outlet.open(opened, self._clients.begin(admission.caller, mode, outlet))
+        opened = WebSocket(outlet, settings.max_line, self._hub.context, self._forget)
+        outlet.open(opened, self._hub.sessions.begin(admission.caller, mode, outlet))
         self.sockets.add(opened)
         return opened
 
-    def _left(self, left: WebSocket) -> None:
+    def _forget(self, left: WebSocket) -> None:
         self.sockets.discard(left)
-        self._gateway.leave(left.dispatcher.caller.session)
-        self._jobs.session_ended(left.dispatcher.caller.session)
-        self._touch()
+        self._hub.gateway.leave(left.dispatcher.caller.session)
+        self._hub.jobs.session_ended(left.dispatcher.caller.session)
+        self._door.touch()
 
-    def _refuse_if_full(self) -> None:
-        if self._clients.draining or self._draining:
-            raise refusal(503, "The hub is stopping.", (b"retry-after", b"1"))
-        if len(self.sockets) >= self._settings().max_sessions:
-            text = "the hub has as many WebSockets as it takes (the setting max_sessions)"
-            raise refusal(503, text, (b"retry-after", b"5"))
-
-    # -- POST ------------------------------------------------------------------------------------
+    # -- POST --------------------------------------------------------------------------------------
 
     async def post(self, request: HttpRequest) -> None:
         """Answer the message that a POST carries. Raises RefusedRequest, BodyTooLarge and RequesterGone."""
@@ -221,7 +207,7 @@ class HttpPrograms:
             raise refusal(415, "Content-Type: application/json is what is read here")
         message = rpc.read(await request.body(self.limit))
         caller = traced(self._gate.program(request, f"{SESSION}:{request.owner}", access), request)
-        dispatcher = Dispatcher(self._rpc, caller, MOST_ANSWER)
+        dispatcher = Dispatcher(self._door.rpc, caller, MOST_ANSWER)
         self._posts[dispatcher] = request
         answering = _PostAnswer(request, dispatcher.streams(message))
         try:
@@ -230,7 +216,7 @@ class HttpPrograms:
         finally:
             self._posts.pop(dispatcher, None)
 
-    # -- the end ---------------------------------------------------------------------------------
+    # -- the end -----------------------------------------------------------------------------------
 
     def end_revoked(self) -> None:
         """End the connections and requests of keys that were revoked or have expired."""
@@ -253,6 +239,7 @@ class HttpPrograms:
             await asyncio.sleep(_LOOK)
 
     def close(self) -> None:
+        """Close all WebSockets."""
         for socket in list(self.sockets):
             socket.close(websocket.GOING_AWAY, "the hub ended")
 
@@ -289,7 +276,7 @@ class _PostAnswer:
 async def _while_there(request: HttpRequest, work: Coroutine[Any, Any, None]) -> None:
     """Do work unless the client goes away. Raises RequesterGone if it does."""
     task = asyncio.ensure_future(work)
-    request.line.on_lost = lambda: _cancel(task)
+    request.line.on_lost = task.cancel
     try:
         await task
     except ClientGone:
@@ -301,10 +288,6 @@ async def _while_there(request: HttpRequest, work: Coroutine[Any, Any, None]) ->
         raise
     finally:
         request.line.on_lost = None
-
-
-def _cancel(task: asyncio.Future[None]) -> None:
-    task.cancel()
 
 
 def switching(key: str, named: str | None = None) -> bytes:

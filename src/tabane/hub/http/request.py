@@ -35,7 +35,7 @@ NOWHERE = RequestOrigin("", secure=False, tls=False, host=None)
 class HttpLine(Protocol):
     """The connection that a request came on. ``on_lost`` is called when the client goes away."""
 
-    on_lost: Callable[[], None] | None
+    on_lost: Callable[[], object] | None
 
     @property
     def unsent(self) -> int: ...
@@ -135,13 +135,13 @@ class HttpRequest:
             (name.decode("latin-1"), value.decode("latin-1").strip(" \t")) for name, value in scope["headers"]
         ]
         self.headers = dict(pairs)
-        self.repeated = _repeated(pairs) if len(pairs) > len(self.headers) else frozenset()
+        self.repeated = _repeated_names(pairs) if len(pairs) > len(self.headers) else frozenset()
         """Names of headers that came more than once."""
         self.page = False
         self.origin = NOWHERE
         self.access: Access | None = None
         self.forwarded: ForwardedRequest | None = None
-        """What another hub of the group says of it, if that passes it on."""
+        """Signed description by another hub of the group, if that hub passes the request on."""
         self.profile = self.server = ""
         self.line: HttpLine = scope["tabane.connection"]
         self.extra: HeaderList = []
@@ -171,6 +171,7 @@ class HttpRequest:
 
     @property
     def tls(self) -> bool:
+        """Whether the request came over TLS to this port."""
         return bool(self.scope.get("scheme") == "https")
 
     @property
@@ -180,6 +181,7 @@ class HttpRequest:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
+        """All headers as they were sent, with lower-case names."""
         return self._pairs
 
     def forget(self) -> None:
@@ -208,13 +210,10 @@ class HttpRequest:
                 raise BodyTooLarge
             parts.append(part)
             if not message["more_body"]:
-                return self._checked(parts[0] if len(parts) == 1 else b"".join(parts))
-
-    def _checked(self, body: bytes) -> bytes:
-        """Return the body. Raises RefusedRequest if it is not the one that another hub has signed."""
-        if self.forwarded is not None and sha256(body).digest() != self.forwarded.digest:
-            raise refusal(403, "the body is not the one that was signed")
-        return body
+                body = parts[0] if len(parts) == 1 else b"".join(parts)
+                if self.forwarded is not None and sha256(body).digest() != self.forwarded.digest:
+                    raise refusal(403, "the body is not the one that was signed")
+                return body
 
     async def pass_to(self, app: AsgiApp, more: Mapping[str, Any]) -> None:
         """Let another application answer. ``more`` is added to the scope."""
@@ -251,6 +250,7 @@ class HttpRequest:
         return headers
 
     async def start(self, status: int, headers: HeaderList) -> None:
+        """Send the status and headers of the answer."""
         self.status = status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
@@ -268,6 +268,6 @@ def traced(caller: Caller, request: HttpRequest) -> Caller:
     return structs.replace(caller, traceparent=parent, tracestate=request.headers.get(TRACESTATE, ""))
 
 
-def _repeated(pairs: list[tuple[str, str]]) -> frozenset[str]:
+def _repeated_names(pairs: list[tuple[str, str]]) -> frozenset[str]:
     names = Counter(name for name, _ in pairs)
     return frozenset(name for name, count in names.items() if count > 1)

@@ -1,4 +1,4 @@
-"""What the HTTP server asks of a group of hubs, each of which takes the requests of any client."""
+"""Door of the HTTP server to a group of hubs, in which each hub takes the requests of any client."""
 
 from __future__ import annotations
 

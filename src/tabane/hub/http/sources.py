@@ -150,7 +150,7 @@ class FailedAttempts:
         self.counts[reason] += 1
         self._on_refused(source, reason)
         if delay:
-            await self._wait(source, delay)
+            await self._wait_out(source, delay)
         return None
 
     def note(self, source: str, reason: str) -> None:
@@ -165,7 +165,7 @@ class FailedAttempts:
         if len(self._failures) > MOST_SOURCES:
             self._failures.popitem(last=False)
 
-    async def _wait(self, source: str, delay: float) -> None:
+    async def _wait_out(self, source: str, delay: float) -> None:
         self._held[source] += 1
         self._waiting += 1
         try:
@@ -255,11 +255,11 @@ class TrustedProxies:
         if "forwarded" in headers and any(name in headers for name in _X):
             raise AmbiguousOrigin
         hops = _forwarded(pairs) if "forwarded" in headers else _x_forwarded(pairs)
-        address, proto, named = self._client(hops)
+        address, proto, named = self._last_untrusted(hops)
         https = proto == "https"
         return RequestOrigin(address or peer, https or private, https, named or host, True, claimed=True)
 
-    def _client(self, hops: Sequence[ProxyHop]) -> ProxyHop:
+    def _last_untrusted(self, hops: Sequence[ProxyHop]) -> ProxyHop:
         """Return the last hop that is not a trusted proxy; the first one if all are."""
         found = ProxyHop(None, None, None)
         for hop in list(reversed(hops))[:MOST_HOPS]:
@@ -279,12 +279,12 @@ class ProxyHop(NamedTuple):
 
 
 def _x_forwarded(pairs: Sequence[tuple[str, str]]) -> list[ProxyHop]:
-    said = {name: _listed(pairs, name) for name in _X}
-    protos = {proto.lower() for proto in said["x-forwarded-proto"]}
+    values = {name: _header_items(pairs, name) for name in _X}
+    protos = {proto.lower() for proto in values["x-forwarded-proto"]}
     # A proxy appends or replaces; only if all say https was no part of the way without TLS.
     proto = None if not protos else "https" if protos == {"https"} else "http"
-    host = said["x-forwarded-host"][-1] if said["x-forwarded-host"] else None
-    addresses = [_address(text) for text in said["x-forwarded-for"]] or [None]
+    host = values["x-forwarded-host"][-1] if values["x-forwarded-host"] else None
+    addresses = [_address(text) for text in values["x-forwarded-for"]] or [None]
     return [ProxyHop(address, proto, host) for address in addresses]
 
 
@@ -292,18 +292,18 @@ def _forwarded(pairs: Sequence[tuple[str, str]]) -> list[ProxyHop]:
     hops = []
     for element in _elements(",".join(value for name, value in pairs if name == "forwarded")):
         matches = [match for match in map(_pair, _pairs(element)) if match]
-        said = {match[1].lower(): _unquoted(match[2]) for match in matches}
-        proto, host = said.get("proto"), said.get("host")
-        hops.append(ProxyHop(_address(said.get("for", "")), proto.lower() if proto else None, host))
+        values = {match[1].lower(): _unquote(match[2]) for match in matches}
+        proto, host = values.get("proto"), values.get("host")
+        hops.append(ProxyHop(_address(values.get("for", "")), proto.lower() if proto else None, host))
     return hops or [ProxyHop(None, None, None)]
 
 
-def _listed(pairs: Sequence[tuple[str, str]], name: str) -> list[str]:
+def _header_items(pairs: Sequence[tuple[str, str]], name: str) -> list[str]:
     values = (part.strip() for given, value in pairs if given == name for part in value.split(","))
     return [value for value in values if value]
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text[1:-1]) if text.startswith('"') else text
 
 

@@ -60,6 +60,7 @@ class Journal:
 
 
 def event_id(stream: int, number: int) -> str:
+    """Return the id of an event: the number of its stream, and its own."""
     return f"{stream}-{number}"
 
 
@@ -102,11 +103,13 @@ class Pulse:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, one: PulseListener) -> None:
+        """Call a listener at each beat."""
         self._waiting.add(one)
         if self._timer is None:
             self._timer = self.loop.call_later(self._every, self._beat)
 
     def discard(self, one: PulseListener) -> None:
+        """Call a listener no longer."""
         self._waiting.discard(one)
 
     @property
@@ -115,6 +118,7 @@ class Pulse:
         return self._timer is not None
 
     def close(self) -> None:
+        """Stop, and forget all listeners."""
         self._waiting.clear()
         if self._timer:
             self._timer.cancel()
@@ -178,6 +182,7 @@ class Stream:
 
     @property
     def unsent(self) -> int:
+        """Bytes that the client has not read yet."""
         return 0 if self._lost else self._size + self._request.line.unsent
 
     def event(self, event: bytes, *, due: bool = False) -> None:
@@ -214,7 +219,7 @@ class Stream:
         """End the response after what waits."""
         if not self.finished:
             self.finished = True
-            self._stir()
+            self._wake()
 
     async def run(self) -> bool:
         """Write until finished. Return whether the client stayed connected to the end."""
@@ -231,7 +236,12 @@ class Stream:
                     if await self._write():
                         return not self._lost
                     continue
-                await self._wait()
+                self._future = self._pulse.loop.create_future()
+                self._pulse.add(self)
+                try:
+                    await self._future
+                finally:
+                    self._future = None
             return False
         finally:
             line.on_lost = None
@@ -261,14 +271,6 @@ class Stream:
         await self._request.send(chunk, more=not last)
         return last
 
-    async def _wait(self) -> None:
-        self._future = self._pulse.loop.create_future()
-        self._pulse.add(self)
-        try:
-            await self._future
-        finally:
-            self._future = None
-
     def _push(self, data: bytes, *, due: bool = False) -> None:
         # One message may be as long as it is; what counts is what was not read when it came.
         if not due and self._size + self._request.line.unsent > self._limit:
@@ -277,9 +279,9 @@ class Stream:
             return
         self._pending.append(data)
         self._size += len(data)
-        self._stir()
+        self._wake()
 
-    def _stir(self) -> None:
+    def _wake(self) -> None:
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
@@ -287,7 +289,7 @@ class Stream:
         self._lost = True
         self._pending.clear()
         self._size = 0
-        self._stir()
+        self._wake()
 
     def _with_head(self, reply: HttpReply) -> HttpReply:
         return reply._replace(headers=[*reply.headers, *self.head]) if self.head else reply

@@ -45,28 +45,27 @@ class TlsFiles:
         assert settings.tls_key is not None
         self._certificate, self._key = settings.tls_certificate, settings.tls_key
         self._authorities = settings.tls_client_ca
-        self._context = server_context(self._certificate, self._key, self._authorities)
+        self.context = server_context(self._certificate, self._key, self._authorities)
+        """The context for a new connection."""
         files = [self._certificate, self._key, *([self._authorities] if self._authorities else [])]
         self._follower = FileFollower(loop, files, self._reload)
         self._follower.start()
 
     @property
     def problem(self) -> Message | None:
+        """Why the changed files are not used; None if all is well."""
         return self._follower.problem
-
-    def context(self) -> ssl.SSLContext:
-        """Return the context for a new connection."""
-        return self._context
 
     def look(self) -> None:
         """Read the files now, changed or not."""
         self._follower.now()
 
     def close(self) -> None:
+        """Follow the files no longer."""
         self._follower.close()
 
     def _reload(self) -> None:
-        self._context = server_context(self._certificate, self._key, self._authorities)
+        self.context = server_context(self._certificate, self._key, self._authorities)
         log.info("new connections use the certificate in %s", self._certificate)
 
 
@@ -81,10 +80,30 @@ def server_context(certificate: Path, key: Path, authorities: Path | None) -> ss
     context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(PROTOCOLS)
     _check_readable(certificate, "tls_certificate")
-    _check_key(key)
+    try:
+        text = read_private(key)
+    except FileNotFoundError:
+        raise ConfigurationError(_missing_file("tls_key", key)) from None
+    if b"ENCRYPTED" in text:
+        raise ConfigurationError(
+            say(
+                "tls_key: the key in {path} has a password, which the hub cannot ask for. Write it without "
+                "one: openssl pkey -in KEY -out NEW_KEY",
+                path=key,
+            )
+        )
     _load_pair(context, certificate, key)
     if authorities is not None:
-        _require_clients(context, authorities)
+        _check_readable(authorities, "tls_client_ca")
+        try:
+            context.load_verify_locations(cafile=authorities)
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(
+                say(
+                    "tls_client_ca: {path} cannot be used: {reason}.", path=authorities, reason=_reason(error)
+                )
+            ) from None
+        context.verify_mode = ssl.CERT_REQUIRED
     return context
 
 
@@ -92,27 +111,12 @@ def _check_readable(path: Path, setting: str) -> None:
     try:
         read_trusted(path)
     except FileNotFoundError:
-        raise ConfigurationError(_missing(setting, path)) from None
-
-
-def _check_key(path: Path) -> None:
-    try:
-        text = read_private(path)
-    except FileNotFoundError:
-        raise ConfigurationError(_missing("tls_key", path)) from None
-    if b"ENCRYPTED" in text:
-        raise ConfigurationError(
-            say(
-                "tls_key: the key in {path} has a password, which the hub cannot ask for. Write it without "
-                "one: openssl pkey -in KEY -out NEW_KEY",
-                path=path,
-            )
-        )
+        raise ConfigurationError(_missing_file(setting, path)) from None
 
 
 def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
     try:
-        context.load_cert_chain(certificate, key, password=_no_password)
+        context.load_cert_chain(certificate, key, password=b"")  # else OpenSSL asks on the terminal
     except (OSError, ValueError) as error:
         if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
             raise ConfigurationError(
@@ -134,29 +138,13 @@ def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         ) from None
 
 
-def _require_clients(context: ssl.SSLContext, path: Path) -> None:
-    _check_readable(path, "tls_client_ca")
-    try:
-        context.load_verify_locations(cafile=path)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(
-            say("tls_client_ca: {path} cannot be used: {reason}.", path=path, reason=_reason(error))
-        ) from None
-    context.verify_mode = ssl.CERT_REQUIRED
-
-
-def _missing(setting: str, path: Path) -> Message:
+def _missing_file(setting: str, path: Path) -> Message:
     return say("{setting}: there is no file {path}.", setting=setting, path=path)
 
 
 def _reason(error: Exception) -> str:
     reason = getattr(error, "reason", None) or getattr(error, "strerror", None)
     return str(reason or error).replace("_", " ").lower()
-
-
-def _no_password() -> bytes:
-    # Without this, OpenSSL would ask on the terminal.
-    return b""
 
 
 HANDSHAKE = 10.0
@@ -187,7 +175,7 @@ _NO_FILES = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
 class TlsEntrance:
     """Accepts connections from a listening socket, and gives each to a protocol after its TLS handshake.
 
-    ``context`` returns the TLS context for a new connection, ``trusted`` whether an address is that of a
+    ``tls`` has the TLS context for a new connection. ``trusted`` returns whether an address is that of a
     proxy, which may begin any number of handshakes. ``full`` is asked before anything is done for a client.
     """
 
@@ -195,14 +183,14 @@ class TlsEntrance:
         self,
         loop: asyncio.AbstractEventLoop,
         listening: socket.socket,
-        context: Callable[[], ssl.SSLContext],
+        tls: TlsFiles,
         protocol: Callable[[], asyncio.Protocol],
         *,
         trusted: Callable[[str], bool],
         full: Callable[[], bool],
     ) -> None:
         self._loop, self._listening = loop, listening
-        self._context, self._protocol, self._trusted, self._full = context, protocol, trusted, full
+        self._tls, self._protocol, self._trusted, self._full = tls, protocol, trusted, full
         self._buckets = SourceBuckets(loop.time, RATE, BURST)
         self._arrivals: dict[TlsArrival, None] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -238,9 +226,9 @@ class TlsEntrance:
                     PAUSE, self._loop.add_reader, self._listening, self._accept
                 )
                 return
-            self._arrived(client, str(address[0]))
+            self._take_connection(client, str(address[0]))
 
-    def _arrived(self, client: socket.socket, address: str) -> None:
+    def _take_connection(self, client: socket.socket, address: str) -> None:
         client.setblocking(False)
         source = source_of(address)
         if self._full() or not (self._trusted(address) or self._admits(source)):
@@ -257,17 +245,17 @@ class TlsEntrance:
         return waiting < MOST_OF_SOURCE and self._buckets.take(source)
 
     def _begin(self, arrival: TlsArrival) -> None:
-        arrival.task = self._loop.create_task(self._shake(arrival))
+        arrival.task = self._loop.create_task(self._shake_hands(arrival))
 
     def _left(self, arrival: TlsArrival) -> None:
         self._arrivals.pop(arrival, None)
 
-    async def _shake(self, arrival: TlsArrival) -> None:
+    async def _shake_hands(self, arrival: TlsArrival) -> None:
         try:
             await self._loop.connect_accepted_socket(
                 self._protocol,
                 arrival.client,
-                ssl=self._context(),
+                ssl=self._tls.context,
                 ssl_handshake_timeout=HANDSHAKE,
                 ssl_shutdown_timeout=SHUTDOWN,
             )

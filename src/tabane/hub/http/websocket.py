@@ -8,8 +8,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol, cast
 
-from tabane.hub.clients.outlet import ROOM, undelivered
+from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
 from tabane.hub.clients.session import Session
+from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.local.handshake import DRAIN
 from tabane.hub.rpc.dispatcher import ClientGone, Send
@@ -69,7 +70,7 @@ class Receiver(Protocol):
 
 
 class WebSocket(asyncio.Protocol):
-    """The connection of one client. ``limit`` is in bytes of a message, ``every`` the seconds between pings.
+    """The connection of one client. ``limit`` is in bytes of a message.
 
     Where more waits for the client than :data:`AHEAD`, or more of what it sent is worked on than
     :data:`MOST_HELD`, it is not read on. ``on_lost`` is called once, when the connection is gone.
@@ -79,11 +80,11 @@ class WebSocket(asyncio.Protocol):
         self,
         dispatcher: Receiver,
         limit: int,
-        every: Callable[[], float],
+        context: HubContext,
         on_lost: Callable[[WebSocket], None],
     ) -> None:
         self.dispatcher = dispatcher
-        self._limit, self._every, self._on_lost = limit, every, on_lost
+        self._limit, self._context, self._on_lost = limit, context, on_lost
         self._decoder = WebSocketDecoder(limit, masked=True)
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport
@@ -122,17 +123,19 @@ class WebSocket(asyncio.Protocol):
     def close(self, code: int, reason: str) -> None:
         """Send why it ends; the connection closes when the client confirms, or soon."""
         if not self._ending:
-            self._end(websocket.close_frame(code, reason))
+            self._end_with(websocket.close_frame(code, reason))
 
     def abort(self) -> None:
+        """Close the connection now; what is unsent is lost."""
         self._transport.abort()
 
-    # -- what the transport says -----------------------------------------------------------------
+    # -- what the transport says -------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport, and begin to send pings."""
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=AHEAD)
-        self._timer = self._loop.call_later(self._every(), self._tick)
+        self._timer = self._loop.call_later(self._context.settings.ping_interval, self._tick)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._ending = True
@@ -152,12 +155,12 @@ class WebSocket(asyncio.Protocol):
             if self._delivering is None:
                 self._deliver()
         except Fault as fault:
-            self._fail(fault)
+            self._end_with_fault(fault)
 
-    def _fail(self, fault: Fault) -> None:
+    def _end_with_fault(self, fault: Fault) -> None:
         log.info("a client violated the WebSocket protocol: %s", fault)
         while self._inbox:
-            self._happened(self._inbox.popleft())
+            self._take_event(self._inbox.popleft())
         self._broken = True
         self.close(fault.code, fault.reason)
         # Its closing frame cannot be recognized within the broken data; its end of file can.
@@ -171,7 +174,7 @@ class WebSocket(asyncio.Protocol):
         for _ in range(MOST_IN_SLICE):
             if not inbox or self.dispatcher.holding or self._loop.time() > until:
                 break
-            self._happened(inbox.popleft())
+            self._take_event(inbox.popleft())
         self._read_or_not()
 
     def eof_received(self) -> None:
@@ -183,43 +186,41 @@ class WebSocket(asyncio.Protocol):
         self._read_or_not()
 
     def resume_writing(self) -> None:
+        """Continue with answers, now that the client has read enough."""
         self._writable.set()
         self._read_or_not()
 
-    # -- what the client says --------------------------------------------------------------------
+    # -- what the client says ----------------------------------------------------------------------
 
-    def _happened(self, event: Event) -> None:
+    def _take_event(self, event: Event) -> None:
         if isinstance(event, WebSocketClosed):
-            self._closed(event)
+            if not self._ending:
+                self._ending = True
+                self._transport.write(websocket.close_frame(event.code))
+            self._transport.close()
         elif self._ending:
             return
         elif isinstance(event, WebSocketMessage):
-            self._received(event.data)
+            self._take_message(event.data)
         elif isinstance(event, OversizedMessage):
             self._write(rpc.oversized(json.id_in(event.head), self._limit))
         elif isinstance(event, WebSocketPing):
             self._transport.write(websocket.frame(event.data, websocket.PONG))
 
-    def _received(self, data: bytes) -> None:
+    def _take_message(self, data: bytes) -> None:
         if has_ended(self.dispatcher.caller.access):
             self.close(websocket.POLICY, "the key or token of this connection is no longer valid")
             return
         self._held += len(data)
         self._read_or_not()
         task = self.dispatcher.receive(data, self._send)
-        task.add_done_callback(lambda _: self._released(len(data)))
+        task.add_done_callback(lambda _: self._release(len(data)))
 
-    def _released(self, size: int) -> None:
+    def _release(self, size: int) -> None:
         self._held -= size
         self._read_or_not()
 
-    def _closed(self, closed: WebSocketClosed) -> None:
-        if not self._ending:
-            self._ending = True
-            self._transport.write(websocket.close_frame(closed.code))
-        self._transport.close()
-
-    # -- what the client is told -----------------------------------------------------------------
+    # -- what the client is told -------------------------------------------------------------------
 
     async def _send(self, line: bytes) -> None:
         # Each waiting sender checks again: the first one to write may fill the room.
@@ -233,7 +234,7 @@ class WebSocket(asyncio.Protocol):
     def _write(self, line: bytes) -> None:
         self._transport.write(websocket.frame(memoryview(line).toreadonly()[: len(line.rstrip(b"\n"))]))
 
-    def _end(self, frame: bytes) -> None:
+    def _end_with(self, frame: bytes) -> None:
         """Send the last frame, and wait for the client's, or for it to hang up, but not for long."""
         self._ending = True
         self.dispatcher.cancel()
@@ -244,7 +245,7 @@ class WebSocket(asyncio.Protocol):
             self._timer.cancel()
         self._timer = self._loop.call_later(LINGER, self._transport.abort)
 
-    # -- whether the client is there -------------------------------------------------------------
+    # -- whether the client is there ---------------------------------------------------------------
 
     def _read_or_not(self) -> None:
         if self._ending or self._transport.is_closing():
@@ -271,10 +272,10 @@ class WebSocket(asyncio.Protocol):
         self._heard, self._unsent = False, unsent
         if self._writable.is_set():
             self._transport.write(websocket.frame(b"", websocket.PING))
-        self._timer = self._loop.call_later(self._every(), self._tick)
+        self._timer = self._loop.call_later(self._context.settings.ping_interval, self._tick)
 
 
-class WebSocketOutlet:
+class WebSocketOutlet(Outlet):
     """The outlet of a session, which also takes the messages of a :class:`WebSocket`.
 
     If more than ``most`` bytes wait for the client, an answer becomes an error and a notification is
@@ -292,9 +293,9 @@ class WebSocketOutlet:
     def open(self, socket: WebSocket, session: Session) -> None:
         """Set before the first message arrives."""
         self._socket, self._session = socket, session
-        session.on_held = lambda: self.on_held()
+        session.on_held = self.on_held
 
-    # -- incoming --------------------------------------------------------------------------------
+    # -- incoming ----------------------------------------------------------------------------------
 
     @property
     def busy(self) -> bool:
@@ -327,7 +328,7 @@ class WebSocketOutlet:
         """Cancel everything: the client is gone, or about to be disconnected."""
         self._session.gone()
 
-    # -- outgoing --------------------------------------------------------------------------------
+    # -- outgoing ----------------------------------------------------------------------------------
 
     @property
     def unsent(self) -> int:

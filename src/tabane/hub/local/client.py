@@ -96,15 +96,15 @@ class HubClient:
     def ask(
         self, method: str, params: Mapping[str, Any] | None, result: type[T], limit: float | None = None
     ) -> T:
-        """Do the same, and return the result as its type. Raises HubError if the hub answers another one."""
+        """Call an operation, and return its result as ``result``. Raises HubError if it has another type."""
         return read_result(self.call(method, params, limit), result)
 
     def call_raw(self, method: str, params: bytes, limit: float | None = None) -> bytes:
-        """Do the same with JSON texts. The result is verbatim; ``params`` is an object or an array."""
+        """Call an operation with JSON texts. ``params`` is an object or an array; the result is verbatim."""
         try:
             return self._called(method, params, limit)
         except HubCallFailed as error:
-            if self.passphrase is None or not _is_locked(error):
+            if self.passphrase is None or _reason_of(error) != "passphrase":
                 raise
         self._called("unlock", json.encode({"passphrase": self.passphrase()}), None)
         return self._called(method, params, limit)
@@ -135,7 +135,9 @@ class HubClient:
             frame, line = self._answer(asked, deadline)
         finally:
             self._forget(asked)
-        self.warning = _warning(line) if b'"warning":' in line[-_WARNING:] else ""
+        self.warning = ""
+        if b'"warning":' in line[-_WARNING:]:
+            self.warning = str(json.member(json.fields(line), "warning") or "")
         return bytes(frame.result) if isinstance(frame.result, Raw) else b"null"
 
     def stream(self, method: str, params: Mapping[str, Any] | None = None) -> Iterator[Any]:
@@ -148,7 +150,7 @@ class HubClient:
             frame, line = self._answer(asked, None)
             if isinstance(frame.result, Raw):
                 yield json.decode(frame.result)
-            more = _goes_on(line)
+            more = json.member(json.fields(line), "more") is True
         self._forget(asked)
 
     def wait_closed(self, limit: float) -> bool:
@@ -190,7 +192,7 @@ class HubClient:
             return found
         if isinstance(found, HubCallDeclined) and found.answered == METHOD_NOT_FOUND:
             return HubCallDeclined(_not_understood(found.message), found.answered, found.data)
-        if isinstance(found, HubCallFailed) and _is_internal(found):
+        if isinstance(found, HubCallFailed) and _reason_of(found) == "internal":
             why = say(
                 "The running hub is Tabane {there}, but this is {here}. To replace the hub: tabane restart",
                 there=there,
@@ -265,24 +267,9 @@ def _polled(poll: select.poll, deadline: float | None) -> list[tuple[int, int]]:
     return []
 
 
-def _is_internal(error: HubCallFailed) -> bool:
-    """Return whether a request failed for a fault of the hub."""
-    return isinstance(error.data, dict) and error.data.get("reason") == "internal"
-
-
-def _is_locked(error: HubCallFailed) -> bool:
-    """Return whether the hub wants the passphrase first."""
-    return isinstance(error.data, dict) and error.data.get("reason") == "passphrase"
-
-
-def _goes_on(line: bytes) -> bool:
-    """Return whether more parts of the same answer come after this one."""
-    return json.member(json.fields(line), "more") is True
-
-
-def _warning(line: bytes) -> str:
-    """Return the warning beside the result of an answer."""
-    return str(json.member(json.fields(line), "warning") or "")
+def _reason_of(error: HubCallFailed) -> object:
+    """Return the hub's word for the kind of an error; None without one."""
+    return error.data.get("reason") if isinstance(error.data, dict) else None
 
 
 class HubDisconnected(HubError):
@@ -303,7 +290,7 @@ def connect(approach: HubConnector, lang: Lang, limit: float | None = None) -> H
 
 
 def unreachable(none: HubUnreachable, lang: Lang) -> HubError:
-    """Return the same as a HubError, in one language."""
+    """Return the error of an unreachable hub as a HubError, in one language."""
     return HubError(Message(none.text(lang)))
 
 

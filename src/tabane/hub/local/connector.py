@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 from tabane.build import on_disk
 from tabane.hub.local import handshake, lock
 from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, absolute
-from tabane.hub.local.handshake import Hello, HelloRefused, Welcome, say
+from tabane.hub.local.handshake import Hello, Welcome, say
 
 COMMAND = "_hub"
 """The internal command that is a hub's process; see :mod:`tabane.__main__`."""
@@ -63,7 +63,10 @@ def launch(endpoint: Endpoint, flags: Sequence[str], started_by: str, environ: M
     try:
         child = os.fork()
         if not child:
-            _detach(endpoint, _arguments(flags, started_by, write_end), environ, words, write_end)
+            # -P: the working directory is no place to import from.
+            arguments = [sys.executable, "-P", "-m", "tabane", COMMAND]
+            arguments += [f"--started-by={started_by}", f"--pipe={write_end}", *flags]
+            _detach(endpoint, arguments, environ, words, write_end)
     except OSError:
         os.close(read_end)
         raise
@@ -72,12 +75,6 @@ def launch(endpoint: Endpoint, flags: Sequence[str], started_by: str, environ: M
         os.close(write_end)
     os.waitpid(child, 0)
     return read_end
-
-
-def _arguments(flags: Sequence[str], started_by: str, pipe: int) -> list[str]:
-    # -P: the working directory is no place to import from.
-    head = [sys.executable, "-P", "-m", "tabane", COMMAND]
-    return [*head, f"--started-by={started_by}", f"--pipe={pipe}", *flags]
 
 
 def _detach(
@@ -98,21 +95,16 @@ def _detach(
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        variables = _absolute(environ)
+        # The hub has another working directory than its launcher.
+        variables = dict(environ)
+        variables.pop("TABANE_MODE", None)  # how one client wants its tools is not how all do
+        for name in _PATHS:
+            if variables.get(name):
+                variables[name] = absolute(variables[name], environ)
         os.chdir(endpoint.home)
         os.execve(sys.executable, arguments, variables)
     finally:
         os._exit(127)
-
-
-def _absolute(environ: Mapping[str, str]) -> dict[str, str]:
-    # The hub has another working directory than its launcher.
-    variables = dict(environ)
-    variables.pop("TABANE_MODE", None)  # how one client wants its tools is not how all do
-    for name in _PATHS:
-        if variables.get(name):
-            variables[name] = absolute(variables[name], environ)
-    return variables
 
 
 ANSWER_LIMIT = 15.0
@@ -240,7 +232,9 @@ class HubConnector:
         received, deadline = b"", time.monotonic() + limit
         while (left := deadline - time.monotonic()) > 0:
             self._pause(left, pipe)
-            if not _readable(pipe):
+            poll = select.poll()
+            poll.register(pipe, select.POLLIN)
+            if not poll.poll(0):
                 continue
             chunk = os.read(pipe, 1 << 16)
             received += chunk
@@ -296,7 +290,12 @@ class HubConnector:
             raise HubUnreachable(text, "stranger") from None
         if isinstance(answer, Welcome):
             return HubConnection(fd, answer, rest)
-        return self._refused(answer)
+        if answer.code in TRANSIENT:
+            return None
+        if self.hello.role != "replace":
+            raise HubUnreachable(answer.texts or {"en": answer.code}, answer.code)
+        self._keep_older = True
+        return None
 
     def _first_line(self, fd: int, limit: float) -> bytes | None:
         received, deadline = b"", time.monotonic() + limit
@@ -313,14 +312,6 @@ class HubConnector:
                 return None
             received += chunk
         return received
-
-    def _refused(self, answer: HelloRefused) -> HubConnection | None:
-        if answer.code in TRANSIENT:
-            return None
-        if self.hello.role != "replace":
-            raise HubUnreachable(answer.texts or {"en": answer.code}, answer.code)
-        self._keep_older = True
-        return None
 
     def _replace(self, old: HubConnection) -> HubConnection | None:
         """Ask an older hub to end. Return None when it is gone, and the connection if it refuses."""
@@ -373,9 +364,3 @@ class HubConnector:
             log=self.endpoint.log,
             words=words.rpartition("\n")[2],
         )
-
-
-def _readable(fd: int) -> bool:
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(0))

@@ -63,7 +63,11 @@ class Endpoint:
         os.makedirs(self.logs, mode=0o700, exist_ok=True)
         path = self.socket
         if os.path.dirname(path) != self.home:
-            _make_private(os.path.dirname(path))
+            folder = os.path.dirname(path)
+            try:
+                os.mkdir(folder, 0o700)
+            except FileExistsError:
+                check_private(folder)
         return path
 
     def reachable(self) -> str:
@@ -81,10 +85,10 @@ class Endpoint:
 
 def home_of(environ: Mapping[str, str], flag: str | None = None) -> str:
     """Return TABANE_HOME: the flag, the variable, or the platform's data folder; absolute."""
-    given = flag or environ.get("TABANE_HOME")
-    if not given:
+    home = flag or environ.get("TABANE_HOME")
+    if not home:
         return _data_folder(environ)
-    return absolute(given, environ)
+    return absolute(home, environ)
 
 
 def at_url(url: str, environ: Mapping[str, str]) -> Endpoint:
@@ -119,13 +123,6 @@ def check_private(folder: str) -> None:
     status = os.lstat(folder)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise UnsafeEndpoint(f"{folder} is not a folder of this user alone")
-
-
-def _make_private(folder: str) -> None:
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        check_private(folder)
 
 
 def _data_folder(environ: Mapping[str, str]) -> str:

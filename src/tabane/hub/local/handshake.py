@@ -134,13 +134,16 @@ def read_hello(line: bytes) -> Hello:
     body = _members(line)
     if body.get("tabane") != "hello":
         raise InvalidHello("not a hello")
+    roots = body.get("roots") or []
+    if not isinstance(roots, list) or not all(isinstance(item, str) for item in roots):
+        raise InvalidHello("roots is not a list of strings")
     hello = Hello(
         version=_string(body, "version"),
         role=_string(body, "role"),
         home=_string(body, "home"),
         pid=_number(body, "pid"),
         cwd=_string(body, "cwd"),
-        roots=_strings(body, "roots"),
+        roots=tuple(roots),
         mode=_string(body, "mode") or None,
         lang=_string(body, "lang"),
         client=_string(body, "client"),
@@ -175,7 +178,7 @@ def read_answer(line: bytes) -> Welcome | HelloRefused:
 
 def newer(version: str, other: str) -> bool:
     """Whether ``version`` is a later release than ``other``. Pre-releases come before their release."""
-    return _release(version) > _release(other)
+    return _release_numbers(version) > _release_numbers(other)
 
 
 def supersedes(one: VersionedProcess, hub: VersionedProcess, on_disk: str) -> bool:
@@ -199,7 +202,7 @@ def commit_in(name: str) -> str:
     return name.partition("+")[2]
 
 
-def _release(version: str) -> tuple[list[int], bool]:
+def _release_numbers(version: str) -> tuple[list[int], bool]:
     numbers: list[int] = []
     public = version[:64].partition("+")[0]
     for part in public.split("."):
@@ -207,11 +210,11 @@ def _release(version: str) -> tuple[list[int], bool]:
         if digits:
             numbers.append(int(digits))
         if digits != part:
-            return _trimmed(numbers), False
-    return _trimmed(numbers), True
+            return _without_zeros(numbers), False
+    return _without_zeros(numbers), True
 
 
-def _trimmed(numbers: list[int]) -> list[int]:
+def _without_zeros(numbers: list[int]) -> list[int]:
     while numbers and not numbers[-1]:
         numbers.pop()
     return numbers
@@ -246,10 +249,3 @@ def _number(body: dict[str, Any], key: str) -> int:
         return int(value)
     except (ValueError, OverflowError):
         raise InvalidHello(f"{key} is not a number") from None
-
-
-def _strings(body: dict[str, Any], key: str) -> tuple[str, ...]:
-    value = body.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise InvalidHello(f"{key} is not a list of strings")
-    return tuple(value)

@@ -39,10 +39,10 @@ def refusal(hello: Hello, house: HubIdentity) -> HelloRefused | None:
     """Return why this hub does not serve a client; None if it does. Pure."""
     if not house.found:
         return HelloRefused("ending", say("The home of this hub was deleted, so the hub stops."))
-    if hello.home and not _same(hello.home, house.home):
+    if hello.home and not _same_file(hello.home, house.home):
         text = say("This hub belongs to another home: {hub}, not {asked}.", hub=house.home, asked=hello.home)
         return HelloRefused("home", text)
-    if hello.servers and not _same(hello.servers, house.servers):
+    if hello.servers and not _same_file(hello.servers, house.servers):
         text = say(
             "The running hub uses the servers file {hub}, not {asked}. Use that file, stop the "
             "hub with tabane stop, or use another home for this file (TABANE_HOME).",
@@ -83,7 +83,7 @@ def trusted(uid: int, own: int) -> bool:
     return uid == own
 
 
-def _same(one: str, other: str) -> bool:
+def _same_file(one: str, other: str) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
@@ -106,7 +106,6 @@ class ClientReceiver(Protocol):
     """Takes the admitted clients, and owns their descriptors from then on."""
 
     def house(self) -> HubIdentity: ...
-
     def welcome(self) -> Welcome: ...
 
     def refuses(self, hello: Hello) -> HelloRefused | None:
@@ -143,7 +142,10 @@ class HubListener:
 
         Raises OSError, also if something other than a socket is in the way.
         """
-        _clear(self.path)
+        with contextlib.suppress(FileNotFoundError):  # of the last hub
+            if not stat.S_ISSOCK(os.lstat(self.path).st_mode):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
+            os.unlink(self.path)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.setblocking(False)
         mask = os.umask(0o177)
@@ -162,16 +164,16 @@ class HubListener:
         """Listen again if the socket's file was deleted: clients find this hub by it. Raises OSError."""
         if self._socket is not None and not os.path.lexists(self.path):
             log.warning("%s was deleted; the hub listens there again", self.path)
-            self._shut()
+            self._stop_listening()
             self.open()
 
     def close(self) -> None:
         """Take no more connections. Those handed over are not touched."""
         for greeting in list(self._greetings):
             greeting.close()
-        self._shut()
+        self._stop_listening()
 
-    def _shut(self) -> None:
+    def _stop_listening(self) -> None:
         if self._socket is not None:
             self._loop.remove_reader(self._socket)
             if self._file is not None:
@@ -190,7 +192,9 @@ class HubListener:
         except OSError as error:
             # Out of descriptors: asking again at once would find the same, a hundred thousand times a second.
             log.error("cannot accept a connection: %s", error.strerror)
-            self._rest()
+            if self._socket is not None:
+                self._loop.remove_reader(self._socket)
+                self._loop.call_later(_BREATH, self._resume)
             return
         peer.setblocking(False)
         self._admit(peer)
@@ -210,11 +214,6 @@ class HubListener:
             peer.close()
         else:
             self._greetings.add(_PendingHello(self._loop, peer, self))
-
-    def _rest(self) -> None:
-        if self._socket is not None:
-            self._loop.remove_reader(self._socket)
-            self._loop.call_later(_BREATH, self._resume)
 
     def _resume(self) -> None:
         if self._socket is not None:
@@ -272,11 +271,11 @@ class _PendingHello:
             chunk = b""
         self._heard += chunk
         if self._heard.endswith(b"\n"):
-            self._said(self._heard)
+            self._take_hello(self._heard)
         elif not chunk or len(self._heard) > handshake.MAX_HELLO:
             self.close()
 
-    def _said(self, line: bytes) -> None:
+    def _take_hello(self, line: bytes) -> None:
         try:
             hello = handshake.read_hello(line)
         except InvalidHello as error:
@@ -285,14 +284,6 @@ class _PendingHello:
             return
         self._end()
         self._listener.met(self._peer, hello)
-
-
-def _clear(path: str) -> None:
-    """Delete a stale socket. Raises OSError if anything else is at the path."""
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISSOCK(os.lstat(path).st_mode):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-        os.unlink(path)
 
 
 def uid_of(peer: socket.socket) -> int:

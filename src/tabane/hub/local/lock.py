@@ -85,6 +85,7 @@ class HomeLock:
         os.ftruncate(self._fd, len(text))
 
     def release(self) -> None:
+        """Release the lock, so that another hub can take the home."""
         os.close(self._fd)
 
     @property

@@ -18,7 +18,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 CA, CERTIFICATE = "TABANE_CA", "TABANE_CERT"
 
@@ -44,20 +44,24 @@ def client_context(environ: Mapping[str, str]) -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     authorities = environ.get(CA)
     if authorities:
-        _load(CA, authorities, lambda: context.load_verify_locations(cafile=authorities))
+        with _naming_file(CA, authorities):
+            context.load_verify_locations(cafile=authorities)
     elif not context.cert_store_stats()["x509_ca"]:
         # A Python that was built elsewhere does not know where this system keeps them.
         for path in [path for path in _BUNDLES if os.path.exists(path)][:1]:
             context.load_verify_locations(cafile=path)
     own = environ.get(CERTIFICATE)
     if own:
-        _load(CERTIFICATE, own, lambda: context.load_cert_chain(own, password=lambda: b""))
+        with _naming_file(CERTIFICATE, own):
+            context.load_cert_chain(own, password=b"")  # else OpenSSL asks on the terminal
     return context
 
 
-def _load(variable: str, path: str, load: Callable[[], None]) -> None:
+@contextlib.contextmanager
+def _naming_file(variable: str, path: str) -> Iterator[None]:
+    """Raise TlsFailure with the variable and its file if what is done in the block fails."""
     try:
-        load()
+        yield
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or error.args[-1]
         raise TlsFailure(f"{variable}: {path}: {str(reason).replace('_', ' ').lower()}") from None
@@ -125,6 +129,7 @@ class TlsTunnel:
         self._inner_ended = self._tls_ended = False
 
     def start(self) -> None:
+        """Carry bytes in a thread of its own, which the end of the process waits for shortly."""
         thread = threading.Thread(target=self._run, name="tls", daemon=True)
         thread.start()
         atexit.register(thread.join, ENDING)
@@ -156,7 +161,10 @@ class TlsTunnel:
         if reads_tls:
             self._receive()
         if reads_inner:
-            self._take()
+            with contextlib.suppress(BlockingIOError):
+                chunk = self._inner.recv(CHUNK)
+                self._inner_ended = not chunk
+                self._out += chunk
         self._deliver()
         self._send()
         return True
@@ -171,12 +179,6 @@ class TlsTunnel:
                 self._tls_ended = True
                 return
             self._in += chunk
-
-    def _take(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            chunk = self._inner.recv(CHUNK)
-            self._inner_ended = not chunk
-            self._out += chunk
 
     def _deliver(self) -> None:
         try:

@@ -1,28 +1,16 @@
-"""Administration of a hub: its status, settings and end; checks before a restart; its table of operations.
-
-:func:`check_restart` finds what the next hub would fail with, while the running one still serves. Run as a
-program, the module writes the methods in docs/rpc.md from the table.
-"""
+"""Administration of a hub: its status, settings and end, and its table of operations."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
-from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Struct
 
-from tabane.errors import CallerError, Forbidden, HubError
+from tabane.errors import CallerError, Forbidden
 from tabane.hub.clients.server_access import inner_access
 from tabane.hub.hub import Hub
-from tabane.hub.local import lock as locks
-from tabane.hub.process.home_version import refuse_downgrade
-from tabane.hub.servers.configuration import hub_environment, read_servers
 from tabane.messages import Lang, say
 from tabane.operations import LOCAL, Caller, Face, Operation, OperationTable, Privilege
 from tabane.settings import OPTIONS, Settings, load_settings
@@ -78,7 +66,7 @@ class AdministeredHub(Protocol):
         ...
 
     def restart(self) -> None:
-        """Have another process end this hub and start the next one. Raises HubError if that is impossible."""
+        """Start a process that replaces this hub by the next one. Raises HubError if that is impossible."""
         ...
 
     def keep(self) -> None:
@@ -93,9 +81,11 @@ class HubAdministration:
         self._administered: AdministeredHub | None = None
 
     def of(self, administered: AdministeredHub) -> None:
+        """Administer this hub from now on."""
         self._administered = administered
 
     def table(self) -> list[Operation]:
+        """Return the operations: status, end, restart, and links that sign in."""
         admin = Privilege.ADMIN
         return [
             Operation(
@@ -136,13 +126,14 @@ class HubAdministration:
         ]
 
     async def status(self, caller: Caller, params: HubStatus) -> dict[str, Any]:
-        hub = self._hub()
+        """Return how the hub is, after another attempt to listen at a port that was taken."""
+        hub = self._administered_hub()
         await hub.try_port()
         report = hub.report() | await hub.kept()
         return report | {"settings": hub.settings_report(caller)} if params.settings else report
 
     async def check_init(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, Any]:
-        beginning = self._hub().beginning(caller)
+        beginning = self._administered_hub().beginning(caller)
         if beginning is None:
             return {"status": "init_completed"}
         return {"status": "init_in_progress", "progress": beginning}
@@ -150,25 +141,27 @@ class HubAdministration:
     async def stop(self, caller: Caller, params: StopServer) -> dict[str, str]:
         """Stop the hub. It answers first, finishes the requests in flight, then closes everything."""
         # The connection that asks is among those in flight, so its answer goes out before the end.
-        self._hub().end("restart" if params.restart else "stop")
+        self._administered_hub().end("restart" if params.restart else "stop")
         return {"status": "stopping", "message": say("The hub is stopping.").render(caller.lang)}
 
     async def sign_in_link(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
+        """Return a link that signs a browser in. Raises Forbidden for anyone but the local user."""
         if inner_access(caller.access) is not LOCAL:
             raise Forbidden(say("Only the user of this machine can make a link that signs in as that user."))
-        await self._hub().try_port()
-        return {"url": self._hub().sign_in_link()}
+        await self._administered_hub().try_port()
+        return {"url": self._administered_hub().sign_in_link()}
 
     async def restart(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
         """Restart the hub. Assistants and pages connect to the next one by themselves."""
-        self._hub().restart()
+        self._administered_hub().restart()
         return {"status": "restarting", "message": say("The hub is restarting.").render(caller.lang)}
 
     async def keep(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
-        self._hub().keep()
+        """Treat the hub as started by hand, so that it does not end when idle."""
+        self._administered_hub().keep()
         return {"status": "kept"}
 
-    def _hub(self) -> AdministeredHub:
+    def _administered_hub(self) -> AdministeredHub:
         if self._administered is None:
             raise asyncio.InvalidStateError("the administration has no hub yet")
         return self._administered
@@ -182,7 +175,7 @@ def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
     return [
         {
             "name": setting.name,
-            "value": _plain(setting.value),
+            "value": _plain_value(setting.value),
             "unit": setting.unit.render(lang) if setting.unit else None,
             "source": setting.source.kind,
             "where": setting.source.where,
@@ -192,7 +185,7 @@ def settings_report(settings: Settings, lang: Lang) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(value: Any) -> int | float | str:
+def _plain_value(value: Any) -> int | float | str:
     if isinstance(value, tuple):
         return ", ".join(value)
     if value is None:
@@ -205,163 +198,32 @@ def flags_of(arguments: Sequence[str]) -> dict[str, object]:
     known = {option.flag: option for option in OPTIONS}
     found: dict[str, object] = {}
     for argument in arguments:
-        flag, given, value = argument.partition("=")
+        flag, equals, value = argument.partition("=")
         positive = flag.replace("--no-", "--", 1)
-        if flag in known and (given or known[flag].kind == "switch"):
-            found[known[flag].name] = value if given else True
-        elif positive in known and known[positive].kind == "switch" and not given:
+        if flag in known and (equals or known[flag].kind == "switch"):
+            found[known[flag].name] = value if equals else True
+        elif positive in known and known[positive].kind == "switch" and not equals:
             found[known[positive].name] = False
         else:
             raise CallerError(say("There is no flag {flag}.", flag=argument))
     return found
 
 
-def check_restart(flags: Sequence[str], environ: Mapping[str, str], running: Mapping[str, Any]) -> None:
-    """Raise what the next hub would fail with, while the ``running`` one still serves.
-
-    ``running`` is its report, and ``flags`` are its flags. Raises TabaneError that says what to fix:
-    settings, profiles, the servers file or secrets that are wrong, another servers file, another port that is
-    taken, or a home of a newer version.
-    """
-    from tabane.access.profiles import read_profiles  # a start reads flags alone
-    from tabane.hub.rpc.tcp_peers import port_is_taken, refusal
-
-    settings = load_settings(flags_of(flags), environ)
-    refuse_downgrade(settings.home)
-    read_servers(settings, hub_environment(settings, environ))
-    read_profiles(settings.config)
-    _check_same_servers(settings, running["servers_file"])
-    port = urlsplit(running.get("http") or "").port
-    asked = running["started_by"] == locks.HAND  # others run without a port, too
-    wanted = settings.port if asked and settings.insists_on_http else 0
-    if wanted not in (0, port) and port_is_taken(settings.host, wanted):
-        raise HubError(refusal(settings.host, wanted))
-
-
-def _check_same_servers(settings: Settings, served: str) -> None:
-    """Raise HubError if the next hub would use another servers file, and no settings file says so."""
-    source = settings.sources.get("servers")
-    if source is not None and source.kind == "file":
-        return
-    if os.path.realpath(settings.servers) != os.path.realpath(served):
-        raise HubError(
-            say(
-                "The running hub uses the servers file {hub}, and a restart from here would use {asked}. Set "
-                "TABANE_SERVERS to the first. To use the second: tabane stop, then tabane start",
-                hub=served,
-                asked=settings.servers,
-            )
-        )
-
-
-MARK = (
-    "<!-- Made of the operations by `python -m tabane.hub.process.administration docs/rpc.md`; "
-    "tests see to it. -->"
-)
-"""The line in the page before the methods; all above it is written by hand."""
-
-_ACCESS = {
-    Privilege.READ: "token",
-    Privilege.CALL: "token; calls tools",
-    Privilege.WRITE: "token; changes data",
-    Privilege.ADMIN: "token; administration",
-}
-
-_KINDS = {"stream": "answers in parts", "job": "begins a job: [`follow_job`](#follow_job)"}
-
-
-def rpc_page(page: str, table: OperationTable) -> str:
-    """Return the page with a section for each current method, by name. Raises ValueError without the mark."""
-    head, mark, _ = page.partition(MARK)
-    if not mark:
-        raise ValueError(f"the page has no line {MARK}")
-    methods = sorted(table.with_face(Face.RPC), key=lambda operation: operation.name)
-    return f"{head}{MARK}\n\n" + "\n".join(_section(method) for method in methods)
-
-
-def _section(method: Operation) -> str:
-    facts = [_access(method), *([_KINDS[method.kind]] if method.kind in _KINDS else [])]
-    parts = [f"### {method.name}", method.description, f"*{'; '.join(facts)}*"]
-    rows = _rows(method)
-    if rows:
-        parts.append("| parameter | type | default | allowed |\n|---|---|---|---|\n" + "\n".join(rows))
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _access(method: Operation) -> str:
-    from tabane.hub.rpc.permission import OF_THE_USER
-
-    if method.public:
-        return "open"
-    return "token, or a process of the same user" if method.name in OF_THE_USER else _ACCESS[method.privilege]
-
-
-def _rows(method: Operation) -> list[str]:
-    """Return a row for each parameter, the required ones first."""
-    (schema,), parts = msgspec.json.schema_components([method.params], ref_template="{name}")
-    body = parts[schema["$ref"]]
-    required = set(body.get("required", ()))
-    names = sorted(body.get("properties", {}), key=lambda name: name not in required)
-    return [_row(name, body["properties"][name], name in required) for name in names]
-
-
-def _row(name: str, part: dict[str, Any], required: bool) -> str:
-    from tabane.operations.parameter_errors import describe_range
-
-    options = [option for option in part.get("anyOf", [part]) if option.get("type") != "null"]
-    kinds = " or ".join(dict.fromkeys(_kind(option) for option in options))
-    default = "required" if required else _default(_usual(part, options))
-    fits = "; ".join(str(fits) for fits in map(describe_range, options) if fits is not None)
-    what = next((each["description"] for each in (part, *options) if each.get("description")), "")
-    said = ". ".join(filter(None, (fits, what.replace("|", "\\|"))))
-    return f"| `{name}` | {kinds} | {default} | {said} |"
-
-
-def _usual(part: dict[str, Any], options: list[dict[str, Any]]) -> Any:
-    """Return the default of a parameter; if it may be null, the default is beside its type."""
-    return next((each["default"] for each in (part, *options) if each.get("default") is not None), None)
-
-
-def _default(value: Any) -> str:
-    return "" if value in (None, {}, []) else f"`{msgspec.json.encode(value).decode()}`"
-
-
-def _kind(part: dict[str, Any]) -> str:
-    """Return the type of a value in the terms of JSON."""
-    if "enum" in part:
-        return "string"
-    if "$ref" in part:
-        return "object"
-    if part.get("type") == "array":
-        inner = _kind(part["items"]) if part.get("items") else "value"
-        return f"list of {inner}s" if inner != "value" else "list"
-    return str(part.get("type", "value"))
-
-
 def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:
     """Return the operations of a hub that runs as a process."""
 
     def declare() -> Iterator[Operation]:
-        from tabane.hub.process.check_up_operations import CheckUpOperations
-        from tabane.hub.process.settings_operations import ModelUse, SettingsOperations
+        from tabane.hub.process.settings_operations import process_operations  # with the first operation
 
-        settings = SettingsOperations(hub)
-        yield from (*hub.table, *administration.table(), *settings.table())
-        yield from ModelUse(hub, settings).table()
-        yield from CheckUpOperations(hub).table()
+        yield from (*hub.table, *administration.table(), *process_operations(hub))
 
     return OperationTable(declare)
 
 
 async def whole_table() -> OperationTable:
-    """Return the same for a hub that is never opened, in a temporary folder."""
+    """Return the operations of a hub that is never opened, in a temporary folder."""
     import tempfile  # for the generator of a page, not for a hub
 
     with tempfile.TemporaryDirectory() as home:
         hub = Hub(load_settings({"home": home}, {}), {}, asyncio.get_running_loop())
         return table_of(hub, HubAdministration())
-
-
-if __name__ == "__main__":
-    docs = Path(sys.argv[1])
-    docs.write_text(rpc_page(docs.read_text(), asyncio.run(whole_table())))

@@ -1,4 +1,4 @@
-"""Operations of the doctor: a check-up in a process of its own, and its fixes."""
+"""Operations of the doctor: a check-up in a process of its own, and its fixes. Checks before a restart."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
+from tabane.access.profiles import read_profiles
 from tabane.errors import HubError, TabaneError, UnknownName
 from tabane.hub.hub import Hub
+from tabane.hub.local import lock as locks
+from tabane.hub.process.administration import flags_of
+from tabane.hub.process.home_version import refuse_downgrade
+from tabane.hub.rpc.tcp_peers import port_is_taken, refusal
+from tabane.hub.servers.configuration import hub_environment, read_servers
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
 from tabane.operations.job_turns import Turn
-from tabane.settings import OPTIONS, Settings
+from tabane.settings import OPTIONS, Settings, load_settings
 from tabane.settings.files import config_folder
 from tabane.settings.option import shown
 
@@ -52,6 +59,7 @@ class CheckUpOperations:
         self._hub, self._turn = hub, Turn()
 
     def table(self) -> list[Operation]:
+        """Return the operations that run the doctor and its fixes."""
         admin = Privilege.ADMIN
         return [
             Operation(
@@ -170,3 +178,38 @@ def environment_of(settings: Settings, environment: Mapping[str, str]) -> dict[s
         # It is recorded for servers, and was unknown when this hub looked for its settings.
         found.pop("XDG_CONFIG_HOME", None)
     return found
+
+
+def check_restart(flags: Sequence[str], environ: Mapping[str, str], running: Mapping[str, Any]) -> None:
+    """Raise what the next hub would fail with, while the ``running`` one still serves.
+
+    ``running`` is its report, and ``flags`` are its flags. Raises TabaneError that says what to fix:
+    settings, profiles, the servers file or secrets that are wrong, another servers file, another port that is
+    taken, or a home of a newer version.
+    """
+    settings = load_settings(flags_of(flags), environ)
+    refuse_downgrade(settings.home)
+    read_servers(settings, hub_environment(settings, environ))
+    read_profiles(settings.config)
+    _check_same_servers(settings, running["servers_file"])
+    port = urlsplit(running.get("http") or "").port
+    asked = running["started_by"] == locks.HAND  # others run without a port, too
+    wanted = settings.port if asked and settings.insists_on_http else 0
+    if wanted not in (0, port) and port_is_taken(settings.host, wanted):
+        raise HubError(refusal(settings.host, wanted))
+
+
+def _check_same_servers(settings: Settings, served: str) -> None:
+    """Raise HubError if the next hub would use another servers file, and no settings file says so."""
+    source = settings.sources.get("servers")
+    if source is not None and source.kind == "file":
+        return
+    if os.path.realpath(settings.servers) != os.path.realpath(served):
+        raise HubError(
+            say(
+                "The running hub uses the servers file {hub}, and a restart from here would use {asked}. Set "
+                "TABANE_SERVERS to the first. To use the second: tabane stop, then tabane start",
+                hub=served,
+                asked=settings.servers,
+            )
+        )

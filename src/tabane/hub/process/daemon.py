@@ -21,10 +21,10 @@ from tabane.hub.local import endpoint
 from tabane.hub.local import lock as locks
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
-from tabane.hub.local.listener import HubIdentity, HubListener
+from tabane.hub.local.listener import ClientReceiver, HubIdentity, HubListener
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.process import MODEL_FILE
-from tabane.hub.process.administration import HubAdministration, check_restart, settings_report, table_of
+from tabane.hub.process.administration import AdministeredHub, HubAdministration, settings_report, table_of
 from tabane.hub.process.home_version import DiskRoom, write_stamp
 from tabane.hub.process.joining import UNTIL_KNOWN, group_of, routing_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
@@ -37,8 +37,7 @@ from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from tabane.group.membership import HubGroup
-    from tabane.hub.http.authentication import HubIdentities
-    from tabane.hub.http.door import HttpDoor
+    from tabane.hub.http.door import HttpDoor, HubIdentities
     from tabane.hub.rpc.dispatcher import RpcSession
 
 log = logging.getLogger(__name__)
@@ -71,7 +70,7 @@ class LaunchOrigin:
         self.detached = False
 
 
-class Daemon:
+class Daemon(ClientReceiver, AdministeredHub):
     """A hub, its door, and all that ends it. Made with the lock of its home held."""
 
     def __init__(
@@ -113,11 +112,11 @@ class Daemon:
         """
         self._room.look()
         self._tell_of_last()
-        self._note(None)
+        self._write_lock(None)
         self.hub = Hub(self._settings, self._environment, self._loop)
         self.hub.processes.umask = umask
-        self.hub.on_reload = self._reloaded
-        self._reloaded()
+        self.hub.on_reload = self._apply_settings
+        self._apply_settings()
         administration = HubAdministration()
         administration.of(self)
         self._door = self.hub.door.over(table_of(self.hub, administration))
@@ -131,15 +130,21 @@ class Daemon:
             from tabane.hub.process import settings_operations
 
             settings_operations.resume_reembedding(self.hub)
-        self._listener = self._listening()
-        self._reloaded()  # The token must not appear in the log either.
+        listener = HubListener(self._loop, self._endpoint.socket, self)
+        try:
+            listener.open()
+        except OSError as error:
+            text = say("The hub cannot listen at {path}: {why}.", path=listener.path, why=error.strerror)
+            raise HubError(text) from None
+        self._listener = listener
+        self._apply_settings()  # The token must not appear in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signalled, number)
         self._loop.add_signal_handler(signal.SIGHUP, self.hub.follower.now)
         self._await_idleness()
         self._look_for_home()
         self._trim_last_words()
-        self._watch()
+        self._start_watchdog()
         log.info("hub %s runs as process %d at %s", this_build().name, os.getpid(), self._listener.path)
 
     async def serve(self, ends_within: Callable[[float], None] = lambda seconds: None) -> str:
@@ -157,7 +162,7 @@ class Daemon:
             self._listener.close()
         await self._finish(why)
         self._listener.close()  # until then, it keeps the next hub of this folder from its files
-        self._note(why)
+        self._write_lock(why)
         log.info("the hub has ended")
         self._watchdog.stop()
         ends_within(THREADS)
@@ -167,7 +172,7 @@ class Daemon:
         """Attach an MCP client, over the socket or over the standard input and output of this process."""
         session = self.hub.sessions.attach(read_fd, write_fd, hello)
         self._sessions[session] = hello
-        session.closed.add_done_callback(lambda _: self._left(session))
+        session.closed.add_done_callback(lambda _: self._forget_session(session))
         return session
 
     @property
@@ -175,7 +180,7 @@ class Daemon:
         """Return the current settings: they follow the file while the hub runs."""
         return self.hub.settings
 
-    def _reloaded(self) -> None:
+    def _apply_settings(self) -> None:
         secrets = [secret for server in self.hub.configuration.servers for secret in server.secrets]
         if self.http and self.http.token:
             secrets.append(self.http.token)
@@ -186,6 +191,7 @@ class Daemon:
     # -- reception -------------------------------------------------------------------------------
 
     def house(self) -> HubIdentity:
+        """Return what a client has to know to accept this hub: its build, home and servers file."""
         replaceable = self._origin.started_by != locks.STANDALONE
         self._check_home()
         return HubIdentity(
@@ -199,6 +205,7 @@ class Daemon:
         )
 
     def welcome(self) -> Welcome:
+        """Return the answer to an accepted hello."""
         settings = self.settings
         return Welcome(
             this_build().name,
@@ -235,9 +242,9 @@ class Daemon:
         if hello.role == "replace":
             log.info("version %s takes over", hello.version)
             self.end("replace")
-        self._program(fd, hello)
+        self._take_program(fd, hello)
 
-    def _program(self, fd: int, hello: Hello) -> None:
+    def _take_program(self, fd: int, hello: Hello) -> None:
         from tabane.hub.rpc.dispatcher import RpcSession
 
         self._count += 1
@@ -272,13 +279,14 @@ class Daemon:
         self.hub.jobs.session_ended(program.caller.session)
         self._used = self._loop.time()
 
-    def _left(self, session: Session) -> None:
+    def _forget_session(self, session: Session) -> None:
         self._sessions.pop(session, None)
         self._used = self._loop.time()
 
     # -- administration --------------------------------------------------------------------------
 
     def report(self) -> dict[str, Any]:
+        problem = self._room.problem()
         return {
             "status": "stopping" if self._ending.done() else "running",
             "version": this_build().name,
@@ -293,7 +301,7 @@ class Daemon:
             ),
             "log": self._endpoint.log,
             "stuck": self._stuck,
-            **self._disk(),
+            **({"disk_problem": problem.render(self.hub.lang)} if problem else {}),
             "started_by": self._origin.started_by,
             "restartable": self._origin.detached,
             "flags": list(self._origin.flags),
@@ -301,10 +309,6 @@ class Daemon:
             "memory_mb": _memory(),
             **self.hub.status(),
         }
-
-    def _disk(self) -> dict[str, str]:
-        problem = self._room.problem()
-        return {"disk_problem": problem.render(self.hub.lang)} if problem else {}
 
     async def kept(self) -> dict[str, Any]:
         hub = self.hub
@@ -349,18 +353,17 @@ class Daemon:
                     "an assistant. Restart it there."
                 )
             )
+        from tabane.hub.process.check_up_operations import check_restart, environment_of
 
         check_restart(self._origin.flags, self._environment, self.report())
         if self._restarter is None or self._restarter.poll() is not None:
             log.info("the hub is asked to restart")
-            from tabane.hub.process.check_up_operations import environment_of
-
             self._restarter = start_restart(environment_of(self.settings, self._environment))
 
     def keep(self) -> None:
         if self._origin.started_by == locks.BRIDGE:
             self._origin.started_by = locks.HAND
-            self._note(None)
+            self._write_lock(None)
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -379,9 +382,9 @@ class Daemon:
         for session, hello in self._sessions.items():
             if hello.role == "mcp":
                 session.drain()
-        if not await self._unless_hurried(self._drained(), self.settings.grace):
+        if not await self._unless_hurried(self._drain(), self.settings.grace):
             log.warning("calls are still in flight; they are cancelled")
-        if not await self._unless_hurried(self._closed(why), CLOSING):
+        if not await self._unless_hurried(self._close(why), CLOSING):
             log.warning("upstream servers did not end in time; the keeper ends them")
 
     async def _left_group(self, group: HubGroup) -> None:
@@ -391,12 +394,12 @@ class Daemon:
         await group.announce("leaving")
         await asyncio.sleep(UNTIL_KNOWN)
 
-    async def _drained(self) -> None:
+    async def _drain(self) -> None:
         await self.hub.drain(self.settings.grace)
         programs = [program.idle() for program in self._programs]
         await asyncio.gather(*programs, *([self.http.idle()] if self.http else []))
 
-    async def _closed(self, why: str) -> None:
+    async def _close(self, why: str) -> None:
         if self.group:
             await self.group.close()
         await (self.hub.abandon() if self.homeless else self.hub.close())
@@ -420,34 +423,24 @@ class Daemon:
             log.error("the shutdown of the hub failed", exc_info=failed)
         return done
 
-    def _listening(self) -> HubListener:
-        listener = HubListener(self._loop, self._endpoint.socket, self)
-        try:
-            listener.open()
-        except OSError as error:
-            text = say("The hub cannot listen at {path}: {why}.", path=listener.path, why=error.strerror)
-            raise HubError(text) from None
-        return listener
-
     def _http(self) -> HttpDoor | None:
         """Raise HubError if the user who starts this hub asked for HTTP, and HTTP is not possible."""
         # A hub in an assistant's process belongs to that assistant: it opens a port only on request.
         requested = "http" in self.settings.sources
         if not self.settings.http or (self._origin.started_by == locks.STANDALONE and not requested):
             return None
-        from tabane.hub.http.authentication import HubIdentities
-        from tabane.hub.http.door import HttpDoor
+        from tabane.hub.http.door import HttpDoor, HubIdentities
 
-        self._identities = HubIdentities(self.hub, lambda: self.http.url if self.http else None)
-        identities = self._identities.over_http()
+        self._identities = HubIdentities(self.hub)
         links = shared_servers_of(self.hub, self.group)
         door = HttpDoor(
             self.hub,
             table=self._door.table,
-            identities=identities,
+            identities=self._identities,
             routing=routing_of(self.group),
             server_links=links,
         )
+        self._identities.door = door
         door.open()
         unbound = door.problem if door.refused_port is not None else None
         if unbound and self._origin.asked and self.settings.insists_on_http:
@@ -456,13 +449,13 @@ class Daemon:
 
     # -- what it leaves behind -------------------------------------------------------------------
 
-    def _note(self, ended: str | None) -> None:
+    def _write_lock(self, ended: str | None) -> None:
         origin, socket, version = self._origin, self._endpoint.socket, this_build().name
         self._lock.write(
             LockHolder(os.getpid(), version, origin.started_by, origin.flags, self._started, socket, ended)
         )
 
-    def _watch(self) -> None:
+    def _start_watchdog(self) -> None:
         try:
             self._watchdog.start()
         except OSError as error:

@@ -45,6 +45,7 @@ class HomeDowngrade(NamedTuple):
 
     @property
     def message(self) -> Message:
+        """Sentence for the user, with the command that updates Tabane."""
         from tabane.extras import this_copy
 
         return say(
@@ -175,6 +176,7 @@ class DiskRoom:
         return self.sentence() if full else None
 
     def sentence(self) -> Message:
+        """Return the sentence about a disk that is full, or nearly so."""
         if (free_bytes(self._home) or 0) < _LEAST:
             return say(
                 "The disk that holds {home} is full. Reading works; nothing can be stored or deleted. Free "

@@ -12,9 +12,9 @@ from tabane.hub.hub import Hub
 
 if TYPE_CHECKING:
     from tabane.group.membership import GroupState, HubGroup
-    from tabane.hub.group.group_jobs import GroupJobs, ToolUseSharing
     from tabane.hub.group.group_routing import GroupRouting
     from tabane.hub.group.shared_servers import SharedServers
+    from tabane.hub.group.shared_state import SharedState
     from tabane.hub.http.gate import HttpGate
     from tabane.hub.http.legacy import HttpSessions
     from tabane.hub.http.routing import RoutingMaker
@@ -42,24 +42,14 @@ def group_of(hub: Hub) -> HubGroup | None:
 
     async def open_state() -> GroupState:
         database = await hub.stores.database()
-        from tabane.group.tables.group_tables import GroupTables, PostgresJobs
-        from tabane.group.tables.shared_access import PostgresKeys, PostgresProfiles, PostgresTokens
-        from tabane.group.tables.shared_usage import PostgresAudit, PostgresToolUse, PostgresUsage
-        from tabane.hub.group.group_jobs import GroupJobs, ToolUseSharing
-        from tabane.hub.people.approvals.shared_approvals import PostgresApprovals
+        from tabane.hub.group.shared_state import share_state  # its tables need the driver of the database
 
-        tables = GroupTables(database)
-        hub.access.share(PostgresKeys(tables), PostgresTokens(tables), PostgresProfiles(tables))
-        shared.jobs = GroupJobs(PostgresJobs(tables), group.me.id, group.me.address, hub.jobs.cancel_soon)
-        hub.jobs.share(shared.jobs)
-        shared.tool_use = ToolUseSharing(hub.gateway.tool_use, PostgresToolUse(tables), mark, hub.loop.time)
-        hub.audit.usage.share(PostgresAudit(tables), PostgresUsage(tables), mark, group.me.address)
-        shared.approvals = PostgresApprovals(tables)
-        return tables
+        exchange.state = share_state(hub, database, group.me)
+        return exchange.state.tables
 
     group = HubGroup(hub.loop, address, mark, this_build().name, open_state)
-    shared = _Shared(hub)
-    group.follow, group.tidy, group.part = shared.follow, shared.tidy, shared.tell
+    exchange = _GroupExchange(hub)
+    group.follow, group.tidy, group.part = exchange.follow, exchange.tidy, exchange.tell
     return group
 
 
@@ -85,43 +75,41 @@ def shared_servers_of(hub: Hub, group: HubGroup | None) -> SharedServers | None:
     return SharedServers(group, hub.gateway, hub.settings.max_line)
 
 
-class _Shared:
+class _GroupExchange:
     """Exchanges jobs, counts and limits with the other hubs, after the heartbeats of this one."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self.jobs: GroupJobs | None = None
-        self.tool_use: ToolUseSharing | None = None
-        self.approvals: PostgresApprovals | None = None
+        self._approvals: PostgresApprovals | None = None
+        self.state: SharedState | None = None
+        """Tables of the group; None until the hub has connected to the database."""
 
     async def follow(self) -> None:
         """Copy what other hubs have changed: API keys, profiles and approvals. Raises TabaneError."""
         await self._hub.access.follow()
-        desk, approvals = self._hub.guards.desk(), self.approvals
-        if approvals is not None:  # the tables are there now
-            await desk.share(approvals)
-            self.approvals = None
+        desk = self._hub.guards.desk()
+        if self.state is not None and self._approvals is not self.state.approvals:
+            await desk.share(self.state.approvals)
+            self._approvals = self.state.approvals
         await desk.follow()
 
     async def tidy(self) -> None:
         """Tell what is new, and give back what is not used. Raises the first TabaneError, at the end."""
-        await _each([*self._news(now=False), self._hub.access.tidy])
+        await _do_each([*self._exchanges(now=False), self._hub.access.tidy])
 
     async def tell(self) -> None:
         """Tell everything that is new. Raises the first TabaneError, at the end."""
-        await _each(self._news(now=True))
+        await _do_each(self._exchanges(now=True))
 
-    def _news(self, *, now: bool) -> list[Step]:
+    def _exchanges(self, *, now: bool) -> list[Step]:
         """Return what tells the news of each part. Counts are told only from time to time, or ``now``."""
         steps: list[Step] = []
-        if self.jobs is not None:
-            steps.append(self.jobs.tell)
-        if self.tool_use is not None:
-            steps.append(partial(self.tool_use.exchange, now=now))
+        if self.state is not None:
+            steps += [self.state.jobs.tell, partial(self.state.tool_use.exchange, now=now)]
         return [*steps, partial(self._hub.audit.usage.exchange, now=now)]
 
 
-async def _each(steps: Iterable[Step]) -> None:
+async def _do_each(steps: Iterable[Step]) -> None:
     """Do all of them, one after the other, whatever fails. Raise the first TabaneError at the end."""
     first: TabaneError | None = None
     for step in steps:

@@ -133,7 +133,13 @@ class LogBudget:
         for cause in over:
             suppressed = self._counts.pop(cause).suppressed
             if suppressed:
-                yield _summary(cause, suppressed)
+                if cause.server:
+                    text, about = "%s: … %d more messages of this server were suppressed", cause.server
+                else:
+                    text, about = "%s: … %d more messages of this kind were suppressed", cause.place
+                yield logging.LogRecord(
+                    __name__, logging.WARNING, __file__, 0, text, (about, suppressed), None
+                )
 
     def _count(self, cause: LogCause) -> _LogCauseCount:
         if cause not in self._counts and len(self._counts) >= MOST_CAUSES:
@@ -151,14 +157,6 @@ def cause_of(record: logging.LogRecord) -> LogCause:
     return LogCause("", f"{record.name}:{record.lineno}")
 
 
-def _summary(cause: LogCause, count: int) -> logging.LogRecord:
-    if cause.server:
-        text, about = "%s: … %d more messages of this server were suppressed", cause.server
-    else:
-        text, about = "%s: … %d more messages of this kind were suppressed", cause.place
-    return logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (about, count), None)
-
-
 class BudgetedHandler(logging.Handler):
     """Passes each entry that the budget admits, formatted and cut, to each of ``outputs``."""
 
@@ -167,6 +165,7 @@ class BudgetedHandler(logging.Handler):
         self._outputs, self._budget = tuple(outputs), budget
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write an entry, if the budget of its cause admits it."""
         self._sum_up()
         if self._budget.admits(record):
             self._budget.spend(record, self._write(record))

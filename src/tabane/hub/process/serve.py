@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 def run_detached(arguments: Sequence[str]) -> int:
     """Run the process that :func:`tabane.hub.local.connector.launch` started. Return its exit status."""
     faulthandler.enable()  # a crash of native code leaves its last words, too
-    started_by, voice, flags = _internal(arguments)
+    started_by, voice, flags = _parse_internal(arguments)
     try:
         return _detached(started_by, flags, voice)
     except TabaneError as error:
@@ -56,9 +56,8 @@ def run_foreground(flags: Mapping[str, object]) -> int:
 
     Raises HubError if one runs already, ConfigurationError if a setting or file is wrong.
     """
-
     settings = load_settings(flags, os.environ)
-    endpoint = _prepared(settings)
+    endpoint = _prepare_endpoint(settings)
     lock = take(endpoint, connector.LIMIT)
     if lock is None:
         raise HubError(held_by(endpoint))
@@ -76,11 +75,11 @@ def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[st
     Raises TabaneError if the hub cannot start.
     """
     settings = load_settings(flags_of(flags), os.environ)
-    endpoint = _prepared(settings)
+    endpoint = _prepare_endpoint(settings)
     lock = locks.acquire(endpoint.lock)
     if lock is None:
         return None
-    lock = _alone(endpoint, lock, time.monotonic() + connector.LIMIT)
+    lock = _await_lost_hub(endpoint, lock, time.monotonic() + connector.LIMIT)
     if complete_restore(endpoint.home):
         settings = load_settings(flags_of(flags), os.environ)
 
@@ -103,7 +102,7 @@ def take(endpoint: Endpoint, limit: float) -> HomeLock | None:
     while True:
         lock = locks.acquire(endpoint.lock)
         if lock is not None:
-            return _alone(endpoint, lock, deadline)
+            return _await_lost_hub(endpoint, lock, deadline)
         if _serves(endpoint):
             return None
         if time.monotonic() > deadline:
@@ -111,7 +110,7 @@ def take(endpoint: Endpoint, limit: float) -> HomeLock | None:
         time.sleep(_LOOK)
 
 
-def _alone(endpoint: Endpoint, lock: HomeLock, deadline: float) -> HomeLock:
+def _await_lost_hub(endpoint: Endpoint, lock: HomeLock, deadline: float) -> HomeLock:
     """Return the lock when no hub is left that lost its own; such a hub ends soon. Raises HubError."""
     while _serves(endpoint):
         if time.monotonic() > deadline:
@@ -164,7 +163,7 @@ def _detached(started_by: str, flags: Sequence[str], voice: _LaunchReport) -> in
     origin = inherited(own, last)
     origin.detached = True
     settings = load_settings(flags_of(origin.flags), os.environ)
-    _prepared(settings)
+    _prepare_endpoint(settings)
     ready = LaunchOutcome(READY, {}, os.getpid())
     _run(settings, lock, origin, aloud=False, then=lambda _: voice.say(ready), words=words)
     return 0
@@ -234,12 +233,12 @@ def _run(
             os._exit(0)
 
 
-def _internal(arguments: Sequence[str]) -> tuple[str, _LaunchReport, list[str]]:
+def _parse_internal(arguments: Sequence[str]) -> tuple[str, _LaunchReport, list[str]]:
     started_by, pipe, *flags = arguments
     return started_by.removeprefix("--started-by="), _LaunchReport(int(pipe.removeprefix("--pipe="))), flags
 
 
-def _prepared(settings: Settings) -> Endpoint:
+def _prepare_endpoint(settings: Settings) -> Endpoint:
     prepare_home(settings)
     endpoint = Endpoint(str(settings.home), os.environ)
     try:

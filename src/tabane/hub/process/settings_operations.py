@@ -13,27 +13,29 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from tabane.access.parameters import Patterns
+from tabane.access.permissions import EVERY_TOOL, PermissionPatterns
+from tabane.access.profiles import ProfileDefinition, is_profile_name, profiles_in
 from tabane.errors import BadArguments, ConfigurationError, HubError, TabaneError, UnknownName
 from tabane.hub.hub import Hub
 from tabane.hub.process import MODEL_FILE
+from tabane.hub.process.check_up_operations import CheckUpOperations
 from tabane.hub.servers.configuration import FIXED
 from tabane.hub.sources.models.operations import UsedModel
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress
 from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
+from tabane.settings.editing import UnsafeTomlEdit, file_value, with_value, without_value
 from tabane.settings.files import read_trusted, write_private
 from tabane.settings.option import InvalidSetting, allowed, shown
 from tabane.text.nearest_names import nearest
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 
@@ -86,6 +88,7 @@ class SettingsOperations:
         self._changing = asyncio.Lock()
 
     def table(self) -> list[Operation]:
+        """Return the operations on settings and profiles."""
         admin = Privilege.ADMIN
         return [
             Operation(
@@ -139,7 +142,7 @@ class SettingsOperations:
             later = await asyncio.to_thread(_load, hub.settings, hub.environment, None)
         except TabaneError as error:
             later, problem = hub.settings, error.text(caller.lang)
-        rows = [_row(option, hub.settings, later, caller.lang) for option in OPTIONS]
+        rows = [_setting_row(option, hub.settings, later, caller.lang) for option in OPTIONS]
         return {
             "results": rows,
             "file": str(hub.settings.config),
@@ -152,13 +155,13 @@ class SettingsOperations:
         option = self.changeable(params.name)
         if params.value is None:
             path = (option.name,)
-            edit, by_hand = _removal(path), say("remove the line {line}", line=option.name)
+            edit, by_hand = _removal_edit(path), say("remove the line {line}", line=option.name)
         else:
-            edit, by_hand = _setting(option, params.value)
-        changed, problem = await self._edited(edit, by_hand, caller.lang)
+            edit, by_hand = _setting_edit(option, params.value)
+        changed, problem = await self._edit_file(edit, by_hand, caller.lang)
         hub = self._hub
         later = await asyncio.to_thread(_load, hub.settings, hub.environment, None)
-        row = _row(option, hub.settings, later, caller.lang)
+        row = _setting_row(option, hub.settings, later, caller.lang)
         applies = "unchanged" if not changed else "restart" if "pending" in row else "now"
         return {"setting": row, "applies": applies, "problem": problem}
 
@@ -167,9 +170,6 @@ class SettingsOperations:
 
         In a group of hubs, it applies at all of them, and the settings file stays as it is.
         """
-        from tabane.access.permissions import EVERY_TOOL, PermissionPatterns
-        from tabane.access.profiles import ProfileDefinition, is_profile_name
-
         if not is_profile_name(params.name):
             raise BadArguments(
                 say(
@@ -194,8 +194,8 @@ class SettingsOperations:
         table = {key: value for key, value in given.items() if value or key == "allow"}
         if not params.allow:
             table["allow"] = [EVERY_TOOL]
-        edit, by_hand = _profile(params.name, table)
-        _, problem = await self._edited(edit, by_hand, caller.lang)
+        edit, by_hand = _profile_edit(params.name, table)
+        _, problem = await self._edit_file(edit, by_hand, caller.lang)
         return {"status": "saved", "name": params.name, "problem": problem}
 
     async def remove(self, caller: Caller, params: RemoveProfile) -> dict[str, Any]:
@@ -204,7 +204,7 @@ class SettingsOperations:
             return {"status": "removed", "name": params.name, "problem": None}
         path = ("profiles", params.name)
         by_hand = say("remove the table [profiles.{name}]", name=params.name)
-        changed, problem = await self._edited(_removal(path), by_hand, caller.lang)
+        changed, problem = await self._edit_file(_removal_edit(path), by_hand, caller.lang)
         if not changed:
             raise UnknownName(
                 say("There is no profile {name}. List them with: tabane profiles list", name=params.name)
@@ -213,7 +213,7 @@ class SettingsOperations:
 
     async def take_over(self, caller: Caller, params: ReloadFiles) -> dict[str, Any]:
         """Put the files in force as they are now. ``problem`` is why they are not."""
-        problem = _reload(self._hub)
+        problem = _reload_files(self._hub)
         return {"problem": problem.render(caller.lang) if problem else None}
 
     def changeable(self, name: str) -> SettingOption:
@@ -260,24 +260,22 @@ class SettingsOperations:
             )
         return option
 
-    async def _edited(self, edit: Edit, by_hand: Message, lang: Lang) -> tuple[bool, str | None]:
+    async def _edit_file(self, edit: Edit, by_hand: Message, lang: Lang) -> tuple[bool, str | None]:
         """Edit the file and put it in force. Return whether it changed, and why it is not in force."""
         async with self._changing:
             hub = self._hub
-            changed = await asyncio.to_thread(_write, hub.settings, hub.environment, edit, by_hand)
-            problem = _reload(self._hub) if changed else None
+            changed = await asyncio.to_thread(_write_file, hub.settings, hub.environment, edit, by_hand)
+            problem = _reload_files(self._hub) if changed else None
         return changed, problem.render(lang) if problem else None
 
 
-def _reload(hub: Hub) -> Message | None:
+def _reload_files(hub: Hub) -> Message | None:
     """Read the files again, and return why they are not in force."""
     hub.follower.now()
     return hub.follower.problem
 
 
-def _setting(option: SettingOption, given: object) -> tuple[Edit, Message]:
-    from tabane.settings.editing import file_value, with_value
-
+def _setting_edit(option: SettingOption, given: object) -> tuple[Edit, Message]:
     try:
         value = file_value(option, given)
     except InvalidSetting as unfit:
@@ -288,16 +286,12 @@ def _setting(option: SettingOption, given: object) -> tuple[Edit, Message]:
     return lambda text: with_value(text, (option.name,), value), by_hand
 
 
-def _profile(name: str, table: Mapping[str, Any]) -> tuple[Edit, Message]:
-    from tabane.settings.editing import with_value
-
+def _profile_edit(name: str, table: Mapping[str, Any]) -> tuple[Edit, Message]:
     by_hand = say("write the table [profiles.{name}]", name=name)
     return lambda text: with_value(text, ("profiles", name), table), by_hand
 
 
-def _removal(path: tuple[str, ...]) -> Edit:
-    from tabane.settings.editing import without_value
-
+def _removal_edit(path: tuple[str, ...]) -> Edit:
     def remove(text: str) -> str:
         try:
             return without_value(text, path)
@@ -307,7 +301,7 @@ def _removal(path: tuple[str, ...]) -> Edit:
     return remove
 
 
-def _write(settings: Settings, environment: Mapping[str, str], edit: Edit, by_hand: Message) -> bool:
+def _write_file(settings: Settings, environment: Mapping[str, str], edit: Edit, by_hand: Message) -> bool:
     """Change the file while nobody else does. Return whether it changed. Raises TabaneError."""
     from tabane.servers.editing import folder_lock
 
@@ -315,22 +309,24 @@ def _write(settings: Settings, environment: Mapping[str, str], edit: Edit, by_ha
     try:
         os.makedirs(path.parent, mode=0o700, exist_ok=True)
         with folder_lock(path):
-            return _replace(path, settings, environment, edit, by_hand)
+            return _replace_file(path, settings, environment, edit, by_hand)
     except OSError as error:
         raise ConfigurationError(
             say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
         ) from None
 
 
-def _replace(
+def _replace_file(
     path: Path, settings: Settings, environment: Mapping[str, str], edit: Edit, by_hand: Message
 ) -> bool:
-    import tomllib
-
-    from tabane.settings.editing import UnsafeTomlEdit
-
-    previous = _content(path)
-    text = _decoded(path, previous)
+    try:
+        previous = read_trusted(path)
+    except FileNotFoundError:
+        previous = None
+    try:
+        text = (previous or b"").decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
     try:
         changed = edit(text)
     except (UnsafeTomlEdit, tomllib.TOMLDecodeError):
@@ -342,34 +338,13 @@ def _replace(
         ) from None
     if changed == text:
         return False
-    _check(settings, environment, changed)
+    _load(settings, environment, changed)  # a hub could start with this file
+    profiles_in(settings.config, changed)
     if previous is not None:
         write_private(f"{path}.bak", previous)
     mark = b"\xef\xbb\xbf" if previous is not None and previous.startswith(b"\xef\xbb\xbf") else b""
     write_private(path, mark + changed.encode())
     return True
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return read_trusted(path)
-    except FileNotFoundError:
-        return None
-
-
-def _decoded(path: Path, content: bytes | None) -> str:
-    try:
-        return (content or b"").decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
-
-
-def _check(settings: Settings, environment: Mapping[str, str], text: str) -> None:
-    """Raise ConfigurationError if no hub could start with this file."""
-    from tabane.access.profiles import profiles_in
-
-    _load(settings, environment, text)
-    profiles_in(settings.config, text)
 
 
 def _load(current: Settings, environment: Mapping[str, str], text: str | None) -> Settings:
@@ -380,17 +355,17 @@ def _load(current: Settings, environment: Mapping[str, str], text: str | None) -
     return load_settings(flags, environment, text=text)
 
 
-def _row(option: SettingOption, settings: Settings, later: Settings, lang: Lang) -> dict[str, Any]:
+def _setting_row(option: SettingOption, settings: Settings, later: Settings, lang: Lang) -> dict[str, Any]:
     """Return a setting for a form. ``value`` and ``default`` are as a person writes them."""
     source = settings.sources.get(option.name) or later.sources.get(option.name)
     kind = source.kind if source else "default"
     value, next_value = getattr(settings, option.name), getattr(later, option.name)
     row = {
         "name": option.name,
-        "value": _shown(option, value),
+        "value": _shown_value(option, value),
         "default": option.default.render(lang)
         if isinstance(option.default, Message)
-        else _shown(option, option.default),
+        else _shown_value(option, option.default),
         "kind": option.kind,
         "choices": list(option.choices),
         "allowed": allowed(option).render(lang),
@@ -406,11 +381,11 @@ def _row(option: SettingOption, settings: Settings, later: Settings, lang: Lang)
     if option.kind in ("whole", "number", "bytes"):
         row |= {"lowest": shown(option, option.lowest), "highest": shown(option, option.highest)}
     if value != next_value:
-        row["pending"] = _shown(option, next_value)
+        row["pending"] = _shown_value(option, next_value)
     return row
 
 
-def _shown(option: SettingOption, value: object) -> str:
+def _shown_value(option: SettingOption, value: object) -> str:
     if option.kind == "bytes" and isinstance(value, int):
         return shown(option, value)
     return "" if value is None else shown(option, value)
@@ -429,6 +404,7 @@ class ModelUse:
         self._hub, self._settings = hub, settings
 
     def table(self) -> list[Operation]:
+        """Return the operation that changes the embedding model."""
         return [
             Operation(
                 "use_model",
@@ -500,3 +476,11 @@ def _mark(hub: Hub) -> Path:
 def _forget(mark: Path) -> None:
     with contextlib.suppress(OSError):
         mark.unlink()
+
+
+def process_operations(hub: Hub) -> Iterator[Operation]:
+    """Yield the operations of a hub that runs as a process: on its settings, its model and its health."""
+    settings = SettingsOperations(hub)
+    yield from settings.table()
+    yield from ModelUse(hub, settings).table()
+    yield from CheckUpOperations(hub).table()

@@ -22,7 +22,6 @@ import os
 import signal
 import threading
 import time
-from typing import NoReturn
 
 from tabane.hub.local import endpoint
 
@@ -98,12 +97,9 @@ class Watchdog:
             silent = silent + 1 if seen == self._beats else 0
             seen = self._beats
             if silent >= STEPS:
-                self._end()
-
-    def _end(self) -> NoReturn:
-        head = f"{time.strftime('%Y-%m-%d %H:%M:%S')} no response for {self._limit:g} s\n"
-        try:
-            os.write(self._fd, head.encode())
-            faulthandler.dump_traceback(self._fd, all_threads=True)
-        finally:
-            os._exit(STATUS)
+                head = f"{time.strftime('%Y-%m-%d %H:%M:%S')} no response for {self._limit:g} s\n"
+                try:
+                    os.write(self._fd, head.encode())
+                    faulthandler.dump_traceback(self._fd, all_threads=True)
+                finally:
+                    os._exit(STATUS)

@@ -115,6 +115,9 @@ def _wait_readable(seconds: float, fd: int) -> None:
 def _upgrade(peer: socket.socket, url: urllib.parse.SplitResult, token: str | None, lang: str) -> bytes:
     """Ask for a WebSocket. Return what came after the answer. Raises HubError if it is refused."""
     key = base64.b64encode(os.urandom(16)).decode()
+    # /mcp/p/NAME is the URL that an assistant has for a profile.
+    parts = url.path.strip("/").split("/")
+    profile = parts[2] if parts[:2] == ["mcp", "p"] and len(parts) > 2 else ""
     head = [
         f"GET {'/' if not url.path or url.path.startswith('/mcp') else url.path} HTTP/1.1",
         f"Host: {url.netloc.rpartition('@')[2]}",
@@ -124,19 +127,13 @@ def _upgrade(peer: socket.socket, url: urllib.parse.SplitResult, token: str | No
         f"Sec-WebSocket-Version: {websocket.VERSION}",
         *([f"Authorization: Bearer {token}"] if token else []),
         *([f"Accept-Language: {lang}"] if lang else []),
-        *([f"Tabane-Profile: {profile}"] if (profile := _profile_in(url.path)) else []),
+        *([f"Tabane-Profile: {profile}"] if profile else []),
     ]
     peer.sendall("\r\n".join([*head, "", ""]).encode())
     answer, rest = _head(peer)
     if answer.startswith(b"HTTP/1.1 101") and websocket.accept_of(key).encode() in answer:
         return rest
     raise HubError(_reason_of_refusal(peer, rest, answer.partition(b"\r\n")[0].decode("latin-1")))
-
-
-def _profile_in(path: str) -> str:
-    """Return the profile that the path of a URL for assistants names, /mcp/p/NAME; empty without one."""
-    parts = path.strip("/").split("/")
-    return parts[2] if parts[:2] == ["mcp", "p"] and len(parts) > 2 else ""
 
 
 def _head(peer: socket.socket) -> tuple[bytes, bytes]:

@@ -73,7 +73,7 @@ class Dispatcher:
     def __init__(self, door: Door, caller: Caller, most: int | None = None) -> None:
         self.caller = caller
         self.draining = False
-        self.on_held: Callable[[], None] = _nothing
+        self.on_held: Callable[[], None] = _ignore
         self._held = 0
         self._door, self._most = door, most
         self._turn = asyncio.Semaphore(AT_ONCE)
@@ -116,28 +116,28 @@ class Dispatcher:
         if message.batch:
             answer = await self._batch(message.parts)
         elif isinstance(first, Request) and self.streams(message):
-            answer = await self._guarded(first, lambda: self._parts(first, send))
+            answer = await self._in_turn(first, lambda: self._send_parts(first, send))
         else:
-            answer = await self._part(first)
+            answer = await self._answer_part(first)
         if answer is not None:
             await send(answer)
 
     # -- one request -----------------------------------------------------------------------------
 
-    async def _part(self, part: Request | InvalidRequest) -> bytes | None:
+    async def _answer_part(self, part: Request | InvalidRequest) -> bytes | None:
         if isinstance(part, InvalidRequest):
             return part.answer
-        answer = await self._guarded(part, lambda: self._called(part))
+        answer = await self._in_turn(part, lambda: self._call_operation(part))
         return answer if part.id is not None else None
 
-    async def _guarded(self, request: Request, work: Callable[[], Awaitable[bytes | None]]) -> bytes | None:
+    async def _in_turn(self, request: Request, work: Callable[[], Awaitable[bytes | None]]) -> bytes | None:
         """Return what ``work`` answers in its turn, or its failure."""
         name = request.id or b"null"
         if self.draining or self._open >= MOST_WAITING:
-            return rpc.failure(name, self._overload(), self.caller.lang)
+            return rpc.failure(name, self._overload_error(), self.caller.lang)
         self._open += 1
         try:
-            self._find(request)
+            self._check_method(request)
             async with self._turn:
                 return await work()
         except _UnknownMethod as unknown:
@@ -170,7 +170,7 @@ class Dispatcher:
             self._held -= 1
             self.on_held()
 
-    def _find(self, request: Request) -> None:
+    def _check_method(self, request: Request) -> None:
         """Raise _UnknownMethod if there is no such method, Forbidden if this caller may not use it."""
         try:
             if len(request.method) > LONGEST_NAME:
@@ -179,7 +179,7 @@ class Dispatcher:
         except UnknownName as error:
             raise _UnknownMethod(error) from None
 
-    async def _called(self, request: Request) -> bytes:
+    async def _call_operation(self, request: Request) -> bytes:
         name = request.id or b"null"
         said: Message | None = None
 
@@ -196,7 +196,7 @@ class Dispatcher:
             return line
         return await asyncio.to_thread(shortened_answer, name, body, self._most, warning)
 
-    async def _parts(self, request: Request, send: Send) -> None:
+    async def _send_parts(self, request: Request, send: Send) -> None:
         name = request.id or b"null"
         parts = self._door.stream(
             self.caller, request.method, request.params, name.decode("utf-8", "replace")[:LONGEST_NAME]
@@ -213,7 +213,7 @@ class Dispatcher:
         operation = self._door.table.get(request.method)
         return operation is not None and operation.kind == "stream"
 
-    def _overload(self) -> HubError:
+    def _overload_error(self) -> HubError:
         if self.draining:
             return HubDraining(say("The hub is shutting down and accepts no more requests."))
         return HubError(
@@ -228,10 +228,10 @@ class Dispatcher:
     async def _batch(self, parts: list[Request | InvalidRequest]) -> bytes | None:
         room = None if self._most is None else _BatchRoom(self._most - _ERROR_SIZE * len(parts))
         answers = await asyncio.gather(*(self._of_batch(part, room) for part in parts))
-        said = [answer for answer in answers if answer is not None]
-        if not said:
+        lines = [answer for answer in answers if answer is not None]
+        if not lines:
             return None
-        line = rpc.batch_answer(said)
+        line = rpc.batch_answer(lines)
         if self._most is not None and len(line) > self._most:
             return rpc.failure(None, self._no_room(), self.caller.lang)
         return line
@@ -239,7 +239,7 @@ class Dispatcher:
     async def _of_batch(self, part: Request | InvalidRequest, room: _BatchRoom | None) -> bytes | None:
         if isinstance(part, Request) and self._is_stream(part):
             return rpc.refused_in_batch(part.id or b"null", part.method)
-        answer = await self._part(part)
+        answer = await self._answer_part(part)
         if answer is None or room is None or room.takes(len(answer)):
             return answer
         name = part.id if isinstance(part, Request) else None
@@ -262,7 +262,7 @@ class Dispatcher:
             log.error("a request could not be answered", exc_info=error)
 
 
-def _nothing() -> None:
+def _ignore() -> None:
     return
 
 
@@ -372,6 +372,7 @@ class RpcSession:
         )
 
     def start(self) -> None:
+        """Begin to read requests."""
         self._channel.start()
 
     @property
@@ -398,6 +399,7 @@ class RpcSession:
         self._dispatcher.draining = True
 
     def close(self, why: str) -> None:
+        """Send what waits, and close the connection."""
         self._channel.flush()
         self._channel.close(why)
 

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tabane.errors import ConfigurationError, Forbidden
+from tabane.hub.context import HubContext
 from tabane.messages import say
-from tabane.operations import CallTarget
+from tabane.operations import Access, CallTarget
 from tabane.settings.files import read_private, write_private
 from tabane.settings.limit_rules import LOOPBACK_TIER
 
@@ -28,6 +29,7 @@ _MOST = 4096
 
 
 def token_file(home: Path) -> Path:
+    """Return the path of the file with the hub's token."""
     return home / "token"
 
 
@@ -40,7 +42,14 @@ def load_token(home: Path) -> str:
     try:
         text = read_private(path, _MOST).decode("ascii", "replace").strip()
     except FileNotFoundError:
-        return _create_token(path)
+        token = base64.urlsafe_b64encode(os.urandom(BITS // 8)).rstrip(b"=")
+        try:
+            write_private(path, token + b"\n")
+        except OSError as error:
+            raise ConfigurationError(
+                say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
+            ) from None
+        return token.decode()
     if len(text) < FEWEST or not _CHARACTERS.issuperset(text) or "=" in text.rstrip("="):
         raise ConfigurationError(
             say(
@@ -54,17 +63,6 @@ def load_token(home: Path) -> str:
     return text
 
 
-def _create_token(path: Path) -> str:
-    token = base64.urlsafe_b64encode(os.urandom(BITS // 8)).rstrip(b"=")
-    try:
-        write_private(path, token + b"\n")
-    except OSError as error:
-        raise ConfigurationError(
-            say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
-        ) from None
-    return token.decode()
-
-
 LOCAL, LOOPBACK = "local", "loopback"
 """Identities: this machine's user, who has shown the token; and any other caller that reaches the port."""
 
@@ -72,11 +70,11 @@ OF_THE_USER = frozenset({"stop_server"})
 """Served without the token to a process of the hub's own user, which could end the hub by a signal anyway."""
 
 
-class LoopbackAccess:
+class LoopbackAccess(Access):
     """The access of a client over TCP without an identity: public operations, if a setting allows them.
 
-    ``open_archive`` is that setting, ``token`` the path of the token's file. ``uid`` returns the owner of
-    the client's process; None: unknown. ``page``: a web page in a browser. The browser is the user's process,
+    ``open_archive`` is that setting. ``uid`` returns the owner of the client's process; None if it is
+    unknown. ``page``: a web page in a browser. The browser is the user's process,
     but the user did not choose the page's requests.
     """
 
@@ -86,39 +84,32 @@ class LoopbackAccess:
     everything = False
 
     def __init__(
-        self,
-        open_archive: Callable[[], bool],
-        token: Callable[[], Path],
-        uid: Callable[[], int | None] = lambda: None,
-        *,
-        page: bool = False,
+        self, context: HubContext, uid: Callable[[], int | None] | None = None, *, page: bool = False
     ) -> None:
-        self._open_archive, self._token, self._uid, self._page = open_archive, token, uid, page
+        self._context, self._uid, self._page = context, uid, page
 
     @property
     def revision(self) -> int:
-        return int(self._open_archive())
+        return int(self._context.settings.open_archive)
 
     def allows(self, target: CallTarget) -> bool:
         """Return whether a caller may do this.
 
         Raises Forbidden, which says how to get access, if the token would help.
         """
-        if target.public and self._open_archive():
+        if target.public and self._context.settings.open_archive:
             return True
-        if target.name in OF_THE_USER and target.kind == "operation" and self._is_the_user():
+        of_the_user = target.name in OF_THE_USER and target.kind == "operation" and not self._page
+        if of_the_user and self._uid is not None and self._uid() == os.getuid():
             return True
         raise Forbidden(
             say(
                 "{method} needs the hub's token. Connect with Authorization: Bearer and the "
                 "content of {path}.",
                 method=target.name,
-                path=self._token(),
+                path=token_file(self._context.home),
             )
         )
 
     def sees_server(self, server: str) -> bool:
         return False
-
-    def _is_the_user(self) -> bool:
-        return not self._page and self._uid() == os.getuid()

@@ -41,7 +41,7 @@ def uid_of_peer(peer: SocketAddress, own: SocketAddress) -> int | None:
 
 def uid_in(lines: Iterable[str], peer: SocketAddress, own: SocketAddress) -> int | None:
     """Return the user of the socket that leads from ``peer`` to ``own``, in a kernel table; pure."""
-    wanted = {(local, remote) for local in _written(peer) for remote in _written(own)}
+    wanted = {(local, remote) for local in _table_address(peer) for remote in _table_address(own)}
     for line in lines:
         fields = line.split()
         if len(fields) > 7 and (fields[1], fields[2]) in wanted:
@@ -70,10 +70,10 @@ def listener_in(rows: Iterable[str], place: SocketAddress) -> int | None:
         if len(fields) > 7 and fields[3] == _LISTENING and fields[1].endswith(port):
             found.setdefault(fields[1], int(fields[7]))
     anywhere = (f"{'0' * digits}{port}" for digits in (8, 32))
-    return next((found[one] for one in (*_written(place), *anywhere) if one in found), None)
+    return next((found[one] for one in (*_table_address(place), *anywhere) if one in found), None)
 
 
-def _written(place: SocketAddress) -> tuple[str, ...]:
+def _table_address(place: SocketAddress) -> tuple[str, ...]:
     """Format an address as in the tables: hexadecimal words of 32 bits, in this machine's byte order."""
     address = ipaddress.ip_address(place.host)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
@@ -126,14 +126,25 @@ class PortOccupant(NamedTuple):
 
 def find_occupant(port: int) -> PortOccupant | None:
     """Return the process that listens at the port, on any address; None if nobody does or it is not known."""
-    sockets = {link for table in TABLES for link in _listening(table, port)}
+    sockets = {link for table in TABLES for link in _listening_sockets(table, port)}
     if not sockets:
         return None
-    pid = next((pid for pid, link in _links() if link in sockets), None)
+    pid = next((pid for pid, link in _open_files() if link in sockets), None)
     if pid is None:
         return PortOccupant(0)
-    words = _command_of(pid)
-    return PortOccupant(pid, _shown(words), _home(pid) if {"tabane", COMMAND} <= set(words) else "")
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            words = file.read(1 << 16).decode(errors="replace").split("\0")
+    except OSError:
+        words = []
+    shown: list[str] = []
+    for word in words[:WORDS]:
+        if not word or word.startswith("--") or (shown and "=" in word):
+            break
+        shown.append(os.path.basename(word)[:WORD])
+    return PortOccupant(
+        pid, " ".join(shown), _working_folder(pid) if {"tabane", COMMAND} <= set(words) else ""
+    )
 
 
 def refusal(host: str, port: int, error: OSError | None = None) -> Message:
@@ -178,7 +189,7 @@ def port_is_taken(host: str, port: int) -> bool:
     return False
 
 
-def _listening(table: str, port: int) -> Iterator[str]:
+def _listening_sockets(table: str, port: int) -> Iterator[str]:
     """Yield the sockets that listen at the port, as the links of open files name them."""
     with contextlib.suppress(OSError), open(table, encoding="ascii") as lines:
         for line in lines:
@@ -187,7 +198,7 @@ def _listening(table: str, port: int) -> Iterator[str]:
                 yield f"socket:[{fields[9]}]"
 
 
-def _links() -> Iterator[tuple[int, str]]:
+def _open_files() -> Iterator[tuple[int, str]]:
     """Yield process and target of each open file that this user may see, up to a limit."""
     left = MOST_LINKS
     for name in os.listdir("/proc"):
@@ -202,24 +213,7 @@ def _links() -> Iterator[tuple[int, str]]:
                     yield int(name), os.readlink(f"/proc/{name}/fd/{fd}")
 
 
-def _command_of(pid: int) -> list[str]:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read(1 << 16).decode(errors="replace").split("\0")
-    except OSError:
-        return []
-
-
-def _shown(words: list[str]) -> str:
-    shown: list[str] = []
-    for word in words[:WORDS]:
-        if not word or word.startswith("--") or (shown and "=" in word):
-            break
-        shown.append(os.path.basename(word)[:WORD])
-    return " ".join(shown)
-
-
-def _home(pid: int) -> str:
+def _working_folder(pid: int) -> str:
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:

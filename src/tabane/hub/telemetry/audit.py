@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tabane.audit.queries import AuditQueries, OfferedTool
     from tabane.catalog.gateway import Gateway
     from tabane.group.group_index import GroupIndex
-    from tabane.group.shared_records import SharedAudit, SharedUsage
+    from tabane.group.tables.shared_usage import PostgresAudit, PostgresUsage
     from tabane.guard.definitions.news import DefinitionNews
     from tabane.hub.telemetry.tracing import SpanTracing
     from tabane.hub.work.jobs import Jobs
@@ -73,7 +73,7 @@ class HubUsage:
 
         return audit_queries_table(queries)
 
-    def share(self, audit: SharedAudit, usage: SharedUsage, mark: str, address: str) -> None:
+    def share(self, audit: PostgresAudit, usage: PostgresUsage, mark: str, address: str) -> None:
         """Give the index of a group of hubs what this hub records, and ask that index from now on.
 
         ``mark`` names this hub, ``address`` is where it is reached.

@@ -34,6 +34,7 @@ class OpenQuestion:
 
     @property
     def expires(self) -> float:
+        """Time at which it ends unanswered, in seconds since 1970."""
         return self.asked + self.seconds
 
     def give(self, reply: UpstreamReply) -> None:
@@ -61,19 +62,15 @@ class OpenQuestion:
 
     def _message(self, members: json.Members) -> str:
         if self.question.kind == "sampling":
-            return "\n\n".join(_said(json.member(members, "messages")))
+            messages = json.member(members, "messages")
+            texts: list[str] = []
+            for message in messages if isinstance(messages, list) else []:
+                content = message.get("content") if isinstance(message, dict) else None
+                blocks = content if isinstance(content, list) else [content]
+                values = (block.get("text") for block in blocks if isinstance(block, dict))
+                texts.extend(value for value in values if isinstance(value, str))
+            return "\n\n".join(texts)
         return json.text(members.get("message")) or ""
-
-
-def _said(messages: Any) -> list[str]:
-    """Return the texts of the messages of a sampling."""
-    found: list[str] = []
-    for message in messages if isinstance(messages, list) else []:
-        content = message.get("content") if isinstance(message, dict) else None
-        blocks = content if isinstance(content, list) else [content]
-        texts = (block.get("text") for block in blocks if isinstance(block, dict))
-        found.extend(each for each in texts if isinstance(each, str))
-    return found
 
 
 class OpenQuestions:
@@ -81,7 +78,7 @@ class OpenQuestions:
 
     def __init__(self) -> None:
         self._open: dict[str, OpenQuestion] = {}
-        self.watcher: Callable[[], None] = lambda: None
+        self.watcher: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._open)
@@ -90,12 +87,16 @@ class OpenQuestions:
         """List a question, unless too many are listed."""
         if len(self._open) < MOST_LISTED:
             self._open[question.id] = question
-            self.watcher()
+            self._changed()
         return question
 
     def drop(self, question: OpenQuestion | None) -> None:
         """Note that a question is over."""
         if question is not None and self._open.pop(question.id, None) is not None:
+            self._changed()
+
+    def _changed(self) -> None:
+        if self.watcher is not None:
             self.watcher()
 
     def of(self, holder: str | None) -> list[OpenQuestion]:

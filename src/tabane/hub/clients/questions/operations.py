@@ -19,7 +19,7 @@ REJECTED = -1
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 _ALL = CallTarget("answer_question", source="admin", kind="operation")
-"""What somebody must be allowed to use to see the questions of others."""
+"""Whoever may call this sees the questions of others, too."""
 
 
 class ListQuestions(Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,6 +48,7 @@ class QuestionOperations:
         self._questions = questions
 
     def table(self) -> list[Operation]:
+        """Return the operations that list open questions and answer them."""
         return [
             Operation(
                 "list_questions",

@@ -40,10 +40,10 @@ AGAIN = "again"
 """Stands for the call in a handle of a call that is not parked but made again."""
 
 LOGIN = "login"
-"""The same for a call that is made again after a login at its server."""
+"""Stands for the call in a handle of a call that is made again after a login at its server."""
 
 APPROVAL = "approval-"
-"""Begins the same for a call that is made again after its approval, whose id follows."""
+"""Begins the handle of a call that is made again after its approval, whose id follows."""
 
 _PREFIX = "tbq"
 
@@ -53,7 +53,7 @@ class ForgedHandle(ValueError):
 
 
 class CallBinding(NamedTuple):
-    """What a handle is bound to."""
+    """Caller and call that a handle is bound to."""
 
     holder: str
     method: bytes
@@ -93,6 +93,7 @@ class HandleSigner:
         self.hub = hashlib.sha256(b"hub" + key).hexdigest()[:8]
 
     def sign(self, handle: CallHandle, binding: CallBinding) -> str:
+        """Return a handle as text, with a MAC that binds it to its caller and call."""
         body = f"{_PREFIX}.{self.hub}.{handle.call}.{handle.round}.{handle.expires}"
         return f"{body}.{self._mac(body, binding)}"
 
@@ -119,15 +120,15 @@ class HandleSigner:
 
 def digest_of(params: Members) -> bytes:
     """Return a digest of a call's arguments that does not depend on how their JSON is written."""
-    given = params.get("arguments")
-    if given is None or len(given) > MOST_ARGUMENTS:
+    arguments = params.get("arguments")
+    if arguments is None or len(arguments) > MOST_ARGUMENTS:
         return b""
-    digest = argument_digest(bytes(given))
+    digest = argument_digest(bytes(arguments))
     return b"" if digest in _NOTHING else digest[:16]
 
 
 _NOTHING = frozenset(argument_digest(text) for text in (b"{}", b"null"))
-"""Digests of arguments that say the same as none."""
+"""Digests of arguments that equal no arguments."""
 
 
 FOLDER = "parked-calls"
@@ -168,7 +169,7 @@ class StoredCall(msgspec.Struct, frozen=True):
 
 
 class _FileHead(msgspec.Struct, frozen=True):
-    """What files of every format have."""
+    """Members of the files of every format."""
 
     format: int = FORMAT
 
@@ -181,6 +182,7 @@ class ParkedFiles:
         self._tidied = False
 
     def has(self, name: str) -> bool:
+        """Return whether a call of that name is kept."""
         return self._path(name).exists()
 
     def write(self, call: StoredCall) -> None:
@@ -191,7 +193,7 @@ class ParkedFiles:
         part = self._path(f".{call.id}")
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
-            self._tidy()
+            self._delete_old_files()
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
             with open(os.open(part, flags, 0o600), "wb") as file:
                 file.write(text)
@@ -223,13 +225,14 @@ class ParkedFiles:
             return None
 
     def drop(self, name: str) -> None:
+        """Delete a call, if it is kept."""
         with contextlib.suppress(OSError):
             self._path(name).unlink()
 
     def _path(self, name: str) -> Path:
         return self._folder / f"{name}.json"
 
-    def _tidy(self) -> None:
+    def _delete_old_files(self) -> None:
         """Delete what earlier hubs have left, once. Nothing is parked for an hour."""
         if self._tidied:
             return

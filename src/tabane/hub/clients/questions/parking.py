@@ -62,7 +62,7 @@ MOST_PARKED = 256
 """Calls that wait for an answer of their client, in the whole hub."""
 
 MOST_OF_ONE = 64
-"""The same for one identity. The user of this machine may have all."""
+"""Calls of one identity that wait for an answer. The user of this machine may have all."""
 
 MOST_ROUNDS = 32
 """Times that one call may ask."""
@@ -74,7 +74,7 @@ LARGEST_KEPT = 64 << 10
 """Bytes of an answer of the server that is kept for a client which has not come back yet."""
 
 MOST_REMEMBERED = 1024
-"""Handles that were used or have ended, of which it is remembered why."""
+"""Used or ended handles whose reason is remembered."""
 
 
 class AskedQuestion(OpenQuestion):
@@ -142,7 +142,7 @@ class ParkedCall:
         self.kept = False
 
     def attach(self, call: Call) -> None:
-        """Let a repeated request of the client have what comes for the call from now on."""
+        """Send replies and notices of the call to a repeated request of the client from now on."""
         mine = self.call
         self.on_reply = call.on_reply
         mine.on_reply, mine.on_notice, mine.unsent = call.on_reply, call.on_notice, call.unsent
@@ -159,7 +159,7 @@ class ParkedCall:
     def detach(self) -> None:
         """Let go of the client's request, which is over."""
         mine, self.on_reply = self.call, None
-        mine.on_reply, mine.on_notice, mine.unsent, mine.marks = self.replied, None, _nothing, None
+        mine.on_reply, mine.on_notice, mine.unsent, mine.marks = self.replied, None, _ignore, None
         # The request was sent. What it consisted of would keep the whole message of the client in memory.
         mine.params = _NO_MEMBERS
         mine.meta = {"progressToken": Raw(b"0")} if "progressToken" in mine.meta else _NO_MEMBERS
@@ -171,7 +171,7 @@ _NO_MEMBERS: Members = {}
 _TAKEN = Raw(b"")
 
 
-def _nothing() -> int:
+def _ignore() -> int:
     return 0
 
 
@@ -221,15 +221,22 @@ class ParkedCalls:
             request.refusal = f"the client has no capability for it ({lacking})"
             parked.call.lacking |= {lacking}
             return False
-        if lacking is None and (full := self._full(parked)):
+        if lacking is None and (full := self._why_full(parked)):
             request.refusal = full
             return False
         # The question has both, without the message that they came in.
         request.method, request.params = question.method, _TAKEN
-        self._put(parked, request, question, lacking is None)
+        parked.count += 1
+        asked = self._asked_question(parked, _key(parked, request), request, question)
+        self._open.put(asked)
+        if lacking is None:
+            parked.asked += (asked,)
+            if parked.on_reply is not None and parked.id not in self._gathering:
+                self._gathering[parked.id] = parked
+                asyncio.get_running_loop().call_later(GATHER, self._park, parked)
         return True
 
-    def _full(self, parked: ParkedCall) -> str | None:
+    def _why_full(self, parked: ParkedCall) -> str | None:
         """Return why a call cannot ask its client once more; None if it can."""
         if parked.id in self._parked or parked.id in self._gathering:
             many = len(parked.asked) >= MOST_AT_ONCE
@@ -243,17 +250,7 @@ class ParkedCalls:
             return "too many calls wait for answers"
         return None
 
-    def _put(self, parked: ParkedCall, request: ServerRequest, question: Question, to_client: bool) -> None:
-        parked.count += 1
-        asked = self._asked(parked, _key(parked, request), request, question)
-        self._open.put(asked)
-        if to_client:
-            parked.asked += (asked,)
-            if parked.on_reply is not None and parked.id not in self._gathering:
-                self._gathering[parked.id] = parked
-                asyncio.get_running_loop().call_later(GATHER, self._park, parked)
-
-    def _asked(
+    def _asked_question(
         self, parked: ParkedCall, key: str, request: ServerRequest, question: Question
     ) -> AskedQuestion:
         asked = AskedQuestion(parked, key, request, question)
@@ -277,7 +274,7 @@ class ParkedCalls:
         result = input_required(questions, self._signer().sign(handle, parked.binding))
         on_reply = parked.on_reply
         self._parked[parked.id] = parked
-        self._keep(parked)
+        self._keep_in_file(parked)
         parked.detach()
         self._sweep_by(parked.expires)
         on_reply(UpstreamReply(result=Raw(result), era=Era.MODERN))
@@ -308,43 +305,35 @@ class ParkedCalls:
                 self._timer.cancel()
             self._due = moment
             left = max(moment - time.time(), 0.0) + 0.01
-            self._timer = asyncio.get_running_loop().call_later(left, self._sweep)
+            self._timer = asyncio.get_running_loop().call_later(left, self._end_expired)
 
-    def _sweep(self) -> None:
+    def _end_expired(self) -> None:
         self._timer = None
         now = time.time()
         for parked in [one for one in self._parked.values() if one.expires <= now]:
-            self._expire(parked)
+            self._end_parked(parked, "nobody answered within 10 minutes")
+            if parked.reply is None:
+                parked.holder.cancel(parked.call, "nobody answered in time")
         if self._parked:
             self._sweep_by(min(one.expires for one in self._parked.values()))
 
-    def _expire(self, parked: ParkedCall) -> None:
-        self._end(parked, "nobody answered within 10 minutes")
-        if parked.reply is None:
-            parked.holder.cancel(parked.call, "nobody answered in time")
-
-    def _end(self, parked: ParkedCall, why: str) -> None:
+    def _end_parked(self, parked: ParkedCall, why: str) -> None:
         """Forget a parked call, and remember why."""
         self._parked.pop(parked.id, None)
         if parked.kept:
             parked.kept = False
             self._files.drop(parked.id)
-        self._remember(f"{parked.id}.{parked.round}", why)
-        if why != USED:
-            self._drop_questions(parked)
-
-    def _drop_questions(self, parked: ParkedCall) -> None:
-        for each in parked.asked:
-            each.withdraw("")
-
-    def _remember(self, handle: str, why: str) -> None:
+        handle = f"{parked.id}.{parked.round}"
         self._ended[handle] = why
         if len(self._ended) > MOST_REMEMBERED:
             self._ended.popitem(last=False)
+        if why != USED:
+            for each in parked.asked:
+                each.withdraw("")
 
     # -- over a restart ----------------------------------------------------------------------------
 
-    def _keep(self, parked: ParkedCall) -> None:
+    def _keep_in_file(self, parked: ParkedCall) -> None:
         """Keep a call in a file, if its server can go on with it after a restart of the hub."""
         found = parked.holder.position_of(parked.call)
         if found is None:
@@ -404,7 +393,7 @@ class ParkedCalls:
                 each.request, each.method, bytes(each.params), call
             )
             question = question_of(each.method, each.params)
-            parked.asked += (self._asked(parked, each.key, request, question),)
+            parked.asked += (self._asked_question(parked, each.key, request, question),)
         self._parked[parked.id] = parked
         self._sweep_by(stored.expires)
 
@@ -430,10 +419,10 @@ class ParkedCalls:
         if handle is None or not _is_own(handle):
             return None
         if handle.expires <= time.time():
-            raise _refused("requestState: it has expired; call again without it")
+            raise _refusal("requestState: it has expired; call again without it")
         answers = list(_responses(params).values())
         if len(answers) != 1:
-            raise _refused("inputResponses: the one answer to the question of the hub is missing")
+            raise _refusal("inputResponses: the one answer to the question of the hub is missing")
         return RepeatedAnswer(handle.call, *_action(answers[0]))
 
     def continues(self, params: Members, binding: CallBinding) -> bool:
@@ -460,16 +449,20 @@ class ParkedCalls:
         try:
             handle = self._signer().check(state, binding)
         except ForgedHandle as error:
-            raise _refused(f"requestState: {error}") from None
+            raise _refusal(f"requestState: {error}") from None
         if handle is None:
             return False
         if handle.call == AGAIN:
-            _check_opened(params, handle)
+            if handle.expires <= time.time():
+                raise _refusal("requestState: it has expired; call again without it")
+            for key, answer in _responses(params).items():
+                if _action(answer)[0] != "accept":
+                    raise _refusal(f"inputResponses.{key}: the call needs the URL, which was not opened")
             return True
         parked = self._parked.get(handle.call)
         if parked is None or parked.round != handle.round:
-            raise _refused(f"requestState: {self._why_gone(handle)}")
-        self._check(parked, params)
+            raise _refusal(f"requestState: {self._why_gone(handle)}")
+        self._check_answers(parked, params)
         return parked
 
     def _why_gone(self, handle: CallHandle) -> str:
@@ -482,20 +475,20 @@ class ParkedCalls:
             return "the hub was restarted, and the call ended with it; call again without requestState"
         return "its call has ended; call again without it"
 
-    def _check(self, parked: ParkedCall, params: Members) -> None:
+    def _check_answers(self, parked: ParkedCall, params: Members) -> None:
         from tabane.wire.question_answers import AnswerMismatch, check_answer
 
-        for asked, answer in _answers(parked, params):
+        for asked, answer in _answered_questions(parked, params):
             try:
                 check_answer(asked.question, answer)
             except AnswerMismatch as error:
-                raise _refused(f"inputResponses.{asked.key}: {error}") from None
+                raise _refusal(f"inputResponses.{asked.key}: {error}") from None
 
     def resume(self, parked: ParkedCall, call: Call) -> None:
         """Continue a parked call for the request ``call`` that repeats it, and give the answers."""
-        self._end(parked, USED)
+        self._end_parked(parked, USED)
         parked.attach(call)
-        for asked, answer in _answers(parked, call.params):
+        for asked, answer in _answered_questions(parked, call.params):
             asked.give(UpstreamReply(result=Raw(bytes(answer))))
         if parked.reply is not None:
             reply = parked.reply
@@ -511,42 +504,28 @@ USED = "it was used already: each requestState continues its call once"
 
 def _key(parked: ParkedCall, request: ServerRequest) -> str:
     """Return the name of a new question for the client: the id that the server gave it, if it has a name."""
-
-    given = given_key(request.id)
-    if given is not None and all(given != one.key for one in parked.asked):
-        return given
+    key = given_key(request.id)
+    if key is not None and all(key != one.key for one in parked.asked):
+        return key
     return own_key(parked.count)
 
 
-def _answers(parked: ParkedCall, params: Members) -> list[tuple[AskedQuestion, Raw]]:
+def _answered_questions(parked: ParkedCall, params: Members) -> list[tuple[AskedQuestion, Raw]]:
     """Return the open questions of a call that a request answers, each with its answer."""
-    given = _responses(params)
-    return [(asked, given[asked.key]) for asked in parked.asked if asked.key in given]
+    responses = _responses(params)
+    return [(asked, responses[asked.key]) for asked in parked.asked if asked.key in responses]
 
 
 def _responses(params: Members) -> Members:
-    given = params.get("inputResponses")
-    if given is None:
+    responses = params.get("inputResponses")
+    if responses is None:
         return {}
-    if has_too_many_members(given):
-        raise _refused("inputResponses: they have too many members")
+    if has_too_many_members(responses):
+        raise _refusal("inputResponses: they have too many members")
     try:
-        return fields(given)
+        return fields(responses)
     except InvalidJson:
-        raise _refused("inputResponses: an object with an answer for each question") from None
-
-
-def _check_opened(params: Members, handle: CallHandle) -> None:
-    """Raise ProtocolRefusal if a user did not agree to open the URLs, or took too long."""
-    if handle.expires <= time.time():
-        raise _refused("requestState: it has expired; call again without it")
-    for key, answer in _responses(params).items():
-        if not _agrees(answer):
-            raise _refused(f"inputResponses.{key}: the call needs the URL, which was not opened")
-
-
-def _agrees(answer: Raw) -> bool:
-    return _action(answer)[0] == "accept"
+        raise _refusal("inputResponses: an object with an answer for each question") from None
 
 
 def _action(answer: Raw) -> tuple[str, bytes]:
@@ -563,7 +542,7 @@ def _is_own(handle: CallHandle) -> bool:
     return handle.call == LOGIN or handle.call.startswith(APPROVAL)
 
 
-def _refused(message: str) -> ProtocolRefusal:
+def _refusal(message: str) -> ProtocolRefusal:
     return ProtocolRefusal(INVALID_PARAMS, message)
 
 
@@ -611,6 +590,7 @@ class HubQuestions:
         self.parked = ParkedCalls(self.signer, self.open, self.takes, ParkedFiles(home), adopt)
 
     def table(self) -> list[Operation]:
+        """Return the operations on open questions; they are loaded when one is called."""
         from tabane.hub.clients.questions.operations import QuestionOperations
 
         return QuestionOperations(self.open).table()
