@@ -36,6 +36,7 @@ from tabane.search.embedding.model_families import reads
 from tabane.servers.server import Server
 from tabane.wire.era import SKILLS
 from tabane.wire.json import join
+from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
     from tabane.catalog.tools.index import ToolIndex
@@ -80,9 +81,13 @@ def sentences(text: str) -> list[str]:
 class ToolEmbedding(Protocol):
     """The models by which tools are compared with a query, as :class:`tabane.search.models.Models`."""
 
-    async def for_tools(self) -> Sequence[Embedder] | NoModel: ...
+    async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        """Return the models for tools, or why there is none."""
+        ...
 
-    async def query(self, model: str, text: str) -> bytes | NoModel: ...
+    async def query(self, model: str, text: str) -> bytes | NoModel:
+        """Return the vector of a query by that model, or why there is none."""
+        ...
 
 
 class ToolVectorStore(Protocol):
@@ -92,7 +97,9 @@ class ToolVectorStore(Protocol):
         """Return texts without a vector, those of the newest tools first."""
         ...
 
-    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None: ...
+    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        """Keep vectors by the keys of their texts."""
+        ...
 
     async def clear(self, models: Sequence[str]) -> None:
         """Delete what belongs to no other model than these, and what is too old."""
@@ -210,7 +217,7 @@ LARGE = 300
 QUIET = 1.0
 """Seconds after the first listing until the background begins, so that the listings of others come first."""
 
-_SLICE, _REST = 0.004, 0.001  # seconds of work in the background, and of rest
+_SLICE = 0.004  # seconds of work in the background between two rests
 
 _OWN = ""  # the hub's own tools in the index: no server has this name
 
@@ -243,7 +250,7 @@ class CatalogIndex:
 
     async def run(self, work: Callable[[ToolIndex], T], idle: frozenset[str] | None = None) -> T:
         """Run work on the index in its thread, and return the result. ``idle``: as :attr:`idle` names now."""
-        return await self._loop.run_in_executor(self._worker, lambda: work(self._ready(idle)))
+        return await self._loop.run_in_executor(self._worker, self._run, work, idle)
 
     def prepare(self, idle: frozenset[str]) -> None:
         """Bring the index up to date for a search that follows. Failures are logged."""
@@ -284,9 +291,12 @@ class CatalogIndex:
     def _index_one(self, idle: frozenset[str]) -> None:
         index = self._opened(idle)
         if self._changed:
-            self._update(index, self._changed.pop(), _Rest())
+            self._update(index, self._changed.pop(), thread_slices(_SLICE))
 
     # -- in the thread -----------------------------------------------------------------------------
+
+    def _run(self, work: Callable[[ToolIndex], T], idle: frozenset[str] | None) -> T:
+        return work(self._ready(idle))
 
     def _ready(self, idle: frozenset[str] | None) -> ToolIndex:
         """Return the index with all tools of the catalog: in memory if its file cannot be written."""
@@ -322,7 +332,7 @@ class CatalogIndex:
         self._without = idle
         return index
 
-    def _update(self, index: ToolIndex, server: str, rest: Callable[[], None] = lambda: None) -> None:
+    def _update(self, index: ToolIndex, server: str, rest: Pause = no_pause) -> None:
         """Bring the tools of a server up to date. If that fails, the next search tries it again."""
         try:
             if self._tools.has(server):
@@ -334,18 +344,6 @@ class CatalogIndex:
             raise
 
 
-class _Rest:
-    """Lets the thread rest after each slice of work."""
-
-    def __init__(self) -> None:
-        self._until = time.perf_counter() + _SLICE
-
-    def __call__(self) -> None:
-        if time.perf_counter() > self._until:
-            time.sleep(_REST)
-            self._until = time.perf_counter() + _SLICE
-
-
 class IndexVectors:
     """Vectors in the index's file; a :class:`tabane.catalog.catalogs.ToolVectorStore`."""
 
@@ -353,12 +351,15 @@ class IndexVectors:
         self._index = index
 
     async def missing(self, model: str, most: int) -> list[ToolGist]:
+        """Return texts without a vector, those of the newest tools first."""
         return await self._index.run(lambda index: index.vectors.missing(model, most))
 
     async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        """Keep vectors by the keys of their texts."""
         await self._index.run(lambda index: index.vectors.put(model, vectors))
 
     async def clear(self, models: Sequence[str]) -> None:
+        """Delete what belongs to no other model than these, and what is too old."""
         await self._index.run(lambda index: index.vectors.clear(models))
 
 
@@ -393,7 +394,7 @@ class ServerCatalogs:
         self.skills = SkillCatalog()
         self._listed: dict[str, ServerListing] = {}
         self._tried: dict[str, ServerListing] = {}
-        # The same for a server that was listed under another configuration.
+        # Lists that are known of each server, also from before its configuration was changed.
         self._known: dict[str, set[str]] = {}
         self._unsaved: set[str] = set()
         self._kept = {of: len(entries) for of, entries in self._aliases().items()}
@@ -487,7 +488,7 @@ class ServerCatalogs:
 
     def _save_use(self) -> None:
         self._use_saving = None
-        self._later(partial(self._listings.keep_used, self.use.all()))
+        self._later(self._listings.keep_used, self.use.all())
 
     # -- what comes and goes ---------------------------------------------------------------------
 
@@ -576,7 +577,8 @@ class ServerCatalogs:
         return self._listings.learned()
 
     def learn(self, server: str, fingerprint: str, share: str) -> None:
-        self._later(lambda: self._listings.learn(server, fingerprint, share))
+        """Keep how a server has to be shared."""
+        self._later(self._listings.learn, server, fingerprint, share)
 
     async def close(self) -> None:
         """Write what is pending, and close the files."""
@@ -623,7 +625,7 @@ class ServerCatalogs:
         """Save a listing, once for all the lists that come until the file's thread gets to it."""
         if server not in self._unsaved:
             self._unsaved.add(server)
-            self._later(lambda: self._save(server))
+            self._later(self._save, server)
 
     def _save(self, server: str) -> None:
         self._unsaved.discard(server)
@@ -636,14 +638,15 @@ class ServerCatalogs:
         for of, entries in self._aliases().items():
             if len(entries) > self._kept[of]:
                 self._kept[of] = len(entries)
-                self._later(partial(self._listings.keep_aliases, entries, of))
+                self._later(self._listings.keep_aliases, entries, of)
 
     def _index_later(self, name: str) -> None:
         self._meaning.changed()
         self._index.note(name)
 
-    def _later(self, work: Callable[[], object]) -> None:
-        self._worker.submit(work).add_done_callback(partial(_log_failure, "the catalog's files"))
+    def _later(self, work: Callable[..., object], *given: object) -> None:
+        """Do work on the files in the thread."""
+        self._worker.submit(work, *given).add_done_callback(partial(_log_failure, "the catalog's files"))
 
     def _close_files(self) -> None:
         self._index.close()

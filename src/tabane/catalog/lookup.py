@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -25,7 +25,7 @@ from tabane.messages import Message, say
 from tabane.operations import Access, Caller, CallTarget
 from tabane.servers.server import Server
 from tabane.text.nearest_names import nearest, nearest_qualified
-from tabane.upstreams.connection import DOWNLOAD_WAIT, UpstreamLimits
+from tabane.upstreams.connection import DOWNLOAD_WAIT, UpstreamContext
 from tabane.wire.era import SKILLS
 
 if TYPE_CHECKING:
@@ -39,9 +39,13 @@ class NamedTools(Protocol):
     """Tools by their public names."""
 
     @property
-    def names(self) -> list[str]: ...
+    def names(self) -> list[str]:
+        """Return all public names."""
+        ...
 
-    def get(self, alias: str) -> Tool | None: ...
+    def get(self, alias: str) -> Tool | None:
+        """Return the tool with that public name; None if there is none."""
+        ...
 
 
 def prompt_target(prompt: Prompt) -> CallTarget:
@@ -108,12 +112,16 @@ class ServerInstances(Protocol):
     """The configured servers by name, and their instances. Times are in seconds."""
 
     servers: dict[str, Server]
-    limits: UpstreamLimits
+    context: UpstreamContext
     list_wait: float
 
-    def enabled(self) -> list[Server]: ...
+    def enabled(self) -> list[Server]:
+        """Return the servers that may be started."""
+        ...
 
-    def instances(self, name: str) -> list[Upstream]: ...
+    def instances(self, name: str) -> list[Upstream]:
+        """Return the instances of a server that exist now."""
+        ...
 
     def instance_of(self, server: Server, caller: Caller | None) -> Upstream:
         """Return the instance that serves the caller. Raises TabaneError if none can."""
@@ -165,7 +173,7 @@ class CatalogLookup:
             return
         names = [name for name in lists_of(kind) if not self._catalogs.has(server.name, name)]
         waits = [self.listed_by(server, caller, name) for name in names]
-        await self._within(self._servers.limits.start_timeout, waits)
+        await self._within(self._servers.context.limits.start_timeout, waits)
 
     def own_tool(self, caller: Caller, name: str) -> Tool | None:
         """Return a tool of the server that the caller's connection is for, if it is known."""
@@ -308,7 +316,9 @@ class CatalogLookup:
             for name in RESOURCES
             for server in self._unlisted_for(caller, name)
         ]
-        await self._within(self._servers.limits.start_timeout, waits, lambda: bool(resources.known(uri)))
+        async for _ in self._looks(self._servers.context.limits.start_timeout, waits):
+            if resources.known(uri):
+                break
         return resources.find(uri)
 
     def _check_skills(self, source: ResourceSource) -> None:
@@ -451,15 +461,12 @@ class CatalogLookup:
         ]
         waits = [self.listed_by(s, caller, kind) for s in owners]
         begun = self._loop.time()
-
-        def download() -> bool:
-            """Return whether all that is still waited for is a download, which may take minutes."""
+        async for _ in self._looks(self._servers.context.limits.start_timeout, waits):
             missing = [server for server in owners if not self._catalogs.has(server.name, kind)]
-            return self._loop.time() - begun > DOWNLOAD_WAIT and all(
+            if self._loop.time() - begun > DOWNLOAD_WAIT and all(
                 any(each.download for each in self._servers.instances(server.name)) for server in missing
-            )
-
-        await self._within(self._servers.limits.start_timeout, waits, download)
+            ):
+                break  # downloads may take minutes
 
     def _check_disabled(self, caller: Caller, name: str) -> None:
         for server in self._servers.servers.values():
@@ -473,16 +480,19 @@ class CatalogLookup:
                     if (error := instance.still_downloading or instance.awaited_login) is not None:
                         raise error
 
-    async def _within(
-        self,
-        seconds: float,
-        works: Sequence[Coroutine[None, None, None]],
-        enough: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Wait at most that many seconds, or until there is enough. Unfinished work continues."""
+    async def _within(self, seconds: float, works: Sequence[Coroutine[None, None, None]]) -> None:
+        """Wait at most that many seconds. Unfinished work continues."""
+        async for _ in self._looks(seconds, works):
+            pass
+
+    async def _looks(
+        self, seconds: float, works: Sequence[Coroutine[None, None, None]]
+    ) -> AsyncIterator[None]:
+        """Yield whenever it is time to look whether waiting is still of use. Unfinished work continues."""
         waiting = {self._servers.spawn(work) for work in works}
         end = self._loop.time() + seconds
-        while waiting and not enough() and (left := end - self._loop.time()) > 0:
+        while waiting and (left := end - self._loop.time()) > 0:
+            yield
             _, waiting = await asyncio.wait(
                 waiting, timeout=min(left, LOOK), return_when=asyncio.FIRST_COMPLETED
             )

@@ -17,6 +17,7 @@ from msgspec.structs import replace as replace_fields
 
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import UnlistedServers, visible_names, visible_tools
+from tabane.catalog.offer_search import OfferSearch
 from tabane.catalog.operations.parameters import SearchTools
 from tabane.catalog.result_parts import BYTES_OF_TOKEN
 from tabane.catalog.tools.catalog import pinned
@@ -190,8 +191,6 @@ class ToolSearch:
     """The operation that finds tools, for one query or for the steps of a task."""
 
     def __init__(self, gateway: Gateway) -> None:
-        from tabane.catalog.offer_search import OfferSearch
-
         self._gateway = gateway
         self._source = ToolSource(gateway)
         self._offers = OfferSearch(gateway)

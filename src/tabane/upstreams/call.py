@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
@@ -27,6 +27,7 @@ from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
     from tabane.operations import CallMarks
+    from tabane.upstreams.handshake import Peer
     from tabane.wire.headers import HeaderMirror
 
 
@@ -49,7 +50,9 @@ class UpstreamReply(msgspec.Struct, frozen=True, gc=False):
 class CallOwner(Protocol):
     """The instance that sends a call, and is notified when the call is over."""
 
-    def freed(self, reply: UpstreamReply) -> None: ...
+    def freed(self, reply: UpstreamReply) -> None:
+        """Note that a call was answered, so that the next may be sent."""
+        ...
 
     def unsent(self, call: Call) -> bool:
         """Take back a call that did not reach the upstream, to send it again; return False if impossible."""
@@ -132,25 +135,47 @@ class ServerRequest:
             self.on_answer(self, reply)
 
 
-class UnknownMessages(Protocol):
-    """Takes messages of an upstream that the hub does not know, and that belong to no call."""
+class InstanceOwner:
+    """Owner of one instance of a server: gets its lists, its messages and its changes of state.
 
-    def notified(self, method: str, params: Raw) -> None: ...
+    This one takes lists and messages without doing anything. An owner overrides what it needs.
+    """
 
-    def asked(self, question: ServerRequest) -> bool:
-        """Take a request. Return whether somebody will answer it."""
-        ...
+    def listed(self, peer: Peer, name: str, items: list[Raw]) -> Awaitable[None] | None:
+        """Take the list ``name`` whenever it was read, its items verbatim. The result is awaited."""
+        return None
 
+    def state_changed(self) -> None:
+        """Note that the state or the error of the instance has changed."""
 
-class HeldCallCheck(Protocol):
-    """Judges calls of a server that may have changed while it did not run."""
+    def logged(self, params: Raw) -> None:
+        """Take the parameters of a log message that belongs to no call."""
 
-    def waits(self) -> bool:
-        """Return whether calls wait until the server has listed its tools."""
-        ...
+    def asked_nobody(self, method: str) -> None:
+        """Note that the server sent a request whose client is not known."""
+
+    def notified(self, method: str, params: Raw) -> None:
+        """Take a notification that the hub does not know, and that belongs to no call."""
+
+    def accepts(self, question: ServerRequest) -> bool:
+        """Take a request that belongs to no call. Return whether somebody will answer it."""
+        return False
+
+    def holds_calls(self) -> bool:
+        """Return whether calls wait until the server has listed: its definitions may have changed."""
+        return False
 
     def refusal(self, call: Call) -> TabaneError | None:
-        """Return why a call may not be sent; None if it may."""
+        """Return why a call that has waited may not be sent; None if it may."""
+        return None
+
+
+class AnswerReader(Protocol):
+    """A client that reads the answers to its calls."""
+
+    @property
+    def unsent(self) -> int:
+        """Return the bytes of earlier answers that the client has not read yet."""
         ...
 
 
@@ -164,7 +189,7 @@ class Call:
     meanwhile, and says whether it takes it. ``lacking`` are the features of a client for want of which
     questions were refused.
 
-    ``unsent`` tells how many bytes of earlier answers its client has not read yet. ``session`` names the
+    ``reader`` is the client that reads the answer; None if it never lags behind. ``session`` names the
     session it is made for, ``client`` the client, which may have several at the same time, ``holder`` the
     identity of the client: calls that wait take turns between holders. ``mirrored`` are the arguments that
     HTTP repeats in headers. A ``safe`` call may be sent again if its answer was lost. ``marks`` takes the
@@ -188,12 +213,12 @@ class Call:
         "on_reply",
         "owner",
         "params",
+        "reader",
         "safe",
         "screen",
         "session",
         "taken",
         "timeout",
-        "unsent",
     )
 
     def __init__(
@@ -211,7 +236,7 @@ class Call:
         client: str = "",
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
-        unsent: Callable[[], int] = lambda: 0,
+        reader: AnswerReader | None = None,
         marks: CallMarks | None = None,
         capabilities: bytes = b"{}",
     ) -> None:
@@ -219,7 +244,7 @@ class Call:
         self.on_reply, self.on_notice, self.on_question = on_reply, on_notice, on_question
         self.timeout, self.session, self.holder = timeout, session, holder
         self.client = client or session
-        self.mirrored, self.safe, self.unsent, self.marks = mirrored, safe, unsent, marks
+        self.mirrored, self.safe, self.reader, self.marks = mirrored, safe, reader, marks
         self.deadline = 0.0
         self.number = 0
         self.done = self.taken = False
@@ -227,6 +252,11 @@ class Call:
         self.owner: CallOwner | None = None
         self.screen: Callable[[Call, UpstreamReply], None] | None = None
         """Looks at the reply and hands it to ``on_reply``, at once or later; None if nobody does."""
+
+    @property
+    def unsent(self) -> int:
+        """Return the bytes of earlier answers that the client has not read yet."""
+        return 0 if self.reader is None else self.reader.unsent
 
     @property
     def over(self) -> bool:

@@ -21,9 +21,9 @@ from tabane.messages import say
 from tabane.upstreams.call import (
     Call,
     InputBacklogFull,
+    InstanceOwner,
     ServerRequest,
     SessionPosition,
-    UnknownMessages,
     UpstreamReply,
     UpstreamTransport,
 )
@@ -77,7 +77,7 @@ class ReplyDelivery:
     def give(self, call: Call, reply: UpstreamReply) -> asyncio.Future[None] | None:
         """Answer a call, now or when there is room. The upstream is not read until a returned future ends."""
         size = len(reply.result or reply.error or b"")
-        if size <= SMALL or call.unsent() <= ROOM or self._waiting + size > self._most:
+        if size <= SMALL or call.unsent <= ROOM or self._waiting + size > self._most:
             call.answer(reply)
             return None
         if call.owner is not None:
@@ -99,7 +99,7 @@ class ReplyDelivery:
 
     async def _room(self, call: Call) -> None:
         left, since = -1, self._loop.time()
-        while not call.done and (unsent := call.unsent()) > ROOM:
+        while not call.done and (unsent := call.unsent) > ROOM:
             now = self._loop.time()
             if unsent != left:
                 left, since = unsent, now
@@ -258,8 +258,8 @@ class Conversation:
     """
 
     transport: UpstreamTransport
-    unknown: UnknownMessages | None = None
-    """Takes what the hub does not know; None if that is dropped or refused."""
+    owner: InstanceOwner | None = None
+    """Takes messages that the hub does not know; None if they are dropped or refused."""
 
     def __init__(
         self,
@@ -632,23 +632,23 @@ class Conversation:
             self._questions.withdrawn(params)
         elif method == COMPLETE:
             self._questions.completed(params)
-        elif self.unknown is None or method in KNOWN_NOTICES:
+        elif self.owner is None or method in KNOWN_NOTICES:
             self._on_notice(method, params)
         else:
-            self._passed(self.unknown, method, params, about)
+            self._passed(self.owner, method, params, about)
 
-    def _passed(self, unknown: UnknownMessages, method: str, params: Raw, about: int | None) -> None:
+    def _passed(self, owner: InstanceOwner, method: str, params: Raw, about: int | None) -> None:
         """Pass on a notification that the hub does not know, to its call if it names one."""
         number = subscription_of(params) if about is None else about
         call = None if number is None else self.calls.get(number)
         if call is None or call.on_notice is None:
-            unknown.notified(method, params)
+            owner.notified(method, params)
             return
         call.deadline = self._loop.time() + call.timeout
         call.on_notice(method, params)
 
     def _asked_of_others(self, question: ServerRequest) -> bool:
-        return self.unknown is not None and self.unknown.asked(question)
+        return self.owner is not None and self.owner.accepts(question)
 
     def notify(self, method: str, params: bytes) -> None:
         """Send a notification of a client that the hub does not know."""

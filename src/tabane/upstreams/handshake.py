@@ -52,7 +52,7 @@ class HubChain:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.own = secrets.token_hex(8)
-        self.behind: Callable[[], Iterable[str]] = lambda: ()
+        self.behind: Callable[[], Iterable[str]] = tuple
         self.on_circle: Callable[[str], None] = lambda server: None
         self._clock = clock
         self._clients: dict[str, tuple[float, tuple[str, ...]]] = {}
@@ -82,6 +82,7 @@ class HubChain:
         return {HUBS: _listed([self.own, *behind])}
 
     def left(self, session: str) -> None:
+        """Forget the hubs of a client that has gone."""
         self._clients.pop(session, None)
 
     def fault(self, server: str, hubs: Iterable[str]) -> Message | None:

@@ -24,7 +24,6 @@ from tabane.net.http_responses import (
     HttpConnectionBroken,
     HttpUnreachable,
     StreamPosition,
-    after,
     kind_of,
     read,
 )
@@ -399,7 +398,7 @@ class UpstreamHttpSession:
 
     def _heard(self, message: bytes) -> Done:
         waits = self._receive(message)
-        return False if waits is None else after(waits, lambda: False)
+        return False if waits is None else _read_on_after(waits)
 
     def _too_long(self, head: bytes) -> None:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
@@ -444,3 +443,8 @@ def _version(message: bytes) -> str | None:
         return None if result is UNSET else json.text(json.fields(result).get("protocolVersion"))
     except InvalidJson:
         return None
+
+
+async def _read_on_after(waits: asyncio.Future[None]) -> bool:
+    await waits
+    return False

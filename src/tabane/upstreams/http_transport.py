@@ -28,7 +28,6 @@ from tabane.net.http_responses import (
     HttpUnreachable,
     ResponseTooLong,
     StreamPosition,
-    after,
     error_body,
     error_in,
     kind_of,
@@ -302,7 +301,11 @@ class UpstreamHttpRequest:
             if call.method == b"initialize":
                 endpoint.session.introduced(self.line, response, message)
             waits = endpoint.conversation.receive(message, call.number)
-            return call.over if waits is None else after(waits, lambda: call.over)
+            return call.over if waits is None else over_after(waits)
+
+        async def over_after(waits: asyncio.Future[None]) -> bool:
+            await waits
+            return call.over
 
         try:
             oversized, turns = endpoint.conversation.oversized, endpoint.client.turns

@@ -21,7 +21,6 @@ from tabane.net.http_responses import (
     HttpConnectionBroken,
     HttpUnreachable,
     StreamPosition,
-    after,
     error_body,
     error_in,
     kind_of,
@@ -254,7 +253,11 @@ class SseTransport:
         elif event.event == "message" and event.data:
             waits = self._conversation.receive(one_line(event.data))
             if waits is not None:
-                return after(waits, lambda: self._closed)
+                return self._closed_after(waits)
+        return self._closed
+
+    async def _closed_after(self, waits: asyncio.Future[None]) -> bool:
+        await waits
         return self._closed
 
     def _take_endpoint(self, data: bytes) -> None:

@@ -57,6 +57,7 @@ class DefinitionOperations:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self.scans, self.sandboxes = ScanOperations(gateway), SandboxOperations(gateway)
 
     async def changes(self, caller: Caller, params: ListDefinitionChanges) -> dict[str, Any]:
         """Return the definitions that wait, those that are held back first, and how many they are."""
@@ -179,7 +180,7 @@ class ScanOperations:
         self, definitions: list[ListedDefinition], names: list[str]
     ) -> AsyncIterator[ReportedDefinition]:
         scans = self._gateway.review.scans or DefinitionScans(DefinitionScanner)
-        for server, texts, others in await asyncio.to_thread(lambda: list(by_server(definitions, names))):
+        for server, texts, others in await asyncio.to_thread(list, by_server(definitions, names)):
             found = await scans.scan(server, texts, others)
             for one, findings in zip(texts, found, strict=True):
                 yield ReportedDefinition(

@@ -34,9 +34,10 @@ from tabane.servers.configuration import why_disabled
 from tabane.servers.server import Server
 from tabane.servers.server_keys import ToolHints, is_scope
 from tabane.servers.tool_overrides import ParameterOverride, ToolOverride, override_fault
+from tabane.upstreams.connection import UpstreamState
 from tabane.upstreams.logins.login_book import Flow
 from tabane.upstreams.logins.logins import ServerLogins
-from tabane.upstreams.upstream import Upstream, UpstreamState
+from tabane.upstreams.upstream import Upstream
 
 if TYPE_CHECKING:
     from tabane.servers.editing import ReloadableServersFile
@@ -295,8 +296,10 @@ class ServerOperations:
     def __init__(self, gateway: Gateway, file: ReloadableServersFile) -> None:
         self._gateway, self._file = gateway, file
         self._memory = _RecentMemory()
+        self.logins, self.checks = LoginOperations(gateway), ServerChecks(gateway)
 
     async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
+        """Return a row for each server that the caller may see."""
         return {"results": await self._rows(caller)}
 
     async def _rows(self, caller: Caller) -> list[dict[str, Any]]:

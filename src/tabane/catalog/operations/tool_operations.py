@@ -135,7 +135,7 @@ class ToolDescriptions(Struct, frozen=True):
 class ToolOperations:
     """Finds, describes and calls tools. ``admit`` admits the calls of upstreams' tools.
 
-    ``parts`` gives long results in parts. ``learned`` returns types of results.
+    ``parts`` gives long results in parts. ``file`` is the servers file. ``learned`` returns types of results.
     """
 
     def __init__(
@@ -144,13 +144,17 @@ class ToolOperations:
         admit: Admit,
         own: OwnTools,
         parts: LongResults,
+        file: ReloadableServersFile,
         learned: Learned = lambda caller, tool: None,
     ) -> None:
         self._gateway, self._admit, self._own, self._parts = gateway, admit, own, parts
         self._learned = learned
         self._search = ToolSearch(gateway)
+        self.parallel = ParallelCalls(self.perform)
+        self.visibility = ToolVisibilityOperations(gateway, file)
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
+        """Return ranked tools for a query, as :meth:`ToolSearch.search` does."""
         return await self._search.search(caller, params)
 
     def _row(self, tool: Tool) -> dict[str, Any]:
@@ -185,9 +189,11 @@ class ToolOperations:
         return ToolDescriptions(results, "\n\n".join(texts))
 
     async def call(self, caller: Caller, params: CallTool) -> Raw:
+        """Call a tool. Return its result, or the first part if that is longer than ``max_tokens``."""
         return await self._in_parts(caller, params, await self.perform(caller, params.name, params.arguments))
 
     async def call_read_only(self, caller: Caller, params: CallTool) -> Raw:
+        """Do the same as :meth:`call`, but refuse a tool that is not marked as read-only."""
         result = await self.perform(caller, params.name, params.arguments, read_only=True)
         return await self._in_parts(caller, params, result)
 

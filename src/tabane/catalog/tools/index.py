@@ -54,6 +54,7 @@ from tabane.catalog.tools.vector_table import (
 from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
 from tabane.search.concepts import concepts, glossary
 from tabane.search.snippets import first_sentence
+from tabane.workers.time_slices import Pause, no_pause
 
 if TYPE_CHECKING:
     from tabane.catalog.tools.tool import Tool
@@ -248,9 +249,10 @@ class ToolIndex:
         self.vectors = ToolVectors(self._db)
 
     def close(self) -> None:
+        """Close the file."""
         self._db.close()
 
-    def replace(self, server: str, tools: Sequence[Tool], rest: Callable[[], None] = lambda: None) -> bool:
+    def replace(self, server: str, tools: Sequence[Tool], rest: Pause = no_pause) -> bool:
         """Make these the only tools of a server. Return False if they already were.
 
         ``rest`` is called between two tools, before anything is written.

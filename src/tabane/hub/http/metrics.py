@@ -26,7 +26,8 @@ from tabane.hub.telemetry.prometheus import (
     exposition,
     single,
 )
-from tabane.upstreams.upstream import Upstream, UpstreamState
+from tabane.upstreams.connection import UpstreamState
+from tabane.upstreams.upstream import Upstream
 
 TEXT = b"text/plain; version=0.0.4; charset=utf-8"
 

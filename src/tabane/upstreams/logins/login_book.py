@@ -38,11 +38,16 @@ _IN_KEYRING = "login:"
 Flow = Literal["authorization_code", "device_code"]
 
 
-class LoginNetwork(Struct, frozen=True):
-    """What requests of logins need of the hub: its environment, and its rule for addresses."""
+class LoginNetwork(Struct):
+    """What logins need of the hub: its environment, and its rule for addresses.
+
+    ``client_metadata_url`` is that of a document that describes Tabane as a client, hosted by the user. It is
+    replaced when the settings change.
+    """
 
     environment: Mapping[str, str]
     address_fault: AddressFault
+    client_metadata_url: str = ""
 
     def __repr__(self) -> str:
         return "LoginNetwork()"

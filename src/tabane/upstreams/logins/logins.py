@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 class ServerLogins:
     """The logins at all servers of a hub.
 
-    ``client_metadata_url`` is that of a document that describes Tabane as a client, hosted by the user.
     ``on_changed`` is called with a server's name and True after a login, False when it ended.
     ``hub_callback`` returns the URL of the hub to which browsers return; None if the hub serves no HTTP.
     """
@@ -41,13 +40,12 @@ class ServerLogins:
         *,
         keyring: bool,
     ) -> None:
-        self._file, self._network = str(servers_file), network
-        self.client_metadata_url = ""
+        self._file, self.network = str(servers_file), network
         self.book = LoginBook(LoginFile(home, keyring=keyring))
         self._logins: dict[str, ServerLogin] = {}
         self._attempts: LoginAttempts | None = None
         self.on_changed: Callable[[str, bool], None] = lambda name, signed_in: None
-        self.hub_callback: Callable[[], str | None] = lambda: None
+        self.hub_callback: Callable[[], str | None] | None = None
 
     @property
     def attempts(self) -> LoginAttempts:
@@ -75,10 +73,7 @@ class ServerLogins:
 
         login = self._logins.get(server.name)
         if login is None:
-            login = ServerLogin(
-                server, self._file, self.book, self._network, lambda: self.client_metadata_url
-            )
-            self._logins[server.name] = login
+            login = self._logins[server.name] = ServerLogin(server, self._file, self.book, self.network)
         return login
 
     def needed(self, name: str) -> LoginRequired | None:
@@ -130,7 +125,7 @@ class ServerLogins:
         )
         callback = None
         if redirect == "hub" and chosen == "authorization_code":
-            callback = self.hub_callback()
+            callback = self.hub_callback() if self.hub_callback is not None else None
             if callback is None:
                 raise BadArguments(
                     say("The hub is not reachable over HTTP, so the browser cannot return to it."), "redirect"

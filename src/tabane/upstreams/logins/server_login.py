@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -46,6 +46,13 @@ from tabane.upstreams.logins.oauth_messages import (
     refresh_form,
     revocation_form,
 )
+from tabane.upstreams.logins.redirect_listener import (
+    CallbackPage,
+    RedirectListener,
+    done_page,
+    failed_page,
+    unknown_page,
+)
 from tabane.upstreams.logins.token_requests import (
     AuthorizationRequest,
     DeviceCode,
@@ -60,9 +67,6 @@ from tabane.upstreams.logins.token_requests import (
     request_tokens,
     resource_fields,
 )
-
-if TYPE_CHECKING:
-    from tabane.upstreams.logins.redirect_listener import CallbackPage, RedirectListener
 
 log = logging.getLogger(__name__)
 
@@ -89,24 +93,17 @@ LOOK_PAUSE = 300.0
 class ServerLogin:
     """The login at one server, as credentials of its requests.
 
-    ``metadata_url`` returns the setting for servers that name none, ``file`` is the servers file. ``needed``
-    is the error while the user has to log in; ``wanted`` are scopes that a call lacked.
+    ``file`` is the servers file. ``needed`` is the error while the user has to log in; ``wanted`` are scopes
+    that a call lacked.
     """
 
-    def __init__(
-        self,
-        server: Server,
-        file: str,
-        book: LoginBook,
-        network: LoginNetwork,
-        metadata_url: Callable[[], str],
-    ) -> None:
+    def __init__(self, server: Server, file: str, book: LoginBook, network: LoginNetwork) -> None:
         self.server = server
         self.needed: LoginRequired | None = None
         self.wanted: tuple[str, ...] = ()
         self.challenge: BearerChallenge | None = None
         self.beginning = asyncio.Lock()
-        self._file, self._book, self._network, self._metadata_url = file, book, network, metadata_url
+        self._file, self._book, self._network = file, book, network
         self._renewing: asyncio.Task[KeptTokens] | None = None
         self._failure: tuple[float, Message] | None = None
         self._looked = -LOOK_PAUSE
@@ -116,10 +113,10 @@ class ServerLogin:
     @property
     def options(self) -> OAuthOptions:
         """Return the options of the servers file, completed by the settings."""
-        options = self.server.login_options
-        if options.client_metadata_url or not self._metadata_url():
-            return options
-        return replace(options, client_metadata_url=self._metadata_url())
+        options, url = self.server.login_options, self._network.client_metadata_url
+        return (
+            options if options.client_metadata_url or not url else replace(options, client_metadata_url=url)
+        )
 
     @property
     def acts_for_itself(self) -> bool:
@@ -519,8 +516,6 @@ class LoginAttempts:
     async def _with_browser(
         self, login: ServerLogin, http: LoginHttp, place: LoginPlace, hub: str | None, added: tuple[str, ...]
     ) -> LoginAttempt:
-        from tabane.upstreams.logins.redirect_listener import RedirectListener
-
         server, options = place.server, login.options
         if not server.authorization_endpoint:
             raise _cannot(login, say("{issuer} has no login in a browser", issuer=server.issuer))
@@ -626,8 +621,6 @@ class LoginAttempts:
 
     async def returned(self, query: str, lang: Lang) -> CallbackPage:
         """Finish the login to which a browser returned, and return the page for it."""
-        from tabane.upstreams.logins.redirect_listener import done_page, failed_page, unknown_page
-
         try:
             attempt = await self.finish(None, query)
         except BadArguments:

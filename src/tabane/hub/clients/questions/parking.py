@@ -145,7 +145,7 @@ class ParkedCall:
         """Let a repeated request of the client have what comes for the call from now on."""
         mine = self.call
         self.on_reply = call.on_reply
-        mine.on_reply, mine.on_notice, mine.unsent = call.on_reply, call.on_notice, call.unsent
+        mine.on_reply, mine.on_notice, mine.reader = call.on_reply, call.on_notice, call.reader
         mine.session, mine.client, mine.marks = call.session, call.client, call.marks
 
     def ask(self, request: ServerRequest) -> bool:
@@ -159,7 +159,7 @@ class ParkedCall:
     def detach(self) -> None:
         """Let go of the client's request, which is over."""
         mine, self.on_reply = self.call, None
-        mine.on_reply, mine.on_notice, mine.unsent, mine.marks = self.replied, None, _nothing, None
+        mine.on_reply, mine.on_notice, mine.reader, mine.marks = self.replied, None, None, None
         # The request was sent. What it consisted of would keep the whole message of the client in memory.
         mine.params = _NO_MEMBERS
         mine.meta = {"progressToken": Raw(b"0")} if "progressToken" in mine.meta else _NO_MEMBERS
@@ -169,10 +169,6 @@ _NO_MEMBERS: Members = {}
 """Shared by all parked calls: nobody changes the parameters of a request that was sent."""
 
 _TAKEN = Raw(b"")
-
-
-def _nothing() -> int:
-    return 0
 
 
 class ParkedCalls:
