@@ -151,8 +151,12 @@ class ToolMeaning:
         tasks = {pair: asyncio.ensure_future(embedding.query(*pair)) for pair in asked}
         for (name, _), task in tasks.items():
             self._pending.add(task)
-            task.add_done_callback(partial(self._answered, name))
-        await self._wait(tasks)
+            task.add_done_callback(partial(self._forget_query, name))
+        # Wait for the models that are not late already, and note those that are late now.
+        prompt = {task: name for (name, _), task in tasks.items() if name not in self._late}
+        if prompt:
+            _, pending = await asyncio.wait(prompt, timeout=self._patience)
+            self._late |= {prompt[task] for task in pending}
         made = {pair: task.result() for pair, task in tasks.items() if task.done()}
         vectors: dict[str, list[bytes]] = {}
         for (name, part), vector in made.items():
@@ -161,14 +165,7 @@ class ToolMeaning:
         # A model that failed is no model; one that takes long will be there.
         return QueryMeaning(vectors, bool(vectors) or len(made) < len(tasks))
 
-    async def _wait(self, tasks: Mapping[tuple[str, str], asyncio.Task[bytes | NoModel]]) -> None:
-        """Wait for the models that are not late already, and note those that are late now."""
-        prompt = {task: name for (name, _), task in tasks.items() if name not in self._late}
-        if prompt:
-            _, pending = await asyncio.wait(prompt, timeout=self._patience)
-            self._late |= {prompt[task] for task in pending}
-
-    def _answered(self, model: str, task: asyncio.Task[bytes | NoModel]) -> None:
+    def _forget_query(self, model: str, task: asyncio.Task[bytes | NoModel]) -> None:
         self._pending.discard(task)
         self._late.discard(model)
 
@@ -195,18 +192,15 @@ class ToolMeaning:
     async def _fill(self, models: Sequence[Embedder]) -> None:
         try:
             for model in models:
-                await self._fill_model(model)
+                while gists := await self._store.missing(model.fingerprint, _BATCH):
+                    vectors = await model.embed([gist.text for gist in gists], "document")
+                    pairs = [(gist.key, vector) for gist, vector in zip(gists, vectors, strict=True)]
+                    await self._store.put(model.fingerprint, pairs)
             await self._store.clear([model.fingerprint for model in models])
         except (TabaneError, OSError, ValueError) as error:
             log.warning("tools are found by keywords for now: %s", error)
             self._filled = ()
             self._next_try = asyncio.get_running_loop().time() + self._retry
-
-    async def _fill_model(self, model: Embedder) -> None:
-        while gists := await self._store.missing(model.fingerprint, _BATCH):
-            vectors = await model.embed([gist.text for gist in gists], "document")
-            pairs = [(gist.key, vector) for gist, vector in zip(gists, vectors, strict=True)]
-            await self._store.put(model.fingerprint, pairs)
 
 
 T = TypeVar("T")
@@ -289,7 +283,7 @@ class CatalogIndex:
             self._begin_later(0)
 
     def _index_one(self, idle: frozenset[str]) -> None:
-        index = self._opened(idle)
+        index = self._open_index(idle)
         if self._changed:
             self._update(index, self._changed.pop(), thread_slices(_SLICE))
 
@@ -311,12 +305,12 @@ class CatalogIndex:
             return self._complete(idle)
 
     def _complete(self, idle: frozenset[str] | None) -> ToolIndex:
-        index = self._opened(idle)
+        index = self._open_index(idle)
         while self._changed:
             self._update(index, self._changed.pop())
         return index
 
-    def _opened(self, idle: frozenset[str] | None) -> ToolIndex:
+    def _open_index(self, idle: frozenset[str] | None) -> ToolIndex:
         idle = self._without if idle is None else idle
         index = self._index
         if index is None:

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from tabane.catalog.tools.ranking import ToolHits, ToolQuery
     from tabane.upstreams.connection import Connect
     from tabane.upstreams.handshake import Peer
-    from tabane.upstreams.processes.stderr import ServerLogFile
     from tabane.upstreams.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -114,7 +113,7 @@ class InstanceOfGateway(InstanceOwner):
         return self._gateway.take_list(self.upstream, self._server, peer, name, items)
 
     def state_changed(self) -> None:
-        """Tell the watcher of the gateway."""
+        """Note the change at the watcher of the gateway."""
         self._gateway.note_state(self._server.name)
 
     def logged(self, params: Raw) -> None:
@@ -230,7 +229,7 @@ class Gateway:
         """
         self.chain = chain or HubChain()
         self.chain.behind = self._hubs
-        # What was listed when no hub ran, so that a circle was not seen, are the hub's own tools.
+        # A hub that lists itself lists its own tools. Remove them: nobody saw the circle while no hub ran.
         self.chain.on_circle = lambda server: self._catalogs.remove(server)
         self.logins = logins
         if logins is not None:
@@ -243,7 +242,9 @@ class Gateway:
         self.screening = CallScreening(loop)
         starts = asyncio.Semaphore(STARTS)
         self.context = UpstreamContext(loop, connect, limits, starts, preparation, logins, self.screening)
-        self.embedding, self._logs, self.passed, self.cages = embedding, logs, passed, cages
+        self.embedding, self.passed, self.cages = embedding, passed, cages
+        self.logs = logs
+        """The folder of what servers write to stderr."""
         self.list_wait, self.extensions = list_wait, extensions
         self._on_changed, self.on_log = on_changed, on_log
         self.watcher: GatewayWatch | None = None
@@ -517,7 +518,7 @@ class Gateway:
     async def watch(
         self, session: str, caller: Caller, source: ResourceSource, on_updated: OnUpdated
     ) -> None:
-        """Tell ``on_updated`` of each change of a resource, with the URI shown and the parameters to tell.
+        """Call ``on_updated`` at each change of a resource, with the URI shown and the parameters to pass on.
 
         ``session`` names the client for :meth:`unwatch` and :meth:`leave`. The same resource again is watched
         once, for the ``on_updated`` given last. Watching continues over restarts of the server. Raises
@@ -573,12 +574,6 @@ class Gateway:
     def listing(self, name: str) -> ServerListing | None:
         """Return the last listing of a server; None if it never listed."""
         return self._catalogs.listing(name)
-
-    def log(self, name: str) -> ServerLogFile:
-        """Return the log of what a server writes to stderr."""
-        from tabane.upstreams.processes.stderr import ServerLogFile
-
-        return ServerLogFile(self._logs, name)
 
     async def stop(self, name: str) -> None:
         """Stop every instance of a server; it stays stopped until :meth:`start`.
@@ -656,23 +651,23 @@ class Gateway:
         if name == "tools":
             self.spawn(self._take_instructions(source, server, peer))
         if len(items) > FEW or sum(map(len, items)) > SMALL:
-            return self._take_many(source, server, peer, name, items)
+            return self._take_long_list(source, server, peer, name, items)
         if server.name not in self.servers:
             return None
         seen = self.review.read(server.name, KINDS[name], items)
         if self.review.unscanned(server.name, seen):
-            return self._take_scanned(source, server, peer, name, items, seen)
+            return self._take_scanned_list(source, server, peer, name, items, seen)
         reviewed = self.review.take(server.name, server.fingerprint, KINDS[name], seen, source)
-        self._taken(server, peer, name, items, reviewed)
+        self._offer_list(server, peer, name, items, reviewed)
         return None
 
-    async def _take_many(
+    async def _take_long_list(
         self, source: Upstream, server: Server, peer: Peer, name: str, items: list[Raw]
     ) -> None:
         seen = await asyncio.to_thread(self.review.read, server.name, KINDS[name], items)
-        await self._take_scanned(source, server, peer, name, items, seen)
+        await self._take_scanned_list(source, server, peer, name, items, seen)
 
-    async def _take_scanned(
+    async def _take_scanned_list(
         self,
         source: Upstream,
         server: Server,
@@ -695,9 +690,9 @@ class Gateway:
                 plan = None
             # A person may have decided meanwhile.
             reviewed = reviewed._replace(held=self.review.held_names(server.name, kind))
-        self._taken(server, peer, name, items, reviewed, plan)
+        self._offer_list(server, peer, name, items, reviewed, plan)
 
-    def _taken(
+    def _offer_list(
         self,
         server: Server,
         peer: Peer,

@@ -157,7 +157,11 @@ class CatalogLookup:
         if tool is None or not may_find(caller, tool.target):
             self._check_held(caller, tools.find_held(name))
             self._check_disabled(caller, name)
-            self._check_unlisted(caller, name)
+            for server in self._unlisted():
+                if _may_own(server, name) and sees(caller.access, server):
+                    for instance in self._servers.instances(server.name):
+                        if (error := instance.still_downloading or instance.awaited_login) is not None:
+                            raise error
             raise self.unknown(caller, name)
         return tool
 
@@ -192,7 +196,16 @@ class CatalogLookup:
             self._check_held(caller, next(held, None))
             self._check_own(caller)
             near = nearest(name, [each.name for each in await self.own_tools(caller)])
-            raise UnknownName(_no_tool(caller.server, name, near), near)
+            if near:
+                message = say(
+                    "{server!n} has no tool {name}. Did you mean {near}?",
+                    server=caller.server,
+                    name=name,
+                    near=", ".join(near),
+                )
+            else:
+                message = say("{server!n} has no tool {name}.", server=caller.server, name=name)
+            raise UnknownName(message, near)
         return tool
 
     def _check_held(self, caller: Caller, tool: Tool | None) -> None:
@@ -223,7 +236,16 @@ class CatalogLookup:
                 self._check_refused(caller.server, "prompt", name)
             self._check_own(caller)
             near = nearest(name, mine)
-            raise UnknownName(_no_prompt(caller.server, name, near), near)
+            if near:
+                message = say(
+                    "{server!n} has no prompt {name}. Did you mean {near}?",
+                    server=caller.server,
+                    name=name,
+                    near=", ".join(near),
+                )
+            else:
+                message = say("{server!n} has no prompt {name}.", server=caller.server, name=name)
+            raise UnknownName(message, near)
         return mine[name]
 
     def unknown(self, caller: Caller, name: str) -> UnknownName:
@@ -340,21 +362,18 @@ class CatalogLookup:
         else:
             await self.refresh("skills", caller)
             await self._catalogs.skills.read()
-            found = [ResourceSource(server, uri, uri) for server in self._with_skill(uri)]
+            below = f"{uri}/"
+            skills = self._catalogs.skills.items()
+            owners = [each.server for each in skills if each.uri == uri or each.uri.startswith(below)]
+            enabled = (server.name for server in self._servers.enabled())
+            listings = ((name, self._catalogs.listing(name)) for name in enabled)
+            others = [name for name, listing in listings if listing is not None and listing.has(SKILLS)]
+            found = [ResourceSource(server, uri, uri) for server in dict.fromkeys(owners or others)]
         allowed = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
         for each in allowed:
             self._check_skills(each)
         _check_one(allowed, uri)
         return allowed
-
-    def _with_skill(self, uri: str) -> list[str]:
-        below = f"{uri}/"
-        skills = self._catalogs.skills.items()
-        owners = [each.server for each in skills if each.uri == uri or each.uri.startswith(below)]
-        enabled = (server.name for server in self._servers.enabled())
-        listings = ((name, self._catalogs.listing(name)) for name in enabled)
-        others = [name for name, listing in listings if listing is not None and listing.has(SKILLS)]
-        return list(dict.fromkeys(owners or others))
 
     async def _sources_of_kept(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers that may mean a URI whose scheme is kept, as an app spells its own pages.
@@ -473,13 +492,6 @@ class CatalogLookup:
             if server.disabled and _may_own(server, name) and sees(caller.access, server):
                 raise UpstreamUnavailable(server.disabled)
 
-    def _check_unlisted(self, caller: Caller, name: str) -> None:
-        for server in self._unlisted():
-            if _may_own(server, name) and sees(caller.access, server):
-                for instance in self._servers.instances(server.name):
-                    if (error := instance.still_downloading or instance.awaited_login) is not None:
-                        raise error
-
     async def _within(self, seconds: float, works: Sequence[Coroutine[None, None, None]]) -> None:
         """Wait at most that many seconds. Unfinished work continues."""
         async for _ in self._looks(seconds, works):
@@ -509,28 +521,6 @@ def _check_one(found: Sequence[ResourceSource], uri: str) -> None:
                 addresses=addresses,
             )
         )
-
-
-def _no_tool(server: str, name: str, near: Sequence[str]) -> Message:
-    if near:
-        return say(
-            "{server!n} has no tool {name}. Did you mean {near}?",
-            server=server,
-            name=name,
-            near=", ".join(near),
-        )
-    return say("{server!n} has no tool {name}.", server=server, name=name)
-
-
-def _no_prompt(server: str, name: str, near: Sequence[str]) -> Message:
-    if near:
-        return say(
-            "{server!n} has no prompt {name}. Did you mean {near}?",
-            server=server,
-            name=name,
-            near=", ".join(near),
-        )
-    return say("{server!n} has no prompt {name}.", server=server, name=name)
 
 
 def lists_of(kind: str) -> tuple[str, ...]:

@@ -301,7 +301,8 @@ def part_at(long: LongResult, start: PartStart, pause: Pause = no_pause) -> Resu
         place = start.place if index == start.block else TextPosition()
         end = _end_in(long, block, place, room, partial=given > start.given)
         if end.at > place.at or not block.text:
-            blocks.append(_piece(block, place, end))
+            text = block.text[place.at : end.at].decode("utf-8", "surrogatepass")
+            blocks.append(json.join({**block.members, "text": Raw(json.quote(text))}))
         given += end.at - place.at
         room -= end.at - place.at
         if end.at < len(block.text):
@@ -363,11 +364,6 @@ def _end_in(
     if partial and room < long.limit // 4:
         return place
     return next_break(block.text, place, room, of_json=block.of_json)
-
-
-def _piece(block: TextBlock, begin: TextPosition, end: TextPosition) -> bytes:
-    text = block.text[begin.at : end.at].decode("utf-8", "surrogatepass")
-    return json.join({**block.members, "text": Raw(json.quote(text))})
 
 
 def _content(part: ResultPart, note: str) -> Raw:

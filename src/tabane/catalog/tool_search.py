@@ -70,10 +70,10 @@ class ToolSource:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._told: dict[str, set[str]] = {}
+        self._shown_before: dict[str, set[str]] = {}
 
     async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
-
+        """Return the tools that match a search over all sources."""
         query = ToolQuery(
             request.query, min(request.limit, MOST_TOOLS), keywords=request.keywords, folded=True
         )
@@ -122,9 +122,9 @@ class ToolSource:
 
         If nothing was found, each of them may be the reason.
         """
-        told = self._told.setdefault(caller.session, set())
-        if len(self._told) > MOST_SESSIONS:
-            del self._told[next(iter(self._told))]
+        told = self._shown_before.setdefault(caller.session, set())
+        if len(self._shown_before) > MOST_SESSIONS:
+            del self._shown_before[next(iter(self._shown_before))]
         words = _stems(query)
         news = {
             name: why
@@ -144,7 +144,7 @@ class ToolSource:
         return _stems(" ".join((name, *about, *(server.examples if server else ()), *known)))
 
     def card(self, item: Tool) -> HitCard:
-
+        """Return a tool as a card among hits of other kinds."""
         return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
 
 
@@ -215,7 +215,19 @@ class ToolSearch:
 
         steps = params.steps()
         most = most_hits(params.limit, len(steps), MOST_TOOLS)
-        queries = [_query(params, step, most) for step in steps]
+        queries = [
+            ToolQuery(
+                step,
+                most,
+                params.server,
+                tuple(params.tags or ()),
+                params.category,
+                params.match,
+                explain=params.explain,
+                folded=True,
+            )
+            for step in steps
+        ]
         first = await self._source.find(caller, queries[0], about=" ".join(steps))
         others = (self._source.find(caller, query, waits=False) for query in queries[1:])
         answers = [first, *await asyncio.gather(*others)]
@@ -227,14 +239,14 @@ class ToolSearch:
             [self._found_row(hit, answers[step], steps, step) for hit, step in found],
             max(answer.total for answer in answers),
             list(first.waiting),
-            self._text(caller, steps, answers, found),
+            self._answer_text(caller, steps, answers, found),
             list(nearest),
             rendered(first.failed, caller.lang),
             starting=any(answer.starting for answer in answers),
         )
         return await self._explained(caller, answer, steps, answers, found) if params.explain else answer
 
-    def _text(
+    def _answer_text(
         self, caller: Caller, steps: list[str], answers: list[ToolAnswer], found: list[tuple[Found, int]]
     ) -> str:
 
@@ -294,20 +306,6 @@ class ToolSearch:
         if len(steps) > 1:
             row["query"] = steps[step]
         return row | ({"same": list(same)} if same else {})
-
-
-def _query(params: SearchTools, query: str, limit: int) -> ToolQuery:
-
-    return ToolQuery(
-        query,
-        limit,
-        params.server,
-        tuple(params.tags or ()),
-        params.category,
-        params.match,
-        explain=params.explain,
-        folded=True,
-    )
 
 
 def rendered(failed: Mapping[str, Message], lang: Lang) -> dict[str, str]:
@@ -430,7 +428,7 @@ def explained_row(tool: Tool, query: str, terms: Sequence[MatchedTerm]) -> dict[
                 "kind": term.kind,
                 "score": round(term.score, 4),
                 "asked": spelled(term.asked, query),
-                "matched": spelled(term.matched, " ".join(_told(tool))),
+                "matched": spelled(term.matched, " ".join(_texts_of_tool(tool))),
                 "fields": list(term.fields),
             }
             for term in terms
@@ -438,7 +436,7 @@ def explained_row(tool: Tool, query: str, terms: Sequence[MatchedTerm]) -> dict[
     }
 
 
-def _told(tool: Tool) -> tuple[str, ...]:
+def _texts_of_tool(tool: Tool) -> tuple[str, ...]:
     return (tool.shown_name, tool.title, tool.description, tool.notes, *tool.examples)
 
 

@@ -357,9 +357,11 @@ class StdioTransport:
 
     @property
     def closed(self) -> bool:
+        """Return whether the channel is closed."""
         return self._channel.closed
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
+        """Write a request. Raises InputBacklogFull if too much waits already."""
         channel = self._channel
         waiting = channel.unsent
         if waiting and waiting + len(line) > self._most:
@@ -367,23 +369,25 @@ class StdioTransport:
         channel.send(line)
 
     def tell(self, line: bytes, about: int | None = None) -> None:
-        if self._takes(line):
+        """Write a notification or an answer, unless too much waits already."""
+        waiting = self._channel.unsent
+        if not waiting or waiting + len(line) <= self._most:
             self._channel.send(line)
 
     def cancel(self, call: Call, line: bytes) -> None:
+        """Write the notification that a request is cancelled."""
         self.tell(line)
 
-    def _takes(self, line: bytes) -> bool:
-        waiting = self._channel.unsent
-        return not waiting or waiting + len(line) <= self._most
-
     def position_of(self, call: Call) -> SessionPosition | None:
+        """Return None: a call ends with its process."""
         return None
 
     def end_input(self) -> None:
+        """Close stdin of the process."""
         self._channel.end_writing()
 
     def close(self, why: str) -> None:
+        """Close the channel."""
         self._channel.close(why)
 
 
@@ -437,7 +441,7 @@ class CallScreening:
         if mode == "off" or call.method not in _RESULTS:
             go(call)
             return
-        call.screen = partial(self._answered, server, mode)
+        call.screen = partial(self._screen_answer, server, mode)
         arguments = call.params.get("arguments") if call.method in _WITH_ARGUMENTS else None
         if arguments is None or len(arguments) <= 2:
             go(call)
@@ -445,17 +449,17 @@ class CallScreening:
             go(call)
             self._warn_later(server, call, "arguments", arguments)
         elif len(arguments) <= AT_ONCE:
-            self._sent(server, call, mode, _look(self._finder, arguments), go)
+            self._send_screened(server, call, mode, _find_credentials(self._finder, arguments), go)
         else:
-            self._in_thread(mode, arguments, lambda seen: self._sent(server, call, mode, seen, go))
+            self._in_thread(mode, arguments, lambda seen: self._send_screened(server, call, mode, seen, go))
 
     def screen(self, server: Server, call: Call) -> None:
         """Screen the answer to a call, whoever takes it: a call that is parked gets another taker."""
         mode = server.credentials or self.mode
         if mode != "off" and call.method in _RESULTS:
-            call.screen = partial(self._answered, server, mode)
+            call.screen = partial(self._screen_answer, server, mode)
 
-    def _sent(
+    def _send_screened(
         self,
         server: Server,
         call: Call,
@@ -465,12 +469,12 @@ class CallScreening:
     ) -> None:
         if call.done:
             return
-        self._noted(server, call, "arguments", seen.kinds, mode)
+        self._note_credentials(server, call, "arguments", seen.kinds, mode)
         if seen.redacted is not None and mode == "redact":
             call.params = {**call.params, "arguments": Raw(seen.redacted)}
         go(call)
 
-    def _answered(self, server: Server, mode: CredentialMode, call: Call, reply: UpstreamReply) -> None:
+    def _screen_answer(self, server: Server, mode: CredentialMode, call: Call, reply: UpstreamReply) -> None:
         result = reply.result
         if result is None:
             call.on_reply(reply)
@@ -480,13 +484,19 @@ class CallScreening:
                 self._warn_later(server, call, "result", result)
             else:
                 self._in_thread(
-                    mode, result, lambda seen: self._noted(server, call, "result", seen.kinds, mode)
+                    mode,
+                    result,
+                    lambda seen: self._note_credentials(server, call, "result", seen.kinds, mode),
                 )
         elif len(result) <= AT_ONCE:
-            call.on_reply(self._screened(server, call, mode, reply, _look(self._finder, result)))
+            call.on_reply(
+                self._redacted_reply(server, call, mode, reply, _find_credentials(self._finder, result))
+            )
         else:
             self._in_thread(
-                mode, result, lambda seen: call.on_reply(self._screened(server, call, mode, reply, seen))
+                mode,
+                result,
+                lambda seen: call.on_reply(self._redacted_reply(server, call, mode, reply, seen)),
             )
 
     def _warn_later(self, server: Server, call: Call, where: str, text: Raw) -> None:
@@ -499,9 +509,9 @@ class CallScreening:
         passed, self._passed = self._passed, []
         for server, call, where, given in passed:
             if found := self._finder.find(bytes(given)):
-                self._noted(server, call, where, kinds_of(found), "warn")
+                self._note_credentials(server, call, where, kinds_of(found), "warn")
 
-    def _screened(
+    def _redacted_reply(
         self,
         server: Server,
         call: Call,
@@ -511,15 +521,16 @@ class CallScreening:
     ) -> UpstreamReply:
         if seen.redacted is None or reply.result is None:
             return reply
-        self._noted(server, call, "result", seen.kinds, mode)
+        self._note_credentials(server, call, "result", seen.kinds, mode)
         return replace(reply, result=Raw(seen.redacted))
 
-    def _noted(
+    def _note_credentials(
         self, server: Server, call: Call, where: str, kinds: tuple[str, ...], mode: CredentialMode
     ) -> None:
         if not kinds:
             return
-        name = _name_of(call)
+        given = text(call.params.get("name")) or text(call.params.get("uri")) or call.method.decode()
+        name = given[:120]
         log.warning(
             "%s: the %s of %s contain credentials (%s)" if where == "arguments"
             else "%s: the %s of %s contains credentials (%s)",
@@ -542,7 +553,9 @@ class CallScreening:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "credentials")
         self._waiting += len(text)
-        looking = self._loop.run_in_executor(self._thread, _look, self._finder, text, thread_slices())
+        looking = self._loop.run_in_executor(
+            self._thread, _find_credentials, self._finder, text, thread_slices()
+        )
 
         def looked(done: asyncio.Future[ScreenedText]) -> None:
             self._waiting -= len(text)
@@ -558,13 +571,7 @@ class ScreenedText(NamedTuple):
     redacted: bytes | None = None
 
 
-def _look(finder: CredentialFinder, message: Raw, pause: Pause = no_pause) -> ScreenedText:
+def _find_credentials(finder: CredentialFinder, message: Raw, pause: Pause = no_pause) -> ScreenedText:
     text = bytes(message)
     found = finder.find(text, pause)
     return ScreenedText(kinds_of(found), without_credentials(text, found, pause)) if found else ScreenedText()
-
-
-def _name_of(call: Call) -> str:
-    """Return the name of what is called, as its server calls it, without control characters."""
-    given = text(call.params.get("name")) or text(call.params.get("uri")) or call.method.decode()
-    return given[:120]

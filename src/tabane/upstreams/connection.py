@@ -55,7 +55,7 @@ Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], 
 
 
 class UpstreamState(Enum):
-    """What an instance does now."""
+    """State of an instance."""
 
     IDLE = "idle"
     DOWNLOADING = "downloading"
@@ -98,7 +98,7 @@ class UpstreamLimits(Struct, frozen=True):
 
 
 class UpstreamContext:
-    """What all instances of a hub share.
+    """Shared objects and limits of all instances of a hub.
 
     ``connect`` starts a server, or connects to where it runs. ``limits`` is replaced as a whole while
     instances run: do not keep it. ``starts`` bounds how many servers start at the same time. ``preparation``

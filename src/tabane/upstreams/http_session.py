@@ -391,12 +391,14 @@ class UpstreamHttpSession:
             if response.status == 200:
                 if kind_of(response) != EVENTS:
                     return 415
-                await read(response, self._limit, self._heard, position, self._too_long, self._client.turns)
+                await read(
+                    response, self._limit, self._take_message, position, self._too_long, self._client.turns
+                )
             return response.status
         finally:
             response.close()
 
-    def _heard(self, message: bytes) -> Done:
+    def _take_message(self, message: bytes) -> Done:
         waits = self._receive(message)
         return False if waits is None else _read_on_after(waits)
 

@@ -1,4 +1,4 @@
-"""What one instance offers: tools, prompts, resources and templates, each list requested separately.
+"""Lists of one instance: tools, prompts, resources, templates and skills, each requested separately.
 
 A list is read at the start and whenever the server announces a change. Tools whose marks for HTTP headers are
 invalid are left out.
@@ -42,11 +42,11 @@ async def without_invalid_marks(definitions: Sequence[Raw]) -> tuple[list[Raw], 
     """Return the definitions that a client may use over HTTP, and the tools that it may not."""
     marked = sum(len(each) for each in definitions if _mark in bytes(each))
     if marked > LARGE:
-        return await asyncio.to_thread(_sorted_out, definitions)
-    return _sorted_out(definitions)
+        return await asyncio.to_thread(_sort_out, definitions)
+    return _sort_out(definitions)
 
 
-def _sorted_out(definitions: Sequence[Raw]) -> tuple[list[Raw], list[RefusedTool]]:
+def _sort_out(definitions: Sequence[Raw]) -> tuple[list[Raw], list[RefusedTool]]:
     kept: list[Raw] = []
     refused: list[RefusedTool] = []
     for definition in definitions:
@@ -54,11 +54,13 @@ def _sorted_out(definitions: Sequence[Raw]) -> tuple[list[Raw], list[RefusedTool
         if fault is None:
             kept.append(definition)
         else:
-            refused.append(RefusedTool(_shown(json.text(json.fields(definition).get("name"))), _shown(fault)))
+            refused.append(
+                RefusedTool(_printable(json.text(json.fields(definition).get("name"))), _printable(fault))
+            )
     return kept, refused
 
 
-def _shown(text: str | None) -> str:
+def _printable(text: str | None) -> str:
     cut = (text or "")[:_SHOWN]
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cut)
 
@@ -272,7 +274,15 @@ class UpstreamLists:
         state.given, state.ttl = found.ttl, FRESH if found.ttl is None else found.ttl
         if found.cut:
             self._tell_cut(name, found)
-        self._tell_strange(name, found)
+        count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
+        if count:
+            self._on_fault(
+                say(
+                    "{count} of its {name} are not valid and were left out",
+                    count=count,
+                    name=name,
+                )
+            )
         waits = self._owner.listed(peer, name, found.items)
         if waits is not None:
             await waits
@@ -303,17 +313,6 @@ class UpstreamLists:
             name=LISTS[name].member, count=len(found.items), kilobytes=found.size >> 10)  # fmt: skip
         self._on_fault(fault)
         log.warning("%s: %s", self._server, fault)
-
-    def _tell_strange(self, name: str, found: ListedItems) -> None:
-        count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
-        if count:
-            self._on_fault(
-                say(
-                    "{count} of its {name} are not valid and were left out",
-                    count=count,
-                    name=name,
-                )
-            )
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)

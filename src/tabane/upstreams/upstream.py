@@ -451,11 +451,11 @@ class Upstream:
                 async with self._context.starts:
                     await self._open(start.server, patience)
         except TabaneError as error:
-            self._failed(error.message)
+            self._handle_failed_start(error.message)
         except TimeoutError:
-            self._failed(no_answer(patience))
+            self._handle_failed_start(no_answer(patience))
         except OSError as error:
-            self._failed(say("{error}", error=error.strerror or error))
+            self._handle_failed_start(say("{error}", error=error.strerror or error))
         finally:
             self._download.forget()
             self._starting = None
@@ -473,7 +473,7 @@ class Upstream:
     async def _open(self, server: Server, patience: float) -> None:
         self.vitals.starts += 1
         self.offers.starting()
-        connection = await self._context.connect(server, self.offers.noticed, self._over)
+        connection = await self._context.connect(server, self.offers.noticed, self._handle_loss)
         connection.conversation.owner = self._owner
         await self._shake_hands(connection, patience)
         self._connection = connection
@@ -508,7 +508,7 @@ class Upstream:
             raise
         self._era = peer.era
 
-    def _failed(self, why: Message) -> None:
+    def _handle_failed_start(self, why: Message) -> None:
         self.vitals.failures += 1
         self.vitals.healthy = False
         self.vitals.error = why
@@ -535,7 +535,7 @@ class Upstream:
     def _back_off(self) -> None:
         self._set(self._restarts.failed(self.vitals.failures, self._limits))
 
-    def _over(self, why: str) -> None:
+    def _handle_loss(self, why: str) -> None:
         """Handle a connection that ended unexpectedly."""
         connection, self._connection = self._connection, None
         if connection is None:

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.parameters import (
     DecideDefinitions,
-    DefinitionGiven,
     LearnSandbox,
     ListDefinitionChanges,
     NameParams,
@@ -34,7 +33,6 @@ from tabane.guard.definitions.definition import (
     Kind,
     definition_diff,
 )
-from tabane.guard.definitions.pins import PinnedDefinition
 from tabane.guard.definitions.review import DefinitionChange, DefinitionScans
 from tabane.guard.scanner.findings import SEVERITIES, unfinished
 from tabane.guard.scanner.scanner import (
@@ -76,7 +74,7 @@ class DefinitionOperations:
 
     async def show(self, caller: Caller, params: ShowDefinitionChange) -> dict[str, Any]:
         """Return one change with the lines of its difference to the definition that is trusted."""
-        change = self._found(params)
+        change = self._find_change(params)
         bodies = await self._gateway.review.bodies(change.server, change.key)
         new = bodies.get(change.pin.digest)
         if new is None:
@@ -87,14 +85,28 @@ class DefinitionOperations:
         return {**change.row(caller.lang), "diff": diff}
 
     async def accept(self, caller: Caller, params: DecideDefinitions) -> dict[str, Any]:
-        return await self._decide(params, accept=True)
+        """Accept definitions of a server. Return how many still wait."""
+        return await self._decide_definitions(params, accept=True)
 
     async def reject(self, caller: Caller, params: DecideDefinitions) -> dict[str, Any]:
-        return await self._decide(params, accept=False)
+        """Reject definitions of a server. Return how many still wait."""
+        return await self._decide_definitions(params, accept=False)
 
-    async def _decide(self, params: DecideDefinitions, *, accept: bool) -> dict[str, Any]:
+    async def _decide_definitions(self, params: DecideDefinitions, *, accept: bool) -> dict[str, Any]:
         server = self._gateway.server(params.server).name
-        chosen = _chosen(self._gateway.review.waiting(server), params.definitions)
+        waiting = self._gateway.review.waiting(server)
+        names = {(key.kind, pin.digest): key.name for key, pin in waiting}
+        chosen = []
+        for each in params.definitions:
+            try:
+                digest = bytes.fromhex(each.digest)
+            except ValueError:
+                raise BadArguments(
+                    say("digest: the hash of a definition is required, as it was listed."), "definitions"
+                ) from None
+            # A definition contains its name, so kind and digest are enough.
+            name = each.name if each.name is not None else names.get((each.kind, digest), "")
+            chosen.append(ChosenDefinition(DefinitionKey(each.kind, name), digest))
         await self._gateway.decide(server, chosen, accept=accept)
         left = self._gateway.review.counts(server)
         return {
@@ -105,7 +117,7 @@ class DefinitionOperations:
             "held": left["held"],
         }
 
-    def _found(self, params: ShowDefinitionChange) -> DefinitionChange:
+    def _find_change(self, params: ShowDefinitionChange) -> DefinitionChange:
         """Return the change that is meant: of several, the one that the server lists now."""
         server = self._gateway.server(params.server).name
         found = [
@@ -125,26 +137,6 @@ class DefinitionOperations:
                 server=server,
             )
         )
-
-
-def _chosen(waiting: Sequence[PinnedDefinition], given: Sequence[DefinitionGiven]) -> list[ChosenDefinition]:
-    """Return what is meant. A definition contains its name, so kind and digest are enough."""
-    names = {(key.kind, pin.digest): key.name for key, pin in waiting}
-    found = []
-    for each in given:
-        digest = _digest(each)
-        name = each.name if each.name is not None else names.get((each.kind, digest), "")
-        found.append(ChosenDefinition(DefinitionKey(each.kind, name), digest))
-    return found
-
-
-def _digest(given: DefinitionGiven) -> bytes:
-    try:
-        return bytes.fromhex(given.digest)
-    except ValueError:
-        raise BadArguments(
-            say("digest: the hash of a definition is required, as it was listed."), "definitions"
-        ) from None
 
 
 class ReportedDefinition(NamedTuple):
@@ -190,7 +182,19 @@ class ScanOperations:
 
 def report_of(results: Sequence[ReportedDefinition], names: Iterable[str], lang: Lang) -> dict[str, Any]:
     """Return the answer: ``{scanned, highest, results, unknown}``."""
-    rows = [_row(one, finding, lang) for one in results for finding in one.findings]
+    rows = [
+        {
+            "server": one.server,
+            "kind": one.kind,
+            "name": one.name,
+            "rule": finding.rule,
+            "severity": finding.severity,
+            "message": finding.message.render(lang),
+            "excerpt": finding.excerpt,
+        }
+        for one in results
+        for finding in one.findings
+    ]
     rows.sort(key=lambda row: SEVERITIES.index(row["severity"]))
     seen = {one.server for one in results}
     return {
@@ -205,18 +209,6 @@ def report_of_file(server: str, content: bytes, lang: Lang) -> dict[str, Any]:
     """Return the answer about the definitions in a file. Raises BadArguments if it holds none."""
     results = [ReportedDefinition(*one) for one in scanned(definitions_of_file(server, content))]
     return report_of(results, () if results else (server,), lang)
-
-
-def _row(one: ReportedDefinition, finding: DefinitionFinding, lang: Lang) -> dict[str, Any]:
-    return {
-        "server": one.server,
-        "kind": one.kind,
-        "name": one.name,
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "message": finding.message.render(lang),
-        "excerpt": finding.excerpt,
-    }
 
 
 _LOOK = 1.0
@@ -249,7 +241,7 @@ class SandboxOperations:
         server = self._gateway.server(name)
         session = self._sessions.get(name)
         if session is not None and not session.limit.done():
-            return self._begun(name, params.seconds)
+            return self._session_answer(name, params.seconds)
         if name in self._starting:
             raise BadArguments(say("What {name!n} uses is being learned already.", name=name), "name")
         self._starting.add(name)
@@ -257,9 +249,9 @@ class SandboxOperations:
             await self._trace(server, params.seconds)
         finally:
             self._starting.discard(name)
-        return self._begun(name, params.seconds)
+        return self._session_answer(name, params.seconds)
 
-    def _begun(self, name: str, seconds: int) -> dict[str, Any]:
+    def _session_answer(self, name: str, seconds: int) -> dict[str, Any]:
         left = ceil(self._sessions[name].until - self._gateway.loop.time())
         tools = len(self._gateway.catalogue.of_server(name))
         return {"name": name, "seconds": max(1, min(left, seconds)), "tools": tools}

@@ -89,7 +89,7 @@ def gateway_table(handlers: GatewayHandlers) -> list[Operation]:
         *_tool_operations(handlers),
         *_server_operations(handlers),
         *_definition_operations(handlers),
-        _read(
+        _read_operation(
             "read_more", "Read on in a long result or query it.", given.ReadMore, handlers.parts.read,
             frozenset({Face.MCP, Face.RPC}),
         ),
@@ -97,7 +97,7 @@ def gateway_table(handlers: GatewayHandlers) -> list[Operation]:
             "set_tool_visibility", "Pin, unpin, hide or show a tool of a server, in the servers file.",
             given.ToolVisibility, lambda c, p: handlers.tools.visibility.set(c, p), PERSON, Privilege.ADMIN,
         ),
-        _read(
+        _read_operation(
             "list_hidden_tools", "List tools that the servers file hides.",
             given.ListHiddenTools, lambda c, p: handlers.tools.visibility.hidden(c, p), source="admin",
         ),
@@ -106,15 +106,15 @@ def gateway_table(handlers: GatewayHandlers) -> list[Operation]:
 
 def _tool_operations(handlers: GatewayHandlers) -> list[Operation]:
     return [
-        _read(
+        _read_operation(
             "search_tools",
             "Find tools of all the user's MCP servers by task, before you say you cannot do it: "
             "name(required parameters): purpose. Next: describe_tools.",
-            given.SearchTools, lambda c, p: handlers.tools.search(c, p), MODEL, _text,
+            given.SearchTools, lambda c, p: handlers.tools.search(c, p), MODEL, _result_text,
         ),
-        _read(
+        _read_operation(
             "describe_tools", "Show all parameters of found tools before a call.",
-            given.DescribeTools, lambda c, p: handlers.tools.describe(c, p), MODEL, _text,
+            given.DescribeTools, lambda c, p: handlers.tools.describe(c, p), MODEL, _result_text,
         ),
         Operation(
             "call_tool", "Call a tool by name, server__tool.",
@@ -127,19 +127,19 @@ def _tool_operations(handlers: GatewayHandlers) -> list[Operation]:
             MODEL, Privilege.CALL, read_only=True,
             label="Call read-only tool", source="hub", relays=True,
         ),
-        _read(
+        _read_operation(
             "get_tool", "Get the whole definition of a tool.",
             given.NameParams, lambda c, p: handlers.tools.get(c, p),
         ),
-        _read(
+        _read_operation(
             "read_resource", "Read a resource of a server by its URI.",
             given.ReadResource, lambda c, p: handlers.offers.read_resource(c, p), MODEL, relays=True,
         ),
-        _read(
+        _read_operation(
             "get_prompt", "Get the messages of a prompt of a server.",
             given.GetPrompt, lambda c, p: handlers.offers.get_prompt(c, p), MODEL, relays=True,
         ),
-        _read(
+        _read_operation(
             "list_tools", "List tools, by server.", given.ListTools,
             lambda c, p: handlers.tools.tools(c, p),
         ),
@@ -164,23 +164,27 @@ def _tool_operations(handlers: GatewayHandlers) -> list[Operation]:
 
 def _server_operations(handlers: GatewayHandlers) -> list[Operation]:
     return [
-        _read(
+        _read_operation(
             "list_servers", "List servers and their state.",
             given.NoServerParams, lambda c, p: handlers.servers.servers(c, p), source="admin",
         ),
-        _read(
+        _read_operation(
             "show_server", "Show one server in detail.",
             given.NameParams, lambda c, p: handlers.servers.show(c, p), source="admin",
         ),
-        _read(
+        _read_operation(
             "health_check", "Check whether servers answer.",
             given.NoServerParams, lambda c, p: handlers.servers.health(c, p), source="admin",
         ),
-        _admin("start_upstream", "Start a server.", lambda c, p: handlers.servers.start(c, p)),
-        _admin("stop_upstream", "Stop a server.", lambda c, p: handlers.servers.stop(c, p)),
-        _admin("restart_upstream", "Restart a server.", lambda c, p: handlers.servers.restart(c, p)),
-        _admin("test_server", "Start a server and list its tools.", lambda c, p: handlers.servers.test(c, p)),
-        _read(
+        _admin_operation("start_upstream", "Start a server.", lambda c, p: handlers.servers.start(c, p)),
+        _admin_operation("stop_upstream", "Stop a server.", lambda c, p: handlers.servers.stop(c, p)),
+        _admin_operation(
+            "restart_upstream", "Restart a server.", lambda c, p: handlers.servers.restart(c, p)
+        ),
+        _admin_operation(
+            "test_server", "Start a server and list its tools.", lambda c, p: handlers.servers.test(c, p)
+        ),
+        _read_operation(
             "server_logs", "Show what a server wrote to stderr.",
             given.ServerLogs, lambda c, p: handlers.servers.logs(c, p), source="admin",
         ),
@@ -192,7 +196,7 @@ def _server_operations(handlers: GatewayHandlers) -> list[Operation]:
             "finish_login", "Finish a login with the URL to which the browser returned.",
             given.FinishLogin, lambda c, p: handlers.servers.logins.finish(c, p), PERSON, Privilege.ADMIN,
         ),
-        _read(
+        _read_operation(
             "get_login", "Show whether a server requires a login, and until when one is valid.",
             given.GetLogin, lambda c, p: handlers.servers.logins.get(c, p), source="admin",
         ),
@@ -205,13 +209,13 @@ def _server_operations(handlers: GatewayHandlers) -> list[Operation]:
 
 def _definition_operations(handlers: GatewayHandlers) -> list[Operation]:
     return [
-        _read(
+        _read_operation(
             "list_definition_changes",
             "List definitions of servers (tools, prompts, skills …) that wait for a person: changed or added "
             "since they were first seen, or found to look like an attack.",
             given.ListDefinitionChanges, lambda c, p: handlers.definitions.changes(c, p), source="admin",
         ),
-        _read(
+        _read_operation(
             "show_definition_change",
             "Show line by line how a definition differs from the one that was accepted, and what was found.",
             given.ShowDefinitionChange, lambda c, p: handlers.definitions.show(c, p), source="admin",
@@ -250,7 +254,7 @@ def _definition_operations(handlers: GatewayHandlers) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _read(
+def _read_operation(
     name: str,
     description: str,
     params: Any,
@@ -266,9 +270,9 @@ def _read(
     )  # fmt: skip
 
 
-def _admin(name: str, description: str, handler: Any) -> Operation:
+def _admin_operation(name: str, description: str, handler: Any) -> Operation:
     return Operation(name, description, given.NameParams, handler, PERSON, Privilege.ADMIN)
 
 
-def _text(result: Any, lang: str) -> str:
+def _result_text(result: Any, lang: str) -> str:
     return str(result.text)

@@ -1,4 +1,4 @@
-"""What a query finds in a document: JMESPath, lines, regular expressions, aggregates; pure.
+"""Queries of a document: JMESPath, lines, regular expressions, aggregates; pure.
 
 An expression can be made so that it takes forever. So this runs in a process that is killed then.
 """
@@ -98,7 +98,18 @@ def _of_json(query: ResultQuery) -> QueryAnswer:
     if query.select is not None:
         value = _selected(query.select, value, shape.shape, shape.select)
     if query.regex is not None:
-        value = _matching_items(query.regex, value, shape.shape, shape.select)
+        pattern = _compiled(query.regex)
+        if not isinstance(value, list):
+            raise QueryFailed(
+                say(
+                    "regex searches the items of a list, and this is of type {kind}. The result is {shape}. "
+                    "Add a select that returns a list, for example: {example}",
+                    kind=_kind(value),
+                    shape=shape.shape,
+                    example=shape.select,
+                )
+            )
+        value = [item for item in value if pattern.search(_text_of(item))]
     if query.aggregate is not None:
         value = _aggregated(query.aggregate, value)
     try:
@@ -146,22 +157,6 @@ def _as_jmespath(expression: str) -> str:
     if written == "$":
         return "@"
     return written[1:] if written.startswith("$[") else written
-
-
-def _matching_items(expression: str, value: Any, shape: str, example: str) -> list[Any]:
-    """Return the items whose text, or JSON, matches."""
-    pattern = _compiled(expression)
-    if not isinstance(value, list):
-        raise QueryFailed(
-            say(
-                "regex searches the items of a list, and this is of type {kind}. The result is {shape}. Add "
-                "a select that returns a list, for example: {example}",
-                kind=_kind(value),
-                shape=shape,
-                example=example,
-            )
-        )
-    return [item for item in value if pattern.search(_text_of(item))]
 
 
 def _text_of(item: Any) -> str:
@@ -283,10 +278,6 @@ def _aggregated(aggregate: Aggregate, value: Any) -> Any:
         if aggregate == "unique":
             return _unique(value)
         return dict(groups.most_common(MOST_GROUPS))
-    return _computed(aggregate, value)
-
-
-def _computed(aggregate: Aggregate, value: list[Any]) -> Any:
     known = [each for each in value if each is not None]
     numbers = [each for each in known if isinstance(each, int | float) and not isinstance(each, bool)]
     if aggregate in ("min", "max") and known and all(isinstance(each, str) for each in known):

@@ -388,15 +388,15 @@ class ToolMatches:
 
     def terms(self, numbers: Collection[int], called: Collection[int]) -> dict[int, tuple[MatchedTerm, ...]]:
         """Return why each of these tools matches. The query is the exact name of those in ``called``."""
-        parts = {number: self._parts(number, called) for number in numbers}
+        parts = {
+            number: ([ScorePart(1.0)] if number in called else self._ranking.parts(self._asked, number))
+            for number in numbers
+        }
         said = {token for found in parts.values() for part in found for token in _tokens_of(part)}
         having = {token: self._fields(token, parts) for token in said}
         return {
             number: tuple(_term(part, number, having) for part in found) for number, found in parts.items()
         }
-
-    def _parts(self, number: int, called: Collection[int]) -> list[ScorePart]:
-        return [ScorePart(1.0)] if number in called else self._ranking.parts(self._asked, number)
 
     def _fields(self, token: str, numbers: Collection[int]) -> dict[int, set[str]]:
         having = self._postings(token).fields(numbers)
@@ -478,6 +478,7 @@ class ToolScore(Struct, frozen=True):
 
 
 def best_by_words(words: Mapping[int, float]) -> Sequence[int]:
+    """Return the tools with the best scores by words, at most :data:`MOST_BY_WORDS`."""
     if len(words) <= MOST_BY_WORDS:
         return list(words)
     return heapq.nlargest(MOST_BY_WORDS, words, key=words.__getitem__)

@@ -142,7 +142,9 @@ def _types(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> li
     if "const" in node:
         return [_value(node["const"], detail)]
     if isinstance(values := node.get("enum"), list):
-        return _values(values, detail)
+        wanted = (value for value in values if detail.null or value is not None)
+        shown = [_value(value, detail) for value in islice(wanted, detail.values)]
+        return [*shown, "…"] if len(values) > detail.values else shown
     options = node.get("anyOf") or node.get("oneOf")
     if isinstance(options, list) and level < _DEEPEST:
         found = [
@@ -196,12 +198,6 @@ def _object(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> s
 def _member(member: SchemaParameter, root: SchemaRoot, detail: TypeDetail, level: int) -> str:
     kinds = "|".join(dict.fromkeys(_types(member.schema, root, detail, level))) or "any"
     return f"{member.name}{'' if member.required else '?'}: {kinds}"
-
-
-def _values(values: list[Any], detail: TypeDetail) -> list[str]:
-    wanted = (value for value in values if detail.null or value is not None)
-    shown = [_value(value, detail) for value in islice(wanted, detail.values)]
-    return [*shown, "…"] if len(values) > detail.values else shown
 
 
 def _value(value: Any, detail: TypeDetail) -> str:

@@ -136,8 +136,10 @@ class _SchemaWalk:
         for keyword, value in node.items():
             if keyword in _UNPROVEN:
                 raise _UnboundedSchema
-            if keyword in ("$ref", "pattern"):
-                yield self._named(keyword, value, depth)
+            if keyword == "pattern":
+                yield SchemaCost(patterns=self._weight(value))
+            elif keyword == "$ref":
+                yield self.cost(_target(value, self._root), depth)
             elif keyword in _IN_PLACE or keyword in _IN_PLACE_LIST or keyword in _IN_PLACE_NAMED:
                 yield _combined(self.cost(part, depth) for part in _parts_of(keyword, value))
             elif keyword in ("properties", "items", "prefixItems", "patternProperties") or (
@@ -148,11 +150,6 @@ class _SchemaWalk:
                 yield SchemaCost(unique=value is not False)
             elif keyword not in _UNREAD:
                 yield SchemaCost(self._data(value))
-
-    def _named(self, keyword: str, value: Any, depth: int) -> SchemaCost:
-        if keyword == "pattern":
-            return SchemaCost(patterns=self._weight(value))
-        return self.cost(_target(value, self._root), depth)
 
     def _children(self, keyword: str, value: Any, depth: int) -> SchemaCost:
         if keyword == "properties" and isinstance(value, dict):

@@ -402,12 +402,6 @@ class PackageDownloads:
             return True
         return command is not None and await self._succeeds(server, package, command, progress, on_progress)
 
-    async def _spawn(self, server: Server, package: KeptPackage, command: Sequence[str]) -> ChildProcess:
-        if server.sandbox is None:
-            return await self._processes.spawn(command, package.private, package.cwd)
-        start = await asyncio.to_thread(self._cages.build_download, server, command, package.private)
-        return await self._processes.spawn(start.argv, start.env, start.cwd, start.orders)
-
     async def _succeeds(
         self,
         server: Server,
@@ -416,7 +410,11 @@ class PackageDownloads:
         progress: PackageProgress | None = None,
         on_progress: OnProgress = lambda progress: None,
     ) -> bool:
-        child = await self._spawn(server, package, command)
+        if server.sandbox is None:
+            child = await self._processes.spawn(command, package.private, package.cwd)
+        else:
+            start = await asyncio.to_thread(self._cages.build_download, server, command, package.private)
+            child = await self._processes.spawn(start.argv, start.env, start.cwd, start.orders)
         os.close(child.stdin_fd)
         redact = Redactor(server.secrets).text
         name = server.name if progress else f"{server.name}.image"

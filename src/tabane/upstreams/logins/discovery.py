@@ -204,23 +204,24 @@ async def _registered(
 ) -> KeptClient:
     """Register a client (RFC 7591). Raises UpstreamUnavailable."""
     method = next((each for each in METHODS if each in place.authentication_methods), "none")
+    host = urlsplit(redirect).hostname
     wanted = {
         "client_name": CLIENT_NAME,
         "redirect_uris": [redirect] if redirect else [],
         "grant_types": list(grants),
         "response_types": ["code"] if "authorization_code" in grants else [],
         "token_endpoint_auth_method": method,
-        "application_type": _application(redirect),
+        "application_type": "native" if host is None or is_loopback(host) else "web",
         **({"scope": " ".join(scopes)} if scopes else {}),
     }
     try:
         answer = await http.post_json(place.registration_endpoint, wanted)
     except LoginRequestFailed as failed:
-        raise UpstreamUnavailable(_refused(place, failed.why)) from None
+        raise UpstreamUnavailable(_registration_refused(place, failed.why)) from None
     given = answer.document.get("client_id")
     if answer.status not in (200, 201) or not _is_credential(given):
         why = answer.explanation() or answer.error()
-        raise UpstreamUnavailable(_refused(place, _status(answer.status, why)))
+        raise UpstreamUnavailable(_registration_refused(place, _status(answer.status, why)))
     secret = answer.document.get("client_secret")
     named = answer.document.get("token_endpoint_auth_method")
     return KeptClient(
@@ -237,14 +238,9 @@ async def _registered(
 def _usable_method(place: AuthorizationServer, method: str, *, has_secret: bool) -> str:
     if method not in METHODS:
         raise UpstreamUnavailable(
-            _refused(place, say("it wants {method}, which needs a key", method=method[:50]))
+            _registration_refused(place, say("it wants {method}, which needs a key", method=method[:50]))
         )
     return method if has_secret else "none"
-
-
-def _application(redirect: str) -> str:
-    host = urlsplit(redirect).hostname
-    return "native" if host is None or is_loopback(host) else "web"
 
 
 def _is_credential(value: object) -> bool:
@@ -260,7 +256,7 @@ def _status(status: int, why: str) -> Message:
     return say("{status}: {why}", status=status, why=why) if why else say("status {status}", status=status)
 
 
-def _refused(place: AuthorizationServer, why: Message) -> Message:
+def _registration_refused(place: AuthorizationServer, why: Message) -> Message:
     return say(
         "the authorization server {issuer} does not register Tabane ({why}). Register a client there, and "
         'set "clientId" in its "oauth"',

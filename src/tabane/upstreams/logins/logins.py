@@ -117,7 +117,10 @@ class ServerLogins:
         """
         login = self._login_at(server)
         if login.acts_for_itself:
-            await self._own_login(login)
+            await login.forget_tokens()
+            login.signed_in()
+            await login.headers()
+            self.on_changed(login.server.name, True)
             return {"server": server.name, "flow": "client_credentials", **self.describe(server)}
         await self.book.ready()
         chosen: Flow = flow or (
@@ -134,12 +137,6 @@ class ServerLogins:
             login, chosen, callback, tuple(scopes), restart=restart, joins=joins
         )
         return attempt.describe()
-
-    async def _own_login(self, login: ServerLogin) -> None:
-        await login.forget_tokens()
-        login.signed_in()
-        await login.headers()
-        self.on_changed(login.server.name, True)
 
     async def finish(self, id: str | None, url: str) -> str:
         """Finish a login with the URL to which the browser returned. Return the name of the server.

@@ -140,6 +140,7 @@ class ServerLogin:
         return login
 
     def tokens(self) -> KeptTokens | None:
+        """Return the tokens that are kept; None if there are none."""
         login = self.kept()
         return login.tokens if login else None
 
@@ -178,6 +179,7 @@ class ServerLogin:
     # -- credentials of requests -----------------------------------------------------------------
 
     def sends_none(self) -> bool:
+        """Return whether requests are sent without a token."""
         if not self._book.is_ready or self.acts_for_itself or self.tokens() is not None:
             return False
         # The server may need none by now. If it does, it says so.
@@ -185,6 +187,7 @@ class ServerLogin:
         return True
 
     async def headers(self) -> Mapping[str, str]:
+        """Return the headers of a request, with a renewed token if it is time. Raises LoginRequired."""
         await self._book.ready()
         if self.sends_none():
             return {}
@@ -199,7 +202,7 @@ class ServerLogin:
         if tokens is not None and not self._renewable(tokens):
             if now < tokens.expires:
                 return tokens
-            raise await self._lost(say("its token has expired"))
+            raise await self._forget_and_need(say("its token has expired"))
         try:
             return await self._renewed()
         except LoginRequired:
@@ -212,6 +215,7 @@ class ServerLogin:
     async def refused(
         self, used: Mapping[str, str], status: int, challenges: Sequence[str], *, again: bool
     ) -> bool:
+        """Take note that a request was refused. Return whether it may be sent again."""
         challenge = bearer_challenge(challenges)
         if status == 403:
             return challenge is not None and challenge.wants_scopes and await self._lacks(challenge, again)
@@ -226,7 +230,7 @@ class ServerLogin:
         if not again and self._renewable(tokens):
             await self._renewed()
             return True
-        raise await self._lost(say("it does not accept its token any more"))
+        raise await self._forget_and_need(say("it does not accept its token any more"))
 
     async def _lacks(self, challenge: BearerChallenge, again: bool) -> bool:
         """Get a token with more scopes, if that is possible without the user. Raises LoginRequired if not."""
@@ -296,7 +300,7 @@ class ServerLogin:
                 tokens = await (self._own_tokens(http) if self.acts_for_itself else self._refreshed(http))
         except TokensRefused as refused:
             if refused.is_about_tokens and not self.acts_for_itself:
-                raise await self._lost(refused.why, client=refused.is_about_client) from None
+                raise await self._forget_and_need(refused.why, client=refused.is_about_client) from None
             raise self._failed(refused.why) from None
         except LoginRequestFailed as failed:
             raise self._failed(failed.why) from None
@@ -359,7 +363,7 @@ class ServerLogin:
         if login is not None and login.client is not None and login.client.registered:
             await self._book.put(self.server.name, replace(login, client=None))
 
-    async def _lost(self, why: Message, *, client: bool = False) -> LoginRequired:
+    async def _forget_and_need(self, why: Message, *, client: bool = False) -> LoginRequired:
         await self.forget_tokens(client=client)
         return self._need(why)
 
@@ -426,10 +430,12 @@ class LoginAttempt:
 
     @property
     def server(self) -> str:
+        """Return the name of its server."""
         return self.login.server.name
 
     @property
     def waits(self) -> bool:
+        """Return whether it has not ended yet."""
         return self.state in ("waiting", "finishing")
 
     def describe(self) -> dict[str, Any]:
@@ -479,29 +485,22 @@ class LoginAttempts:
                     return before
                 if joins and _is_finished_by(before, hub_callback):
                     return before
-            return await self._start(before, login, flow, hub_callback, added)
+            name = login.server.name
+            if sum(each.waits for each in self._by_server.values()) >= MOST and not (before and before.waits):
+                raise UpstreamOverloaded(
+                    say(
+                        "{count} {count:login waits|logins wait} already. Finish one of them first.",
+                        count=MOST,
+                    )
+                )
+            attempt = await self._begin_attempt(login, flow, hub_callback, added)
+            if (now := self._by_server.get(name)) is not None and now.waits:
+                _end(now, "failed", say("it was begun again"))
+            self._by_server[name] = attempt
+            attempt.waiting = asyncio.get_running_loop().create_task(self._wait(attempt))
+            return attempt
 
-    async def _start(
-        self,
-        before: LoginAttempt | None,
-        login: ServerLogin,
-        flow: Flow,
-        hub_callback: str | None,
-        added: tuple[str, ...],
-    ) -> LoginAttempt:
-        name = login.server.name
-        if sum(each.waits for each in self._by_server.values()) >= MOST and not (before and before.waits):
-            raise UpstreamOverloaded(
-                say("{count} {count:login waits|logins wait} already. Finish one of them first.", count=MOST)
-            )
-        attempt = await self._begun(login, flow, hub_callback, added)
-        if (now := self._by_server.get(name)) is not None and now.waits:
-            _end(now, "failed", say("it was begun again"))
-        self._by_server[name] = attempt
-        attempt.waiting = asyncio.get_running_loop().create_task(self._wait(attempt))
-        return attempt
-
-    async def _begun(
+    async def _begin_attempt(
         self, login: ServerLogin, flow: Flow, hub_callback: str | None, added: tuple[str, ...]
     ) -> LoginAttempt:
         try:
