@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tabane.catalog.tools.tool_use import ToolUse
+from tabane.catalog.catalogs import ToolUse
 from tabane.errors import StoreError
 from tabane.group.tables.group_tables import GroupTables
 from tabane.group.tables.shared_usage import PostgresToolUse

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, structs
 
-from tabane.catalog.catalogs import ServerCatalogs, ToolEmbedding
+from tabane.catalog.catalogs import ServerCatalogs, ToolEmbedding, ToolUse
 from tabane.catalog.lookup import CatalogLookup, UnlistedServers, lists_of, may_find, resource_target, sees
 from tabane.catalog.offers.prompts import Prompt
 from tabane.catalog.offers.resources import OnUpdated, ResourceSource, ResourceWatches
@@ -22,7 +22,6 @@ from tabane.catalog.offers.skills import Skill, SkillCatalog
 from tabane.catalog.tools.catalog import ToolCatalogPlan
 from tabane.catalog.tools.listings import ServerListing
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.tools.tool_use import ToolUse
 from tabane.catalog.tools.validation import ArgumentValidator
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.guard.definitions.definition import (

@@ -10,7 +10,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from tabane.catalog.tools.tool_use import ToolUse, forgotten
+from tabane.catalog.catalogs import ToolUse, forgotten
 from tabane.errors import HubError, TabaneError
 from tabane.group.shared_records import LARGEST_STATE, SharedJob, SharedJobs, SharedToolUse
 from tabane.hub.work.job import Job
