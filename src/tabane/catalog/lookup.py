@@ -276,7 +276,9 @@ class CatalogLookup:
         if prompt is None or not may_find(caller, prompt_target(prompt)):
             self._check_held_prompt(caller, name)
             self._check_disabled(caller, name)
-            near = nearest_qualified(name, self._prompts_of(caller))
+            named = ((each, prompts.find(each)) for each in prompts.names)
+            allowed = [each for each, other in named if other and may_find(caller, prompt_target(other))]
+            near = nearest_qualified(name, allowed)
             if near:
                 message = say("Unknown prompt: {name}. Did you mean {near}?", name=name, near=", ".join(near))
             else:
@@ -292,11 +294,6 @@ class CatalogLookup:
             target = CallTarget(name, server, kind="prompt", changes=False)
             if may_find(caller, target):
                 self._check_refused(server, "prompt", own)
-
-    def _prompts_of(self, caller: Caller) -> list[str]:
-        prompts = self._catalogs.prompts
-        found = ((name, prompts.find(name)) for name in prompts.names)
-        return [name for name, prompt in found if prompt and may_find(caller, prompt_target(prompt))]
 
     async def sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers to ask for a resource or a template, as :meth:`_sources` does.

@@ -73,19 +73,14 @@ def path(text: bytes, place: TextPosition) -> str:
 
 
 def _in_text(text: bytes, start: int, end: int, lines: tuple[str, ...] = ("\n",)) -> int:
-    after = end = _letter_at(text, end)
+    while text[end] & 0xC0 == 0x80:  # inside of a character
+        end -= 1
+    after = end
     while after < len(text) and (after == end or text[after] & 0xC0 == 0x80):
         after += 1
     part = text[start:after].decode("utf-8", "surrogatepass")
     cut = cut_at(part, 0, len(part) - 1, lines)
     return start + len(part[:cut].encode("utf-8", "surrogatepass"))
-
-
-def _letter_at(text: bytes, at: int) -> int:
-    """Return the start of the character at a position."""
-    while text[at] & 0xC0 == 0x80:
-        at -= 1
-    return at
 
 
 # -- JSON --------------------------------------------------------------------------------------------

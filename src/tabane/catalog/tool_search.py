@@ -419,6 +419,7 @@ def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:
 def explained_row(tool: Tool, query: str, terms: Sequence[MatchedTerm]) -> dict[str, Any]:
     """Return why a tool matches, the line that an assistant gets, and its sizes."""
     line = signature(tool, typed=False)
+    texts = (tool.shown_name, tool.title, tool.description, tool.notes, *tool.examples)
     return {
         "line": line,
         "title": tool.title,
@@ -428,16 +429,12 @@ def explained_row(tool: Tool, query: str, terms: Sequence[MatchedTerm]) -> dict[
                 "kind": term.kind,
                 "score": round(term.score, 4),
                 "asked": spelled(term.asked, query),
-                "matched": spelled(term.matched, " ".join(_texts_of_tool(tool))),
+                "matched": spelled(term.matched, " ".join(texts)),
                 "fields": list(term.fields),
             }
             for term in terms
         ],
     }
-
-
-def _texts_of_tool(tool: Tool) -> tuple[str, ...]:
-    return (tool.shown_name, tool.title, tool.description, tool.notes, *tool.examples)
 
 
 def _sizes(tool: Tool, line: str, page: str) -> dict[str, int]:

@@ -219,7 +219,10 @@ class UpstreamHttpRequest:
                 if not self.call.over and not patience.survives_break():
                     raise broken_in_flight(self._endpoint.name, fault.problem) from None
             except ServerBusy as fault:
-                await self._wait_while(fault, patience)
+                delay = patience.wait(fault.status, fault.seconds)
+                if delay is None:
+                    raise busy(self._endpoint.name, fault.status, fault.seconds) from None
+                await asyncio.sleep(delay)
             except UpstreamSessionExpired as fault:
                 expired = fault.used
                 if not patience.survives_expiry():
@@ -413,12 +416,6 @@ class UpstreamHttpRequest:
             raise cannot_connect(self._endpoint.name, fault.problem)
         await asyncio.sleep(min(0.05 + (now - since) / 2, 1.0))
         self.away = False
-
-    async def _wait_while(self, fault: ServerBusy, patience: HttpRetryPolicy) -> None:
-        delay = patience.wait(fault.status, fault.seconds)
-        if delay is None:
-            raise busy(self._endpoint.name, fault.status, fault.seconds)
-        await asyncio.sleep(delay)
 
 
 MOST_NOTES = 256

@@ -252,7 +252,11 @@ class UpstreamLists:
             return
         state.started = number = state.started + 1
         try:
-            found = await list_all(conversation, LISTS[name], self._server, self._room(name))
+            limits = self._context.limits
+            others = sum(state.size for other, state in self._states.items() if other != name)
+            size = max(0, min(limits.list_size, limits.catalogue_size - others))
+            budget = ListBudget(size, limits.list_items)
+            found = await list_all(conversation, LISTS[name], self._server, budget)
             if name == "tools" and peer.era is Era.MODERN and conversation.transport.mirrors_arguments:
                 found = await self._usable(found)
         except UpstreamError as error:
@@ -286,11 +290,6 @@ class UpstreamLists:
         waits = self._owner.listed(peer, name, found.items)
         if waits is not None:
             await waits
-
-    def _room(self, name: str) -> ListBudget:
-        limits = self._context.limits
-        others = sum(state.size for other, state in self._states.items() if other != name)
-        return ListBudget(max(0, min(limits.list_size, limits.catalogue_size - others)), limits.list_items)
 
     async def _usable(self, found: ListedItems) -> ListedItems:
         """Return the tools that may be called over HTTP, as the specification demands of clients there."""

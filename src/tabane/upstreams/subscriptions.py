@@ -302,7 +302,11 @@ class UpstreamSubscriptions:
             return
         if uri is None:
             return
-        watched = [uri] if uri in self._listeners else [w for w in self._listeners if _holds(w, uri)]
+        watched = (
+            [uri]
+            if uri in self._listeners
+            else [w for w in self._listeners if uri.startswith(w if w.endswith("/") else w + "/")]
+        )
         for listener in [listener for name in watched for listener in self._listeners[name]]:
             listener(uri, params)
 
@@ -372,7 +376,3 @@ class LegacySubscriber:
     def _note(self, uri: str, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.info("%s: subscription to changes of %s failed: %s", self._server, uri, error)
-
-
-def _holds(watched: str, uri: str) -> bool:
-    return uri.startswith(watched if watched.endswith("/") else watched + "/")

@@ -291,7 +291,9 @@ class SandboxOperations:
         file = await self._end(name, keep=True)
         try:
             server = self._gateway.server(name)
-            found = await asyncio.to_thread(_learned, file, server.cwd or os.getcwd(), self._private(name))
+            cages = self._gateway.cages
+            private = str(cages.private_folder(name)) if cages is not None else ""
+            found = await asyncio.to_thread(_learned, file, server.cwd or os.getcwd(), private)
         finally:
             await asyncio.to_thread(_remove, file)
         return {
@@ -299,10 +301,6 @@ class SandboxOperations:
             "sandbox": written(found.profile),
             "notes": [note.render(caller.lang) for note in found.notes],
         }
-
-    def _private(self, name: str) -> str:
-        cages = self._gateway.cages
-        return str(cages.private_folder(name)) if cages is not None else ""
 
     async def _limited(self, name: str, file: Path, until: float) -> None:
         """End the trace when its time is over, or when it has become too large."""

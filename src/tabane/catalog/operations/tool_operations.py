@@ -419,7 +419,24 @@ class _ParallelRun:
     def report(self, lang: Lang, *, stopped: bool) -> dict[str, Any]:
         for number in range(len(self._params.requests)):
             if number not in self._rows:
-                error = rpc.error_of(self._unfinished(number, stopped), lang)
+                if stopped and number in self.started:
+                    why = say(
+                        "Cancelled because another call failed. It is not known whether it took effect."
+                    )
+                elif stopped:
+                    why = say("Not called because another call failed.")
+                elif number in self.started:
+                    why = say(
+                        "Cancelled because the time for all calls ({seconds:g} s) ran out. It is not known "
+                        "whether it took effect.",
+                        seconds=self._params.timeout,
+                    )
+                else:
+                    why = say(
+                        "Not called because the time for all calls ({seconds:g} s) ran out.",
+                        seconds=self._params.timeout,
+                    )
+                error = rpc.error_of(TabaneError(why), lang)
                 self._rows[number] = self._row(number, False, "error", Raw(error))
         rows = [self._rows[number] for number in sorted(self._rows)]
         succeeded = sum(row["ok"] for row in rows)
@@ -429,24 +446,6 @@ class _ParallelRun:
         started = self.started.get(number)
         ms = 0.0 if started is None else (time.perf_counter() - started) * 1000
         return {"name": self._params.requests[number].name, "ok": ok, kind: value, "ms": round(ms, 1)}
-
-    def _unfinished(self, number: int, stopped: bool) -> TabaneError:
-        if stopped and number in self.started:
-            why = say("Cancelled because another call failed. It is not known whether it took effect.")
-        elif stopped:
-            why = say("Not called because another call failed.")
-        elif number in self.started:
-            why = say(
-                "Cancelled because the time for all calls ({seconds:g} s) ran out. It is not known "
-                "whether it took effect.",
-                seconds=self._params.timeout,
-            )
-        else:
-            why = say(
-                "Not called because the time for all calls ({seconds:g} s) ran out.",
-                seconds=self._params.timeout,
-            )
-        return TabaneError(why)
 
 
 _SPECIAL = re.compile(r"[*?[]")

@@ -178,7 +178,20 @@ def _of_text(query: ResultQuery) -> QueryAnswer:
                 count=len(lines),
             )
         )
-    shown = _range(query.lines, len(lines))
+    count = len(lines)
+    shown = range(1, count + 1)
+    if query.lines is not None:
+        try:
+            shown = line_range(query.lines, count)
+        except InvalidRange:
+            raise QueryFailed(
+                say(
+                    'lines is "120-180", "120", or "-20" for the last 20 lines, not "{given}".',
+                    given=query.lines,
+                )
+            ) from None
+        if not shown:
+            raise QueryFailed(say("The result has only {count:,} {count:line|lines}.", count=count))
     if query.regex is None:
         if query.aggregate is None:
             return QueryAnswer("\n".join(lines[number - 1] for number in shown).encode())
@@ -190,20 +203,6 @@ def _of_text(query: ResultQuery) -> QueryAnswer:
             return _json(sum(1 for number in shown if pattern.search(lines[number - 1])))
         return _of_values(query.aggregate, [each[1] if pattern.groups else each[0] for each in matches])
     return _matching_lines(pattern, lines, shown, query.context)
-
-
-def _range(given: str | None, count: int) -> range:
-    if given is None:
-        return range(1, count + 1)
-    try:
-        found = line_range(given, count)
-    except InvalidRange:
-        raise QueryFailed(
-            say('lines is "120-180", "120", or "-20" for the last 20 lines, not "{given}".', given=given)
-        ) from None
-    if not found:
-        raise QueryFailed(say("The result has only {count:,} {count:line|lines}.", count=count))
-    return found
 
 
 def _matching_lines(

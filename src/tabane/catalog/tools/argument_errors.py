@@ -125,7 +125,8 @@ def _problems(schema: dict[str, Any], faults: Iterable[ValidationError]) -> Iter
         else:
             path = _path(fault.instance_path)
             problem = _describe_fault(fault, details)
-            line = _schema_line(_parameter_of(fault.instance_path), place)
+            names = [step for step in fault.instance_path if isinstance(step, str)]
+            line = _schema_line(names[-1] if names else "arguments", place)
             yield (
                 path,
                 say("{parameter}: {problem} Schema: {line}", parameter=path, problem=problem, line=line),
@@ -212,10 +213,6 @@ def _path(steps: Iterable[str | int]) -> str:
     """Format a path: ``edits[0].old_text``; ``arguments`` if the fault is about all of them."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     return text.lstrip(".") or "arguments"
-
-
-def _parameter_of(steps: Iterable[str | int]) -> str:
-    return next((step for step in reversed(list(steps)) if isinstance(step, str)), "arguments")
 
 
 def _members(schema: Any) -> dict[str, Any]:

@@ -103,7 +103,8 @@ def unlisted_lines(waiting: Collection[str], failed: Sequence[str], lang: Lang) 
     lines = [shortened(one_line(why), _FAILURE) for why in failed[:_MOST_FAILED]]
     if not waiting:
         return lines
-    servers = _join_names(sorted(waiting))
+    names = sorted(waiting)
+    servers = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
     starting = say("Still starting: {servers}. Search again in a moment.", servers=servers)
     return [starting.render(lang), *lines]
 
@@ -195,10 +196,6 @@ def _nothing(query: str, near: Sequence[str]) -> Message:
             names=", ".join(near),
         )
     return say("No tool matches “{query}”. Search with other words for what it should do.", query=wanted)
-
-
-def _join_names(names: list[str]) -> str:
-    return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
 
 
 # -- the page of a tool ------------------------------------------------------------------------------

@@ -298,16 +298,13 @@ class _Withheld(_Change):
                 left = dict(rules)
                 rule = left.pop(self._parameter.name, True)
                 if self._parameter.sent:
-                    also.append(self._demanded(rule, depth, followed))
+                    if isinstance(rule, list):
+                        names = [name for name in rule if name != self._parameter.name]
+                        also.append({"required": names} if names else True)
+                    else:
+                        also.append(self.changed(rule, depth, followed))
                 _set_or_drop(found, keyword, self._rules(left, depth, followed))
         return also
-
-    def _demanded(self, rule: Any, depth: int, followed: tuple[str, ...]) -> Schema:
-        """Return what the presence of the parameter demands."""
-        if not isinstance(rule, list):
-            return self.changed(rule, depth, followed)
-        names = [name for name in rule if name != self._parameter.name]
-        return {"required": names} if names else True
 
     def _rules(self, rules: dict[str, Any], depth: int, followed: tuple[str, ...]) -> dict[str, Any]:
         """Return what other parameters demand. One that demands what is never sent cannot be given."""

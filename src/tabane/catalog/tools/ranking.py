@@ -276,15 +276,11 @@ class ToolRanking:
     def _term(self, token: str) -> tuple[float, dict[int, float], set[int]]:
         known = self._terms.get(token)
         if known is None:
-            known = self._terms[token] = self._score_term(token)
+            found = self._postings(token)
+            idf = self._idf(len(found.scores)) if found.scores else 0.0
+            scores = {number: idf * score for number, score in found.scores.items()}
+            known = self._terms[token] = idf, scores, found.names
         return known
-
-    def _score_term(self, token: str) -> tuple[float, dict[int, float], set[int]]:
-        found = self._postings(token)
-        if not found.scores:
-            return 0.0, {}, found.names
-        idf = self._idf(len(found.scores))
-        return idf, {number: idf * score for number, score in found.scores.items()}, found.names
 
     def _idf(self, having: int) -> float:
         return math.log(1 + (len(self._name_parts) - having + 0.5) / (having + 0.5))

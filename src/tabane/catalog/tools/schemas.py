@@ -167,18 +167,14 @@ def _types(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> li
 
 def _kind(kind: str, node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> list[str]:
     if kind == "array":
-        return [_array(node, root, detail, level)]
+        items = node.get("items")
+        if level >= _DEEPEST or not isinstance(items, dict):
+            return ["any[]"]
+        kinds = list(dict.fromkeys(_types(resolved(items, root), root, detail, level + 1))) or ["any"]
+        return [f"({'|'.join(kinds)})[]" if len(kinds) > 1 else f"{kinds[0]}[]"]
     if kind == "object":
         return [_object(node, root, detail, level)]
     return [kind[:_LONGEST_TYPE]]
-
-
-def _array(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> str:
-    items = node.get("items")
-    if level >= _DEEPEST or not isinstance(items, dict):
-        return "any[]"
-    kinds = list(dict.fromkeys(_types(resolved(items, root), root, detail, level + 1))) or ["any"]
-    return f"({'|'.join(kinds)})[]" if len(kinds) > 1 else f"{kinds[0]}[]"
 
 
 def _object(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> str:

@@ -174,7 +174,19 @@ async def client_at(
     if kept is not None and _fits(kept, redirect, grants):
         return kept
     if not place.registration_endpoint:
-        raise UpstreamUnavailable(_no_client(place, options))
+        if place.takes_metadata_documents:
+            why = say(
+                "the authorization server {issuer} knows clients by a document that they host, and registers "
+                'none. Set "clientMetadataUrl" in its "oauth", or the setting login_client_metadata_url',
+                issuer=place.issuer,
+            )
+        else:
+            why = say(
+                "the authorization server {issuer} registers no clients by itself. Register a client there, "
+                'and set "clientId" in its "oauth"',
+                issuer=place.issuer,
+            )
+        raise UpstreamUnavailable(why)
     return await _registered(place, http, redirect, grants, scopes)
 
 
@@ -224,6 +236,9 @@ async def _registered(
         raise UpstreamUnavailable(_registration_refused(place, _status(answer.status, why)))
     secret = answer.document.get("client_secret")
     named = answer.document.get("token_endpoint_auth_method")
+    expires = answer.document.get("client_secret_expires_at")
+    if isinstance(expires, bool) or not isinstance(expires, int | float) or not 0 < expires < _LATEST:
+        expires = 0.0
     return KeptClient(
         str(given),
         str(secret) if _is_credential(secret) else "",
@@ -231,7 +246,7 @@ async def _registered(
         registered=True,
         redirect=redirect,
         grants=grants,
-        expires=_expiry(answer.document.get("client_secret_expires_at")),
+        expires=float(expires),
     )
 
 
@@ -247,11 +262,6 @@ def _is_credential(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable()
 
 
-def _expiry(value: object) -> float:
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LATEST
-    return float(value) if usable else 0.0  # type: ignore[arg-type]
-
-
 def _status(status: int, why: str) -> Message:
     return say("{status}: {why}", status=status, why=why) if why else say("status {status}", status=status)
 
@@ -262,18 +272,4 @@ def _registration_refused(place: AuthorizationServer, why: Message) -> Message:
         'set "clientId" in its "oauth"',
         issuer=place.issuer,
         why=why,
-    )
-
-
-def _no_client(place: AuthorizationServer, options: OAuthOptions) -> Message:
-    if place.takes_metadata_documents:
-        return say(
-            "the authorization server {issuer} knows clients by a document that they host, and registers "
-            'none. Set "clientMetadataUrl" in its "oauth", or the setting login_client_metadata_url',
-            issuer=place.issuer,
-        )
-    return say(
-        "the authorization server {issuer} registers no clients by itself. Register a client there, and set "
-        '"clientId" in its "oauth"',
-        issuer=place.issuer,
     )

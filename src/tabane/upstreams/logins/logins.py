@@ -17,7 +17,7 @@ from tabane.upstreams.logins.login_book import Flow, LoginBook, LoginFile, url_h
 
 if TYPE_CHECKING:
     from tabane.servers.server import Server
-    from tabane.upstreams.logins.login_book import KeptLogin, LoginNetwork
+    from tabane.upstreams.logins.login_book import LoginNetwork
     from tabane.upstreams.logins.redirect_listener import CallbackPage
     from tabane.upstreams.logins.server_login import LoginAttempt, LoginAttempts, ServerLogin
 
@@ -94,7 +94,8 @@ class ServerLogins:
             if server is None or not server.may_login:
                 self._logins.pop(name, None)
                 self._drop_attempt(name, say("the server was removed"))
-            if kept is not None and kept.file == self._file and not _belongs(kept, server):
+            others = server is None or kept is None or kept.url != url_hash(server.url)
+            if kept is not None and kept.file == self._file and others:
                 log.info("%s: its login is deleted, since it was made for another server", name)
                 await self.book.put(name, None)
 
@@ -232,7 +233,3 @@ class ServerLogins:
         if self._attempts is not None:
             self._attempts.close()
         await asyncio.gather(*(login.close() for login in self._logins.values()))
-
-
-def _belongs(kept: KeptLogin, server: Server | None) -> bool:
-    return server is not None and kept.url == url_hash(server.url)

@@ -43,7 +43,11 @@ class ChildExit(Struct, frozen=True):
     def describe(self) -> Message:
         """Return the second half of a sentence about the server."""
         if self.signal is not None:
-            return say("it was killed by {signal}", signal=_signal_name(self.signal))
+            try:
+                name = signal.Signals(self.signal).name
+            except ValueError:
+                name = f"signal {self.signal}"
+            return say("it was killed by {signal}", signal=name)
         if self.code is not None:
             return say("it ended with exit status {code}", code=self.code)
         return say("it was lost when the process that managed it ended")
@@ -362,10 +366,3 @@ def _settle(future: asyncio.Future[_T], value: _T) -> None:
 def _close(fds: Sequence[int]) -> None:
     for fd in fds:
         os.close(fd)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
