@@ -53,7 +53,7 @@ async def test_weights_are_added_up_and_survive_what_is_away_or_restored() -> No
     # What a home had counted before is brought in once.
     assert uses[1].of("local") == {"c__echo": 5.0}
     uses[1].note("local", "c__add", NOW)
-    uses[1].note("local", "c__secret", NOW, told=False)
+    uses[1].note("local", "c__secret", NOW, shared=False)
     await hubs[1].exchange()
     assert shared.asked == 2, "it is not time for an exchange"
     shared.away, clock[0] = True, EVERY

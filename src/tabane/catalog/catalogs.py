@@ -146,10 +146,10 @@ class ToolMeaning:
         if len(self._pending) > _MOST_PENDING:
             return QueryMeaning(available=True)
         names = [model.fingerprint for model in models if reads(model.fingerprint, text)]
-        asked = [(name, part) for name in names for part in (text, *sentences(text))]
-        if not asked:
+        pairs = [(name, part) for name in names for part in (text, *sentences(text))]
+        if not pairs:
             return QueryMeaning()
-        tasks = {pair: asyncio.ensure_future(embedding.query(*pair)) for pair in asked}
+        tasks = {pair: asyncio.ensure_future(embedding.query(*pair)) for pair in pairs}
         for (name, _), task in tasks.items():
             self._pending.add(task)
             task.add_done_callback(partial(self._forget_query, name))
@@ -467,17 +467,17 @@ class ServerCatalogs:
             more = replace(query, limit=query.limit + _MOST_TIED)
         compares = query.match == "relevance" and query.keywords is None
         self._index.prepare(idle)  # while a model makes the vectors of the query
-        asked = await self._meaning.of_query(query.query) if compares else QueryMeaning()
-        found = await self._index.run(lambda index: index.search(more, asked.vectors), idle)
+        meaning = await self._meaning.of_query(query.query) if compares else QueryMeaning()
+        found = await self._index.run(lambda index: index.search(more, meaning.vectors), idle)
         hits = ties_broken(found.hits, self.use.of(holder), {tool.alias for tool in self.tools.own})
         if found.incomplete:
             self._meaning.changed()
-        starting = asked.available and (found.incomplete or not found.compared)
+        starting = meaning.available and (found.incomplete or not found.compared)
         return structs.replace(found, hits=hits[: query.limit], starting=starting)
 
     def note_use(self, holder: str, tool: str, times: int, *, kept: bool) -> None:
         """Count calls of a tool by its public name. ``kept``: the count is to outlive the hub."""
-        self.use.note(holder, tool, time.time(), times, told=kept)
+        self.use.note(holder, tool, time.time(), times, shared=kept)
         if kept and self._use_saving is None:
             self._use_saving = self._loop.call_later(_USE_SAVED, self._save_use)
 
@@ -688,21 +688,21 @@ class ToolUse:
             (holder, tool): weight for holder, tool, weight in used
         }
         self._others: dict[tuple[str, str], float] = {}
-        self._untold = set(self._weights)
+        self._unshared = set(self._weights)
         self._by_holder: dict[str, dict[str, float]] | None = None
 
-    def note(self, holder: str, tool: str, now: float, times: int = 1, *, told: bool = True) -> None:
-        """Count calls at that Unix time. ``told``: other hubs may know of it."""
+    def note(self, holder: str, tool: str, now: float, times: int = 1, *, shared: bool = True) -> None:
+        """Count calls at that Unix time. ``shared``: other hubs may know of it."""
         key = holder, tool
-        if told:
-            self._untold.add(key)
+        if shared:
+            self._unshared.add(key)
         weight = times * 2.0 ** min(_LARGEST, (now - _BEGIN) / HALF_LIFE)
         self._weights[key] = self._weights.get(key, 0.0) + weight
         self._by_holder = None
         if len(self._weights) > MOST:
             kept = heapq.nlargest(MOST // 2, self._weights.items(), key=lambda item: (item[1], item[0]))
             self._weights = dict(kept)
-            self._untold &= self._weights.keys()
+            self._unshared &= self._weights.keys()
 
     def of(self, holder: str) -> Mapping[str, float]:
         """Return the weights of the tools that this holder used. Only their order has a meaning."""
@@ -717,14 +717,14 @@ class ToolUse:
         """Return what this hub counted."""
         return [(holder, tool, weight) for (holder, tool), weight in self._weights.items()]
 
-    def untold(self) -> list[Use]:
-        """Return what this hub counted and has not told the others, and forget that it was not told."""
-        untold, self._untold = self._untold, set()
-        return [(*key, self._weights[key]) for key in untold if key in self._weights]
+    def unshared(self) -> list[Use]:
+        """Return what this hub counted and has not shared with others yet. It counts as shared from now on."""
+        unshared, self._unshared = self._unshared, set()
+        return [(*key, self._weights[key]) for key in unshared if key in self._weights]
 
     def tell_again(self, uses: Iterable[Use]) -> None:
-        """Note that the others were not told of this."""
-        self._untold |= {(holder, tool) for holder, tool, _ in uses}
+        """Note that this was not shared with the others after all."""
+        self._unshared |= {(holder, tool) for holder, tool, _ in uses}
 
     def restore(self, kept: Iterable[Use]) -> None:
         """Take what the group keeps of this hub, if it is more: the files of the hub may be older."""

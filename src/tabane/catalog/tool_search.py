@@ -118,20 +118,20 @@ class ToolSource:
     def _news(
         self, caller: Caller, failed: Mapping[str, Message], query: str, *, any_found: bool
     ) -> dict[str, Message]:
-        """Return the failures that a model is told: once a session, and of servers that the query may mean.
+        """Return the failures that a model is shown: once a session, and of servers that the query may mean.
 
         If nothing was found, each of them may be the reason.
         """
-        told = self._shown_before.setdefault(caller.session, set())
+        shown = self._shown_before.setdefault(caller.session, set())
         if len(self._shown_before) > MOST_SESSIONS:
             del self._shown_before[next(iter(self._shown_before))]
         words = _stems(query)
         news = {
             name: why
             for name, why in failed.items()
-            if name not in told and (not any_found or not words.isdisjoint(self._stems_of(name)))
+            if name not in shown and (not any_found or not words.isdisjoint(self._stems_of(name)))
         }
-        told.update(news)
+        shown.update(news)
         return news
 
     def _stems_of(self, name: str) -> set[str]:

@@ -670,11 +670,11 @@ class Conversation:
         calls = [self.calls[about]] if about in self.calls else list(self.calls.values())
         if len(calls) > 1 and len({call.holder for call in calls}) > 1:
             return
-        told = {call.session: call for call in calls if call.on_notice}
-        for call in told.values():
+        hearers = {call.session: call for call in calls if call.on_notice}
+        for call in hearers.values():
             if call.on_notice:
                 call.on_notice(method, params)
-        if not told:
+        if not hearers:
             self._on_notice(method, params)
 
     def _skip(self, line: bytes, reason: str) -> None:

@@ -155,11 +155,11 @@ class ToolUseSharing:
         if not self._restored:
             self._use.restore(await self._shared.mine(self._mark))
             self._restored = True
-        untold = self._use.untold()
+        unshared = self._use.unshared()
         try:
-            others = await self._shared.exchange(self._mark, untold, forgotten(time.time()))
+            others = await self._shared.exchange(self._mark, unshared, forgotten(time.time()))
         except BaseException:
-            self._use.tell_again(untold)
+            self._use.tell_again(unshared)
             raise
         self._use.put_others(others)
         self._next = self._clock() + EVERY
