@@ -26,10 +26,9 @@ from typing import Any
 
 from benchmarks.tools.models import ToolModels
 
-from tabane.catalog.catalogs import sentences
+from tabane.catalog.catalogs import sentences, ties_broken
 from tabane.catalog.tools.index import ToolIndex, ToolQuery
 from tabane.catalog.tools.tool import OWN, Tool
-from tabane.catalog.tools.tool_use import ties_broken
 from tabane.hub.clients.disclosure import own_tools
 from tabane.hub.process.administration import whole_table
 from tabane.hub.servers.own_tools import idle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tabane.catalog.tools.tool_use import ToolUse
+from tabane.catalog.catalogs import ToolUse
 from tabane.errors import StoreError
 from tabane.group.tables.group_tables import GroupTables
 from tabane.group.tables.shared_usage import PostgresToolUse
@@ -53,7 +53,7 @@ async def test_weights_are_added_up_and_survive_what_is_away_or_restored() -> No
     # What a home had counted before is brought in once.
     assert uses[1].of("local") == {"c__echo": 5.0}
     uses[1].note("local", "c__add", NOW)
-    uses[1].note("local", "c__secret", NOW, told=False)
+    uses[1].note("local", "c__secret", NOW, shared=False)
     await hubs[1].exchange()
     assert shared.asked == 2, "it is not time for an exchange"
     shared.away, clock[0] = True, EVERY

@@ -10,7 +10,7 @@ import pytest
 from tabane.cli.output import ServerState, state_word
 from tabane.messages import Lang
 from tabane.messages.server_states import SERVER_STATES, state_of_row, words_of_state
-from tabane.upstreams.upstream import UpstreamState
+from tabane.upstreams.connection import UpstreamState
 
 ROOT = Path(__file__).parents[2]
 OLD = (

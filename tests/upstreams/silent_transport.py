@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tabane.upstreams.call import Call
+from tabane.upstreams.connection import UpstreamConnection, UpstreamContext, UpstreamLimits
 from tabane.wire.era import Era
 
 
@@ -36,3 +39,12 @@ class SilentTransport:
 
     def count(self, method: str) -> int:
         return len(self.asked.get(method, ()))
+
+
+def unconnected(loop: asyncio.AbstractEventLoop) -> UpstreamContext:
+    """The context of an instance that starts nothing."""
+
+    async def connect(*_: object) -> UpstreamConnection:
+        raise AssertionError
+
+    return UpstreamContext(loop, connect, UpstreamLimits(), asyncio.Semaphore())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from msgspec import Raw
 
@@ -23,15 +22,27 @@ def conversation() -> tuple[Conversation, SilentTransport]:
     return made, wire
 
 
-def call(replies: list[UpstreamReply], unsent: Callable[[], int] = lambda: 0, session: str = "slow") -> Call:
-    return Call(b"tools/call", {}, {}, replies.append, session=session, unsent=unsent)
+class Reader:
+    """A client with unread answers, which counts how often somebody looks at it."""
+
+    def __init__(self, unread: int) -> None:
+        self.unread, self.looks = unread, 0
+
+    @property
+    def unsent(self) -> int:
+        self.looks += 1
+        return self.unread
+
+
+def call(replies: list[UpstreamReply], reader: Reader | None = None, session: str = "slow") -> Call:
+    return Call(b"tools/call", {}, {}, replies.append, session=session, reader=reader)
 
 
 async def test_a_cancelled_answer_that_waits_takes_no_other_call_with_it() -> None:
     """Numbers begin again with each connection, so an old call's number may be another's by then."""
     before, _ = conversation()
     waiting: list[UpstreamReply] = []
-    first = call(waiting, lambda: 2 * ROOM)
+    first = call(waiting, Reader(2 * ROOM))
     before.send(first)
     before.receive(b'{"jsonrpc":"2.0","id":1,"result":{"text":"' + b"x" * (2 * SMALL) + b'"}}')
     before.lost("the server was restarted")
@@ -50,21 +61,15 @@ async def test_a_cancelled_answer_that_waits_takes_no_other_call_with_it() -> No
 async def test_looks_at_slow_clients_do_not_grow_with_the_answers_that_wait() -> None:
     loop = asyncio.get_running_loop()
     replies: list[UpstreamReply] = []
-    looks, room = 0, False
-
-    def unsent() -> int:
-        nonlocal looks
-        looks += 1
-        return 0 if room else 2 * ROOM
-
+    reader = Reader(2 * ROOM)
     gives = ReplyDelivery(loop, lambda call: True, 1 << 30)
     large = UpstreamReply(result=Raw(b'"' + b"x" * SMALL + b'"'))
     for _ in range(1000):
-        gives.give(call(replies, unsent), large)
+        gives.give(call(replies, reader), large)
     await asyncio.sleep(0)
-    begun, since = looks, loop.time()
+    begun, since = reader.looks, loop.time()
     # Many rounds, because some of them may come at once on a loaded machine.
-    await until(lambda: looks >= begun + 5_000)
-    assert looks - begun <= 4 * MOST_AT_ONCE * (16 + (loop.time() - since) / LOOK)
-    room = True
+    await until(lambda: reader.looks >= begun + 5_000)
+    assert reader.looks - begun <= 4 * MOST_AT_ONCE * (16 + (loop.time() - since) / LOOK)
+    reader.unread = 0
     await until(lambda: len(replies) == 1000)

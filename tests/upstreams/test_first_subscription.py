@@ -6,13 +6,13 @@ import asyncio
 
 from msgspec import Raw
 
-from tabane.upstreams.connection import UpstreamLimits
+from tabane.upstreams.call import InstanceOwner
 from tabane.upstreams.conversation import Conversation
 from tabane.upstreams.handshake import Peer
 from tabane.upstreams.lists import UpstreamOffers
 from tabane.wire.era import META_SUBSCRIPTION, Era
 from tests.harness.patience import until
-from tests.upstreams.silent_transport import SilentTransport
+from tests.upstreams.silent_transport import SilentTransport, unconnected
 
 
 def answer(conversation: Conversation, number: int, tool: str) -> None:
@@ -30,12 +30,11 @@ async def test_a_change_before_the_first_subscription_is_open_is_not_missed() ->
     loop = asyncio.get_running_loop()
     taken: list[bytes] = []
 
-    def listed(peer: Peer, name: str, items: list[Raw]) -> None:
-        taken.extend(bytes(item) for item in items)
+    class Owner(InstanceOwner):
+        def listed(self, peer: Peer, name: str, items: list[Raw]) -> None:
+            taken.extend(bytes(item) for item in items)
 
-    offers = UpstreamOffers(
-        "s", loop, UpstreamLimits, listed, lambda fault: None, lambda method: None, lambda params: None
-    )
+    offers = UpstreamOffers("s", unconnected(loop), Owner(), lambda fault: None)
     conversation = Conversation("s", loop, on_notice=offers.noticed, on_closed=lambda why: None)
     conversation.transport = server = SilentTransport()
     capabilities = {"tools": Raw(b'{"listChanged":true}')}

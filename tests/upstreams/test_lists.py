@@ -7,12 +7,13 @@ from collections.abc import Awaitable
 
 from msgspec import Raw
 
+from tabane.upstreams.call import InstanceOwner
 from tabane.upstreams.conversation import Conversation
 from tabane.upstreams.handshake import Peer
 from tabane.upstreams.lists import UpstreamLists
 from tabane.wire.era import Era
 from tests.harness.patience import until
-from tests.upstreams.silent_transport import SilentTransport
+from tests.upstreams.silent_transport import SilentTransport, unconnected
 
 LONG = 60.0
 
@@ -26,17 +27,18 @@ async def test_a_list_that_takes_long_to_read_does_not_replace_a_later_one() -> 
         await read.wait()
         taken.append(bytes(items[0]))
 
-    def listed(peer: Peer, name: str, items: list[Raw]) -> Awaitable[None] | None:
-        if items == [Raw(b'"old"')]:
-            return read_slowly(items)
-        if name == "tools":
-            taken.append(bytes(items[0]))
-        return None
+    class Owner(InstanceOwner):
+        def listed(self, peer: Peer, name: str, items: list[Raw]) -> Awaitable[None] | None:
+            if items == [Raw(b'"old"')]:
+                return read_slowly(items)
+            if name == "tools":
+                taken.append(bytes(items[0]))
+            return None
 
     conversation = Conversation("s", loop, on_notice=lambda *_: None, on_closed=lambda why: None)
     conversation.transport = transport = SilentTransport()
     conversation.peer = Peer(Era.LEGACY, "2025-06-18", "s", {"tools": Raw(b"{}")})
-    lists = UpstreamLists("s", loop, listed, lambda fault: None)
+    lists = UpstreamLists("s", unconnected(loop), Owner(), lambda fault: None)
     lists.open(conversation)
     for number, name in enumerate((b"old", b"new"), 1):
         await until(lambda number=number: len(transport.numbers) == number)  # type: ignore[misc]

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tabane.upstreams.connection import UpstreamLimits
-from tabane.upstreams.upstream import RestartSchedule, UpstreamState
+from tabane.upstreams.connection import UpstreamLimits, UpstreamState
+from tabane.upstreams.upstream import RestartSchedule
 
 LIMITS = UpstreamLimits(restart_first=2.0, restart_max=60.0, circuit_failures=8, circuit_wait=300.0)
 

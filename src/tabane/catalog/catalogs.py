@@ -2,15 +2,17 @@
 
 One thread owns the index, so the event loop never waits for it. Tools are found by meaning too: vectors of
 queries are made at once, those of the catalog's tools in the background.
+The use of each tool by each caller decides between hits with equal scores.
 """
 
 from __future__ import annotations
 
 import asyncio
+import heapq
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -27,7 +29,6 @@ from tabane.catalog.tools.app_metadata import kept_scheme
 from tabane.catalog.tools.catalog import ToolCatalog, ToolCatalogPlan
 from tabane.catalog.tools.listings import ListingsFile, Named, ServerListing, listing_of
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.tools.tool_use import ToolUse, ties_broken
 from tabane.errors import TabaneError
 from tabane.guard.definitions.definition import KINDS, Kind, name_in
 from tabane.guard.definitions.review import DefinitionHeld, DefinitionReview, ReviewedList
@@ -36,10 +37,11 @@ from tabane.search.embedding.model_families import reads
 from tabane.servers.server import Server
 from tabane.wire.era import SKILLS
 from tabane.wire.json import join
+from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
     from tabane.catalog.tools.index import ToolIndex
-    from tabane.catalog.tools.ranking import ToolHits, ToolQuery
+    from tabane.catalog.tools.ranking import ToolHit, ToolHits, ToolQuery
     from tabane.catalog.tools.vector_table import ToolGist
     from tabane.search.embedding.embedder import Embedder
     from tabane.upstreams.handshake import Peer
@@ -80,9 +82,13 @@ def sentences(text: str) -> list[str]:
 class ToolEmbedding(Protocol):
     """The models by which tools are compared with a query, as :class:`tabane.search.models.Models`."""
 
-    async def for_tools(self) -> Sequence[Embedder] | NoModel: ...
+    async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        """Return the models for tools, or why there is none."""
+        ...
 
-    async def query(self, model: str, text: str) -> bytes | NoModel: ...
+    async def query(self, model: str, text: str) -> bytes | NoModel:
+        """Return the vector of a query by that model, or why there is none."""
+        ...
 
 
 class ToolVectorStore(Protocol):
@@ -92,7 +98,9 @@ class ToolVectorStore(Protocol):
         """Return texts without a vector, those of the newest tools first."""
         ...
 
-    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None: ...
+    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        """Keep vectors by the keys of their texts."""
+        ...
 
     async def clear(self, models: Sequence[str]) -> None:
         """Delete what belongs to no other model than these, and what is too old."""
@@ -138,14 +146,18 @@ class ToolMeaning:
         if len(self._pending) > _MOST_PENDING:
             return QueryMeaning(available=True)
         names = [model.fingerprint for model in models if reads(model.fingerprint, text)]
-        asked = [(name, part) for name in names for part in (text, *sentences(text))]
-        if not asked:
+        pairs = [(name, part) for name in names for part in (text, *sentences(text))]
+        if not pairs:
             return QueryMeaning()
-        tasks = {pair: asyncio.ensure_future(embedding.query(*pair)) for pair in asked}
+        tasks = {pair: asyncio.ensure_future(embedding.query(*pair)) for pair in pairs}
         for (name, _), task in tasks.items():
             self._pending.add(task)
-            task.add_done_callback(partial(self._answered, name))
-        await self._wait(tasks)
+            task.add_done_callback(partial(self._forget_query, name))
+        # Wait for the models that are not late already, and note those that are late now.
+        prompt = {task: name for (name, _), task in tasks.items() if name not in self._late}
+        if prompt:
+            _, pending = await asyncio.wait(prompt, timeout=self._patience)
+            self._late |= {prompt[task] for task in pending}
         made = {pair: task.result() for pair, task in tasks.items() if task.done()}
         vectors: dict[str, list[bytes]] = {}
         for (name, part), vector in made.items():
@@ -154,14 +166,7 @@ class ToolMeaning:
         # A model that failed is no model; one that takes long will be there.
         return QueryMeaning(vectors, bool(vectors) or len(made) < len(tasks))
 
-    async def _wait(self, tasks: Mapping[tuple[str, str], asyncio.Task[bytes | NoModel]]) -> None:
-        """Wait for the models that are not late already, and note those that are late now."""
-        prompt = {task: name for (name, _), task in tasks.items() if name not in self._late}
-        if prompt:
-            _, pending = await asyncio.wait(prompt, timeout=self._patience)
-            self._late |= {prompt[task] for task in pending}
-
-    def _answered(self, model: str, task: asyncio.Task[bytes | NoModel]) -> None:
+    def _forget_query(self, model: str, task: asyncio.Task[bytes | NoModel]) -> None:
         self._pending.discard(task)
         self._late.discard(model)
 
@@ -188,18 +193,15 @@ class ToolMeaning:
     async def _fill(self, models: Sequence[Embedder]) -> None:
         try:
             for model in models:
-                await self._fill_model(model)
+                while gists := await self._store.missing(model.fingerprint, _BATCH):
+                    vectors = await model.embed([gist.text for gist in gists], "document")
+                    pairs = [(gist.key, vector) for gist, vector in zip(gists, vectors, strict=True)]
+                    await self._store.put(model.fingerprint, pairs)
             await self._store.clear([model.fingerprint for model in models])
         except (TabaneError, OSError, ValueError) as error:
             log.warning("tools are found by keywords for now: %s", error)
             self._filled = ()
             self._next_try = asyncio.get_running_loop().time() + self._retry
-
-    async def _fill_model(self, model: Embedder) -> None:
-        while gists := await self._store.missing(model.fingerprint, _BATCH):
-            vectors = await model.embed([gist.text for gist in gists], "document")
-            pairs = [(gist.key, vector) for gist, vector in zip(gists, vectors, strict=True)]
-            await self._store.put(model.fingerprint, pairs)
 
 
 T = TypeVar("T")
@@ -210,7 +212,7 @@ LARGE = 300
 QUIET = 1.0
 """Seconds after the first listing until the background begins, so that the listings of others come first."""
 
-_SLICE, _REST = 0.004, 0.001  # seconds of work in the background, and of rest
+_SLICE = 0.004  # seconds of work in the background between two rests
 
 _OWN = ""  # the hub's own tools in the index: no server has this name
 
@@ -243,7 +245,7 @@ class CatalogIndex:
 
     async def run(self, work: Callable[[ToolIndex], T], idle: frozenset[str] | None = None) -> T:
         """Run work on the index in its thread, and return the result. ``idle``: as :attr:`idle` names now."""
-        return await self._loop.run_in_executor(self._worker, lambda: work(self._ready(idle)))
+        return await self._loop.run_in_executor(self._worker, self._run, work, idle)
 
     def prepare(self, idle: frozenset[str]) -> None:
         """Bring the index up to date for a search that follows. Failures are logged."""
@@ -282,11 +284,14 @@ class CatalogIndex:
             self._begin_later(0)
 
     def _index_one(self, idle: frozenset[str]) -> None:
-        index = self._opened(idle)
+        index = self._open_index(idle)
         if self._changed:
-            self._update(index, self._changed.pop(), _Rest())
+            self._update(index, self._changed.pop(), thread_slices(_SLICE))
 
     # -- in the thread -----------------------------------------------------------------------------
+
+    def _run(self, work: Callable[[ToolIndex], T], idle: frozenset[str] | None) -> T:
+        return work(self._ready(idle))
 
     def _ready(self, idle: frozenset[str] | None) -> ToolIndex:
         """Return the index with all tools of the catalog: in memory if its file cannot be written."""
@@ -301,12 +306,12 @@ class CatalogIndex:
             return self._complete(idle)
 
     def _complete(self, idle: frozenset[str] | None) -> ToolIndex:
-        index = self._opened(idle)
+        index = self._open_index(idle)
         while self._changed:
             self._update(index, self._changed.pop())
         return index
 
-    def _opened(self, idle: frozenset[str] | None) -> ToolIndex:
+    def _open_index(self, idle: frozenset[str] | None) -> ToolIndex:
         idle = self._without if idle is None else idle
         index = self._index
         if index is None:
@@ -322,7 +327,7 @@ class CatalogIndex:
         self._without = idle
         return index
 
-    def _update(self, index: ToolIndex, server: str, rest: Callable[[], None] = lambda: None) -> None:
+    def _update(self, index: ToolIndex, server: str, rest: Pause = no_pause) -> None:
         """Bring the tools of a server up to date. If that fails, the next search tries it again."""
         try:
             if self._tools.has(server):
@@ -334,18 +339,6 @@ class CatalogIndex:
             raise
 
 
-class _Rest:
-    """Lets the thread rest after each slice of work."""
-
-    def __init__(self) -> None:
-        self._until = time.perf_counter() + _SLICE
-
-    def __call__(self) -> None:
-        if time.perf_counter() > self._until:
-            time.sleep(_REST)
-            self._until = time.perf_counter() + _SLICE
-
-
 class IndexVectors:
     """Vectors in the index's file; a :class:`tabane.catalog.catalogs.ToolVectorStore`."""
 
@@ -353,12 +346,15 @@ class IndexVectors:
         self._index = index
 
     async def missing(self, model: str, most: int) -> list[ToolGist]:
+        """Return texts without a vector, those of the newest tools first."""
         return await self._index.run(lambda index: index.vectors.missing(model, most))
 
     async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
+        """Keep vectors by the keys of their texts."""
         await self._index.run(lambda index: index.vectors.put(model, vectors))
 
     async def clear(self, models: Sequence[str]) -> None:
+        """Delete what belongs to no other model than these, and what is too old."""
         await self._index.run(lambda index: index.vectors.clear(models))
 
 
@@ -393,7 +389,7 @@ class ServerCatalogs:
         self.skills = SkillCatalog()
         self._listed: dict[str, ServerListing] = {}
         self._tried: dict[str, ServerListing] = {}
-        # The same for a server that was listed under another configuration.
+        # Lists that are known of each server, also from before its configuration was changed.
         self._known: dict[str, set[str]] = {}
         self._unsaved: set[str] = set()
         self._kept = {of: len(entries) for of, entries in self._aliases().items()}
@@ -471,23 +467,23 @@ class ServerCatalogs:
             more = replace(query, limit=query.limit + _MOST_TIED)
         compares = query.match == "relevance" and query.keywords is None
         self._index.prepare(idle)  # while a model makes the vectors of the query
-        asked = await self._meaning.of_query(query.query) if compares else QueryMeaning()
-        found = await self._index.run(lambda index: index.search(more, asked.vectors), idle)
+        meaning = await self._meaning.of_query(query.query) if compares else QueryMeaning()
+        found = await self._index.run(lambda index: index.search(more, meaning.vectors), idle)
         hits = ties_broken(found.hits, self.use.of(holder), {tool.alias for tool in self.tools.own})
         if found.incomplete:
             self._meaning.changed()
-        starting = asked.available and (found.incomplete or not found.compared)
+        starting = meaning.available and (found.incomplete or not found.compared)
         return structs.replace(found, hits=hits[: query.limit], starting=starting)
 
     def note_use(self, holder: str, tool: str, times: int, *, kept: bool) -> None:
         """Count calls of a tool by its public name. ``kept``: the count is to outlive the hub."""
-        self.use.note(holder, tool, time.time(), times, told=kept)
+        self.use.note(holder, tool, time.time(), times, shared=kept)
         if kept and self._use_saving is None:
             self._use_saving = self._loop.call_later(_USE_SAVED, self._save_use)
 
     def _save_use(self) -> None:
         self._use_saving = None
-        self._later(partial(self._listings.keep_used, self.use.all()))
+        self._later(self._listings.keep_used, self.use.all())
 
     # -- what comes and goes ---------------------------------------------------------------------
 
@@ -576,7 +572,8 @@ class ServerCatalogs:
         return self._listings.learned()
 
     def learn(self, server: str, fingerprint: str, share: str) -> None:
-        self._later(lambda: self._listings.learn(server, fingerprint, share))
+        """Keep how a server has to be shared."""
+        self._later(self._listings.learn, server, fingerprint, share)
 
     async def close(self) -> None:
         """Write what is pending, and close the files."""
@@ -623,7 +620,7 @@ class ServerCatalogs:
         """Save a listing, once for all the lists that come until the file's thread gets to it."""
         if server not in self._unsaved:
             self._unsaved.add(server)
-            self._later(lambda: self._save(server))
+            self._later(self._save, server)
 
     def _save(self, server: str) -> None:
         self._unsaved.discard(server)
@@ -636,14 +633,15 @@ class ServerCatalogs:
         for of, entries in self._aliases().items():
             if len(entries) > self._kept[of]:
                 self._kept[of] = len(entries)
-                self._later(partial(self._listings.keep_aliases, entries, of))
+                self._later(self._listings.keep_aliases, entries, of)
 
     def _index_later(self, name: str) -> None:
         self._meaning.changed()
         self._index.note(name)
 
-    def _later(self, work: Callable[[], object]) -> None:
-        self._worker.submit(work).add_done_callback(partial(_log_failure, "the catalog's files"))
+    def _later(self, work: Callable[..., object], *given: object) -> None:
+        """Do work on the files in the thread."""
+        self._worker.submit(work, *given).add_done_callback(partial(_log_failure, "the catalog's files"))
 
     def _close_files(self) -> None:
         self._index.close()
@@ -653,3 +651,124 @@ class ServerCatalogs:
 def _log_failure(what: str, done: Future[Any]) -> None:
     if done.exception():
         log.error("%s: %s", what, done.exception())
+
+
+HALF_LIFE = 14 * 86_400.0
+"""Seconds after which a call counts half."""
+
+TIE = 0.01
+"""The largest difference of two scores that are equal for a reader."""
+
+MOST = 5_000
+"""Pairs of caller and tool that are counted. Beyond it, the half that counts least is forgotten."""
+
+OWN_SHARE = 0.87
+"""The part of its score that counts for a tool of the hub beside those of servers.
+
+A server that fits about as well was added for such requests. With this share, the tools of an empty hub lower
+recall@5 of a public set from .922 to .915 (benchmarks/tools/recall.py --own).
+"""
+
+_BEGIN = 1_767_225_600.0  # 2026-01-01: so far, a call had the weight 1
+_YEAR = 365 * 86_400.0
+_LARGEST = 1_000.0  # of an exponent: a clock may be wrong
+
+Use = tuple[str, str, float]
+"""(holder, public name of the tool, weight)"""
+
+
+class ToolUse:
+    """Counts calls by holder and tool. A later call counts more, so that weights never have to be reduced.
+
+    ``used`` is what this hub counted earlier. In a group of hubs, the weights of the others are added.
+    """
+
+    def __init__(self, used: Iterable[Use] = ()) -> None:
+        self._weights: dict[tuple[str, str], float] = {
+            (holder, tool): weight for holder, tool, weight in used
+        }
+        self._others: dict[tuple[str, str], float] = {}
+        self._unshared = set(self._weights)
+        self._by_holder: dict[str, dict[str, float]] | None = None
+
+    def note(self, holder: str, tool: str, now: float, times: int = 1, *, shared: bool = True) -> None:
+        """Count calls at that Unix time. ``shared``: other hubs may know of it."""
+        key = holder, tool
+        if shared:
+            self._unshared.add(key)
+        weight = times * 2.0 ** min(_LARGEST, (now - _BEGIN) / HALF_LIFE)
+        self._weights[key] = self._weights.get(key, 0.0) + weight
+        self._by_holder = None
+        if len(self._weights) > MOST:
+            kept = heapq.nlargest(MOST // 2, self._weights.items(), key=lambda item: (item[1], item[0]))
+            self._weights = dict(kept)
+            self._unshared &= self._weights.keys()
+
+    def of(self, holder: str) -> Mapping[str, float]:
+        """Return the weights of the tools that this holder used. Only their order has a meaning."""
+        if self._by_holder is None:
+            self._by_holder = {}
+            for (whose, tool), weight in (*self._weights.items(), *self._others.items()):
+                of_one = self._by_holder.setdefault(whose, {})
+                of_one[tool] = of_one.get(tool, 0.0) + weight
+        return self._by_holder.get(holder, {})
+
+    def all(self) -> list[Use]:
+        """Return what this hub counted."""
+        return [(holder, tool, weight) for (holder, tool), weight in self._weights.items()]
+
+    def unshared(self) -> list[Use]:
+        """Return what this hub counted and has not shared with others yet. It counts as shared from now on."""
+        unshared, self._unshared = self._unshared, set()
+        return [(*key, self._weights[key]) for key in unshared if key in self._weights]
+
+    def tell_again(self, uses: Iterable[Use]) -> None:
+        """Note that this was not shared with the others after all."""
+        self._unshared |= {(holder, tool) for holder, tool, _ in uses}
+
+    def restore(self, kept: Iterable[Use]) -> None:
+        """Take what the group keeps of this hub, if it is more: the files of the hub may be older."""
+        for holder, tool, weight in kept:
+            key = holder, tool
+            self._weights[key] = max(weight, self._weights.get(key, 0.0))
+        self._by_holder = None
+
+    def put_others(self, uses: Iterable[Use]) -> None:
+        """Replace the weights of all other hubs."""
+        self._others = {(holder, tool): weight for holder, tool, weight in uses}
+        self._by_holder = None
+
+
+def forgotten(now: float) -> float:
+    """Return the weight of one call that was made a year before that Unix time: less hardly counts."""
+    return float(2.0 ** min(_LARGEST, (now - _YEAR - _BEGIN) / HALF_LIFE))
+
+
+def ties_broken(
+    hits: Sequence[ToolHit], used: Mapping[str, float], own: Collection[str]
+) -> tuple[ToolHit, ...]:
+    """Return the hits in the order of their scores, where scores within :data:`TIE` are a tie.
+
+    The hub's ``own`` tools count with :data:`OWN_SHARE` of their scores. A tie contains a hit and those below
+    it that score at most that much less. Within it, tools of servers come before own ones, then those that
+    were used more, and then the order that was given. A hit with score 1 was asked for by its name, and one
+    with score 0 only matches a filter: these are in no tie.
+    """
+    ties: list[list[ToolHit]] = []
+    standings = {hit.alias: _standing(hit, own) for hit in hits}
+    for hit in sorted(hits, key=lambda hit: -standings[hit.alias]):
+        if ties and _tied(standings[ties[-1][0].alias], standings[hit.alias]):
+            ties[-1].append(hit)
+        else:
+            ties.append([hit])
+    for tie in ties:
+        tie.sort(key=lambda hit: (hit.alias in own, -used.get(hit.alias, 0.0)))
+    return tuple(hit for tie in ties for hit in tie)
+
+
+def _standing(hit: ToolHit, own: Collection[str]) -> float:
+    return hit.score * OWN_SHARE if hit.alias in own and hit.score < 1.0 else hit.score
+
+
+def _tied(best: float, score: float) -> bool:
+    return 0.0 < best < 1.0 and round(best - score, 6) <= TIE

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, structs
 
-from tabane.catalog.catalogs import ServerCatalogs, ToolEmbedding
+from tabane.catalog.catalogs import ServerCatalogs, ToolEmbedding, ToolUse
 from tabane.catalog.lookup import CatalogLookup, UnlistedServers, lists_of, may_find, resource_target, sees
 from tabane.catalog.offers.prompts import Prompt
 from tabane.catalog.offers.resources import OnUpdated, ResourceSource, ResourceWatches
@@ -22,7 +22,6 @@ from tabane.catalog.offers.skills import Skill, SkillCatalog
 from tabane.catalog.tools.catalog import ToolCatalogPlan
 from tabane.catalog.tools.listings import ServerListing
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.tools.tool_use import ToolUse
 from tabane.catalog.tools.validation import ArgumentValidator
 from tabane.errors import TabaneError, UnknownName, UpstreamUnavailable
 from tabane.guard.definitions.definition import (
@@ -45,11 +44,11 @@ from tabane.operations import LOCAL, Access, Caller
 from tabane.servers.projects.project_folders import ClientProjects
 from tabane.servers.server import Server
 from tabane.text.nearest_names import nearest
-from tabane.upstreams.call import Call, CallScreening, ServerRequest
-from tabane.upstreams.connection import AdoptedCall, UpstreamLimits
+from tabane.upstreams.call import Call, CallScreening, InstanceOwner, ServerRequest
+from tabane.upstreams.connection import AdoptedCall, UpstreamContext, UpstreamLimits
 from tabane.upstreams.handshake import HubChain
 from tabane.upstreams.instances import HealthChecks, Instances, ServerSharing
-from tabane.upstreams.launching.package_downloads import StartPreparation
+from tabane.upstreams.launching.start_preparation import ConnectedCages, StartPreparation
 from tabane.upstreams.logins.logins import ServerLogins
 from tabane.upstreams.processes.child_environment import EnvironmentNames
 from tabane.wire import json
@@ -59,7 +58,6 @@ if TYPE_CHECKING:
     from tabane.catalog.tools.ranking import ToolHits, ToolQuery
     from tabane.upstreams.connection import Connect
     from tabane.upstreams.handshake import Peer
-    from tabane.upstreams.processes.stderr import ServerLogFile
     from tabane.upstreams.upstream import Upstream
 
 log = logging.getLogger(__name__)
@@ -87,9 +85,11 @@ class DirectClients:
         self._clients: dict[str, DirectClient] = {}
 
     def enter(self, session: str, client: DirectClient) -> None:
+        """Add a client."""
         self._clients[session] = client
 
     def leave(self, session: str) -> None:
+        """Remove a client that has gone."""
         self._clients.pop(session, None)
 
     def of(self, upstream: Upstream) -> list[DirectClient]:
@@ -99,30 +99,60 @@ class DirectClients:
         return [client for client in named if self._instance_of(client.caller) is upstream]
 
 
-class ServerMessages:
-    """The messages of one instance that belong to no call, and that the hub does not know."""
+class InstanceOfGateway(InstanceOwner):
+    """The gateway as the owner of one instance of ``server``; ``upstream`` is set when it is made."""
 
-    def __init__(self, clients: DirectClients, upstream: Upstream) -> None:
-        self._clients, self._upstream = clients, upstream
+    upstream: Upstream
+
+    def __init__(self, gateway: Gateway, server: Server) -> None:
+        self._gateway, self._server = gateway, server
+
+    def listed(self, peer: Peer, name: str, items: list[Raw]) -> Awaitable[None] | None:
+        """Take a list into the catalog."""
+        return self._gateway.take_list(self.upstream, self._server, peer, name, items)
+
+    def state_changed(self) -> None:
+        """Note the change at the watcher of the gateway."""
+        self._gateway.note_state(self._server.name)
+
+    def logged(self, params: Raw) -> None:
+        """Pass on a log message that belongs to no call."""
+        self._gateway.on_log(self._server.name, params)
+
+    def asked_nobody(self, method: str) -> None:
+        """Learn that the server has to run once for each client, or each set of folders."""
+        configured = self._gateway.servers.get(self._server.name)
+        self._gateway.sharing.learn(configured, self._server, method)
 
     def notified(self, method: str, params: Raw) -> None:
-        """Pass on a notification. If the clients are of different identities, nobody gets it."""
-        clients = self._clients.of(self._upstream)
+        """Pass a notification to the direct clients. If they are of different identities, nobody gets it."""
+        clients = self._gateway.direct.of(self.upstream)
         if len({client.caller.access.holder for client in clients}) > 1:
-            log.debug("%s: a notification was dropped, since it is not known whose it is", self._name)
+            log.debug("%s: a notification was dropped, since it is not known whose it is", self._server.name)
             return
         for client in clients:
             client.told(method, params)
 
-    def asked(self, question: ServerRequest) -> bool:
-        """Put a request to the only client. Return whether there is one that can be asked."""
-        clients = self._clients.of(self._upstream)
+    def accepts(self, question: ServerRequest) -> bool:
+        """Put a request to the only direct client. Return whether there is one that can be asked."""
+        clients = self._gateway.direct.of(self.upstream)
         return len(clients) == 1 and clients[0].asked(question)
 
-    @property
-    def _name(self) -> str:
-        return self._upstream.server.name
+    def holds_calls(self) -> bool:
+        """Return whether calls wait until the server has listed: its definitions may have changed.
 
+        They do not if only what looks like an attack is held back: whoever calls has read the definition that
+        is known, not what the server lists now.
+        """
+        return self._gateway.hold_of(self._server.name).changes
+
+    def refusal(self, call: Call) -> TabaneError | None:
+        """Return why a call may not be sent, by what the server has listed; None if it may."""
+        kind, name = _KINDS.get(call.method), json.text(call.params.get("name"))
+        return self._gateway.review.refusal(self._server.name, kind, name) if kind and name else None
+
+
+_KINDS: Mapping[bytes, Kind] = {b"tools/call": "tool", b"prompts/get": "prompt"}
 
 LONG_INSTRUCTIONS = 1 << 14
 """Characters of instructions above which their digest is made in a thread."""
@@ -156,33 +186,6 @@ class GatewayWatch(Protocol):
         ...
 
 
-class ServerCages(Protocol):
-    """The cages and containers that servers run in."""
-
-    def describe(self, server: Server) -> dict[str, Any] | None:
-        """Return the cage of a server for programs; None if it has none. Blocks."""
-        ...
-
-    def pin(self, servers: Sequence[Server]) -> None:
-        """Record where the paths of sandboxes lead that a person has written. Blocks."""
-        ...
-
-    def trace(self, server: Server) -> Path:
-        """Let the next starts of a server be traced, without its cage. Return the file of the trace. Blocks.
-
-        Raises UpstreamUnavailable if the system does not allow that.
-        """
-        ...
-
-    def untrace(self, name: str) -> None:
-        """Let the next starts of a server be usual ones."""
-        ...
-
-    def private_folder(self, name: str) -> Path:
-        """Return the folder of caches and temporary files of a caged server."""
-        ...
-
-
 class Gateway:
     """Upstream servers, their tools, and calls to them.
 
@@ -211,7 +214,7 @@ class Gateway:
         obstacle: Callable[[Server], Message | None] = lambda server: None,
         preparation: StartPreparation | None = None,
         passed: Callable[[Server], EnvironmentNames] = lambda server: EnvironmentNames(),
-        cages: ServerCages | None = None,
+        cages: ConnectedCages | None = None,
         extensions: tuple[Extension, ...] = (),
         chain: HubChain | None = None,
         logins: ServerLogins | None = None,
@@ -225,7 +228,7 @@ class Gateway:
         """
         self.chain = chain or HubChain()
         self.chain.behind = self._hubs
-        # What was listed when no hub ran, so that a circle was not seen, are the hub's own tools.
+        # A hub that lists itself lists its own tools. Remove them: nobody saw the circle while no hub ran.
         self.chain.on_circle = lambda server: self._catalogs.remove(server)
         self.logins = logins
         if logins is not None:
@@ -233,37 +236,38 @@ class Gateway:
         self.servers = {server.name: server for server in servers}
         self.validator = validator or ArgumentValidator()
         self.loop = self._loop = loop
-        self.connect = connect
-        """Starts a server, or connects to where it runs."""
         self.runs_at: Callable[[str], str] = lambda server: ""
         """Returns the address of the hub that runs a server for the group; empty if none does."""
-        self.limits = limits
-        self._preparation, self.embedding = preparation, embedding
-        self._logs, self.passed, self.cages = logs, passed, cages
-        self.list_wait, self.health_interval = list_wait, health_interval
-        self.extensions = extensions
-        self._on_changed, self._on_log = on_changed, on_log
+        self.screening = CallScreening(loop)
+        starts = asyncio.Semaphore(STARTS)
+        self.context = UpstreamContext(loop, connect, limits, starts, preparation, logins, self.screening)
+        self.embedding, self.passed, self.cages = embedding, passed, cages
+        self.logs = logs
+        """The folder of what servers write to stderr."""
+        self.list_wait, self.extensions = list_wait, extensions
+        self._on_changed, self.on_log = on_changed, on_log
         self.watcher: GatewayWatch | None = None
         self.projects = ClientProjects()
-        self._starts = asyncio.Semaphore(STARTS)
         self.hold = hold or HoldPolicy()
-        self.review = DefinitionReview(folder, loop, self._held_of, scans)
+        self.review = DefinitionReview(folder, loop, self.hold_of, scans)
         self.review.watch = ReviewWatch(self._review_changed)
         self._catalogs = ServerCatalogs(folder, loop, reserved, self.review, embedding)
         self.catalogue = self._catalogs.tools
         self.prompts = self._catalogs.prompts
         self.resources = self._catalogs.resources
         self._watches = ResourceWatches(self.instance_for, self.spawn)
-        self.screening = CallScreening(loop)
-        self._instances = Instances(loop, self._make, limits)
+        self._instances = Instances(self.context, self._make)
         self._tasks: set[asyncio.Task[None]] = set()
         self._adopted: set[AdoptedCall] = set()
         self.sharing = ServerSharing(self._learned)
-        self.health = HealthChecks(
-            loop, self._instances, self.enabled, obstacle, lambda: self.health_interval, self.spawn
-        )
+        self.health = HealthChecks(loop, self._instances, self.enabled, obstacle, health_interval, self.spawn)
         self._lookup = CatalogLookup(self, self._catalogs, loop)
         self.direct = DirectClients(self._running_instance)
+
+    @property
+    def limits(self) -> UpstreamLimits:
+        """Return the limits of instances as they are now."""
+        return self.context.limits
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -309,17 +313,15 @@ class Gateway:
                 for project in projects or {""}:
                     self._offers_changed(kind, project)
         for name in changed:
-            self._state_changed(name)
+            self.note_state(name)
         self.projects.applied()
         self._follow_logins()
 
     def use_limits(self, limits: UpstreamLimits) -> None:
         """Apply limits from now on, to running instances too."""
-        self.limits = self._instances.limits = limits
-        for instance in self._instances:
-            instance.limits = limits
-        if self._preparation is not None:
-            self._preparation.limits_changed()
+        self.context.limits = limits
+        if self.context.preparation is not None:
+            self.context.preparation.use_limits(limits.downloading)
 
     def start_all(self) -> None:
         """Start every enabled server in the background; failures show in their state.
@@ -389,10 +391,8 @@ class Gateway:
         configured = self.servers.get(server)
         if configured is None or configured.disabled or configured.fingerprint != fingerprint:
             raise UpstreamUnavailable(say("{server!n} was changed or removed.", server=server))
-        connection = await self.connect(configured, lambda method, params: None, lambda why: None)
-        adopted = AdoptedCall(
-            configured, connection, self.screening.screen, lambda: self._adopted.discard(adopted)
-        )
+        connection = await self.context.connect(configured, lambda method, params: None, lambda why: None)
+        adopted = AdoptedCall(configured, connection, self.screening, self._adopted.discard)
         self._adopted.add(adopted)
         return adopted
 
@@ -439,6 +439,7 @@ class Gateway:
         self._catalogs.provide(tools, unlisted, idle)
 
     def pinned(self, *, apps: bool = False, legacy: bool = False) -> bytes:
+        """Return the definitions of tools that are always listed, as :meth:`ToolCatalog.pinned` does."""
         return self.catalogue.pinned(self.enabled(), apps=apps, legacy=legacy)
 
     def repairs(self, server: str) -> list[Message]:
@@ -516,7 +517,7 @@ class Gateway:
     async def watch(
         self, session: str, caller: Caller, source: ResourceSource, on_updated: OnUpdated
     ) -> None:
-        """Tell ``on_updated`` of each change of a resource, with the URI shown and the parameters to tell.
+        """Call ``on_updated`` at each change of a resource, with the URI shown and the parameters to pass on.
 
         ``session`` names the client for :meth:`unwatch` and :meth:`leave`. The same resource again is watched
         once, for the ``on_updated`` given last. Watching continues over restarts of the server. Raises
@@ -570,13 +571,8 @@ class Gateway:
         return list(self._instances.of(name))
 
     def listing(self, name: str) -> ServerListing | None:
+        """Return the last listing of a server; None if it never listed."""
         return self._catalogs.listing(name)
-
-    def log(self, name: str) -> ServerLogFile:
-        """Return the log of what a server writes to stderr."""
-        from tabane.upstreams.processes.stderr import ServerLogFile
-
-        return ServerLogFile(self._logs, name)
 
     async def stop(self, name: str) -> None:
         """Stop every instance of a server; it stays stopped until :meth:`start`.
@@ -636,57 +632,41 @@ class Gateway:
     # -- inside ----------------------------------------------------------------------------------
 
     def _make(self, server: Server) -> Upstream:
-        from tabane.upstreams.upstream import Upstream
+        from tabane.upstreams.upstream import Upstream  # needed once a server is started
 
-        listing = self._catalogs.listing(server.name)
-        upstream = Upstream(
-            server,
-            self._loop,
-            self.connect,
-            self.limits,
-            lambda peer, name, items: self._take(upstream, server, peer, name, items),
-            self._starts,
-            listing.era if listing else None,
-            lambda method: self.sharing.learn(self.servers.get(server.name), server, method),
-            lambda params: self._on_log(server.name, params),
-            lambda: self._state_changed(server.name),
-            self._preparation,
-            lambda: self.logins.needed(server.name) if self.logins else None,
-            self.screening,
-        )
-        upstream.unknown = ServerMessages(self.direct, upstream)
-        upstream.held_calls = HeldCalls(self.review, self._held_of, server.name)
-        return upstream
+        listing, owner = self._catalogs.listing(server.name), InstanceOfGateway(self, server)
+        owner.upstream = Upstream(server, self.context, owner, listing.era if listing else None)
+        return owner.upstream
 
     def _running_instance(self, caller: Caller) -> Upstream | None:
         """Return the instance that serves the caller at the server that its connection is for, if it runs."""
         server = self.servers.get(caller.server)
         return None if server is None else self._instances.find(self.sharing.shared(server), caller)
 
-    def _take(
+    def take_list(
         self, source: Upstream, server: Server, peer: Peer, name: str, items: list[Raw]
     ) -> Coroutine[None, None, None] | None:
         """Take the list ``name`` of an instance. Many definitions, and new ones, are read in a thread."""
         if name == "tools":
             self.spawn(self._take_instructions(source, server, peer))
         if len(items) > FEW or sum(map(len, items)) > SMALL:
-            return self._take_many(source, server, peer, name, items)
+            return self._take_long_list(source, server, peer, name, items)
         if server.name not in self.servers:
             return None
         seen = self.review.read(server.name, KINDS[name], items)
         if self.review.unscanned(server.name, seen):
-            return self._take_scanned(source, server, peer, name, items, seen)
+            return self._take_scanned_list(source, server, peer, name, items, seen)
         reviewed = self.review.take(server.name, server.fingerprint, KINDS[name], seen, source)
-        self._taken(server, peer, name, items, reviewed)
+        self._offer_list(server, peer, name, items, reviewed)
         return None
 
-    async def _take_many(
+    async def _take_long_list(
         self, source: Upstream, server: Server, peer: Peer, name: str, items: list[Raw]
     ) -> None:
         seen = await asyncio.to_thread(self.review.read, server.name, KINDS[name], items)
-        await self._take_scanned(source, server, peer, name, items, seen)
+        await self._take_scanned_list(source, server, peer, name, items, seen)
 
-    async def _take_scanned(
+    async def _take_scanned_list(
         self,
         source: Upstream,
         server: Server,
@@ -709,9 +689,9 @@ class Gateway:
                 plan = None
             # A person may have decided meanwhile.
             reviewed = reviewed._replace(held=self.review.held_names(server.name, kind))
-        self._taken(server, peer, name, items, reviewed, plan)
+        self._offer_list(server, peer, name, items, reviewed, plan)
 
-    def _taken(
+    def _offer_list(
         self,
         server: Server,
         peer: Peer,
@@ -727,7 +707,7 @@ class Gateway:
             # Clients have no notification of changed skills: their files are resources.
             kind = "resources" if name in ("templates", "skills") else name
             self._offers_changed(kind, configured.project)
-        self._state_changed(server.name)  # how many tools it has is part of it
+        self.note_state(server.name)  # how many tools it has is part of it
 
     # -- review ----------------------------------------------------------------------------------
 
@@ -757,7 +737,8 @@ class Gateway:
         held = self.review.refusal(server, "instructions", "")
         return structs.replace(peer, instructions="") if held else peer
 
-    def _held_of(self, name: str) -> HoldPolicy:
+    def hold_of(self, name: str) -> HoldPolicy:
+        """Return which definitions of a server are held back."""
         server = self.servers.get(name)
         if server is None or not server.changes:
             return self.hold
@@ -795,7 +776,7 @@ class Gateway:
                     await self._offer_again(server.name)
 
     def _review_changed(self, name: str) -> None:
-        self._state_changed(name)
+        self.note_state(name)
         if self.watcher is not None:
             self.watcher.definitions_changed(name)
 
@@ -816,7 +797,8 @@ class Gateway:
         if self.watcher is not None:
             self.watcher.catalog_changed(kind)
 
-    def _state_changed(self, name: str) -> None:
+    def note_state(self, name: str) -> None:
+        """Note that the state of a server changed, or what it offers."""
         if self.watcher is not None:
             self.watcher.server_changed(name)
 
@@ -831,7 +813,7 @@ class Gateway:
             return
         if not signed_in:
             self._instances.retire(name)
-        self._state_changed(name)
+        self.note_state(name)
         if signed_in:
             self.spawn(self._start_again(name))
 
@@ -852,12 +834,8 @@ class Gateway:
 
     async def _retire_shared(self, name: str) -> None:
         # It continues until it has listed its tools, since somebody may wait for those.
-        from tabane.upstreams.lists import LISTS
-
         with contextlib.suppress(TabaneError):
-            instance = self._instances.get(self.server(name))
-            for each in LISTS:
-                await instance.listed(each)
+            await self._instances.get(self.server(name)).all_listed()
         self._instances.retire(name, shared_only=True)
         self._watches.moved(name)
 
@@ -867,26 +845,3 @@ class Gateway:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-_KINDS: Mapping[bytes, Kind] = {b"tools/call": "tool", b"prompts/get": "prompt"}
-
-
-class HeldCalls:
-    """Checks the calls of one server. What it was asked before it listed is judged by what it lists."""
-
-    def __init__(self, review: DefinitionReview, policy: Callable[[str], HoldPolicy], server: str) -> None:
-        self._review, self._policy, self._server = review, policy, server
-
-    def waits(self) -> bool:
-        """Return whether calls wait until the server has listed: its definitions may have changed.
-
-        They do not if only what looks like an attack is held back: whoever calls has read the definition that
-        is known, not what the server lists now.
-        """
-        return self._policy(self._server).changes
-
-    def refusal(self, call: Call) -> TabaneError | None:
-        """Return why a call may not be sent; None if it may."""
-        kind, name = _KINDS.get(call.method), json.text(call.params.get("name"))
-        return self._review.refusal(self._server, kind, name) if kind and name else None

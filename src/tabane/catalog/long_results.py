@@ -69,7 +69,7 @@ class KeptPieces:
         self._pieces: tuple[bytes, ...] = ()
         if folder is not None and size > spill:
             try:
-                self._file = _written(pieces, folder)
+                self._file = _write_unnamed_file(pieces, folder)
             except OSError as error:
                 log.warning("a long result is kept in memory, because it cannot be on disk: %s", error)
         if self._file is None:
@@ -107,7 +107,7 @@ class KeptPieces:
         return bytes(found)
 
 
-def _written(pieces: Sequence[bytes], folder: Path) -> int:
+def _write_unnamed_file(pieces: Sequence[bytes], folder: Path) -> int:
     """Write pieces into a file without a name, and return its descriptor. Raises OSError."""
     import tempfile  # most results stay in memory
 
@@ -152,6 +152,7 @@ class KeptDocument:
 
     @property
     def on_disk(self) -> int:
+        """Return the bytes of it that are on disk."""
         return self._pieces.on_disk
 
     def read(self) -> bytes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -25,7 +25,7 @@ from tabane.messages import Message, say
 from tabane.operations import Access, Caller, CallTarget
 from tabane.servers.server import Server
 from tabane.text.nearest_names import nearest, nearest_qualified
-from tabane.upstreams.connection import DOWNLOAD_WAIT, UpstreamLimits
+from tabane.upstreams.connection import DOWNLOAD_WAIT, UpstreamContext
 from tabane.wire.era import SKILLS
 
 if TYPE_CHECKING:
@@ -39,9 +39,13 @@ class NamedTools(Protocol):
     """Tools by their public names."""
 
     @property
-    def names(self) -> list[str]: ...
+    def names(self) -> list[str]:
+        """Return all public names."""
+        ...
 
-    def get(self, alias: str) -> Tool | None: ...
+    def get(self, alias: str) -> Tool | None:
+        """Return the tool with that public name; None if there is none."""
+        ...
 
 
 def prompt_target(prompt: Prompt) -> CallTarget:
@@ -108,12 +112,16 @@ class ServerInstances(Protocol):
     """The configured servers by name, and their instances. Times are in seconds."""
 
     servers: dict[str, Server]
-    limits: UpstreamLimits
+    context: UpstreamContext
     list_wait: float
 
-    def enabled(self) -> list[Server]: ...
+    def enabled(self) -> list[Server]:
+        """Return the servers that may be started."""
+        ...
 
-    def instances(self, name: str) -> list[Upstream]: ...
+    def instances(self, name: str) -> list[Upstream]:
+        """Return the instances of a server that exist now."""
+        ...
 
     def instance_of(self, server: Server, caller: Caller | None) -> Upstream:
         """Return the instance that serves the caller. Raises TabaneError if none can."""
@@ -149,7 +157,11 @@ class CatalogLookup:
         if tool is None or not may_find(caller, tool.target):
             self._check_held(caller, tools.find_held(name))
             self._check_disabled(caller, name)
-            self._check_unlisted(caller, name)
+            for server in self._unlisted():
+                if _may_own(server, name) and sees(caller.access, server):
+                    for instance in self._servers.instances(server.name):
+                        if (error := instance.still_downloading or instance.awaited_login) is not None:
+                            raise error
             raise self.unknown(caller, name)
         return tool
 
@@ -165,7 +177,7 @@ class CatalogLookup:
             return
         names = [name for name in lists_of(kind) if not self._catalogs.has(server.name, name)]
         waits = [self.listed_by(server, caller, name) for name in names]
-        await self._within(self._servers.limits.start_timeout, waits)
+        await self._within(self._servers.context.limits.start_timeout, waits)
 
     def own_tool(self, caller: Caller, name: str) -> Tool | None:
         """Return a tool of the server that the caller's connection is for, if it is known."""
@@ -184,7 +196,16 @@ class CatalogLookup:
             self._check_held(caller, next(held, None))
             self._check_own(caller)
             near = nearest(name, [each.name for each in await self.own_tools(caller)])
-            raise UnknownName(_no_tool(caller.server, name, near), near)
+            if near:
+                message = say(
+                    "{server!n} has no tool {name}. Did you mean {near}?",
+                    server=caller.server,
+                    name=name,
+                    near=", ".join(near),
+                )
+            else:
+                message = say("{server!n} has no tool {name}.", server=caller.server, name=name)
+            raise UnknownName(message, near)
         return tool
 
     def _check_held(self, caller: Caller, tool: Tool | None) -> None:
@@ -215,7 +236,16 @@ class CatalogLookup:
                 self._check_refused(caller.server, "prompt", name)
             self._check_own(caller)
             near = nearest(name, mine)
-            raise UnknownName(_no_prompt(caller.server, name, near), near)
+            if near:
+                message = say(
+                    "{server!n} has no prompt {name}. Did you mean {near}?",
+                    server=caller.server,
+                    name=name,
+                    near=", ".join(near),
+                )
+            else:
+                message = say("{server!n} has no prompt {name}.", server=caller.server, name=name)
+            raise UnknownName(message, near)
         return mine[name]
 
     def unknown(self, caller: Caller, name: str) -> UnknownName:
@@ -246,7 +276,9 @@ class CatalogLookup:
         if prompt is None or not may_find(caller, prompt_target(prompt)):
             self._check_held_prompt(caller, name)
             self._check_disabled(caller, name)
-            near = nearest_qualified(name, self._prompts_of(caller))
+            named = ((each, prompts.find(each)) for each in prompts.names)
+            allowed = [each for each, other in named if other and may_find(caller, prompt_target(other))]
+            near = nearest_qualified(name, allowed)
             if near:
                 message = say("Unknown prompt: {name}. Did you mean {near}?", name=name, near=", ".join(near))
             else:
@@ -262,11 +294,6 @@ class CatalogLookup:
             target = CallTarget(name, server, kind="prompt", changes=False)
             if may_find(caller, target):
                 self._check_refused(server, "prompt", own)
-
-    def _prompts_of(self, caller: Caller) -> list[str]:
-        prompts = self._catalogs.prompts
-        found = ((name, prompts.find(name)) for name in prompts.names)
-        return [name for name, prompt in found if prompt and may_find(caller, prompt_target(prompt))]
 
     async def sources(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers to ask for a resource or a template, as :meth:`_sources` does.
@@ -308,7 +335,9 @@ class CatalogLookup:
             for name in RESOURCES
             for server in self._unlisted_for(caller, name)
         ]
-        await self._within(self._servers.limits.start_timeout, waits, lambda: bool(resources.known(uri)))
+        async for _ in self._looks(self._servers.context.limits.start_timeout, waits):
+            if resources.known(uri):
+                break
         return resources.find(uri)
 
     def _check_skills(self, source: ResourceSource) -> None:
@@ -330,21 +359,18 @@ class CatalogLookup:
         else:
             await self.refresh("skills", caller)
             await self._catalogs.skills.read()
-            found = [ResourceSource(server, uri, uri) for server in self._with_skill(uri)]
+            below = f"{uri}/"
+            skills = self._catalogs.skills.items()
+            owners = [each.server for each in skills if each.uri == uri or each.uri.startswith(below)]
+            enabled = (server.name for server in self._servers.enabled())
+            listings = ((name, self._catalogs.listing(name)) for name in enabled)
+            others = [name for name, listing in listings if listing is not None and listing.has(SKILLS)]
+            found = [ResourceSource(server, uri, uri) for server in dict.fromkeys(owners or others)]
         allowed = tuple(each for each in found if may_find(caller, resource_target(each.server, each.uri)))
         for each in allowed:
             self._check_skills(each)
         _check_one(allowed, uri)
         return allowed
-
-    def _with_skill(self, uri: str) -> list[str]:
-        below = f"{uri}/"
-        skills = self._catalogs.skills.items()
-        owners = [each.server for each in skills if each.uri == uri or each.uri.startswith(below)]
-        enabled = (server.name for server in self._servers.enabled())
-        listings = ((name, self._catalogs.listing(name)) for name in enabled)
-        others = [name for name, listing in listings if listing is not None and listing.has(SKILLS)]
-        return list(dict.fromkeys(owners or others))
 
     async def _sources_of_kept(self, caller: Caller, uri: str) -> tuple[ResourceSource, ...]:
         """Return the servers that may mean a URI whose scheme is kept, as an app spells its own pages.
@@ -451,38 +477,31 @@ class CatalogLookup:
         ]
         waits = [self.listed_by(s, caller, kind) for s in owners]
         begun = self._loop.time()
-
-        def download() -> bool:
-            """Return whether all that is still waited for is a download, which may take minutes."""
+        async for _ in self._looks(self._servers.context.limits.start_timeout, waits):
             missing = [server for server in owners if not self._catalogs.has(server.name, kind)]
-            return self._loop.time() - begun > DOWNLOAD_WAIT and all(
+            if self._loop.time() - begun > DOWNLOAD_WAIT and all(
                 any(each.download for each in self._servers.instances(server.name)) for server in missing
-            )
-
-        await self._within(self._servers.limits.start_timeout, waits, download)
+            ):
+                break  # downloads may take minutes
 
     def _check_disabled(self, caller: Caller, name: str) -> None:
         for server in self._servers.servers.values():
             if server.disabled and _may_own(server, name) and sees(caller.access, server):
                 raise UpstreamUnavailable(server.disabled)
 
-    def _check_unlisted(self, caller: Caller, name: str) -> None:
-        for server in self._unlisted():
-            if _may_own(server, name) and sees(caller.access, server):
-                for instance in self._servers.instances(server.name):
-                    if (error := instance.still_downloading or instance.awaited_login) is not None:
-                        raise error
+    async def _within(self, seconds: float, works: Sequence[Coroutine[None, None, None]]) -> None:
+        """Wait at most that many seconds. Unfinished work continues."""
+        async for _ in self._looks(seconds, works):
+            pass
 
-    async def _within(
-        self,
-        seconds: float,
-        works: Sequence[Coroutine[None, None, None]],
-        enough: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Wait at most that many seconds, or until there is enough. Unfinished work continues."""
+    async def _looks(
+        self, seconds: float, works: Sequence[Coroutine[None, None, None]]
+    ) -> AsyncIterator[None]:
+        """Yield whenever it is time to look whether waiting is still of use. Unfinished work continues."""
         waiting = {self._servers.spawn(work) for work in works}
         end = self._loop.time() + seconds
-        while waiting and not enough() and (left := end - self._loop.time()) > 0:
+        while waiting and (left := end - self._loop.time()) > 0:
+            yield
             _, waiting = await asyncio.wait(
                 waiting, timeout=min(left, LOOK), return_when=asyncio.FIRST_COMPLETED
             )
@@ -499,28 +518,6 @@ def _check_one(found: Sequence[ResourceSource], uri: str) -> None:
                 addresses=addresses,
             )
         )
-
-
-def _no_tool(server: str, name: str, near: Sequence[str]) -> Message:
-    if near:
-        return say(
-            "{server!n} has no tool {name}. Did you mean {near}?",
-            server=server,
-            name=name,
-            near=", ".join(near),
-        )
-    return say("{server!n} has no tool {name}.", server=server, name=name)
-
-
-def _no_prompt(server: str, name: str, near: Sequence[str]) -> Message:
-    if near:
-        return say(
-            "{server!n} has no prompt {name}. Did you mean {near}?",
-            server=server,
-            name=name,
-            near=", ".join(near),
-        )
-    return say("{server!n} has no prompt {name}.", server=server, name=name)
 
 
 def lists_of(kind: str) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ class FoundOffer:
         return Tool(
             self.key,
             self.server,
-            self.key if self.kind == "prompts" else _last_part(self.key),
+            self.key if self.kind == "prompts" else (self.key.rstrip("/").rpartition("/")[2] or self.key),
             repr((self.kind, self.title, self.description, self.arguments, self.media_type)).encode(
                 "utf-8", "replace"
             ),
@@ -181,16 +181,11 @@ def _member_text(given: Any, key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _last_part(uri: str) -> str:
-    """Return the end of a URI, which is most like a name."""
-    return uri.rstrip("/").rpartition("/")[2] or uri
-
-
 KINDS = ("prompts", "resources", "skills")
 
 
 class OfferAnswer(Struct, frozen=True):
-    """What was found: rows for programs, and the text for a model."""
+    """Result of a search of offers: rows for programs, and the text for a model."""
 
     results: list[dict[str, Any]]
     total: int

@@ -73,19 +73,14 @@ def path(text: bytes, place: TextPosition) -> str:
 
 
 def _in_text(text: bytes, start: int, end: int, lines: tuple[str, ...] = ("\n",)) -> int:
-    after = end = _letter_at(text, end)
+    while text[end] & 0xC0 == 0x80:  # inside of a character
+        end -= 1
+    after = end
     while after < len(text) and (after == end or text[after] & 0xC0 == 0x80):
         after += 1
     part = text[start:after].decode("utf-8", "surrogatepass")
     cut = cut_at(part, 0, len(part) - 1, lines)
     return start + len(part[:cut].encode("utf-8", "surrogatepass"))
-
-
-def _letter_at(text: bytes, at: int) -> int:
-    """Return the start of the character at a position."""
-    while text[at] & 0xC0 == 0x80:
-        at -= 1
-    return at
 
 
 # -- JSON --------------------------------------------------------------------------------------------
@@ -301,7 +296,8 @@ def part_at(long: LongResult, start: PartStart, pause: Pause = no_pause) -> Resu
         place = start.place if index == start.block else TextPosition()
         end = _end_in(long, block, place, room, partial=given > start.given)
         if end.at > place.at or not block.text:
-            blocks.append(_piece(block, place, end))
+            text = block.text[place.at : end.at].decode("utf-8", "surrogatepass")
+            blocks.append(json.join({**block.members, "text": Raw(json.quote(text))}))
         given += end.at - place.at
         room -= end.at - place.at
         if end.at < len(block.text):
@@ -363,11 +359,6 @@ def _end_in(
     if partial and room < long.limit // 4:
         return place
     return next_break(block.text, place, room, of_json=block.of_json)
-
-
-def _piece(block: TextBlock, begin: TextPosition, end: TextPosition) -> bytes:
-    text = block.text[begin.at : end.at].decode("utf-8", "surrogatepass")
-    return json.join({**block.members, "text": Raw(json.quote(text))})
 
 
 def _content(part: ResultPart, note: str) -> Raw:

@@ -17,6 +17,7 @@ from msgspec.structs import replace as replace_fields
 
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import UnlistedServers, visible_names, visible_tools
+from tabane.catalog.offer_search import OfferSearch
 from tabane.catalog.operations.parameters import SearchTools
 from tabane.catalog.result_parts import BYTES_OF_TOKEN
 from tabane.catalog.tools.catalog import pinned
@@ -69,10 +70,10 @@ class ToolSource:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self._told: dict[str, set[str]] = {}
+        self._shown_before: dict[str, set[str]] = {}
 
     async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
-
+        """Return the tools that match a search over all sources."""
         query = ToolQuery(
             request.query, min(request.limit, MOST_TOOLS), keywords=request.keywords, folded=True
         )
@@ -117,20 +118,20 @@ class ToolSource:
     def _news(
         self, caller: Caller, failed: Mapping[str, Message], query: str, *, any_found: bool
     ) -> dict[str, Message]:
-        """Return the failures that a model is told: once a session, and of servers that the query may mean.
+        """Return the failures that a model is shown: once a session, and of servers that the query may mean.
 
         If nothing was found, each of them may be the reason.
         """
-        told = self._told.setdefault(caller.session, set())
-        if len(self._told) > MOST_SESSIONS:
-            del self._told[next(iter(self._told))]
+        shown = self._shown_before.setdefault(caller.session, set())
+        if len(self._shown_before) > MOST_SESSIONS:
+            del self._shown_before[next(iter(self._shown_before))]
         words = _stems(query)
         news = {
             name: why
             for name, why in failed.items()
-            if name not in told and (not any_found or not words.isdisjoint(self._stems_of(name)))
+            if name not in shown and (not any_found or not words.isdisjoint(self._stems_of(name)))
         }
-        told.update(news)
+        shown.update(news)
         return news
 
     def _stems_of(self, name: str) -> set[str]:
@@ -143,7 +144,7 @@ class ToolSource:
         return _stems(" ".join((name, *about, *(server.examples if server else ()), *known)))
 
     def card(self, item: Tool) -> HitCard:
-
+        """Return a tool as a card among hits of other kinds."""
         return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
 
 
@@ -190,8 +191,6 @@ class ToolSearch:
     """The operation that finds tools, for one query or for the steps of a task."""
 
     def __init__(self, gateway: Gateway) -> None:
-        from tabane.catalog.offer_search import OfferSearch
-
         self._gateway = gateway
         self._source = ToolSource(gateway)
         self._offers = OfferSearch(gateway)
@@ -216,7 +215,19 @@ class ToolSearch:
 
         steps = params.steps()
         most = most_hits(params.limit, len(steps), MOST_TOOLS)
-        queries = [_query(params, step, most) for step in steps]
+        queries = [
+            ToolQuery(
+                step,
+                most,
+                params.server,
+                tuple(params.tags or ()),
+                params.category,
+                params.match,
+                explain=params.explain,
+                folded=True,
+            )
+            for step in steps
+        ]
         first = await self._source.find(caller, queries[0], about=" ".join(steps))
         others = (self._source.find(caller, query, waits=False) for query in queries[1:])
         answers = [first, *await asyncio.gather(*others)]
@@ -228,14 +239,14 @@ class ToolSearch:
             [self._found_row(hit, answers[step], steps, step) for hit, step in found],
             max(answer.total for answer in answers),
             list(first.waiting),
-            self._text(caller, steps, answers, found),
+            self._answer_text(caller, steps, answers, found),
             list(nearest),
             rendered(first.failed, caller.lang),
             starting=any(answer.starting for answer in answers),
         )
         return await self._explained(caller, answer, steps, answers, found) if params.explain else answer
 
-    def _text(
+    def _answer_text(
         self, caller: Caller, steps: list[str], answers: list[ToolAnswer], found: list[tuple[Found, int]]
     ) -> str:
 
@@ -295,20 +306,6 @@ class ToolSearch:
         if len(steps) > 1:
             row["query"] = steps[step]
         return row | ({"same": list(same)} if same else {})
-
-
-def _query(params: SearchTools, query: str, limit: int) -> ToolQuery:
-
-    return ToolQuery(
-        query,
-        limit,
-        params.server,
-        tuple(params.tags or ()),
-        params.category,
-        params.match,
-        explain=params.explain,
-        folded=True,
-    )
 
 
 def rendered(failed: Mapping[str, Message], lang: Lang) -> dict[str, str]:
@@ -422,6 +419,7 @@ def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:
 def explained_row(tool: Tool, query: str, terms: Sequence[MatchedTerm]) -> dict[str, Any]:
     """Return why a tool matches, the line that an assistant gets, and its sizes."""
     line = signature(tool, typed=False)
+    texts = (tool.shown_name, tool.title, tool.description, tool.notes, *tool.examples)
     return {
         "line": line,
         "title": tool.title,
@@ -431,16 +429,12 @@ def explained_row(tool: Tool, query: str, terms: Sequence[MatchedTerm]) -> dict[
                 "kind": term.kind,
                 "score": round(term.score, 4),
                 "asked": spelled(term.asked, query),
-                "matched": spelled(term.matched, " ".join(_told(tool))),
+                "matched": spelled(term.matched, " ".join(texts)),
                 "fields": list(term.fields),
             }
             for term in terms
         ],
     }
-
-
-def _told(tool: Tool) -> tuple[str, ...]:
-    return (tool.shown_name, tool.title, tool.description, tool.notes, *tool.examples)
 
 
 def _sizes(tool: Tool, line: str, page: str) -> dict[str, int]:

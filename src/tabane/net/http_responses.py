@@ -262,12 +262,6 @@ async def read_events(
             position.wait = parser.retry / 1000
 
 
-async def after(waits: Awaitable[None], done: Callable[[], bool]) -> bool:
-    """Wait, then return the result of ``done``."""
-    await waits
-    return done()
-
-
 class StreamPacer:
     """Lets the loop turn when a slice of time is used up, since reading available data never does."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
@@ -27,6 +27,7 @@ from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
     from tabane.operations import CallMarks
+    from tabane.upstreams.handshake import Peer
     from tabane.wire.headers import HeaderMirror
 
 
@@ -49,7 +50,9 @@ class UpstreamReply(msgspec.Struct, frozen=True, gc=False):
 class CallOwner(Protocol):
     """The instance that sends a call, and is notified when the call is over."""
 
-    def freed(self, reply: UpstreamReply) -> None: ...
+    def freed(self, reply: UpstreamReply) -> None:
+        """Note that a call was answered, so that the next may be sent."""
+        ...
 
     def unsent(self, call: Call) -> bool:
         """Take back a call that did not reach the upstream, to send it again; return False if impossible."""
@@ -132,25 +135,47 @@ class ServerRequest:
             self.on_answer(self, reply)
 
 
-class UnknownMessages(Protocol):
-    """Takes messages of an upstream that the hub does not know, and that belong to no call."""
+class InstanceOwner:
+    """Owner of one instance of a server: gets its lists, its messages and its changes of state.
 
-    def notified(self, method: str, params: Raw) -> None: ...
+    This one takes lists and messages without doing anything. An owner overrides what it needs.
+    """
 
-    def asked(self, question: ServerRequest) -> bool:
-        """Take a request. Return whether somebody will answer it."""
-        ...
+    def listed(self, peer: Peer, name: str, items: list[Raw]) -> Awaitable[None] | None:
+        """Take the list ``name`` whenever it was read, its items verbatim. The result is awaited."""
+        return None
 
+    def state_changed(self) -> None:
+        """Note that the state or the error of the instance has changed."""
 
-class HeldCallCheck(Protocol):
-    """Judges calls of a server that may have changed while it did not run."""
+    def logged(self, params: Raw) -> None:
+        """Take the parameters of a log message that belongs to no call."""
 
-    def waits(self) -> bool:
-        """Return whether calls wait until the server has listed its tools."""
-        ...
+    def asked_nobody(self, method: str) -> None:
+        """Note that the server sent a request whose client is not known."""
+
+    def notified(self, method: str, params: Raw) -> None:
+        """Take a notification that the hub does not know, and that belongs to no call."""
+
+    def accepts(self, question: ServerRequest) -> bool:
+        """Take a request that belongs to no call. Return whether somebody will answer it."""
+        return False
+
+    def holds_calls(self) -> bool:
+        """Return whether calls wait until the server has listed: its definitions may have changed."""
+        return False
 
     def refusal(self, call: Call) -> TabaneError | None:
-        """Return why a call may not be sent; None if it may."""
+        """Return why a call that has waited may not be sent; None if it may."""
+        return None
+
+
+class AnswerReader(Protocol):
+    """A client that reads the answers to its calls."""
+
+    @property
+    def unsent(self) -> int:
+        """Return the bytes of earlier answers that the client has not read yet."""
         ...
 
 
@@ -164,7 +189,7 @@ class Call:
     meanwhile, and says whether it takes it. ``lacking`` are the features of a client for want of which
     questions were refused.
 
-    ``unsent`` tells how many bytes of earlier answers its client has not read yet. ``session`` names the
+    ``reader`` is the client that reads the answer; None if it never lags behind. ``session`` names the
     session it is made for, ``client`` the client, which may have several at the same time, ``holder`` the
     identity of the client: calls that wait take turns between holders. ``mirrored`` are the arguments that
     HTTP repeats in headers. A ``safe`` call may be sent again if its answer was lost. ``marks`` takes the
@@ -188,12 +213,12 @@ class Call:
         "on_reply",
         "owner",
         "params",
+        "reader",
         "safe",
         "screen",
         "session",
         "taken",
         "timeout",
-        "unsent",
     )
 
     def __init__(
@@ -211,7 +236,7 @@ class Call:
         client: str = "",
         mirrored: tuple[HeaderMirror, ...] = (),
         safe: bool = False,
-        unsent: Callable[[], int] = lambda: 0,
+        reader: AnswerReader | None = None,
         marks: CallMarks | None = None,
         capabilities: bytes = b"{}",
     ) -> None:
@@ -219,7 +244,7 @@ class Call:
         self.on_reply, self.on_notice, self.on_question = on_reply, on_notice, on_question
         self.timeout, self.session, self.holder = timeout, session, holder
         self.client = client or session
-        self.mirrored, self.safe, self.unsent, self.marks = mirrored, safe, unsent, marks
+        self.mirrored, self.safe, self.reader, self.marks = mirrored, safe, reader, marks
         self.deadline = 0.0
         self.number = 0
         self.done = self.taken = False
@@ -227,6 +252,11 @@ class Call:
         self.owner: CallOwner | None = None
         self.screen: Callable[[Call, UpstreamReply], None] | None = None
         """Looks at the reply and hands it to ``on_reply``, at once or later; None if nobody does."""
+
+    @property
+    def unsent(self) -> int:
+        """Return the bytes of earlier answers that the client has not read yet."""
+        return 0 if self.reader is None else self.reader.unsent
 
     @property
     def over(self) -> bool:
@@ -327,9 +357,11 @@ class StdioTransport:
 
     @property
     def closed(self) -> bool:
+        """Return whether the channel is closed."""
         return self._channel.closed
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
+        """Write a request. Raises InputBacklogFull if too much waits already."""
         channel = self._channel
         waiting = channel.unsent
         if waiting and waiting + len(line) > self._most:
@@ -337,23 +369,25 @@ class StdioTransport:
         channel.send(line)
 
     def tell(self, line: bytes, about: int | None = None) -> None:
-        if self._takes(line):
+        """Write a notification or an answer, unless too much waits already."""
+        waiting = self._channel.unsent
+        if not waiting or waiting + len(line) <= self._most:
             self._channel.send(line)
 
     def cancel(self, call: Call, line: bytes) -> None:
+        """Write the notification that a request is cancelled."""
         self.tell(line)
 
-    def _takes(self, line: bytes) -> bool:
-        waiting = self._channel.unsent
-        return not waiting or waiting + len(line) <= self._most
-
     def position_of(self, call: Call) -> SessionPosition | None:
+        """Return None: a call ends with its process."""
         return None
 
     def end_input(self) -> None:
+        """Close stdin of the process."""
         self._channel.end_writing()
 
     def close(self, why: str) -> None:
+        """Close the channel."""
         self._channel.close(why)
 
 
@@ -407,7 +441,7 @@ class CallScreening:
         if mode == "off" or call.method not in _RESULTS:
             go(call)
             return
-        call.screen = partial(self._answered, server, mode)
+        call.screen = partial(self._screen_answer, server, mode)
         arguments = call.params.get("arguments") if call.method in _WITH_ARGUMENTS else None
         if arguments is None or len(arguments) <= 2:
             go(call)
@@ -415,17 +449,17 @@ class CallScreening:
             go(call)
             self._warn_later(server, call, "arguments", arguments)
         elif len(arguments) <= AT_ONCE:
-            self._sent(server, call, mode, _look(self._finder, arguments), go)
+            self._send_screened(server, call, mode, _find_credentials(self._finder, arguments), go)
         else:
-            self._in_thread(mode, arguments, lambda seen: self._sent(server, call, mode, seen, go))
+            self._in_thread(mode, arguments, lambda seen: self._send_screened(server, call, mode, seen, go))
 
     def screen(self, server: Server, call: Call) -> None:
         """Screen the answer to a call, whoever takes it: a call that is parked gets another taker."""
         mode = server.credentials or self.mode
         if mode != "off" and call.method in _RESULTS:
-            call.screen = partial(self._answered, server, mode)
+            call.screen = partial(self._screen_answer, server, mode)
 
-    def _sent(
+    def _send_screened(
         self,
         server: Server,
         call: Call,
@@ -435,12 +469,12 @@ class CallScreening:
     ) -> None:
         if call.done:
             return
-        self._noted(server, call, "arguments", seen.kinds, mode)
+        self._note_credentials(server, call, "arguments", seen.kinds, mode)
         if seen.redacted is not None and mode == "redact":
             call.params = {**call.params, "arguments": Raw(seen.redacted)}
         go(call)
 
-    def _answered(self, server: Server, mode: CredentialMode, call: Call, reply: UpstreamReply) -> None:
+    def _screen_answer(self, server: Server, mode: CredentialMode, call: Call, reply: UpstreamReply) -> None:
         result = reply.result
         if result is None:
             call.on_reply(reply)
@@ -450,13 +484,19 @@ class CallScreening:
                 self._warn_later(server, call, "result", result)
             else:
                 self._in_thread(
-                    mode, result, lambda seen: self._noted(server, call, "result", seen.kinds, mode)
+                    mode,
+                    result,
+                    lambda seen: self._note_credentials(server, call, "result", seen.kinds, mode),
                 )
         elif len(result) <= AT_ONCE:
-            call.on_reply(self._screened(server, call, mode, reply, _look(self._finder, result)))
+            call.on_reply(
+                self._redacted_reply(server, call, mode, reply, _find_credentials(self._finder, result))
+            )
         else:
             self._in_thread(
-                mode, result, lambda seen: call.on_reply(self._screened(server, call, mode, reply, seen))
+                mode,
+                result,
+                lambda seen: call.on_reply(self._redacted_reply(server, call, mode, reply, seen)),
             )
 
     def _warn_later(self, server: Server, call: Call, where: str, text: Raw) -> None:
@@ -469,9 +509,9 @@ class CallScreening:
         passed, self._passed = self._passed, []
         for server, call, where, given in passed:
             if found := self._finder.find(bytes(given)):
-                self._noted(server, call, where, kinds_of(found), "warn")
+                self._note_credentials(server, call, where, kinds_of(found), "warn")
 
-    def _screened(
+    def _redacted_reply(
         self,
         server: Server,
         call: Call,
@@ -481,15 +521,16 @@ class CallScreening:
     ) -> UpstreamReply:
         if seen.redacted is None or reply.result is None:
             return reply
-        self._noted(server, call, "result", seen.kinds, mode)
+        self._note_credentials(server, call, "result", seen.kinds, mode)
         return replace(reply, result=Raw(seen.redacted))
 
-    def _noted(
+    def _note_credentials(
         self, server: Server, call: Call, where: str, kinds: tuple[str, ...], mode: CredentialMode
     ) -> None:
         if not kinds:
             return
-        name = _name_of(call)
+        given = text(call.params.get("name")) or text(call.params.get("uri")) or call.method.decode()
+        name = given[:120]
         log.warning(
             "%s: the %s of %s contain credentials (%s)" if where == "arguments"
             else "%s: the %s of %s contains credentials (%s)",
@@ -512,7 +553,9 @@ class CallScreening:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "credentials")
         self._waiting += len(text)
-        looking = self._loop.run_in_executor(self._thread, _look, self._finder, text, thread_slices())
+        looking = self._loop.run_in_executor(
+            self._thread, _find_credentials, self._finder, text, thread_slices()
+        )
 
         def looked(done: asyncio.Future[ScreenedText]) -> None:
             self._waiting -= len(text)
@@ -528,13 +571,7 @@ class ScreenedText(NamedTuple):
     redacted: bytes | None = None
 
 
-def _look(finder: CredentialFinder, message: Raw, pause: Pause = no_pause) -> ScreenedText:
+def _find_credentials(finder: CredentialFinder, message: Raw, pause: Pause = no_pause) -> ScreenedText:
     text = bytes(message)
     found = finder.find(text, pause)
     return ScreenedText(kinds_of(found), without_credentials(text, found, pause)) if found else ScreenedText()
-
-
-def _name_of(call: Call) -> str:
-    """Return the name of what is called, as its server calls it, without control characters."""
-    given = text(call.params.get("name")) or text(call.params.get("uri")) or call.method.decode()
-    return given[:120]

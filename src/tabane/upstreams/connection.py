@@ -8,15 +8,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Raw, Struct
 
-from tabane.errors import UpstreamUnavailable
+from tabane.errors import LoginRequired, UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.servers.server import Server
-from tabane.upstreams.call import Call, SessionPosition, UpstreamReply
+from tabane.upstreams.call import Call, CallScreening, SessionPosition, UpstreamReply
 from tabane.upstreams.conversation import CallPosition, Conversation
+from tabane.upstreams.launching.start_preparation import DownloadLimits, StartPreparation
+
+if TYPE_CHECKING:
+    from tabane.upstreams.http_transport import StreamableHttpTransport
+    from tabane.upstreams.logins.logins import ServerLogins
 
 DOWNLOAD_WAIT = 5.0
 """Seconds that a call waits for a download. After that its answer says how far the download is."""
@@ -31,7 +37,9 @@ class UpstreamConnection(Protocol):
     conversation: Conversation
 
     @property
-    def pid(self) -> int: ...
+    def pid(self) -> int:
+        """Return the pid of the process; 0 if it has none here."""
+        ...
 
     async def stop(self) -> Message:
         """Close its input, then send signals, until nothing is left of it. Return how it ended."""
@@ -44,6 +52,19 @@ class UpstreamConnection(Protocol):
 
 Connect = Callable[[Server, Callable[[str, Raw], None], Callable[[str], None]], Awaitable[UpstreamConnection]]
 """Starts a server. The two callables get its notices, and the reason when its connection is over."""
+
+
+class UpstreamState(Enum):
+    """State of an instance."""
+
+    IDLE = "idle"
+    DOWNLOADING = "downloading"
+    STARTING = "starting"
+    READY = "ready"
+    WAITING = "waiting"
+    OPEN = "circuit open"
+    LOGIN = "login required"
+    STOPPED = "stopped"
 
 
 class UpstreamLimits(Struct, frozen=True):
@@ -70,15 +91,51 @@ class UpstreamLimits(Struct, frozen=True):
     list_size: int = 8 << 20
     catalogue_size: int = 16 << 20
 
+    @property
+    def downloading(self) -> DownloadLimits:
+        """Return the limits of downloads."""
+        return DownloadLimits(self.download_timeout, self.downloads)
+
+
+class UpstreamContext:
+    """Shared objects and limits of all instances of a hub.
+
+    ``connect`` starts a server, or connects to where it runs. ``limits`` is replaced as a whole while
+    instances run: do not keep it. ``starts`` bounds how many servers start at the same time. ``preparation``
+    downloads what a server runs. ``logins`` knows which servers require a login. ``screening`` looks for
+    credentials in calls.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connect: Connect,
+        limits: UpstreamLimits,
+        starts: asyncio.Semaphore,
+        preparation: StartPreparation | None = None,
+        logins: ServerLogins | None = None,
+        screening: CallScreening | None = None,
+    ) -> None:
+        self.loop, self.connect, self.limits, self.starts = loop, connect, limits, starts
+        self.preparation, self.logins, self.screening = preparation, logins, screening
+
+    def awaited_login(self, server: str) -> LoginRequired | None:
+        """Return the error of a server that requires a login; None if it requires none."""
+        return self.logins.needed(server) if self.logins is not None else None
+
 
 class CallHolder(Protocol):
     """Whoever carries a call to a server: an instance, or the connection of an earlier hub's call."""
 
     server: Server
 
-    def submit(self, call: Call) -> None: ...
+    def submit(self, call: Call) -> None:
+        """Send a call. It is always answered."""
+        ...
 
-    def cancel(self, call: Call, reason: str) -> None: ...
+    def cancel(self, call: Call, reason: str) -> None:
+        """Drop a call: it gets no reply. The upstream is notified if the call was sent."""
+        ...
 
     def position_of(self, call: Call) -> CallPosition | None:
         """Return where a call is, and its open questions; None if it ends with the hub."""
@@ -88,30 +145,29 @@ class CallHolder(Protocol):
 class AdoptedCall:
     """A connection for one call of an earlier hub. It ends with the call, and the session with it.
 
-    ``screen`` has the answer to the call looked at for credentials.
+    ``screening`` looks for credentials in the answer. ``on_over`` is called when the call has ended.
     """
 
     def __init__(
         self,
         server: Server,
         connection: UpstreamConnection,
-        screen: Callable[[Server, Call], None],
-        on_over: Callable[[], None],
+        screening: CallScreening,
+        on_over: Callable[[AdoptedCall], None],
     ) -> None:
         self.server, self.connection = server, connection
-        self._screen, self._on_over = screen, on_over
+        self._screening, self._on_over = screening, on_over
         self._loop = asyncio.get_running_loop()
         self._watching: asyncio.Task[None] | None = None
 
     def begin(self, call: Call, position: SessionPosition) -> None:
         """Go on with the call: read the rest of its stream."""
-        from tabane.upstreams.http_transport import StreamableHttpTransport
-
-        self._screen(self.server, call)
+        self._screening.screen(self.server, call)
         conversation = self.connection.conversation
         conversation.adopt(call, position.number, position.version)
-        assert isinstance(conversation.transport, StreamableHttpTransport)  # the only one with positions
-        conversation.transport.adopt(call, position)
+        cast("StreamableHttpTransport", conversation.transport).adopt(
+            call, position
+        )  # it alone has positions
         self._watching = self._loop.create_task(self._watch())
 
     def submit(self, call: Call) -> None:
@@ -120,10 +176,12 @@ class AdoptedCall:
         call.answer(UpstreamReply(failure=UpstreamUnavailable(why)))
 
     def cancel(self, call: Call, reason: str) -> None:
+        """Drop the call, and notify the server."""
         call.done = True
         self.connection.conversation.cancel(call, reason)
 
     def position_of(self, call: Call) -> CallPosition | None:
+        """Return where the call is, and its open questions."""
         return self.connection.conversation.position_of(call)
 
     async def close(self) -> None:
@@ -140,5 +198,5 @@ class AdoptedCall:
                 await asyncio.sleep(TICK)
                 conversation.expire(self._loop.time())
         finally:
-            self._on_over()
+            self._on_over(self)
             await self.connection.stop()

@@ -21,9 +21,9 @@ from tabane.messages import say
 from tabane.upstreams.call import (
     Call,
     InputBacklogFull,
+    InstanceOwner,
     ServerRequest,
     SessionPosition,
-    UnknownMessages,
     UpstreamReply,
     UpstreamTransport,
 )
@@ -77,7 +77,7 @@ class ReplyDelivery:
     def give(self, call: Call, reply: UpstreamReply) -> asyncio.Future[None] | None:
         """Answer a call, now or when there is room. The upstream is not read until a returned future ends."""
         size = len(reply.result or reply.error or b"")
-        if size <= SMALL or call.unsent() <= ROOM or self._waiting + size > self._most:
+        if size <= SMALL or call.unsent <= ROOM or self._waiting + size > self._most:
             call.answer(reply)
             return None
         if call.owner is not None:
@@ -99,7 +99,7 @@ class ReplyDelivery:
 
     async def _room(self, call: Call) -> None:
         left, since = -1, self._loop.time()
-        while not call.done and (unsent := call.unsent()) > ROOM:
+        while not call.done and (unsent := call.unsent) > ROOM:
             now = self._loop.time()
             if unsent != left:
                 left, since = unsent, now
@@ -258,8 +258,8 @@ class Conversation:
     """
 
     transport: UpstreamTransport
-    unknown: UnknownMessages | None = None
-    """Takes what the hub does not know; None if that is dropped or refused."""
+    owner: InstanceOwner | None = None
+    """Takes messages that the hub does not know; None if they are dropped or refused."""
 
     def __init__(
         self,
@@ -449,16 +449,13 @@ class Conversation:
         except TimeoutError:
             raise self._timed_out(timeout or 0.0) from None
         finally:
-            if not answer.done() or answer.cancelled():
-                self._abandon(call)
+            unanswered = not answer.done() or answer.cancelled()
+            if unanswered and self._asks.pop(call.number, None) is not None and not self.transport.closed:
+                call.done = True
+                self._give_up(call, "timeout")
         if len(reply.result or b"") > LARGE:
             return await asyncio.to_thread(self._members, method, reply)
         return self._members(method, reply)
-
-    def _abandon(self, call: Call) -> None:
-        if self._asks.pop(call.number, None) and not self.transport.closed:
-            call.done = True
-            self._give_up(call, "timeout")
 
     def _members(self, method: bytes, reply: UpstreamReply) -> Members:
         if reply.failure is not None:
@@ -499,19 +496,21 @@ class Conversation:
         try:
             frame = json.decode_frame(line)
         except InvalidJson:
-            return self._took(line, read_line(line), about)
+            return self._take_message(line, read_line(line), about)
         if frame.method is UNSET:
-            return self._answered(frame, line)
-        return self._took(line, ParsedLine(frame), about)
+            return self._take_answer(frame, line)
+        return self._take_message(line, ParsedLine(frame), about)
 
     async def _receive_large(self, line: bytes, about: int | None) -> None:
-        waits = self._took(line, await asyncio.to_thread(read_line, line), about)
+        waits = self._take_message(line, await asyncio.to_thread(read_line, line), about)
         if waits is not None:
             await waits
 
-    def _took(self, line: bytes, found: ParsedLine, about: int | None) -> asyncio.Future[None] | None:
+    def _take_message(self, line: bytes, found: ParsedLine, about: int | None) -> asyncio.Future[None] | None:
         frame = found.frame
-        if frame is None or (found.repaired and not self._is_answer(frame)):
+        if frame is None or (
+            found.repaired and not (frame.method is UNSET and number_of(frame) in self.calls)
+        ):
             self._unreadable(line, found.fault)
             return None
         if found.repaired:
@@ -526,17 +525,19 @@ class Conversation:
             if call is not None:
                 self._fail_unreadable(call.number, found.fault)
                 return None
-            return self._answered(frame, line)
+            return self._take_answer(frame, line)
         if found.pruned and frame.id is UNSET:
             if frame.method == "notifications/progress" and frame.params is not UNSET:
-                self._progressed(frame.params, passed_on=False)
+                self._note_progress(frame.params, passed_on=False)
             return None
         if frame.id is not UNSET:
             self._questions.asked(frame, about, self.calls)
         elif len(line) > LARGE:
             self._skip(line, "it is too large for a notification")
         else:
-            self._notified(str(frame.method), Raw(b"{}") if frame.params is UNSET else frame.params, about)
+            self._take_notification(
+                str(frame.method), Raw(b"{}") if frame.params is UNSET else frame.params, about
+            )
         return None
 
     def fail(self, number: int, failure: TabaneError) -> None:
@@ -554,9 +555,6 @@ class Conversation:
             if call.owner is None or not call.owner.unsent(call):
                 call.answer(UpstreamReply(failure=failure))
 
-    def _is_answer(self, frame: JsonRpcFrame) -> bool:
-        return frame.method is UNSET and number_of(frame) in self.calls
-
     def _unreadable(self, line: bytes, fault: str) -> None:
         """Handle a line that is not a message. If it began as an answer, its request fails at once."""
         self._skip(line, fault)
@@ -570,7 +568,7 @@ class Conversation:
         why = say("The response of {server!n} cannot be read: {fault}.", server=self._name, fault=fault)
         self.fail(number, UpstreamError(why))
 
-    def _answered(self, frame: JsonRpcFrame, line: bytes) -> asyncio.Future[None] | None:
+    def _take_answer(self, frame: JsonRpcFrame, line: bytes) -> asyncio.Future[None] | None:
         result = frame.result
         answers = result is not UNSET or frame.error is not UNSET
         number = number_of(frame) if answers else None
@@ -623,38 +621,38 @@ class Conversation:
             return True
         return call.owner is not None and call.owner.awaited(call.session)
 
-    def _notified(self, method: str, params: Raw, about: int | None) -> None:
+    def _take_notification(self, method: str, params: Raw, about: int | None) -> None:
         if method == "notifications/progress":
-            self._progressed(params)
+            self._note_progress(params)
         elif method == "notifications/message":
-            self._logged(method, params, about)
+            self._pass_log_message(method, params, about)
         elif method == "notifications/cancelled":
             self._questions.withdrawn(params)
         elif method == COMPLETE:
             self._questions.completed(params)
-        elif self.unknown is None or method in KNOWN_NOTICES:
+        elif self.owner is None or method in KNOWN_NOTICES:
             self._on_notice(method, params)
         else:
-            self._passed(self.unknown, method, params, about)
+            self._pass_notification(self.owner, method, params, about)
 
-    def _passed(self, unknown: UnknownMessages, method: str, params: Raw, about: int | None) -> None:
+    def _pass_notification(self, owner: InstanceOwner, method: str, params: Raw, about: int | None) -> None:
         """Pass on a notification that the hub does not know, to its call if it names one."""
         number = subscription_of(params) if about is None else about
         call = None if number is None else self.calls.get(number)
         if call is None or call.on_notice is None:
-            unknown.notified(method, params)
+            owner.notified(method, params)
             return
         call.deadline = self._loop.time() + call.timeout
         call.on_notice(method, params)
 
     def _asked_of_others(self, question: ServerRequest) -> bool:
-        return self.unknown is not None and self.unknown.asked(question)
+        return self.owner is not None and self.owner.accepts(question)
 
     def notify(self, method: str, params: bytes) -> None:
         """Send a notification of a client that the hub does not know."""
         self._say(json.notification_line(method, params))
 
-    def _progressed(self, params: Raw, *, passed_on: bool = True) -> None:
+    def _note_progress(self, params: Raw, *, passed_on: bool = True) -> None:
         try:
             call = self.calls.get(number_in(json.fields(params)["progressToken"]) or 0)
         except (InvalidJson, KeyError):
@@ -664,7 +662,7 @@ class Conversation:
             if call.on_notice and passed_on:
                 call.on_notice("notifications/progress", params)
 
-    def _logged(self, method: str, params: Raw, about: int | None) -> None:
+    def _pass_log_message(self, method: str, params: Raw, about: int | None) -> None:
         """Pass a log message to the call on whose stream it arrived, else to each client in flight.
 
         If clients of different identities are in flight, nobody gets it: it may quote another's call.
@@ -672,11 +670,11 @@ class Conversation:
         calls = [self.calls[about]] if about in self.calls else list(self.calls.values())
         if len(calls) > 1 and len({call.holder for call in calls}) > 1:
             return
-        told = {call.session: call for call in calls if call.on_notice}
-        for call in told.values():
+        hearers = {call.session: call for call in calls if call.on_notice}
+        for call in hearers.values():
             if call.on_notice:
                 call.on_notice(method, params)
-        if not told:
+        if not hearers:
             self._on_notice(method, params)
 
     def _skip(self, line: bytes, reason: str) -> None:

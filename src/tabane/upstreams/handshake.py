@@ -52,7 +52,7 @@ class HubChain:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.own = secrets.token_hex(8)
-        self.behind: Callable[[], Iterable[str]] = lambda: ()
+        self.behind: Callable[[], Iterable[str]] = tuple
         self.on_circle: Callable[[str], None] = lambda server: None
         self._clock = clock
         self._clients: dict[str, tuple[float, tuple[str, ...]]] = {}
@@ -61,7 +61,7 @@ class HubChain:
         """Return the ``_meta`` with which this hub introduces itself to a server."""
         now = self._clock()
         before = (id for until, ids in self._clients.values() if until > now for id in ids)
-        return {HUBS: _listed([self.own, *before])}
+        return {HUBS: _encode_ids([self.own, *before])}
 
     def arrived(self, session: str, meta: Members, *, stays: bool) -> Members:
         """Return the ``_meta`` for the answer to a client that is a hub; empty if it is none.
@@ -74,14 +74,15 @@ class HubChain:
             return {}
         behind = tuple(self.behind())
         if self.own in ids or set(ids) & set(behind):
-            return {HUBS: _listed([*ids, self.own, *behind])}
+            return {HUBS: _encode_ids([*ids, self.own, *behind])}
         while len(self._clients) >= MOST_CLIENTS:
             del self._clients[next(iter(self._clients))]
         until = float("inf") if stays else self._clock() + REMEMBERED
         self._clients[session if stays else ids[0]] = (until, ids)
-        return {HUBS: _listed([self.own, *behind])}
+        return {HUBS: _encode_ids([self.own, *behind])}
 
     def left(self, session: str) -> None:
+        """Forget the hubs of a client that has gone."""
         self._clients.pop(session, None)
 
     def fault(self, server: str, hubs: Iterable[str]) -> Message | None:
@@ -95,7 +96,7 @@ class HubChain:
         )
 
 
-def _listed(ids: Iterable[str]) -> Raw:
+def _encode_ids(ids: Iterable[str]) -> Raw:
     return Raw(json.encode(list(dict.fromkeys(ids))[:MOST]))
 
 
@@ -151,12 +152,16 @@ class UpstreamRefused(UpstreamError):
 
     @property
     def code(self) -> int:  # type: ignore[override]
+        """Return the code of the error, as the upstream gave it."""
         return self.code_answered
 
 
 def peer_of(era: Era, version: str, result: Members, info: Raw | None) -> Peer:
     """Return the peer that a result of ``server/discover`` or ``initialize`` describes."""
-    name = _name_in(info)
+    try:
+        name = json.text(json.fields(info).get("name")) if info is not None else None
+    except InvalidJson:
+        name = None
     try:
         capabilities = json.fields(result.get("capabilities", Raw(b"{}")))
     except InvalidJson:
@@ -170,13 +175,6 @@ def peer_of(era: Era, version: str, result: Members, info: Raw | None) -> Peer:
         b"{}" if info is None or name is None else bytes(info),
         _hubs(result),
     )
-
-
-def _name_in(info: Raw | None) -> str | None:
-    try:
-        return json.text(json.fields(info).get("name")) if info is not None else None
-    except InvalidJson:
-        return None
 
 
 def _hubs(result: Members) -> tuple[str, ...]:
@@ -247,7 +245,7 @@ class Handshake:
         return await _first_success([handshake, probe])
 
     async def _discover(self) -> Peer:
-        result = await self._discovered()
+        result = await self._request_discovery()
         versions = json.member(result, "supportedVersions")
         if not isinstance(versions, list) or eras.MODERN not in versions:
             raise UpstreamRefused(
@@ -260,7 +258,7 @@ class Handshake:
         meta = json.fields(result["_meta"]) if "_meta" in result else {}
         return peer_of(Era.MODERN, eras.MODERN, result, meta.get(eras.META_SERVER))
 
-    async def _discovered(self) -> Members:
+    async def _request_discovery(self) -> Members:
         try:
             return await self._ask(b"server/discover", {}, Era.MODERN)
         except UpstreamRefused as refusal:

@@ -24,7 +24,6 @@ from tabane.net.http_responses import (
     HttpConnectionBroken,
     HttpUnreachable,
     StreamPosition,
-    after,
     kind_of,
     read,
 )
@@ -392,14 +391,16 @@ class UpstreamHttpSession:
             if response.status == 200:
                 if kind_of(response) != EVENTS:
                     return 415
-                await read(response, self._limit, self._heard, position, self._too_long, self._client.turns)
+                await read(
+                    response, self._limit, self._take_message, position, self._too_long, self._client.turns
+                )
             return response.status
         finally:
             response.close()
 
-    def _heard(self, message: bytes) -> Done:
+    def _take_message(self, message: bytes) -> Done:
         waits = self._receive(message)
-        return False if waits is None else after(waits, lambda: False)
+        return False if waits is None else _read_on_after(waits)
 
     def _too_long(self, head: bytes) -> None:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
@@ -444,3 +445,8 @@ def _version(message: bytes) -> str | None:
         return None if result is UNSET else json.text(json.fields(result).get("protocolVersion"))
     except InvalidJson:
         return None
+
+
+async def _read_on_after(waits: asyncio.Future[None]) -> bool:
+    await waits
+    return False

@@ -28,7 +28,6 @@ from tabane.net.http_responses import (
     HttpUnreachable,
     ResponseTooLong,
     StreamPosition,
-    after,
     error_body,
     error_in,
     kind_of,
@@ -114,11 +113,11 @@ class UpstreamHttpRequest:
     """
 
     __slots__ = (
-        "_begun",
         "_connection",
         "_endpoint",
         "_on_begun",
         "_position",
+        "_response",
         "_since",
         "away",
         "call",
@@ -136,7 +135,7 @@ class UpstreamHttpRequest:
         self._position = StreamPosition()
         self._since: float | None = None
         self._connection: PlainHttpConnection | None = None
-        self._begun: PlainHttpResponse | HttpConnectionBroken | None = None
+        self._response: PlainHttpResponse | HttpConnectionBroken | None = None
         self._on_begun: Callable[[UpstreamHttpRequest], None] | None = None
 
     def begin(self, on_begun: Callable[[UpstreamHttpRequest], None]) -> bool:
@@ -159,8 +158,8 @@ class UpstreamHttpRequest:
         """Cancel the call: its connection or its task ends."""
         if self.task is not None:
             self.task.cancel()
-            if self._begun is not None and not isinstance(self._begun, HttpConnectionBroken):
-                self._begun.release()  # the task may never have run
+            if self._response is not None and not isinstance(self._response, HttpConnectionBroken):
+                self._response.release()  # the task may never have run
         elif self._connection is not None:
             self._connection.give_up(self._arrived)
 
@@ -168,7 +167,7 @@ class UpstreamHttpRequest:
         self._connection = None
         try:
             if isinstance(found, HttpConnectionBroken) or not self._settled(found):
-                self._begun = found
+                self._response = found
         except Exception:
             log.exception("%s: a call failed inside Tabane", self._endpoint.name)
             self._endpoint.conversation.fail(self.call.number, failed_inside(self._endpoint.name))
@@ -196,7 +195,7 @@ class UpstreamHttpRequest:
         """Send the call until it is answered or has failed."""
         endpoint, number = self._endpoint, self.call.number
         try:
-            await (self._subscribed() if self.lasting else self._answered())
+            await (self._subscribed() if self.lasting else self._run_until_answered())
         except TabaneError as failure:
             endpoint.conversation.fail(number, failure)
         except Exception:
@@ -204,7 +203,7 @@ class UpstreamHttpRequest:
             log.exception("%s: a call failed inside Tabane", endpoint.name)
             endpoint.conversation.fail(number, failed_inside(endpoint.name))
 
-    async def _answered(self) -> None:
+    async def _run_until_answered(self) -> None:
         endpoint, patience = self._endpoint, HttpRetryPolicy(self.call.safe)
         expired: str | None = None
         while not (self.call.over or endpoint.closed):
@@ -220,7 +219,10 @@ class UpstreamHttpRequest:
                 if not self.call.over and not patience.survives_break():
                     raise broken_in_flight(self._endpoint.name, fault.problem) from None
             except ServerBusy as fault:
-                await self._wait_while(fault, patience)
+                delay = patience.wait(fault.status, fault.seconds)
+                if delay is None:
+                    raise busy(self._endpoint.name, fault.status, fault.seconds) from None
+                await asyncio.sleep(delay)
             except UpstreamSessionExpired as fault:
                 expired = fault.used
                 if not patience.survives_expiry():
@@ -270,16 +272,16 @@ class UpstreamHttpRequest:
             session.keep(call.method, call.params, self.line)
         headers, used = self._headers(), session.id
         self.sent = True
-        begun, self._begun = self._begun, None
+        begun, self._response = self._response, None
         if isinstance(begun, HttpConnectionBroken):
             raise begun
         response = await self._endpoint.client.send("POST", headers, self.line, begun=begun)
         self._since = None
         try:
             if response.status >= 300 or response.status in _NO_ANSWER:
-                await self._refused(response, used)
+                await self._handle_error_status(response, used)
             else:
-                await self._read(response)
+                await self._read_response(response)
         finally:
             response.release()
 
@@ -295,14 +297,18 @@ class UpstreamHttpRequest:
             headers.update(trace_headers(call.meta))
         return headers
 
-    async def _read(self, response: UpstreamHttpResponse) -> None:
+    async def _read_response(self, response: UpstreamHttpResponse) -> None:
         call, endpoint = self.call, self._endpoint
 
         def take(message: bytes) -> Done:
             if call.method == b"initialize":
                 endpoint.session.introduced(self.line, response, message)
             waits = endpoint.conversation.receive(message, call.number)
-            return call.over if waits is None else after(waits, lambda: call.over)
+            return call.over if waits is None else over_after(waits)
+
+        async def over_after(waits: asyncio.Future[None]) -> bool:
+            await waits
+            return call.over
 
         try:
             oversized, turns = endpoint.conversation.oversized, endpoint.client.turns
@@ -325,7 +331,7 @@ class UpstreamHttpRequest:
             "{server!n} answered {method} with something that is not a response to it.",
             server=self._endpoint.name, method=self.call.method.decode()))  # fmt: skip
 
-    async def _refused(self, response: UpstreamHttpResponse, used: str) -> None:
+    async def _handle_error_status(self, response: UpstreamHttpResponse, used: str) -> None:
         """Handle an error status: raise its error, or answer the call."""
         call, endpoint, status = self.call, self._endpoint, response.status
         text = await error_body(response)
@@ -382,7 +388,7 @@ class UpstreamHttpRequest:
                 if response.status not in (200, *BUSY):
                     return
                 if response.status == 200 and kind_of(response) == EVENTS:
-                    await self._read(response)
+                    await self._read_response(response)
             except HttpConnectionBroken:
                 pass
             finally:
@@ -410,12 +416,6 @@ class UpstreamHttpRequest:
             raise cannot_connect(self._endpoint.name, fault.problem)
         await asyncio.sleep(min(0.05 + (now - since) / 2, 1.0))
         self.away = False
-
-    async def _wait_while(self, fault: ServerBusy, patience: HttpRetryPolicy) -> None:
-        delay = patience.wait(fault.status, fault.seconds)
-        if delay is None:
-            raise busy(self._endpoint.name, fault.status, fault.seconds)
-        await asyncio.sleep(delay)
 
 
 MOST_NOTES = 256
@@ -461,16 +461,18 @@ class StreamableHttpTransport:
 
     @property
     def closed(self) -> bool:
+        """Return whether the connection has ended."""
         return self._endpoint.closed
 
     # -- what is sent ----------------------------------------------------------------------------
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
+        """Send a request with POST."""
         request = self._requests[call.number] = UpstreamHttpRequest(self._endpoint, call, line, era)
-        if not request.begin(self._begun):
+        if not request.begin(self._take_response):
             self._run_in_task(request)
 
-    def _begun(self, request: UpstreamHttpRequest) -> None:
+    def _take_response(self, request: UpstreamHttpRequest) -> None:
         """Handle the response to a call that was sent without a task."""
         if request.call.over or self.closed:
             self._requests.pop(request.call.number, None)
@@ -489,6 +491,7 @@ class StreamableHttpTransport:
                 self._session.outlasting.discard(number)
 
     def tell(self, line: bytes, about: int | None = None) -> None:
+        """Send a notification or an answer with POST, in the background."""
         if line == INITIALIZED:
             self._session.settle()
         elif self._session.version:
@@ -497,6 +500,7 @@ class StreamableHttpTransport:
             self._note(self._post_modern(line, method))
 
     def cancel(self, call: Call, line: bytes) -> None:
+        """Cancel a request: end its stream, and notify the server if its era wants that."""
         request = self._requests.get(call.number)
         if request is None:
             return
@@ -509,6 +513,7 @@ class StreamableHttpTransport:
             request.task.cancel()
 
     def position_of(self, call: Call) -> SessionPosition | None:
+        """Return where a call is in its session, so that it can outlive this hub; None if it cannot."""
         request, session = self._requests.get(call.number), self._session
         if request is None or request.era is not Era.LEGACY or not (session.id and request.last_event):
             return None
@@ -601,6 +606,7 @@ class StreamableHttpTransport:
     # -- the end ---------------------------------------------------------------------------------
 
     def end_input(self) -> None:
+        """Take no more requests, and end the session."""
         if not self.closed and self._farewell is None:
             self._farewell = self._loop.create_task(self._session.end())
 
@@ -611,6 +617,7 @@ class StreamableHttpTransport:
             self._farewell.cancel()
 
     def close(self, why: str) -> None:
+        """End the connection."""
         if self.closed:
             return
         self._endpoint.closed = True

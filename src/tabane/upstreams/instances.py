@@ -14,7 +14,7 @@ from tabane.errors import UpstreamOverloaded, UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.operations import LOCAL, Caller
 from tabane.servers.server import Server, Share
-from tabane.upstreams.connection import UpstreamLimits
+from tabane.upstreams.connection import UpstreamContext, UpstreamState
 
 if TYPE_CHECKING:
     from tabane.upstreams.upstream import Upstream
@@ -35,10 +35,8 @@ class Instances:
     ``share: client`` ends with its client, or like one of ``share: roots`` after ten idle minutes.
     """
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, make: Callable[[Server], Upstream], limits: UpstreamLimits
-    ) -> None:
-        self._loop, self._make, self.limits = loop, make, limits
+    def __init__(self, context: UpstreamContext, make: Callable[[Server], Upstream]) -> None:
+        self._context, self._loop, self._make = context, context.loop, make
         self._by_key: dict[Key, Upstream] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._retiring: set[Upstream] = set()
@@ -52,11 +50,11 @@ class Instances:
         key = (server.name, _sharing_key(server, caller))
         instance = self._by_key.get(key)
         if instance is None:
-            if len(list(self.of(server.name))) >= self.limits.instances:
+            most = self._context.limits.instances
+            if len(list(self.of(server.name))) >= most:
                 raise UpstreamOverloaded(say(
                     "{server!n} already runs {count} {count:time|times}, once for each client or set of "
-                    "folders. Close some of "
-"them.", server=server.name, count=self.limits.instances))  # fmt: skip
+                    "folders. Close some of them.", server=server.name, count=most))  # fmt: skip
             instance = self._by_key[key] = self._make(_with_folders(server, caller))
         return instance
 
@@ -83,11 +81,11 @@ class Instances:
 
     def expire(self) -> None:
         """End the instances that nobody has used for a while, unless all clients share them."""
-        now = self._loop.time()
+        now, idle = self._loop.time(), self._context.limits.instance_idle
         for key, instance in list(self._by_key.items()):
             busy = instance.in_flight or instance.offers.watched or instance.held
-            if key[1] and not busy and now - instance.vitals.used > self.limits.instance_idle:
-                log.info("%s: ending an instance that was idle for %g s", key[0], self.limits.instance_idle)
+            if key[1] and not busy and now - instance.vitals.used > idle:
+                log.info("%s: ending an instance that was idle for %g s", key[0], idle)
                 self._close(key)
 
     def retire(self, server: str, *, shared_only: bool = False) -> None:
@@ -232,8 +230,8 @@ class ServerSharing:
 class HealthChecks:
     """Checks the instances of all enabled servers.
 
-    ``interval`` returns the seconds between two regular checks, which ``spawn`` runs. ``obstacle`` returns
-    why a server cannot be started, as far as files show; it blocks.
+    ``interval`` are the seconds between two regular checks, which ``spawn`` runs. ``obstacle`` returns why a
+    server cannot be started, as far as files show; it blocks.
     """
 
     def __init__(
@@ -242,19 +240,20 @@ class HealthChecks:
         instances: Instances,
         enabled: Callable[[], list[Server]],
         obstacle: Callable[[Server], Message | None],
-        interval: Callable[[], float],
+        interval: float,
         spawn: Callable[[Coroutine[None, None, None]], object],
     ) -> None:
         self.timeout = 10.0
         self._loop, self._instances, self._enabled = loop, instances, enabled
-        self._obstacle, self._interval, self._spawn = obstacle, interval, spawn
+        self._obstacle, self.interval, self._spawn = obstacle, interval, spawn
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Check regularly from now on. Instances that nobody uses are ended at the same time."""
-        self._timer = self._loop.call_later(self._interval(), self._tick)
+        self._timer = self._loop.call_later(self.interval, self._tick)
 
     def stop(self) -> None:
+        """Check no more."""
         if self._timer:
             self._timer.cancel()
 
@@ -275,18 +274,14 @@ class HealthChecks:
         Servers that already failed are left out.
         """
         idle = [server for server in self._enabled() if not self.tried(server.name)]
-        found = await asyncio.to_thread(lambda: [(server.name, self._obstacle(server)) for server in idle])
-        return {name: why for name, why in found if why is not None}
+        found = await asyncio.to_thread(list, map(self._obstacle, idle))
+        return {server.name: why for server, why in zip(idle, found, strict=True) if why is not None}
 
     def tried(self, name: str) -> bool:
         """Return whether the server is running, or the result of its last start is known."""
-        from tabane.upstreams.upstream import UpstreamState
-
         return any(instance.state is not UpstreamState.IDLE for instance in self._instances.of(name))
 
     async def _healthy(self, name: str) -> bool | None:
-        from tabane.upstreams.upstream import UpstreamState
-
         every = list(self._instances.of(name))
         instances = [instance for instance in every if instance.state is not UpstreamState.STOPPED]
         if not instances:

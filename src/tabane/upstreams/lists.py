@@ -1,4 +1,4 @@
-"""What one instance offers: tools, prompts, resources and templates, each list requested separately.
+"""Lists of one instance: tools, prompts, resources, templates and skills, each requested separately.
 
 A list is read at the start and whenever the server announces a change. Tools whose marks for HTTP headers are
 invalid are left out.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from msgspec import Raw, Struct, field
 
 from tabane.errors import UpstreamError, UpstreamTimeout
 from tabane.messages import Message, say
-from tabane.upstreams.connection import UpstreamLimits
+from tabane.upstreams.call import InstanceOwner
+from tabane.upstreams.connection import UpstreamContext
 from tabane.upstreams.conversation import Conversation
 from tabane.upstreams.handshake import Peer, UpstreamRefused
 from tabane.upstreams.subscriptions import Listener, UpstreamSubscriptions
@@ -41,11 +42,11 @@ async def without_invalid_marks(definitions: Sequence[Raw]) -> tuple[list[Raw], 
     """Return the definitions that a client may use over HTTP, and the tools that it may not."""
     marked = sum(len(each) for each in definitions if _mark in bytes(each))
     if marked > LARGE:
-        return await asyncio.to_thread(_sorted_out, definitions)
-    return _sorted_out(definitions)
+        return await asyncio.to_thread(_sort_out, definitions)
+    return _sort_out(definitions)
 
 
-def _sorted_out(definitions: Sequence[Raw]) -> tuple[list[Raw], list[RefusedTool]]:
+def _sort_out(definitions: Sequence[Raw]) -> tuple[list[Raw], list[RefusedTool]]:
     kept: list[Raw] = []
     refused: list[RefusedTool] = []
     for definition in definitions:
@@ -53,11 +54,13 @@ def _sorted_out(definitions: Sequence[Raw]) -> tuple[list[Raw], list[RefusedTool
         if fault is None:
             kept.append(definition)
         else:
-            refused.append(RefusedTool(_shown(json.text(json.fields(definition).get("name"))), _shown(fault)))
+            refused.append(
+                RefusedTool(_printable(json.text(json.fields(definition).get("name"))), _printable(fault))
+            )
     return kept, refused
 
 
-def _shown(text: str | None) -> str:
+def _printable(text: str | None) -> str:
     cut = (text or "")[:_SHOWN]
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in cut)
 
@@ -84,9 +87,6 @@ MOST_LOGGED = 20
 
 READ = 4
 """Limit for the size of all pages, as a multiple of the size of a list: they hold more than its items."""
-
-OnListed = Callable[[Peer, str, list[Raw]], Awaitable[None] | None]
-"""Takes the instance, the name of the list, and its items verbatim. Its result is awaited."""
 
 
 class ListBudget(NamedTuple):
@@ -148,24 +148,19 @@ class _ListState(Struct):
 
 
 class UpstreamLists:
-    """Lists of an instance, given to ``on_listed`` one by one, each time they are read.
+    """Lists of an instance, given to its owner one by one, each time they are read.
 
     If a list cannot be read, the others stay unchanged, and ``on_fault`` gets the reason. A list that the
-    server has no capability for, or does not know, is empty. If a list is larger than ``limits`` allow for
-    it or for all lists of the server, its first items are taken, and ``on_fault`` is called.
+    server has no capability for, or does not know, is empty. If a list is larger than the limits of the
+    context allow for it or for all lists of the server, its first items are taken, and ``on_fault`` is
+    called.
     """
 
     def __init__(
-        self,
-        server: str,
-        loop: asyncio.AbstractEventLoop,
-        on_listed: OnListed,
-        on_fault: Callable[[Message], None],
-        limits: Callable[[], UpstreamLimits] = UpstreamLimits,
+        self, server: str, context: UpstreamContext, owner: InstanceOwner, on_fault: Callable[[Message], None]
     ) -> None:
-        self._server, self._loop = server, loop
-        self._limits = limits
-        self._on_listed, self._on_fault = on_listed, on_fault
+        self._server, self._context, self._loop = server, context, context.loop
+        self._owner, self._on_fault = owner, on_fault
         self._conversation: Conversation | None = None
         self._states = {name: _ListState() for name in LISTS}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -212,6 +207,7 @@ class UpstreamLists:
         return state.delay
 
     def refresh(self, name: str, delay: float = 0.0) -> None:
+        """Read that list after ``delay`` seconds, unless that is planned already."""
         state = self._states[name]
         if state.waiting is None and self._conversation is not None:
             state.waiting = self._spawn(self._take_later(name, self._conversation, delay))
@@ -256,7 +252,11 @@ class UpstreamLists:
             return
         state.started = number = state.started + 1
         try:
-            found = await list_all(conversation, LISTS[name], self._server, self._room(name))
+            limits = self._context.limits
+            others = sum(state.size for other, state in self._states.items() if other != name)
+            size = max(0, min(limits.list_size, limits.catalogue_size - others))
+            budget = ListBudget(size, limits.list_items)
+            found = await list_all(conversation, LISTS[name], self._server, budget)
             if name == "tools" and peer.era is Era.MODERN and conversation.transport.mirrors_arguments:
                 found = await self._usable(found)
         except UpstreamError as error:
@@ -278,15 +278,18 @@ class UpstreamLists:
         state.given, state.ttl = found.ttl, FRESH if found.ttl is None else found.ttl
         if found.cut:
             self._tell_cut(name, found)
-        self._tell_strange(name, found)
-        waits = self._on_listed(peer, name, found.items)
+        count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
+        if count:
+            self._on_fault(
+                say(
+                    "{count} of its {name} are not valid and were left out",
+                    count=count,
+                    name=name,
+                )
+            )
+        waits = self._owner.listed(peer, name, found.items)
         if waits is not None:
             await waits
-
-    def _room(self, name: str) -> ListBudget:
-        limits = self._limits()
-        others = sum(state.size for other, state in self._states.items() if other != name)
-        return ListBudget(max(0, min(limits.list_size, limits.catalogue_size - others)), limits.list_items)
 
     async def _usable(self, found: ListedItems) -> ListedItems:
         """Return the tools that may be called over HTTP, as the specification demands of clients there."""
@@ -309,17 +312,6 @@ class UpstreamLists:
             name=LISTS[name].member, count=len(found.items), kilobytes=found.size >> 10)  # fmt: skip
         self._on_fault(fault)
         log.warning("%s: %s", self._server, fault)
-
-    def _tell_strange(self, name: str, found: ListedItems) -> None:
-        count = sum(bytes(memoryview(item)[:1]) != b"{" for item in found.items)
-        if count:
-            self._on_fault(
-                say(
-                    "{count} of its {name} are not valid and were left out",
-                    count=count,
-                    name=name,
-                )
-            )
 
     def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
@@ -411,24 +403,17 @@ class OfferFollower(Protocol):
 class UpstreamOffers:
     """Lists and subscriptions of one instance, over restarts.
 
-    ``on_listed`` gets each list whenever it was read, ``on_fault`` why one could not be read, ``on_log`` the
-    parameters of each log message, ``on_asked`` the method of each question whose client is not known.
+    ``owner`` gets each list whenever it was read, each log message, and each question whose client is not
+    known. ``on_fault`` gets why a list could not be read.
     """
 
     def __init__(
-        self,
-        server: str,
-        loop: asyncio.AbstractEventLoop,
-        limits: Callable[[], UpstreamLimits],
-        on_listed: OnListed,
-        on_fault: Callable[[Message], None],
-        on_asked: Callable[[str], None],
-        on_log: Callable[[Raw], None],
+        self, server: str, context: UpstreamContext, owner: InstanceOwner, on_fault: Callable[[Message], None]
     ) -> None:
-        self._server, self._on_asked, self._on_log = server, on_asked, on_log
+        self._server, self._owner = server, owner
         self.followers: set[OfferFollower] = set()
-        self._lists = UpstreamLists(server, loop, on_listed, on_fault, limits)
-        self._subscriptions = UpstreamSubscriptions(server, loop, self._catch_up)
+        self._lists = UpstreamLists(server, context, owner, on_fault)
+        self._subscriptions = UpstreamSubscriptions(server, context.loop, self._catch_up)
 
     def starting(self) -> None:
         """Forget which lists are known, because the server is being started."""
@@ -493,11 +478,11 @@ class UpstreamOffers:
             case ["notifications", "subscriptions", "acknowledged"]:
                 self._subscriptions.acknowledged(params)
             case ["notifications", "message"]:
-                self._on_log(params)
+                self._owner.logged(params)
             case ["notifications", *_]:
                 pass
             case _:
-                self._on_asked(method)
+                self._owner.asked_nobody(method)
 
     def _catch_up(self, kinds: Iterable[str]) -> None:
         """Read those lists again, because changes were not announced for a while."""

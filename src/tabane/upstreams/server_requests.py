@@ -73,7 +73,7 @@ class ServerRequests:
         self.open: dict[bytes, ServerRequest] = {}
         """Questions that have no answer yet, by their ids."""
         self._urls: OrderedDict[str, Call] = OrderedDict()
-        self._on_answer = self._answered  # one object for all questions
+        self._on_answer = self._send_answer  # one object for all questions
         self._refused = 0
 
     @property
@@ -88,7 +88,7 @@ class ServerRequests:
             self._say(json.result_line(name, b"{}"), about)
             return
         named = _of_task(frame, calls) is not None
-        if (refusal := self._put(name, frame, about, calls)) is not None:
+        if (refusal := self._ask_client(name, frame, about, calls)) is not None:
             self._answer_alone(name, method, about, refusal)
         if about is None and not named:
             self._on_asked(method, Raw(b"{}"))
@@ -121,7 +121,7 @@ class ServerRequests:
             entry.withdraw(json.text(members.get("reason")) or "the server cancelled it")
 
     def completed(self, params: Raw) -> None:
-        """Tell the client that was asked to open a URL that what it opened is done."""
+        """Notify the client that was asked to open a URL that it has completed what the URL is for."""
         call = self._urls.pop(_elicitation(params), None)
         if call is not None and call.on_notice:
             call.on_notice(COMPLETE, params)
@@ -179,7 +179,7 @@ class ServerRequests:
         found = [call for call in calls.values() if id(call) not in asking] or list(calls.values())
         return found[-1] if len({call.client for call in found}) == 1 else None
 
-    def _put(
+    def _ask_client(
         self, name: bytes, frame: JsonRpcFrame, about: int | None, calls: Mapping[int, Call]
     ) -> str | None:
         """Pass a question to the client that it is for. Return why it cannot be asked; None if it is."""
@@ -204,7 +204,7 @@ class ServerRequests:
             self._remember_url(call, params)
         return None
 
-    def _answered(self, question: ServerRequest, reply: UpstreamReply) -> None:
+    def _send_answer(self, question: ServerRequest, reply: UpstreamReply) -> None:
         name, about = question.id, question.about
         entry = self.open.pop(name, None)
         if entry is None:

@@ -21,7 +21,6 @@ from tabane.net.http_responses import (
     HttpConnectionBroken,
     HttpUnreachable,
     StreamPosition,
-    after,
     error_body,
     error_in,
     kind_of,
@@ -97,30 +96,38 @@ class SseTransport:
 
     @property
     def closed(self) -> bool:
+        """Return whether the connection has ended."""
         return self._closed
 
     # -- what is sent ----------------------------------------------------------------------------
 
     def request(self, call: Call, line: bytes, era: Era) -> None:
+        """Send a request with POST."""
         if era is Era.MODERN:
             unknown = say("{server!n} uses an older transport.", server=self._name)
             self._conversation.fail(call.number, UpstreamRefused(eras.METHOD_NOT_FOUND, unknown))
             return
-        self._forget_answered()
+        # Forget answered calls, from time to time: a call does not notify when it is answered.
+        if len(self._calls) > 2 * self._conversation.in_flight + 64:
+            self._calls = {number: call for number, call in self._calls.items() if not call.over}
+            self._posted &= self._calls.keys()
         self._calls[call.number] = call
         self._begin(self._carry(call, line))
 
     def tell(self, line: bytes, about: int | None = None) -> None:
+        """Send a notification or an answer with POST, in the background."""
         if len(self._tasks) < MOST_NOTES + len(self._calls):
             self._begin(self._note(line))
         else:
             log.warning("%s: a notification was dropped, since many wait already", self._name)
 
     def cancel(self, call: Call, line: bytes) -> None:
+        """Send the notification that a request is cancelled."""
         if call.number in self._calls:
             self.tell(line)
 
     def position_of(self, call: Call) -> SessionPosition | None:
+        """Return None: a call ends with its stream."""
         return None
 
     def end_input(self) -> None:
@@ -130,6 +137,7 @@ class SseTransport:
         """Return at once: the server is not notified of the end."""
 
     def close(self, why: str) -> None:
+        """End the connection."""
         if self._closed:
             return
         self._closed = True
@@ -145,12 +153,6 @@ class SseTransport:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    def _forget_answered(self) -> None:
-        """Forget answered calls, from time to time: a call does not notify when it is answered."""
-        if len(self._calls) > 2 * self._conversation.in_flight + 64:
-            self._calls = {number: call for number, call in self._calls.items() if not call.over}
-            self._posted &= self._calls.keys()
 
     async def _carry(self, call: Call, line: bytes) -> None:
         try:
@@ -224,14 +226,14 @@ class SseTransport:
     async def _run(self) -> None:
         """Read the stream to its end, which ends the connection."""
         try:
-            self.problem = await self._read()
+            self.problem = await self._read_stream()
         except (HttpUnreachable, HttpConnectionBroken) as fault:
             self.problem = fault.problem
         except TabaneError as failure:
             self.problem = failure.message
         self._break()
 
-    async def _read(self) -> Message:
+    async def _read_stream(self) -> Message:
         response = await self._client.send("GET", {"Accept": EVENTS})
         try:
             if response.status != 200:
@@ -254,7 +256,11 @@ class SseTransport:
         elif event.event == "message" and event.data:
             waits = self._conversation.receive(one_line(event.data))
             if waits is not None:
-                return after(waits, lambda: self._closed)
+                return self._closed_after(waits)
+        return self._closed
+
+    async def _closed_after(self, waits: asyncio.Future[None]) -> bool:
+        await waits
         return self._closed
 
     def _take_endpoint(self, data: bytes) -> None:

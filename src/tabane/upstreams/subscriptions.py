@@ -59,18 +59,19 @@ class ListenStream:
         self.acknowledged = asyncio.Event()
         self.ended: asyncio.Future[UpstreamReply] = loop.create_future()
         self._conversation = conversation
-        self.call = conversation.listen(wanted.filter, self._over)
+        self.call = conversation.listen(wanted.filter, self._settle_end)
 
     def acknowledge(self, granted: Iterable[str]) -> None:
         self.granted = self.wanted.uris & frozenset(granted)
         self.acknowledged.set()
 
     def cancel(self) -> None:
+        """End the subscription, if it has not ended."""
         if not self.ended.done():
             self.ended.cancel()
             self._conversation.cancel(self.call, "another subscription takes its place")
 
-    def _over(self, reply: UpstreamReply) -> None:
+    def _settle_end(self, reply: UpstreamReply) -> None:
         if not self.ended.done():
             self.ended.set_result(reply)
         self.acknowledged.set()
@@ -174,7 +175,13 @@ class ModernSubscriber:
             await asyncio.wait_for(opening.acknowledged.wait(), ACKNOWLEDGED)
         self._opening = None
         if opening.ended.done():
-            await self._refused(wanted, opening.ended.result())
+            reply = opening.ended.result()
+            self._refuse(reply.failure or self._refusal(), wanted.uris)
+            if self._delay == FIRST:
+                log.warning("%s did not accept a subscription to its changes", self._server)
+            if self._current is None:
+                self._gap = True
+            await self._pause()
             return
         self._replace(opening)
         self._delay = FIRST
@@ -190,15 +197,6 @@ class ModernSubscriber:
         before, self._current = self._current, subscription
         if before is not None:
             before.cancel()
-
-    async def _refused(self, wanted: SubscriptionFilter, reply: UpstreamReply) -> None:
-        """Handle a refused subscription: it is tried again later, or when other changes are watched."""
-        self._refuse(reply.failure or self._refusal(), wanted.uris)
-        if self._delay == FIRST:
-            log.warning("%s did not accept a subscription to its changes", self._server)
-        if self._current is None:
-            self._gap = True
-        await self._pause()
 
     async def _pause(self) -> None:
         delay, self._delay = self._delay, min(LONGEST, self._delay * 2)
@@ -304,7 +302,11 @@ class UpstreamSubscriptions:
             return
         if uri is None:
             return
-        watched = [uri] if uri in self._listeners else [w for w in self._listeners if _holds(w, uri)]
+        watched = (
+            [uri]
+            if uri in self._listeners
+            else [w for w in self._listeners if uri.startswith(w if w.endswith("/") else w + "/")]
+        )
         for listener in [listener for name in watched for listener in self._listeners[name]]:
             listener(uri, params)
 
@@ -331,10 +333,12 @@ class LegacySubscriber:
         self._places = asyncio.Semaphore(AT_ONCE)
 
     def wake(self, uri: str) -> None:
+        """Subscribe or unsubscribe a URI if that is due."""
         if (uri in self._wanted) != (uri in self._subscribed):
             self._settling(uri)
 
     async def settled(self, uri: str) -> None:
+        """Wait until a URI is subscribed. Raises UpstreamError."""
         if uri not in self._subscribed or uri in self._tasks:
             await asyncio.shield(self._settling(uri))
 
@@ -342,6 +346,7 @@ class LegacySubscriber:
         """Do nothing: only modern servers acknowledge."""
 
     def close(self, failure: TabaneError | None = None) -> None:
+        """Forget what is subscribed, because the connection has ended."""
         # The end of the conversation answers requests in flight.
         self._subscribed.clear()
 
@@ -371,7 +376,3 @@ class LegacySubscriber:
     def _note(self, uri: str, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.info("%s: subscription to changes of %s failed: %s", self._server, uri, error)
-
-
-def _holds(watched: str, uri: str) -> bool:
-    return uri.startswith(watched if watched.endswith("/") else watched + "/")

@@ -14,9 +14,8 @@ import logging
 import random
 import time
 from collections.abc import Callable, Iterator
-from enum import Enum
 
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from tabane.access.gates import FairQueue
 from tabane.errors import (
@@ -30,12 +29,18 @@ from tabane.errors import (
 )
 from tabane.messages import Message, say
 from tabane.servers.server import Server
-from tabane.upstreams.call import Call, CallScreening, HeldCallCheck, UnknownMessages, UpstreamReply
-from tabane.upstreams.connection import DOWNLOAD_WAIT, Connect, UpstreamConnection, UpstreamLimits
+from tabane.upstreams.call import Call, InstanceOwner, UpstreamReply
+from tabane.upstreams.connection import (
+    DOWNLOAD_WAIT,
+    UpstreamConnection,
+    UpstreamContext,
+    UpstreamLimits,
+    UpstreamState,
+)
 from tabane.upstreams.conversation import CallPosition
 from tabane.upstreams.handshake import Peer
-from tabane.upstreams.launching.package_downloads import PackageProgress, PreparedStart, StartPreparation
-from tabane.upstreams.lists import OnListed, UpstreamOffers
+from tabane.upstreams.launching.start_preparation import PackageProgress, PreparedStart, StartPreparation
+from tabane.upstreams.lists import LISTS, UpstreamOffers
 from tabane.upstreams.subscriptions import Listener
 from tabane.wire.era import Era
 
@@ -49,19 +54,6 @@ HELD = 600.0
 
 STABLE = 30.0
 """Seconds of running after which earlier failures no longer count."""
-
-
-class UpstreamState(Enum):
-    """What an instance does now."""
-
-    IDLE = "idle"
-    DOWNLOADING = "downloading"
-    STARTING = "starting"
-    READY = "ready"
-    WAITING = "waiting"
-    OPEN = "circuit open"
-    LOGIN = "login required"
-    STOPPED = "stopped"
 
 
 class UpstreamHealth(Struct):
@@ -86,45 +78,19 @@ class UpstreamHealth(Struct):
 class Upstream:
     """A supervised instance of one server.
 
-    ``connect`` starts the process and returns its connection; ``on_listed`` is given each of its lists
-    whenever it was taken; ``starts`` bounds how many start at the same time; ``era`` is the era it had
-    last time, if that is known; ``on_asked`` is given the method of each question whose client it could
-    not name, ``on_log`` the parameters of each log message that belongs to no call. ``on_state`` is called
-    when its state or its error has changed. ``preparation`` downloads what the server runs, if it has to be.
-    ``login`` returns the error of a server that requires a login; None if it requires none.
-    ``credentials`` looks for credentials in its calls.
+    ``owner`` gets its lists, messages and changes of state. ``era`` is the era it had last time, if that is
+    known.
     """
 
     def __init__(
-        self,
-        server: Server,
-        loop: asyncio.AbstractEventLoop,
-        connect: Connect,
-        limits: UpstreamLimits,
-        on_listed: OnListed,
-        starts: asyncio.Semaphore,
-        era: Era | None = None,
-        on_asked: Callable[[str], None] = lambda method: None,
-        on_log: Callable[[Raw], None] = lambda params: None,
-        on_state: Callable[[], None] = lambda: None,
-        preparation: StartPreparation | None = None,
-        login: Callable[[], LoginRequired | None] = lambda: None,
-        credentials: CallScreening | None = None,
+        self, server: Server, context: UpstreamContext, owner: InstanceOwner, era: Era | None = None
     ) -> None:
-        self.server = server
-        self._login, self._credentials = login, credentials
+        self.server, self._context, self._owner = server, context, owner
+        self._loop = loop = context.loop
         self.state = UpstreamState.IDLE
         self.vitals = UpstreamHealth(used=loop.time())
-        self._loop, self._connect, self.limits = loop, connect, limits
-        self._starts, self._on_state = starts, on_state
-        self._download = StartDownload(server, preparation, self._download_changed)
-        self.offers = UpstreamOffers(
-            server.name, loop, lambda: self.limits, on_listed, self._note, on_asked, on_log
-        )
-        self.unknown: UnknownMessages | None = None
-        """Takes messages of the server that the hub does not know and that belong to no call."""
-        self.held_calls: HeldCallCheck | None = None
-        """Judges calls that were made before the server had listed."""
+        self._download = StartDownload(server, context.preparation, self._download_changed)
+        self.offers = UpstreamOffers(server.name, context, owner, self._note)
         self._listing: asyncio.Task[None] | None = None
         self._era, self._missed_checks = era, 0
         self._connection: UpstreamConnection | None = None
@@ -141,13 +107,14 @@ class Upstream:
 
     def submit(self, call: Call) -> None:
         """Send a call, or queue it until there is room or the server has started. It is always answered."""
-        if self._credentials is None:
-            self.carry(call)
+        screening = self._context.screening
+        if screening is None:
+            self.submit_screened(call)
         else:
-            self._credentials.submit(self.server, call, self.carry)
+            screening.submit(self.server, call, self.submit_screened)
 
-    def carry(self, call: Call) -> None:
-        """Do the same with a call that another hub has searched for credentials."""
+    def submit_screened(self, call: Call) -> None:
+        """Send or queue a call that was searched for credentials, here or in another hub."""
         connection = self._connection
         call.owner = self
         if call.marks is not None:
@@ -163,7 +130,7 @@ class Upstream:
         ):
             connection.conversation.send(call)
         elif not self._refuse(call):
-            call.deadline = now + call.timeout + (0 if connection else self.limits.start_timeout)
+            call.deadline = now + call.timeout + (0 if connection else self._limits.start_timeout)
             self._queue.add(call)
             self._start()
             if self.state is UpstreamState.DOWNLOADING:
@@ -229,7 +196,7 @@ class Upstream:
         if (
             self._closed
             or self.state is UpstreamState.STOPPED
-            or len(self._queue) >= self.limits.queue_length
+            or len(self._queue) >= self._limits.queue_length
         ):
             return False
         call.number = 0
@@ -251,14 +218,14 @@ class Upstream:
         elif self._rests and self._restarts.left > 5:
             failure = self._unavailable()
         else:
-            failure = self._queue.overload(call, self.limits.queue_length)
+            failure = self._queue.overload(call, self._limits.queue_length)
         if failure is None:
             return False
         call.answer(UpstreamReply(failure=failure))
         return True
 
     def _refuse_while_downloading(self) -> None:
-        limit = self._loop.time() + self.limits.start_timeout - DOWNLOAD_WAIT + TICK
+        limit = self._loop.time() + self._limits.start_timeout - DOWNLOAD_WAIT + TICK
         self._download.refuse(self._queue, limit)
 
     def _advance(self) -> None:
@@ -272,8 +239,7 @@ class Upstream:
 
     def _held_back(self, call: Call) -> bool:
         """Return whether a call that has waited is refused, because of what the server has listed."""
-        check = self.held_calls
-        refusal = check.refusal(call) if check is not None else None
+        refusal = self._owner.refusal(call)
         if refusal is not None:
             call.answer(UpstreamReply(failure=refusal))
         return refusal is not None
@@ -336,6 +302,11 @@ class Upstream:
             await asyncio.wait([self._starting])
         if self.state is UpstreamState.READY:
             await self.offers.known(name)
+
+    async def all_listed(self) -> None:
+        """Wait until all lists were read, or the start failed."""
+        for name in LISTS:
+            await self.listed(name)
 
     async def start(self) -> None:
         """Start at the request of the user, also if it is stopped, waits, or its circuit is open."""
@@ -416,7 +387,7 @@ class Upstream:
     @property
     def awaited_login(self) -> LoginRequired | None:
         """Return the error of a server that rests until the user has logged in."""
-        return self._login() if self.state is UpstreamState.LOGIN else None
+        return self._context.awaited_login(self.server.name) if self.state is UpstreamState.LOGIN else None
 
     @property
     def download(self) -> PackageProgress | None:
@@ -425,7 +396,12 @@ class Upstream:
 
     @property
     def connection(self) -> UpstreamConnection | None:
+        """Return the connection of a running instance; None if it does not run."""
         return self._connection
+
+    @property
+    def _limits(self) -> UpstreamLimits:
+        return self._context.limits
 
     @property
     def trouble(self) -> Message | None:
@@ -463,23 +439,23 @@ class Upstream:
             self._starting = self._loop.create_task(self._begin())
 
     async def _begin(self) -> None:
-        patience = self.limits.start_timeout
+        patience = self._limits.start_timeout
         try:
             start = await self._download.prepare()
-            patience = self.limits.download_timeout if start.downloads else self.limits.start_timeout
+            patience = self._limits.download_timeout if start.downloads else self._limits.start_timeout
             if start.downloads and self.download:
                 # The start itself downloads: it takes no place of those that only start.
                 await self._open(start.server, patience)
             else:
                 self._download.finished()
-                async with self._starts:
+                async with self._context.starts:
                     await self._open(start.server, patience)
         except TabaneError as error:
-            self._failed(error.message)
+            self._handle_failed_start(error.message)
         except TimeoutError:
-            self._failed(no_answer(patience))
+            self._handle_failed_start(no_answer(patience))
         except OSError as error:
-            self._failed(say("{error}", error=error.strerror or error))
+            self._handle_failed_start(say("{error}", error=error.strerror or error))
         finally:
             self._download.forget()
             self._starting = None
@@ -492,20 +468,20 @@ class Upstream:
             if self._queue:
                 self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
         else:
-            self._on_state()
+            self._owner.state_changed()
 
     async def _open(self, server: Server, patience: float) -> None:
         self.vitals.starts += 1
         self.offers.starting()
-        connection = await self._connect(server, self.offers.noticed, self._over)
-        connection.conversation.unknown = self.unknown
+        connection = await self._context.connect(server, self.offers.noticed, self._handle_loss)
+        connection.conversation.owner = self._owner
         await self._shake_hands(connection, patience)
         self._connection = connection
         self.vitals.since, self.vitals.ready_at = self._loop.time(), time.time()
         self.vitals.error, self.vitals.healthy = None, True
         self._download.ended(None)
         self._set(UpstreamState.READY)
-        waits = self.held_calls is not None and self.held_calls.waits()
+        waits = self._owner.holds_calls()
         if not waits:
             self._advance()
         self.offers.open(connection.conversation)
@@ -516,7 +492,7 @@ class Upstream:
         """Do the handshake within ``patience`` seconds. Otherwise stop it. Raises UpstreamError."""
         try:
             async with asyncio.timeout(patience):
-                peer = await connection.conversation.open(self._era, self.limits.probe_timeout)
+                peer = await connection.conversation.open(self._era, self._limits.probe_timeout)
         except BaseException as error:
             # A legacy server may have ended at a question it did not know; an unreachable one shows nothing.
             shows_era = isinstance(error, UpstreamError) and not isinstance(error, UpstreamUnavailable)
@@ -532,14 +508,14 @@ class Upstream:
             raise
         self._era = peer.era
 
-    def _failed(self, why: Message) -> None:
+    def _handle_failed_start(self, why: Message) -> None:
         self.vitals.failures += 1
         self.vitals.healthy = False
         self.vitals.error = why
         if self.state is UpstreamState.STOPPED or self._closed:
             return
         self._download.ended(why)
-        if (login := self._login()) is not None:
+        if (login := self._context.awaited_login(self.server.name)) is not None:
             self._await_login(login)
             return
         log.warning("%s did not start: %s", self.server.name, why)
@@ -557,9 +533,9 @@ class Upstream:
         self._queue.refuse(login)
 
     def _back_off(self) -> None:
-        self._set(self._restarts.failed(self.vitals.failures, self.limits))
+        self._set(self._restarts.failed(self.vitals.failures, self._limits))
 
-    def _over(self, why: str) -> None:
+    def _handle_loss(self, why: str) -> None:
         """Handle a connection that ended unexpectedly."""
         connection, self._connection = self._connection, None
         if connection is None:
@@ -572,7 +548,7 @@ class Upstream:
         self.vitals.deaths += 1
         self.vitals.healthy = False
         self.vitals.error = say("it ended ({why})", why=why)
-        if (login := self._login()) is not None:
+        if (login := self._context.awaited_login(self.server.name)) is not None:
             self._await_login(login)
             return
         if self._loop.time() - self.vitals.since > STABLE:
@@ -590,7 +566,7 @@ class Upstream:
         log.warning("%s: %s; it will be restarted", self.server.name, said)
         if self._connection is None and self._rests:
             self.vitals.error = said
-            self._on_state()
+            self._owner.state_changed()
 
     async def _end(self, refusal: TabaneError) -> None:
         self._queue.refuse(refusal)
@@ -608,13 +584,13 @@ class Upstream:
 
     def _note(self, fault: Message) -> None:
         self.vitals.error = fault
-        self._on_state()
+        self._owner.state_changed()
 
     def _set(self, state: UpstreamState) -> None:
         if state is not self.state:
             log.debug("%s: %s → %s", self.server.name, self.state.value, state.value)
             self.state = state
-            self._on_state()
+            self._owner.state_changed()
 
     # -- health ----------------------------------------------------------------------------------
 
@@ -668,6 +644,7 @@ class WaitingCalls:
         return iter(self.queue)
 
     def add(self, call: Call) -> None:
+        """Add a call at the end of those of its holder."""
         self.queue.add(call.holder, call)
 
     def add_first(self, call: Call) -> None:

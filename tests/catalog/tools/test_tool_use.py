@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tabane.catalog.catalogs import HALF_LIFE, MOST, ToolUse, ties_broken
 from tabane.catalog.tools.index import ToolHit
 from tabane.catalog.tools.listings import ListingsFile
-from tabane.catalog.tools.tool_use import HALF_LIFE, MOST, ToolUse, ties_broken
 
 NOW = 1_800_000_000.0
 

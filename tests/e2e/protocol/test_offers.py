@@ -408,7 +408,7 @@ async def test_a_log_message_that_belongs_to_no_call_is_handed_on(tmp_path: Path
     async with running_hub(tmp_path, servers) as here:
         gateway = await known(here)
         heard: list[tuple[str, bytes]] = []
-        gateway._on_log = lambda server, params: heard.append((server, bytes(params)))
+        gateway.on_log = lambda server, params: heard.append((server, bytes(params)))
         params = {"level": "info", "data": "well"}
         await tell(here, "one", "notify", method="notifications/message", params=params)
         await until(lambda: bool(heard), "the message")

@@ -11,7 +11,7 @@ from tabane.guard.cages.cage import CageMechanisms, CageUnavailable
 from tabane.guard.cages.cages import Cages
 from tabane.servers.server import Server
 from tabane.servers.server_keys import sandbox
-from tabane.upstreams.connector import ConnectedCages
+from tabane.upstreams.launching.start_preparation import ConnectedCages
 
 
 def cages(folder: Path, *programs: str) -> Cages:
@@ -71,8 +71,8 @@ def test_without_an_engine_the_reason_is_given(tmp_path: Path) -> None:
 def test_a_dressed_server_is_dressed_as_it_is(tmp_path: Path) -> None:
     found = ConnectedCages(lambda: cages(tmp_path, "docker"), {})
     for server in (Server(name="a", image="img:1"), Server(name="a", command="x", sandbox=sandbox("files"))):
-        once = found.dressed(server)
-        assert found.dressed(once) == once != server
+        once = found.dress(server)
+        assert found.dress(once) == once != server
 
 
 def test_docker_itself_is_not_caged(tmp_path: Path) -> None:

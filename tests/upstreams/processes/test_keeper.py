@@ -86,7 +86,7 @@ async def test_a_keeper_that_fails_takes_everything_with_it(tmp_path: Path) -> N
 
     reports: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     lost = asyncio.Event()
-    link = KeeperLink(asyncio.get_running_loop(), reports.put_nowait, lost.set)
+    link = KeeperLink(asyncio.get_running_loop(), reports.put_nowait, lost.set, "token")
     (child_in, hub_in), (hub_out, child_out) = os.pipe(), os.pipe()
     argv = [os.fsencode(part) for part in (sys.executable, CHILD, *flags)]
     request = {

@@ -75,6 +75,7 @@ class PromptCatalog:
         return server in self._by_server
 
     def of_server(self, server: str) -> tuple[Prompt, ...]:
+        """Return the prompts of a server, as it lists them."""
         return self._by_server.get(server, ())
 
     def find(self, name: str) -> Prompt | None:
@@ -83,6 +84,7 @@ class PromptCatalog:
 
     @property
     def names(self) -> list[str]:
+        """Return the public names of all prompts."""
         return list(self._by_alias)
 
     def items(self) -> Sequence[tuple[str, bytes]]:

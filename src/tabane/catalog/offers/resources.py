@@ -102,7 +102,7 @@ class UriTemplate:
     __slots__ = ("_parts", "prefix")
 
     def __init__(self, template: str) -> None:
-        self._parts = _read(template)
+        self._parts = _parse_template(template)
         first = self._parts[0] if self._parts else ""
         self.prefix = first if isinstance(first, str) else ""
 
@@ -122,7 +122,7 @@ _Part = str | tuple[str, str]
 """Text, or (first character, characters that cannot follow) of an expression."""
 
 
-def _read(template: str) -> tuple[_Part, ...] | None:
+def _parse_template(template: str) -> tuple[_Part, ...] | None:
     if len(template) > LONGEST_MATCHED:
         return None
     parts: list[_Part] = []
@@ -262,14 +262,14 @@ class ResourceCatalog:
         """Return all resources, by server and then as servers list them."""
         if self._items is None:
             listed = {server: offered.resources for server, offered in self._by_server.items()}
-            self._items = tuple(_shown(listed, "uri", address))
+            self._items = tuple(_shown_items(listed, "uri", address))
         return self._items
 
     def template_items(self) -> Sequence[ResourceItem]:
         """Return all templates, in the same order."""
         if self._template_items is None:
             formed = {server: offered.templates for server, offered in self._by_server.items()}
-            self._template_items = tuple(_shown(formed, "uriTemplate", template_address))
+            self._template_items = tuple(_shown_items(formed, "uriTemplate", template_address))
         return self._template_items
 
     def find(self, uri: str) -> tuple[ResourceSource, ...]:
@@ -377,7 +377,7 @@ def _owners(listed: Mapping[str, Mapping[str, Raw]]) -> dict[str, list[str]]:
     return owners
 
 
-def _shown(
+def _shown_items(
     listed: Mapping[str, Mapping[str, Raw]], member: str, spelled: Callable[[str, str], str]
 ) -> Iterator[ResourceItem]:
     """Yield each definition with its URI as shown, which is also its ``member``."""
@@ -411,11 +411,13 @@ class ResourceWatch:
         self._ended = False
 
     async def begin(self, instance: Upstream) -> None:
+        """Watch the resource at an instance, unless the watch has ended. Raises UpstreamError."""
         if not self._ended:
             self.instance = instance
             await instance.watch(self.source.uri, self._updated)
 
     def end(self) -> None:
+        """Watch it no more."""
         self._ended = True
         if self.instance is not None:
             self.instance.offers.unwatch(self.source.uri, self._updated)

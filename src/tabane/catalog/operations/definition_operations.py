@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.parameters import (
     DecideDefinitions,
-    DefinitionGiven,
     LearnSandbox,
     ListDefinitionChanges,
     NameParams,
@@ -34,7 +33,6 @@ from tabane.guard.definitions.definition import (
     Kind,
     definition_diff,
 )
-from tabane.guard.definitions.pins import PinnedDefinition
 from tabane.guard.definitions.review import DefinitionChange, DefinitionScans
 from tabane.guard.scanner.findings import SEVERITIES, unfinished
 from tabane.guard.scanner.scanner import (
@@ -57,6 +55,7 @@ class DefinitionOperations:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self.scans, self.sandboxes = ScanOperations(gateway), SandboxOperations(gateway)
 
     async def changes(self, caller: Caller, params: ListDefinitionChanges) -> dict[str, Any]:
         """Return the definitions that wait, those that are held back first, and how many they are."""
@@ -75,7 +74,7 @@ class DefinitionOperations:
 
     async def show(self, caller: Caller, params: ShowDefinitionChange) -> dict[str, Any]:
         """Return one change with the lines of its difference to the definition that is trusted."""
-        change = self._found(params)
+        change = self._find_change(params)
         bodies = await self._gateway.review.bodies(change.server, change.key)
         new = bodies.get(change.pin.digest)
         if new is None:
@@ -86,14 +85,28 @@ class DefinitionOperations:
         return {**change.row(caller.lang), "diff": diff}
 
     async def accept(self, caller: Caller, params: DecideDefinitions) -> dict[str, Any]:
-        return await self._decide(params, accept=True)
+        """Accept definitions of a server. Return how many still wait."""
+        return await self._decide_definitions(params, accept=True)
 
     async def reject(self, caller: Caller, params: DecideDefinitions) -> dict[str, Any]:
-        return await self._decide(params, accept=False)
+        """Reject definitions of a server. Return how many still wait."""
+        return await self._decide_definitions(params, accept=False)
 
-    async def _decide(self, params: DecideDefinitions, *, accept: bool) -> dict[str, Any]:
+    async def _decide_definitions(self, params: DecideDefinitions, *, accept: bool) -> dict[str, Any]:
         server = self._gateway.server(params.server).name
-        chosen = _chosen(self._gateway.review.waiting(server), params.definitions)
+        waiting = self._gateway.review.waiting(server)
+        names = {(key.kind, pin.digest): key.name for key, pin in waiting}
+        chosen = []
+        for each in params.definitions:
+            try:
+                digest = bytes.fromhex(each.digest)
+            except ValueError:
+                raise BadArguments(
+                    say("digest: the hash of a definition is required, as it was listed."), "definitions"
+                ) from None
+            # A definition contains its name, so kind and digest are enough.
+            name = each.name if each.name is not None else names.get((each.kind, digest), "")
+            chosen.append(ChosenDefinition(DefinitionKey(each.kind, name), digest))
         await self._gateway.decide(server, chosen, accept=accept)
         left = self._gateway.review.counts(server)
         return {
@@ -104,7 +117,7 @@ class DefinitionOperations:
             "held": left["held"],
         }
 
-    def _found(self, params: ShowDefinitionChange) -> DefinitionChange:
+    def _find_change(self, params: ShowDefinitionChange) -> DefinitionChange:
         """Return the change that is meant: of several, the one that the server lists now."""
         server = self._gateway.server(params.server).name
         found = [
@@ -124,26 +137,6 @@ class DefinitionOperations:
                 server=server,
             )
         )
-
-
-def _chosen(waiting: Sequence[PinnedDefinition], given: Sequence[DefinitionGiven]) -> list[ChosenDefinition]:
-    """Return what is meant. A definition contains its name, so kind and digest are enough."""
-    names = {(key.kind, pin.digest): key.name for key, pin in waiting}
-    found = []
-    for each in given:
-        digest = _digest(each)
-        name = each.name if each.name is not None else names.get((each.kind, digest), "")
-        found.append(ChosenDefinition(DefinitionKey(each.kind, name), digest))
-    return found
-
-
-def _digest(given: DefinitionGiven) -> bytes:
-    try:
-        return bytes.fromhex(given.digest)
-    except ValueError:
-        raise BadArguments(
-            say("digest: the hash of a definition is required, as it was listed."), "definitions"
-        ) from None
 
 
 class ReportedDefinition(NamedTuple):
@@ -179,7 +172,7 @@ class ScanOperations:
         self, definitions: list[ListedDefinition], names: list[str]
     ) -> AsyncIterator[ReportedDefinition]:
         scans = self._gateway.review.scans or DefinitionScans(DefinitionScanner)
-        for server, texts, others in await asyncio.to_thread(lambda: list(by_server(definitions, names))):
+        for server, texts, others in await asyncio.to_thread(list, by_server(definitions, names)):
             found = await scans.scan(server, texts, others)
             for one, findings in zip(texts, found, strict=True):
                 yield ReportedDefinition(
@@ -189,7 +182,19 @@ class ScanOperations:
 
 def report_of(results: Sequence[ReportedDefinition], names: Iterable[str], lang: Lang) -> dict[str, Any]:
     """Return the answer: ``{scanned, highest, results, unknown}``."""
-    rows = [_row(one, finding, lang) for one in results for finding in one.findings]
+    rows = [
+        {
+            "server": one.server,
+            "kind": one.kind,
+            "name": one.name,
+            "rule": finding.rule,
+            "severity": finding.severity,
+            "message": finding.message.render(lang),
+            "excerpt": finding.excerpt,
+        }
+        for one in results
+        for finding in one.findings
+    ]
     rows.sort(key=lambda row: SEVERITIES.index(row["severity"]))
     seen = {one.server for one in results}
     return {
@@ -204,18 +209,6 @@ def report_of_file(server: str, content: bytes, lang: Lang) -> dict[str, Any]:
     """Return the answer about the definitions in a file. Raises BadArguments if it holds none."""
     results = [ReportedDefinition(*one) for one in scanned(definitions_of_file(server, content))]
     return report_of(results, () if results else (server,), lang)
-
-
-def _row(one: ReportedDefinition, finding: DefinitionFinding, lang: Lang) -> dict[str, Any]:
-    return {
-        "server": one.server,
-        "kind": one.kind,
-        "name": one.name,
-        "rule": finding.rule,
-        "severity": finding.severity,
-        "message": finding.message.render(lang),
-        "excerpt": finding.excerpt,
-    }
 
 
 _LOOK = 1.0
@@ -248,7 +241,7 @@ class SandboxOperations:
         server = self._gateway.server(name)
         session = self._sessions.get(name)
         if session is not None and not session.limit.done():
-            return self._begun(name, params.seconds)
+            return self._session_answer(name, params.seconds)
         if name in self._starting:
             raise BadArguments(say("What {name!n} uses is being learned already.", name=name), "name")
         self._starting.add(name)
@@ -256,9 +249,9 @@ class SandboxOperations:
             await self._trace(server, params.seconds)
         finally:
             self._starting.discard(name)
-        return self._begun(name, params.seconds)
+        return self._session_answer(name, params.seconds)
 
-    def _begun(self, name: str, seconds: int) -> dict[str, Any]:
+    def _session_answer(self, name: str, seconds: int) -> dict[str, Any]:
         left = ceil(self._sessions[name].until - self._gateway.loop.time())
         tools = len(self._gateway.catalogue.of_server(name))
         return {"name": name, "seconds": max(1, min(left, seconds)), "tools": tools}
@@ -298,7 +291,9 @@ class SandboxOperations:
         file = await self._end(name, keep=True)
         try:
             server = self._gateway.server(name)
-            found = await asyncio.to_thread(_learned, file, server.cwd or os.getcwd(), self._private(name))
+            cages = self._gateway.cages
+            private = str(cages.private_folder(name)) if cages is not None else ""
+            found = await asyncio.to_thread(_learned, file, server.cwd or os.getcwd(), private)
         finally:
             await asyncio.to_thread(_remove, file)
         return {
@@ -306,10 +301,6 @@ class SandboxOperations:
             "sandbox": written(found.profile),
             "notes": [note.render(caller.lang) for note in found.notes],
         }
-
-    def _private(self, name: str) -> str:
-        cages = self._gateway.cages
-        return str(cages.private_folder(name)) if cages is not None else ""
 
     async def _limited(self, name: str, file: Path, until: float) -> None:
         """End the trace when its time is over, or when it has become too large."""

@@ -56,7 +56,7 @@ class OfferOperations:
         target = resource_target(source.server, source.uri)
         given = {"uri": Raw(json.quote(source.uri))}
         result = await self._ask(caller, source.server, b"resources/read", given, target)
-        return await self._given(caller, target, await asyncio.to_thread(_contents, result))
+        return await self._in_parts(caller, target, await asyncio.to_thread(_contents, result))
 
     async def get_prompt(self, caller: Caller, params: GetPrompt) -> Raw:
         """Return the messages of a prompt as the result of a tool."""
@@ -70,9 +70,9 @@ class OfferOperations:
         }
         target = prompt_target(prompt)
         result = await self._ask(caller, prompt.server, b"prompts/get", given, target)
-        return await self._given(caller, target, await asyncio.to_thread(_messages, result))
+        return await self._in_parts(caller, target, await asyncio.to_thread(_messages, result))
 
-    async def _given(self, caller: Caller, target: CallTarget, content: list[Any]) -> Raw:
+    async def _in_parts(self, caller: Caller, target: CallTarget, content: list[Any]) -> Raw:
         configured = self._gateway.servers.get(target.server)
         tokens = (configured.max_result_tokens if configured else None) or RESULT_TOKENS
         result = Raw(await asyncio.to_thread(json.encode, {"content": content, "isError": False}))
@@ -87,7 +87,17 @@ class OfferOperations:
             if opened.waits is not None:
                 await opened.waits
             reply = await self._reply(caller, server, method, params, opened)
-            result = _checked(reply, target.name)
+            if reply.failure is not None:
+                raise reply.failure
+            if reply.result is None:
+                raise UpstreamError(
+                    say("{name} answered with an error: {error}", name=target.name, error=_error_text(reply))
+                )
+            if eras.result_type(reply.result) not in (None, "complete"):
+                raise CallerError(
+                    say("{name} asks a question, which cannot be answered here.", name=target.name)
+                )
+            result = reply.result
             if (recorded := opened.end("ok", len(bytes(result)))) is not None:
                 await recorded
         return result
@@ -118,18 +128,6 @@ class OfferOperations:
         except asyncio.CancelledError:
             upstream.cancel(call, "the caller gave up")
             raise
-
-
-def _checked(reply: UpstreamReply, name: str) -> Raw:
-    if reply.failure is not None:
-        raise reply.failure
-    if reply.result is None:
-        raise UpstreamError(
-            say("{name} answered with an error: {error}", name=name, error=_error_text(reply))
-        )
-    if eras.result_type(reply.result) not in (None, "complete"):
-        raise CallerError(say("{name} asks a question, which cannot be answered here.", name=name))
-    return reply.result
 
 
 def _error_text(reply: UpstreamReply) -> str:

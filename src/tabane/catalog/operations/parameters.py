@@ -91,6 +91,8 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DescribeTools(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names of tools, and whether whole definitions are returned."""
+
     names: Annotated[list[str], Meta(min_length=1, max_length=50)]
     detail: Annotated[Literal["compact", "full"], Meta(extra_json_schema=_SELDOM)] = "compact"
 
@@ -125,6 +127,8 @@ class CallAppTool(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReadResource(Struct, frozen=True, forbid_unknown_fields=True):
+    """URI of a resource, as it is listed."""
+
     uri: Annotated[str, Meta(min_length=1, max_length=16_384)]
 
 
@@ -192,6 +196,8 @@ class ListTools(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListHiddenTools(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server, or all servers if there is none."""
+
     server: str | None = None
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
 
@@ -254,11 +260,13 @@ class GetLogin(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogoutServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """Name of a server."""
+
     server: Annotated[str, Meta(min_length=1)]
 
 
 class NoServerParams(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+    """No parameters."""
 
 
 DefinitionKind = Literal["tool", "prompt", "resource", "template", "skill", "instructions"]
@@ -267,11 +275,15 @@ _LONGEST_DEFINED = 16_384
 
 
 class ListDefinitionChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server, or all servers if there is none."""
+
     server: str | None = None
     limit: Annotated[int, Meta(ge=1, le=20_000, description="Definitions that are returned.")] = 1_000
 
 
 class ShowDefinitionChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """One definition of a server: by its digest, or by its name and kind."""
+
     server: str
     name: (
         Annotated[
@@ -296,5 +308,7 @@ class DefinitionGiven(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DecideDefinitions(Struct, frozen=True, forbid_unknown_fields=True):
+    """Definitions of a server that a person decides on."""
+
     server: str
     definitions: Annotated[list[DefinitionGiven], Meta(min_length=1, max_length=20_000)]

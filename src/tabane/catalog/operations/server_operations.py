@@ -24,7 +24,6 @@ from tabane.catalog.operations.parameters import (
     StartLogin,
 )
 from tabane.catalog.tools.disclosure import signature
-from tabane.catalog.tools.listings import ServerListing
 from tabane.catalog.tools.overridden_tool import override_faults
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UpstreamUnavailable
 from tabane.messages import Lang, Message, say
@@ -34,9 +33,11 @@ from tabane.servers.configuration import why_disabled
 from tabane.servers.server import Server
 from tabane.servers.server_keys import ToolHints, is_scope
 from tabane.servers.tool_overrides import ParameterOverride, ToolOverride, override_fault
+from tabane.upstreams.connection import UpstreamState
 from tabane.upstreams.logins.login_book import Flow
 from tabane.upstreams.logins.logins import ServerLogins
-from tabane.upstreams.upstream import Upstream, UpstreamState
+from tabane.upstreams.processes.stderr import ServerLogFile
+from tabane.upstreams.upstream import Upstream
 
 if TYPE_CHECKING:
     from tabane.servers.editing import ReloadableServersFile
@@ -59,6 +60,18 @@ def server_row(
     instances = gateway.instances(server.name)
     listing = gateway.listing(server.name)
     listed = listing is not None and "tools" in listing.lists
+    faults = [override_fault(each, fault) for each in server.overrides for fault in each.faults]
+    tools = listing.lists.get("tools") if listing and server.overrides and not server.disabled else None
+    if tools is not None:
+        faults += [override_fault(*found) for found in override_faults(server, map(bytes, tools))]
+    why = why_disabled(server)
+    errors = [instance.vitals.error for instance in instances if instance.vitals.error]
+    found = _cause_in(errors[0]) if errors and not server.disabled else None
+    if found is None:
+        cause = None
+    else:
+        fix = found.cause.fix
+        cause = {"kind": found.cause.kind, "line": found.cause.line, "fix": fix.render(lang) if fix else None}
     return {
         "name": server.name,
         "state": _state(gateway, server, instances),
@@ -69,7 +82,7 @@ def server_row(
         "healthy": obstacle is None and all(instance.vitals.healthy for instance in instances),
         "download": _download(instances, lang),
         "error": _error(server, instances, lang, obstacle),
-        "cause": _cause(server, instances, lang),
+        "cause": cause,
         "transport": server.transport,
         "run": server.run,
         "runs_at": gateway.runs_at(server.name) if server.run == "group" else "",
@@ -77,8 +90,8 @@ def server_row(
         "tags": list(server.tags),
         "switched_off": server.switched_off,
         "sandboxed": server.sandboxed,
-        "reason": _reason(server, lang),
-        "warnings": _override_warnings(server, listing, lang),
+        "reason": why.render(lang) if why else None,
+        "warnings": [fault.render(lang) for fault in faults],
         "odd_definitions": [each.render(lang) for each in gateway.repairs(server.name)],
         "login": _login(gateway, server, lang),
         "definition_changes": gateway.review.counts(server.name),
@@ -93,6 +106,8 @@ def server_detail(
     instances = gateway.instances(server.name)
     listing = gateway.listing(server.name)
     names = gateway.passed(server)
+    lists = listing.lists if listing else {}
+    failures = [i.vitals.last_failure for i in instances if i.vitals.last_failure]
     return server_row(gateway, server, lang, obstacle) | {
         "inherit": list(server.inherit),
         "environment": list(names.passed),
@@ -110,12 +125,12 @@ def server_detail(
         "cwd": server.cwd,
         "about": listing.about if listing else None,
         "listed_at": listing.listed if listing else None,
-        **_offered(listing),
+        **{name: len(lists[name]) if name in lists else None for name in _OFFERED},
         "starts": sum(instance.vitals.starts for instance in instances),
         "deaths": sum(instance.vitals.deaths for instance in instances),
         "failures": max((instance.vitals.failures for instance in instances), default=0),
         "in_flight": sum(instance.in_flight for instance in instances),
-        "last_failure": _last_failure(instances, lang),
+        "last_failure": failures[0].render(lang) if failures else None,
         "skipped_lines": sum(i.connection.conversation.garbage for i in instances if i.connection),
     }
 
@@ -147,15 +162,6 @@ def _hinted(hints: ToolHints) -> dict[str, Any]:
         "examples": list(hints.examples),
     }
     return {key: value for key, value in found.items() if value}
-
-
-def _override_warnings(server: Server, listing: ServerListing | None, lang: Lang) -> list[str]:
-    """Return what is wrong with the overrides of its tools: as written, and with the tools that it listed."""
-    faults = [override_fault(each, fault) for each in server.overrides for fault in each.faults]
-    tools = listing.lists.get("tools") if listing and server.overrides and not server.disabled else None
-    if tools is not None:
-        faults += [override_fault(*found) for found in override_faults(server, map(bytes, tools))]
-    return [fault.render(lang) for fault in faults]
 
 
 def _overridden(override: ToolOverride) -> dict[str, Any]:
@@ -238,23 +244,6 @@ def state_of(server: Server, instances: list[Upstream]) -> str:
     return UpstreamState.IDLE.value
 
 
-def _offered(listing: ServerListing | None) -> dict[str, int | None]:
-    """Return the sizes of its other lists; None for a list that was not read yet."""
-    lists = listing.lists if listing else {}
-    return {name: len(lists[name]) if name in lists else None for name in _OFFERED}
-
-
-def _last_failure(instances: list[Upstream], lang: Lang) -> str | None:
-    failures = [i.vitals.last_failure for i in instances if i.vitals.last_failure]
-    return failures[0].render(lang) if failures else None
-
-
-def _reason(server: Server, lang: Lang) -> str | None:
-    """Return why a server is disabled, without file and line."""
-    why = why_disabled(server)
-    return why.render(lang) if why else None
-
-
 def _error(server: Server, instances: list[Upstream], lang: Lang, obstacle: Message | None) -> str | None:
     if server.disabled:
         return server.disabled.render(lang)
@@ -262,16 +251,6 @@ def _error(server: Server, instances: list[Upstream], lang: Lang, obstacle: Mess
         return say("It cannot start: {why}", why=obstacle).render(lang)
     errors: list[Message] = [i.vitals.error for i in instances if i.vitals.error]
     return errors[0].render(lang) if errors else None
-
-
-def _cause(server: Server, instances: list[Upstream], lang: Lang) -> dict[str, Any] | None:
-    """Return why it does not run as its output shows it: ``kind``, ``line``, ``fix``; None if unknown."""
-    errors = [instance.vitals.error for instance in instances if instance.vitals.error]
-    found = _cause_in(errors[0]) if errors and not server.disabled else None
-    if found is None:
-        return None
-    fix = found.cause.fix
-    return {"kind": found.cause.kind, "line": found.cause.line, "fix": fix.render(lang) if fix else None}
 
 
 class _RecentMemory:
@@ -295,8 +274,10 @@ class ServerOperations:
     def __init__(self, gateway: Gateway, file: ReloadableServersFile) -> None:
         self._gateway, self._file = gateway, file
         self._memory = _RecentMemory()
+        self.logins, self.checks = LoginOperations(gateway), ServerChecks(gateway)
 
     async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
+        """Return a row for each server that the caller may see."""
         return {"results": await self._rows(caller)}
 
     async def _rows(self, caller: Caller) -> list[dict[str, Any]]:
@@ -314,6 +295,7 @@ class ServerOperations:
         return rows
 
     async def show(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        """Return one server in detail, with its sandbox and memory."""
         server = self._gateway.server(params.name)
         blocked = await self._gateway.health.obstacles()
         detail = server_detail(self._gateway, server, caller.lang, blocked.get(server.name))
@@ -346,15 +328,18 @@ class ServerOperations:
         return {**healthy, "details": details}
 
     async def start(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        """Start a server and wait until it has listed its tools. Raises TabaneError."""
         self._file.follow()
         await self._gateway.start(params.name)
         return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
 
     async def stop(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        """Stop all instances of a server, until it is started again."""
         await self._gateway.stop(self._gateway.server(params.name).name)
         return server_detail(self._gateway, self._gateway.server(params.name), caller.lang)
 
     async def restart(self, caller: Caller, params: NameParams) -> dict[str, Any]:
+        """Stop a server, then start it. Raises TabaneError."""
         self._file.follow()
         await self._gateway.stop(self._gateway.server(params.name).name)
         return await self.start(caller, params)
@@ -374,7 +359,7 @@ class ServerOperations:
     async def logs(self, caller: Caller, params: ServerLogs) -> dict[str, Any]:
         """Return lines, the cursor for those that follow, and whether lines before them were left out."""
         name = self._gateway.server(params.name).name
-        log = self._gateway.log(name)
+        log = ServerLogFile(self._gateway.logs, name)
         if params.after is not None:
             found = await asyncio.to_thread(log.after, params.after, params.lines)
         else:
@@ -502,23 +487,17 @@ class ServerChecks:
             healthy, done, why = False, "started", error.message
         if not healthy and why is None:
             why = say("It did not answer within {seconds:g} s.", seconds=timeout)
-        return _row(caller, server, healthy, done, begun, why)
+        return {
+            "name": server.name,
+            "healthy": healthy,
+            "done": done,
+            "ms": round((time.perf_counter() - begun) * 1000, 1),
+            "error": why.render(caller.lang) if why else None,
+        }
 
     @staticmethod
     async def _answers(instance: Upstream, timeout: float) -> bool:
         return await instance.check(timeout)
-
-
-def _row(
-    caller: Caller, server: Server, healthy: bool, done: str, begun: float, why: Message | None
-) -> dict[str, Any]:
-    return {
-        "name": server.name,
-        "healthy": healthy,
-        "done": done,
-        "ms": round((time.perf_counter() - begun) * 1000, 1),
-        "error": why.render(caller.lang) if why else None,
-    }
 
 
 _RESIDENT = 21

@@ -91,7 +91,12 @@ def tool_page_of(tools: Sequence[Tool], limit: int | None, cursor: str | None) -
         return ToolPage(tools, None)
     ordered = sorted(tools, key=attrgetter("server", "alias"))
     if cursor is not None:
-        after = _decoded(cursor)
+        try:
+            after = _CODEC.decode(cursor)
+        except ForeignCursor:
+            raise BadArguments(
+                say("The cursor is not valid. List again from the start, without a cursor."), "cursor"
+            ) from None
         ordered = ordered[bisect_right(ordered, after, key=_place) :]
     page = ordered[:limit]
     return ToolPage(page, _CODEC.encode(_place(page[-1])) if len(ordered) > limit else None)
@@ -99,15 +104,6 @@ def tool_page_of(tools: Sequence[Tool], limit: int | None, cursor: str | None) -
 
 def _place(tool: Tool) -> ToolPlace:
     return ToolPlace(tool.server, tool.alias)
-
-
-def _decoded(cursor: str) -> ToolPlace:
-    try:
-        return _CODEC.decode(cursor)
-    except ForeignCursor:
-        raise BadArguments(
-            say("The cursor is not valid. List again from the start, without a cursor."), "cursor"
-        ) from None
 
 
 LARGE = 1 << 20
@@ -135,7 +131,7 @@ class ToolDescriptions(Struct, frozen=True):
 class ToolOperations:
     """Finds, describes and calls tools. ``admit`` admits the calls of upstreams' tools.
 
-    ``parts`` gives long results in parts. ``learned`` returns types of results.
+    ``parts`` gives long results in parts. ``file`` is the servers file. ``learned`` returns types of results.
     """
 
     def __init__(
@@ -144,13 +140,17 @@ class ToolOperations:
         admit: Admit,
         own: OwnTools,
         parts: LongResults,
+        file: ReloadableServersFile,
         learned: Learned = lambda caller, tool: None,
     ) -> None:
         self._gateway, self._admit, self._own, self._parts = gateway, admit, own, parts
         self._learned = learned
         self._search = ToolSearch(gateway)
+        self.parallel = ParallelCalls(self.perform)
+        self.visibility = ToolVisibilityOperations(gateway, file)
 
     async def search(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
+        """Return ranked tools for a query, as :meth:`ToolSearch.search` does."""
         return await self._search.search(caller, params)
 
     def _row(self, tool: Tool) -> dict[str, Any]:
@@ -185,9 +185,11 @@ class ToolOperations:
         return ToolDescriptions(results, "\n\n".join(texts))
 
     async def call(self, caller: Caller, params: CallTool) -> Raw:
+        """Call a tool. Return its result, or the first part if that is longer than ``max_tokens``."""
         return await self._in_parts(caller, params, await self.perform(caller, params.name, params.arguments))
 
     async def call_read_only(self, caller: Caller, params: CallTool) -> Raw:
+        """Do the same as :meth:`call`, but refuse a tool that is not marked as read-only."""
         result = await self.perform(caller, params.name, params.arguments, read_only=True)
         return await self._in_parts(caller, params, result)
 
@@ -247,7 +249,11 @@ class ToolOperations:
         try:
             tool = await self._gateway.find(caller, name)
         except UnknownName:
-            self._note_hidden(caller, inner)
+            # If the caller may not find a tool of that name, its call is recorded as refused.
+            hidden = self._gateway.catalogue.find(inner.name)
+            if hidden is not None:
+                with contextlib.suppress(Forbidden):
+                    self._admit(caller, hidden.target, inner.arguments).end("cancelled")
             raise
         inner.check_marks(tool)
         if caller.face is Face.MCP:
@@ -268,13 +274,6 @@ class ToolOperations:
             if recorded is not None:
                 await recorded
         return result
-
-    def _note_hidden(self, caller: Caller, inner: ToolCallRequest) -> None:
-        """Have a call recorded as refused if there is a tool of that name, which the caller may not find."""
-        hidden = self._gateway.catalogue.find(inner.name)
-        if hidden is not None:
-            with contextlib.suppress(Forbidden):
-                self._admit(caller, hidden.target, inner.arguments).end("cancelled")
 
 
 async def request(
@@ -420,7 +419,24 @@ class _ParallelRun:
     def report(self, lang: Lang, *, stopped: bool) -> dict[str, Any]:
         for number in range(len(self._params.requests)):
             if number not in self._rows:
-                error = rpc.error_of(self._unfinished(number, stopped), lang)
+                if stopped and number in self.started:
+                    why = say(
+                        "Cancelled because another call failed. It is not known whether it took effect."
+                    )
+                elif stopped:
+                    why = say("Not called because another call failed.")
+                elif number in self.started:
+                    why = say(
+                        "Cancelled because the time for all calls ({seconds:g} s) ran out. It is not known "
+                        "whether it took effect.",
+                        seconds=self._params.timeout,
+                    )
+                else:
+                    why = say(
+                        "Not called because the time for all calls ({seconds:g} s) ran out.",
+                        seconds=self._params.timeout,
+                    )
+                error = rpc.error_of(TabaneError(why), lang)
                 self._rows[number] = self._row(number, False, "error", Raw(error))
         rows = [self._rows[number] for number in sorted(self._rows)]
         succeeded = sum(row["ok"] for row in rows)
@@ -430,24 +446,6 @@ class _ParallelRun:
         started = self.started.get(number)
         ms = 0.0 if started is None else (time.perf_counter() - started) * 1000
         return {"name": self._params.requests[number].name, "ok": ok, kind: value, "ms": round(ms, 1)}
-
-    def _unfinished(self, number: int, stopped: bool) -> TabaneError:
-        if stopped and number in self.started:
-            why = say("Cancelled because another call failed. It is not known whether it took effect.")
-        elif stopped:
-            why = say("Not called because another call failed.")
-        elif number in self.started:
-            why = say(
-                "Cancelled because the time for all calls ({seconds:g} s) ran out. It is not known "
-                "whether it took effect.",
-                seconds=self._params.timeout,
-            )
-        else:
-            why = say(
-                "Not called because the time for all calls ({seconds:g} s) ran out.",
-                seconds=self._params.timeout,
-            )
-        return TabaneError(why)
 
 
 _SPECIAL = re.compile(r"[*?[]")
@@ -503,14 +501,10 @@ class ToolVisibilityOperations:
             for definition in listing.lists.get("tools", ()):
                 original = original_name(bytes(definition))
                 if original is not None and not allowed(server, original):
-                    alias = self._alias(server, original)
+                    known = self._gateway.catalogue.aliases.alias_of(server.name, server.namespace, original)
+                    alias = known or f"{server.name}__{original}"
                     if (tool := read_tool(bytes(definition), server, alias)) is not None:
                         yield tool
-
-    def _alias(self, server: Server, original: str) -> str:
-        """Return the public name of a tool that may never have got one."""
-        known = self._gateway.catalogue.aliases.alias_of(server.name, server.namespace, original)
-        return known or f"{server.name}__{original}"
 
     async def _configured(self, caller: Caller, name: str) -> ConfiguredTool:
         for tool in self._hidden(list(self._gateway.servers)):
@@ -542,18 +536,15 @@ class _Edit(NamedTuple):
         if not isinstance(definition, dict):
             raise ConfigurationError(say("There is no server {name!n}.", name=name))
         if self.pinned is not None:
-            self._pin(definition, self.pinned)
+            if self.pinned and pinned_by(_texts(definition, "pin"), self.tool.tool) is None:
+                _add(definition, "pin", self.tool.name)
+            elif not self.pinned:
+                self._remove(definition, "pin")
         if self.hidden is not None:
             self._hide(definition, self.hidden)
         lists = {key: definition[key] for key in ("pin", "allow", "deny", "overrides") if key in definition}
         value = dumps(lists, ensure_ascii=False)
         return say("set these keys of the server {name!n}: {value}", name=name, value=value)
-
-    def _pin(self, definition: Table, wanted: bool) -> None:
-        if wanted and pinned_by(_texts(definition, "pin"), self.tool.tool) is None:
-            _add(definition, "pin", self.tool.name)
-        elif not wanted:
-            self._remove(definition, "pin")
 
     def _hide(self, definition: Table, wanted: bool) -> None:
         if wanted:
@@ -561,16 +552,13 @@ class _Edit(NamedTuple):
                 _add(definition, "deny", self.tool.name)
             return
         self._remove(definition, "deny")
-        self._show_overridden(definition)
-        allow = _texts(definition, "allow")
-        if "allow" in definition and not _matches(allow, self.tool.name):
-            _add(definition, "allow", self.tool.name)
-
-    def _show_overridden(self, definition: Table) -> None:
         overrides = definition.get("overrides")
         override = overrides.get(self.tool.name) if isinstance(overrides, dict) else None
         if isinstance(override, dict):
             override.pop("hidden", None)
+        allow = _texts(definition, "allow")
+        if "allow" in definition and not _matches(allow, self.tool.name):
+            _add(definition, "allow", self.tool.name)
 
     def _remove(self, definition: Table, key: str) -> None:
         """Remove the tool from a list. Raises ConfigurationError if a pattern there still names it."""

@@ -14,6 +14,7 @@ _LARGE = 150_000_000
 
 
 def respond(body: bytes) -> bytes:
+    """Return the packed answer to a packed query. The worker ends if memory ran out."""
     try:
         return packed_answer(answer(read_query(body)))
     except MemoryError:

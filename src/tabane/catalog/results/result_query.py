@@ -46,14 +46,17 @@ _ANSWERS = msgspec.msgpack.Decoder(QueryAnswer, dec_hook=frames.decode_message)
 
 
 def packed_query(query: ResultQuery) -> bytes:
+    """Return a query as bytes for the worker."""
     return _ENCODER.encode(query)
 
 
 def packed_answer(answer: QueryAnswer) -> bytes:
+    """Return an answer as bytes from the worker."""
     return _ENCODER.encode(answer)
 
 
 def read_query(body: bytes) -> ResultQuery:
+    """Return a query. Raises msgspec.DecodeError."""
     return _QUERIES.decode(body)
 
 
@@ -106,10 +109,10 @@ def _of_object(value: Raw) -> tuple[str, str]:
         name = quoted(key)
         if bytes(member).lstrip(b" \t\r\n")[:1] == b"[":
             shape, inner = _of_array(member)
-            shown.append(f"{_shown(name)}{shape}")
+            shown.append(f"{_printable_key(name)}{shape}")
             select = select or f"{name}{inner}"
         else:
-            shown.append(_shown(name))
+            shown.append(_printable_key(name))
     if len(members) > MOST_KEYS:
         shown.append(f"… {len(members)} keys")
     if not select and members:
@@ -121,15 +124,14 @@ def _of_array(value: Raw) -> tuple[str, str]:
     items = json.elements(value)
     if not items:
         return "[0]", "[]"
-    keys = _keys(items[0])
+    item = items[0]
+    keys = list(json.fields(item)) if bytes(item).lstrip(b" \t\r\n")[:1] == b"{" else []
     if keys:
-        shown = [_shown(quoted(key)) for key in keys[:MOST_KEYS]] + (["…"] if len(keys) > MOST_KEYS else [])
+        shown = [_printable_key(quoted(key)) for key in keys[:MOST_KEYS]] + (
+            ["…"] if len(keys) > MOST_KEYS else []
+        )
         return f"[{len(items):,}]{{{', '.join(shown)}}}", f"[].{quoted(keys[0])}"
     return f"[{len(items):,}]", "[:10]"
-
-
-def _keys(item: Raw) -> list[str]:
-    return list(json.fields(item)) if bytes(item).lstrip(b" \t\r\n")[:1] == b"{" else []
 
 
 def quoted(key: str) -> str:
@@ -137,7 +139,7 @@ def quoted(key: str) -> str:
     return key if _PLAIN.fullmatch(key) else json.quote(key).decode("utf-8", "replace")
 
 
-def _shown(name: str) -> str:
+def _printable_key(name: str) -> str:
     clean = "".join(each if each.isprintable() else "�" for each in name)
     return clean if len(clean) <= _LONGEST_KEY else f"{clean[:_LONGEST_KEY]}…"
 

@@ -1,4 +1,4 @@
-"""What a query finds in a document: JMESPath, lines, regular expressions, aggregates; pure.
+"""Queries of a document: JMESPath, lines, regular expressions, aggregates; pure.
 
 An expression can be made so that it takes forever. So this runs in a process that is killed then.
 """
@@ -98,7 +98,18 @@ def _of_json(query: ResultQuery) -> QueryAnswer:
     if query.select is not None:
         value = _selected(query.select, value, shape.shape, shape.select)
     if query.regex is not None:
-        value = _matching_items(query.regex, value, shape.shape, shape.select)
+        pattern = _compiled(query.regex)
+        if not isinstance(value, list):
+            raise QueryFailed(
+                say(
+                    "regex searches the items of a list, and this is of type {kind}. The result is {shape}. "
+                    "Add a select that returns a list, for example: {example}",
+                    kind=_kind(value),
+                    shape=shape.shape,
+                    example=shape.select,
+                )
+            )
+        value = [item for item in value if pattern.search(_text_of(item))]
     if query.aggregate is not None:
         value = _aggregated(query.aggregate, value)
     try:
@@ -148,22 +159,6 @@ def _as_jmespath(expression: str) -> str:
     return written[1:] if written.startswith("$[") else written
 
 
-def _matching_items(expression: str, value: Any, shape: str, example: str) -> list[Any]:
-    """Return the items whose text, or JSON, matches."""
-    pattern = _compiled(expression)
-    if not isinstance(value, list):
-        raise QueryFailed(
-            say(
-                "regex searches the items of a list, and this is of type {kind}. The result is {shape}. Add "
-                "a select that returns a list, for example: {example}",
-                kind=_kind(value),
-                shape=shape,
-                example=example,
-            )
-        )
-    return [item for item in value if pattern.search(_text_of(item))]
-
-
 def _text_of(item: Any) -> str:
     return item if isinstance(item, str) else json.encode(item).decode("utf-8", "replace")
 
@@ -183,7 +178,20 @@ def _of_text(query: ResultQuery) -> QueryAnswer:
                 count=len(lines),
             )
         )
-    shown = _range(query.lines, len(lines))
+    count = len(lines)
+    shown = range(1, count + 1)
+    if query.lines is not None:
+        try:
+            shown = line_range(query.lines, count)
+        except InvalidRange:
+            raise QueryFailed(
+                say(
+                    'lines is "120-180", "120", or "-20" for the last 20 lines, not "{given}".',
+                    given=query.lines,
+                )
+            ) from None
+        if not shown:
+            raise QueryFailed(say("The result has only {count:,} {count:line|lines}.", count=count))
     if query.regex is None:
         if query.aggregate is None:
             return QueryAnswer("\n".join(lines[number - 1] for number in shown).encode())
@@ -195,20 +203,6 @@ def _of_text(query: ResultQuery) -> QueryAnswer:
             return _json(sum(1 for number in shown if pattern.search(lines[number - 1])))
         return _of_values(query.aggregate, [each[1] if pattern.groups else each[0] for each in matches])
     return _matching_lines(pattern, lines, shown, query.context)
-
-
-def _range(given: str | None, count: int) -> range:
-    if given is None:
-        return range(1, count + 1)
-    try:
-        found = line_range(given, count)
-    except InvalidRange:
-        raise QueryFailed(
-            say('lines is "120-180", "120", or "-20" for the last 20 lines, not "{given}".', given=given)
-        ) from None
-    if not found:
-        raise QueryFailed(say("The result has only {count:,} {count:line|lines}.", count=count))
-    return found
 
 
 def _matching_lines(
@@ -283,10 +277,6 @@ def _aggregated(aggregate: Aggregate, value: Any) -> Any:
         if aggregate == "unique":
             return _unique(value)
         return dict(groups.most_common(MOST_GROUPS))
-    return _computed(aggregate, value)
-
-
-def _computed(aggregate: Aggregate, value: list[Any]) -> Any:
     known = [each for each in value if each is not None]
     numbers = [each for each in known if isinstance(each, int | float) and not isinstance(each, bool)]
     if aggregate in ("min", "max") and known and all(isinstance(each, str) for each in known):

@@ -126,7 +126,7 @@ def alias(namespace: str, original: str, taken: Container[str], owner: str | Non
         return plain
     attempt = 0
     while True:
-        name = _made(namespace, original, namespace if owner is None else owner, attempt)
+        name = _make_alias(namespace, original, namespace if owner is None else owner, attempt)
         if name not in taken:
             return name
         attempt += 1
@@ -141,7 +141,11 @@ def other_names(server: str, namespace: str, original: str, name: str) -> tuple[
     plain = namespace + SEPARATOR + original
     if name == plain or not namespace or SEPARATOR in namespace:
         return ()
-    others = (plain, _made_before(namespace, original, server), _made(namespace, original, server, 0))
+    others = (
+        plain,
+        _alias_before_0_7(namespace, original, server),
+        _make_alias(namespace, original, server, 0),
+    )
     return tuple(dict.fromkeys(other for other in others if other != name))
 
 
@@ -224,7 +228,7 @@ def _by_parts(entries: Mapping[str, Entry]) -> dict[tuple[str, str], str]:
 def _renamed(entries: Mapping[str, Entry]) -> dict[str, str]:
     """Map the name that a new installation gives to each alias that was cut in the middle."""
     return {
-        _made(namespace, original, server, 0): name
+        _make_alias(namespace, original, server, 0): name
         for name, (server, original, namespace) in entries.items()
         if len(name) >= _LONGEST_BEFORE - 1 and _CUT_IN_THE_MIDDLE.search(name)
     }
@@ -243,7 +247,7 @@ def _splits_back(plain: str, namespace: str) -> bool:
     return not namespace or plain.find(SEPARATOR) == len(namespace)
 
 
-def _made(namespace: str, original: str, owner: str, attempt: int) -> str:
+def _make_alias(namespace: str, original: str, owner: str, attempt: int) -> str:
     """Return the name for a tool whose plain name cannot be used. Of two attempts, one is free.
 
     A hash in the server's part stands for the server, one at the end for server and tool.
@@ -282,7 +286,7 @@ def _joined(tool: str, digits: str, room: int) -> str:
     return f"{tool[: room - 1 - len(digits)].rstrip('_-')}_{digits}"
 
 
-def _made_before(namespace: str, original: str, owner: str) -> str:
+def _alias_before_0_7(namespace: str, original: str, owner: str) -> str:
     """Return the name that versions before 0.7.0 gave: a long one was cut in the middle."""
     safe = _safe(namespace, _plain(original) or "tool")
     digits = _digest(owner, namespace, original, "0")

@@ -22,7 +22,7 @@ KEPT_SCHEMES = ("ui://", "skill://")
 """Beginnings of URIs that keep their scheme: pages of MCP Apps, and skills."""
 
 HOST = "tabane/"
-"""What follows the scheme of an address. A server's own URI with it is shown as an address as well."""
+"""Text behind the scheme of an address. A server's own URI with it is shown as an address as well."""
 
 
 def kept_scheme(uri: str) -> str:
@@ -177,14 +177,14 @@ def _shown_block(server: str, block: Raw) -> Raw:
     if not _has_mark(text):
         return block
     members = fields(text)
-    changed = _shown(server, members, ("uri",))
+    changed = _shown_members(server, members, ("uri",))
     resource = _object(members, "resource")
-    if inner := _shown(server, resource, ("uri",)):
+    if inner := _shown_members(server, resource, ("uri",)):
         changed["resource"] = Raw(join({**resource, **inner}))
     return Raw(join({**members, **changed})) if changed else block
 
 
-def _shown(server: str, members: Members, keys: tuple[str, ...]) -> Members:
+def _shown_members(server: str, members: Members, keys: tuple[str, ...]) -> Members:
     """Return those of the members that are shown otherwise than the server says them."""
     return _renamed(members, keys, lambda uri: shown_uri(server, uri))
 

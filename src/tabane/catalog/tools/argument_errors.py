@@ -53,7 +53,7 @@ def fits(compiled: Compiled, value: Any) -> bool:
     try:
         return compiled.is_valid(value)
     except BaseException as error:
-        _pass(error)
+        _ignore_library_error(error)
         return True
 
 
@@ -75,7 +75,7 @@ def compiled_from(schema: dict[str, Any]) -> Compiled | None:
     try:
         return jsonschema_rs.validator_for(schema, retriever=_refuse, validate_formats=False)
     except BaseException as error:
-        _pass(error)
+        _ignore_library_error(error)
         return None
 
 
@@ -84,13 +84,13 @@ def _faults(compiled: Compiled, value: Any) -> list[ValidationError]:
     try:
         errors = list(islice(compiled.iter_errors(value), _MOST_READ))
     except BaseException as error:
-        _pass(error)
+        _ignore_library_error(error)
         return []
     judged = [error for error in errors if type(error.kind).__name__ not in _UNJUDGED]
     return sorted(judged, key=lambda error: error.kind.name not in ("required", "additionalProperties"))
 
 
-def _pass(error: BaseException) -> None:
+def _ignore_library_error(error: BaseException) -> None:
     """Ignore an error of the library, and no other error."""
     # A panic inside the compiled library derives from BaseException, so a plain handler would miss it.
     if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
@@ -124,8 +124,9 @@ def _problems(schema: dict[str, Any], faults: Iterable[ValidationError]) -> Iter
             yield path, say("{parameter}: not accepted here.", parameter=path)
         else:
             path = _path(fault.instance_path)
-            problem = _described(fault, details)
-            line = _schema_line(_named(fault.instance_path), place)
+            problem = _describe_fault(fault, details)
+            names = [step for step in fault.instance_path if isinstance(step, str)]
+            line = _schema_line(names[-1] if names else "arguments", place)
             yield (
                 path,
                 say("{parameter}: {problem} Schema: {line}", parameter=path, problem=problem, line=line),
@@ -158,7 +159,7 @@ def _unknown(fault: ValidationError, place: Any, name: str) -> tuple[str, Messag
     )
 
 
-def _described(fault: ValidationError, details: dict[str, Any]) -> Message:
+def _describe_fault(fault: ValidationError, details: dict[str, Any]) -> Message:
     """Describe the fault of a value in a sentence."""
     value = literal(fault.instance)
     name = fault.kind.name
@@ -214,10 +215,6 @@ def _path(steps: Iterable[str | int]) -> str:
     return text.lstrip(".") or "arguments"
 
 
-def _named(steps: Iterable[str | int]) -> str:
-    return next((step for step in reversed(list(steps)) if isinstance(step, str)), "arguments")
-
-
 def _members(schema: Any) -> dict[str, Any]:
     members = schema.get("properties") if isinstance(schema, dict) else None
     return members if isinstance(members, dict) else {}
@@ -252,6 +249,7 @@ class ValidationResult(msgspec.Struct, frozen=True, array_like=True):
 
 
 def result_of(error: BadArguments | None) -> ValidationResult:
+    """Return a verdict: the error, or that the arguments are valid."""
     return ValidationResult(error.message, error.parameter) if error else ValidationResult()
 
 
@@ -261,10 +259,12 @@ _VERDICTS = msgspec.msgpack.Decoder(ValidationResult, dec_hook=frames.decode_mes
 
 
 def packed(value: ValidationRequest | ValidationResult) -> bytes:
+    """Return a request or a verdict as bytes, as it passes between hub and worker."""
     return _ENCODER.encode(value)
 
 
 def decode_request(body: bytes) -> ValidationRequest:
+    """Return a request. Raises msgspec.DecodeError."""
     return _CASES.decode(body)
 
 

@@ -29,7 +29,7 @@ from tabane.wire.json import fields, join, quote
 _ToolMaker = Callable[[], Iterable[Tool]]
 
 PIN_UI = "ui"
-"""What ``pin`` says for all tools with a page. A tool of this name is pinned by it as well."""
+"""Pattern of ``pin`` for all tools with a page. A tool of this name is pinned by it as well."""
 
 
 class ToolCatalogPlan(NamedTuple):
@@ -83,7 +83,7 @@ class ToolCatalog:
         shown = shown_names(server, named)
         aliases = before.with_names(server.name, server.namespace, shown.values())
         return ToolCatalogPlan(
-            server.name, before, aliases, tuple(_read(server, aliases, named, shown, digests)), report
+            server.name, before, aliases, tuple(_read_tools(server, aliases, named, shown, digests)), report
         )
 
     def fits(self, plan: ToolCatalogPlan) -> bool:
@@ -143,6 +143,7 @@ class ToolCatalog:
         return next((tool for tools in self._held.values() for tool in tools if tool.alias in names), None)
 
     def get(self, alias: str) -> Tool | None:
+        """Return the tool with exactly that public name; None if there is none."""
         return self._by_alias.get(alias) or self._own.get(alias)
 
     def find(self, name: str) -> Tool | None:
@@ -153,6 +154,7 @@ class ToolCatalog:
         return tool or self._unlisted.get(name)
 
     def of_server(self, server: str) -> tuple[Tool, ...]:
+        """Return the tools of a server, as it lists them."""
         return self._by_server.get(server, ())
 
     def for_models(self, server: str) -> list[Tool]:
@@ -256,7 +258,7 @@ class ToolCatalog:
         return True
 
 
-def _read(
+def _read_tools(
     server: Server,
     aliases: AliasMap,
     named: Mapping[str, Raw],
@@ -376,17 +378,12 @@ class ConfirmRule:
             if server.confirm
         }
 
-    def _remember(self, name: str, tool: Tool | None, matched: bool) -> tuple[Tool | None, bool]:
-        if len(self._known) >= MOST_REMEMBERED:
-            self._known.clear()
-        self._known[name] = found = (tool, matched)
-        return found
-
     def __bool__(self) -> bool:
         """Return whether there is a tool that the rule may be about."""
         return bool(self._matches)
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
+        """Return that a person has to confirm a call; None if the rule is not about it."""
         matches = self._matches.get(target.server)
         if matches is None or target.kind != "tool":
             return None
@@ -394,7 +391,10 @@ class ConfirmRule:
         known = self._known.get(target.name)
         if known is None or known[0] is not tool:
             names = target.names if tool is None else (tool.name, tool.shown_name, *target.names)
-            known = self._remember(target.name, tool, any(matches(name) for name in names))
+            matched = any(matches(name) for name in names)
+            if len(self._known) >= MOST_REMEMBERED:
+                self._known.clear()
+            known = self._known[target.name] = (tool, matched)
         if not known[1]:
             return None
         reason = say("{server!n} wants each call of this tool to be confirmed.", server=target.server)
@@ -403,4 +403,5 @@ class ConfirmRule:
     def answered(
         self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
     ) -> None:
-        return None
+        """Do nothing: the rule is about calls, not about results."""
+        return

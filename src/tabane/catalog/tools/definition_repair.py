@@ -601,9 +601,17 @@ def _depth_of(value: Any) -> int:
 # -- the rules ---------------------------------------------------------------------------------------
 
 _icons = _list_of(
-    _object_of({"mimeType": _text, "sizes": _list_of(_text), "theme": _one_of("light", "dark")}, needed="src")
+    _object_of(
+        {"mimeType": _text, "sizes": _list_of(_text), "theme": _one_of("light", "dark")},
+        needed="src",
+    )
 )
-_COMMON: dict[str, _Rule] = {"title": _text, "description": _text, "icons": _icons, "_meta": _object_of({})}
+_COMMON: dict[str, _Rule] = {
+    "title": _text,
+    "description": _text,
+    "icons": _icons,
+    "_meta": _object_of({}),
+}
 _named_argument = _object_of({"title": _text, "description": _text, "required": _flag}, needed="name")
 _annotations = _object_of(
     {"audience": _list_of(_one_of("user", "assistant")), "priority": _priority, "lastModified": _time}

@@ -86,7 +86,12 @@ def search_text(
     if found:
         head = say("{shown} of {total}:", shown=len(found), total=total)
     elif near:
-        head = _unfit(query, near)
+        head = say(
+            "No tool matches all of “{query}”. The closest tools: {names}. Read the likeliest with "
+            "describe_tools, or search with other words for what it should do.",
+            query=shortened(one_line(query), _QUERY),
+            names=", ".join(near),
+        )
     else:
         head = _nothing(query, nearest_qualified(query, names))
     lines = [head.render(lang), *_found_lines([tool for tool, _ in found], lang)]
@@ -98,7 +103,8 @@ def unlisted_lines(waiting: Collection[str], failed: Sequence[str], lang: Lang) 
     lines = [shortened(one_line(why), _FAILURE) for why in failed[:_MOST_FAILED]]
     if not waiting:
         return lines
-    servers = _listed(sorted(waiting))
+    names = sorted(waiting)
+    servers = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
     starting = say("Still starting: {servers}. Search again in a moment.", servers=servers)
     return [starting.render(lang), *lines]
 
@@ -181,15 +187,6 @@ def _in_one_line(name: str) -> str:
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in name)
 
 
-def _unfit(query: str, near: Sequence[str]) -> Message:
-    return say(
-        "No tool matches all of “{query}”. The closest tools: {names}. Read the likeliest with "
-        "describe_tools, or search with other words for what it should do.",
-        query=shortened(one_line(query), _QUERY),
-        names=", ".join(near),
-    )
-
-
 def _nothing(query: str, near: Sequence[str]) -> Message:
     wanted = shortened(one_line(query), _QUERY)
     if near:
@@ -201,14 +198,10 @@ def _nothing(query: str, near: Sequence[str]) -> Message:
     return say("No tool matches “{query}”. Search with other words for what it should do.", query=wanted)
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
-
-
 # -- the page of a tool ------------------------------------------------------------------------------
 
 _DESCRIPTION = 300
-_READING = 120  # the same of a read-only tool, of which a wrong call does no harm
+_READING = 120  # characters of the description of a read-only tool: a wrong call of it does no harm
 _HINT = 180
 _LONGEST_HINT = 4_000
 _BRIEF_HINT = 90  # of a tool with many parameters, and of nested members
@@ -222,7 +215,7 @@ _LONGEST_RESULT = 100_000  # bytes of JSON that are read for it
 _SAFE_INTEGER = 2**53 - 1
 _MORE = "(more: detail full)"
 _FAR = 10  # a limit so many times the default is not reached by accident
-_LONG = 1_000  # the same for characters of a text
+_LONG = 1_000  # characters of a text
 
 
 def tool_page(tool: Tool, *, named: bool = True) -> str:
@@ -230,30 +223,22 @@ def tool_page(tool: Tool, *, named: bool = True) -> str:
     traits = _traits(tool)
     lines = [f"{tool.alias}{traits}"] if named else []
     if description := one_line(tool.description or tool.title):
-        beginning = _beginning(description, _READING if tool.read_only else _DESCRIPTION)
+        most = _READING if tool.read_only else _DESCRIPTION
+        kept = shortened(first_sentences(description, most), _DESCRIPTION)
+        beginning = kept if kept == description else f"{kept} {_MORE}"
         lines.append(beginning if named else f"{traits} {beginning}".strip())
     elif not named and traits:
         lines.append(traits.strip())
-    lines.extend(_parameter_lines(tool.schema))
+    # References may produce endless members: only those that are shown are read.
+    members = list(islice(_members(tool.schema, SchemaRoot(tool.schema), 0), _MOST_LINES + 1))
+    if len(members) > _MOST_LINES:
+        members[-1] = f"… {_MORE}"
+    elif not members:
+        members = ["(any arguments)" if tool.schema.get("additionalProperties") else "(no arguments)"]
+    lines.extend(members)
     if result := _result(tool):
         lines.append(result)
     return "\n".join(lines)
-
-
-def _beginning(description: str, most: int) -> str:
-    """Return the first sentences of a description, and how to read the others."""
-    kept = shortened(first_sentences(description, most), _DESCRIPTION)
-    return kept if kept == description else f"{kept} {_MORE}"
-
-
-def _parameter_lines(schema: Schema) -> list[str]:
-    # References may produce endless members: only those that are shown are read.
-    members = list(islice(_members(schema, SchemaRoot(schema), 0), _MOST_LINES + 1))
-    if len(members) > _MOST_LINES:
-        members[-1] = f"… {_MORE}"
-    if members:
-        return members
-    return ["(any arguments)" if schema.get("additionalProperties") else "(no arguments)"]
 
 
 def _traits(tool: Tool) -> str:
@@ -274,7 +259,11 @@ def _members(schema: Any, root: SchemaRoot, level: int) -> Iterator[str]:
     most = _BRIEF_HINT if level or len(found) > _MANY else _HINT
     for parameter in found:
         inner = _inner(parameter.schema, root) if level < _DEEPEST else None
-        kind = _kind(parameter.schema, root, inner, WHOLE if level < _DEEPEST else FLAT)
+        detail = WHOLE if level < _DEEPEST else FLAT
+        if inner is None:
+            kind = shortened(type_of(parameter.schema, root, detail), _TYPE)
+        else:
+            kind = "object[]" if isinstance(parameter.schema.get("items"), dict) else "object"
         yield "  " * level + _line(parameter, kind, most)
         if inner is not None:
             yield from _members(inner, root, level + 1)
@@ -285,12 +274,6 @@ def _inner(schema: Schema, root: SchemaRoot) -> Schema | None:
     if isinstance(schema.get("items"), dict):
         schema = resolved(schema["items"], root)
     return schema if isinstance(schema.get("properties"), dict) and schema["properties"] else None
-
-
-def _kind(schema: Schema, root: SchemaRoot, inner: Schema | None, detail: TypeDetail) -> str:
-    if inner is None:
-        return shortened(type_of(schema, root, detail), _TYPE)
-    return "object[]" if isinstance(schema.get("items"), dict) else "object"
 
 
 def _line(parameter: SchemaParameter, kind: str, most: int) -> str:
@@ -310,8 +293,10 @@ def limits(schema: Schema) -> str:
     found = [
         _range(*_reached(schema)),
         _range(schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"), strict=True),
-        _counted(_of_texts(schema.get("minLength")), _reached_length(schema.get("maxLength")), "chars"),
-        _counted(schema.get("minItems"), schema.get("maxItems"), "items"),
+        _range_of_units(
+            _of_texts(schema.get("minLength")), _reached_length(schema.get("maxLength")), "chars"
+        ),
+        _range_of_units(schema.get("minItems"), schema.get("maxItems"), "items"),
     ]
     if isinstance(step := schema.get("multipleOf"), int | float) and abs(step) < _SAFE_INTEGER:
         found.append(f"multiple of {step}")
@@ -353,7 +338,7 @@ def _bound(value: Any) -> str:
     return "" if abs(value) >= _SAFE_INTEGER else str(value)
 
 
-def _counted(low: Any, high: Any, unit: str) -> str:
+def _range_of_units(low: Any, high: Any, unit: str) -> str:
     text = _range(low or None, high)
     return f"({text} {unit})" if text else ""
 

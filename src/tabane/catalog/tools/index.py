@@ -54,11 +54,11 @@ from tabane.catalog.tools.vector_table import (
 from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
 from tabane.search.concepts import concepts, glossary
 from tabane.search.snippets import first_sentence
+from tabane.workers.time_slices import Pause, no_pause
 
 if TYPE_CHECKING:
     from tabane.catalog.tools.tool import Tool
     from tabane.search.concepts import Concept
-    from tabane.text.nearest_names import Similarity
 
 __all__ = ["Match", "ToolHit", "ToolHits", "ToolIndex", "ToolQuery"]
 
@@ -248,9 +248,10 @@ class ToolIndex:
         self.vectors = ToolVectors(self._db)
 
     def close(self) -> None:
+        """Close the file."""
         self._db.close()
 
-    def replace(self, server: str, tools: Sequence[Tool], rest: Callable[[], None] = lambda: None) -> bool:
+    def replace(self, server: str, tools: Sequence[Tool], rest: Pause = no_pause) -> bool:
         """Make these the only tools of a server. Return False if they already were.
 
         ``rest`` is called between two tools, before anything is written.
@@ -262,7 +263,21 @@ class ToolIndex:
         memo: dict[str, list[str]] = {}
         read: dict[str, _ReadTool] = {}
         for tool in tools:
-            read[tool.alias] = _read(tool, memo)
+            words = tool_words(tool, memo)
+            gist = storable(gist_of(tool))
+            postings = tool_postings(words)
+            columns = (
+                storable(tool.shown_name),
+                storable(tool.title),
+                normalise(tool.category),
+                "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),
+                # The last token of a name with several parts is the whole name, and not a part.
+                max(1, len(words["name"]) - (len(words["name"]) > 1)),
+                any(is_cjk(token) for token in postings if not token.isascii()),
+                gist_key(gist),
+                gist,
+            )
+            read[tool.alias] = _ReadTool(columns, postings)
             rest()
         with self._changing():
             self._delete(server)
@@ -290,7 +305,15 @@ class ToolIndex:
         """
         if query.match == "relevance":
             return self._relevant(query, vectors or {})
-        return _best(self._match_names(query, name_similarity(query.match)), query.limit)
+        likeness = name_similarity(query.match)
+        wanted = normalise(query.query).strip()
+        found = []
+        for alias, server, name, title in self._select("alias, server, name, title", query):
+            names = {normalise(text) for text in (alias, name, title, f"{server}.{name}") if text}
+            score = max(likeness(wanted, candidate) for candidate in names) if wanted else 0.0
+            if score:
+                found.append(ToolHit(alias, round(score, 3)))
+        return _best(found, query.limit)
 
     def _relevant(self, query: ToolQuery, vectors: Vectors) -> ToolHits:
         tools, among = self._read_tools(), self._among(query)
@@ -355,16 +378,6 @@ class ToolIndex:
                 "SELECT number FROM tools WHERE name = ? AND server = ?", (wanted[dot + 1 :], wanted[:dot])
             ).fetchall()
         return [number for (number,) in found]
-
-    def _match_names(self, query: ToolQuery, likeness: Similarity) -> list[ToolHit]:
-        wanted = normalise(query.query).strip()
-        found = []
-        for alias, server, name, title in self._select("alias, server, name, title", query):
-            names = {normalise(text) for text in (alias, name, title, f"{server}.{name}") if text}
-            score = max(likeness(wanted, candidate) for candidate in names) if wanted else 0.0
-            if score:
-                found.append(ToolHit(alias, round(score, 3)))
-        return found
 
     def _select(self, columns: str, query: ToolQuery) -> list[Any]:
         """Return the rows of the tools that pass the query's filters. The first column is ``alias``."""
@@ -443,28 +456,10 @@ class ToolIndex:
 
 
 class _ReadTool(Struct, frozen=True):
-    """What is stored of a tool: its columns after alias and server, and its postings."""
+    """A tool as it is stored: its columns after alias and server, and its postings."""
 
     columns: tuple[str | int | bytes, ...]
     postings: ToolPostings
-
-
-def _read(tool: Tool, memo: dict[str, list[str]]) -> _ReadTool:
-    words = tool_words(tool, memo)
-    gist = storable(gist_of(tool))
-    postings = tool_postings(words)
-    columns = (
-        storable(tool.shown_name),
-        storable(tool.title),
-        normalise(tool.category),
-        "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),
-        # The last token of a name with several parts is the whole name, and not a part.
-        max(1, len(words["name"]) - (len(words["name"]) > 1)),
-        any(is_cjk(token) for token in postings if not token.isascii()),
-        gist_key(gist),
-        gist,
-    )
-    return _ReadTool(columns, postings)
 
 
 def _hit(alias: str, score: ToolScore, same: list[str]) -> ToolHit:

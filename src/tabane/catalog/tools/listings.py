@@ -123,6 +123,7 @@ class ListingsFile:
         return found
 
     def save(self, listing: ServerListing) -> None:
+        """Write the listing of a server in place of the earlier one."""
         about = (listing.server, listing.fingerprint, listing.era.value, listing.version, listing.about)
         offered = [_column(listing.lists.get(name)) for name in ("prompts", "resources", "templates")]
         with self._database:
@@ -153,6 +154,7 @@ class ListingsFile:
         return {(server, fingerprint): share for server, fingerprint, share in rows}
 
     def learn(self, server: str, fingerprint: str, share: str) -> None:
+        """Write how a server has to be shared."""
         with self._database:
             self._database.execute(
                 "INSERT OR REPLACE INTO learned VALUES (?,?,?)", (server, fingerprint, share)
@@ -166,6 +168,7 @@ class ListingsFile:
         return {alias: (server, name, namespace) for alias, server, name, namespace in rows}
 
     def keep_aliases(self, aliases: Mapping[str, Entry], of: Named = "tools") -> None:
+        """Add the public names that are new."""
         with self._database:
             self._database.executemany(
                 f"INSERT OR IGNORE INTO {_ALIASES[of]} VALUES (?,?,?,?)",
@@ -183,6 +186,7 @@ class ListingsFile:
             self._database.executemany("INSERT INTO used VALUES (?,?,?)", used)
 
     def close(self) -> None:
+        """Close the file."""
         self._database.close()
 
     def _open(self) -> sqlite3.Connection:

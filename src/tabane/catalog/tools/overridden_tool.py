@@ -160,14 +160,14 @@ def _with_also(found: dict[str, Any], schema: Schema) -> dict[str, Any]:
         before = found.get("required")
         names = [*(before if isinstance(before, list) else ()), *schema["required"]]
         return {**found, "required": list(dict.fromkeys(names))}
-    if isinstance(schema, dict) and found.keys() <= _BESIDE and _agree(found, schema):
+    if (
+        isinstance(schema, dict)
+        and found.keys() <= _BESIDE
+        and all(found[key] == schema[key] for key in found.keys() & schema.keys())
+    ):
         return found | schema
     before = found.get("allOf")
     return {**found, "allOf": [*(before if isinstance(before, list) else ()), schema]}
-
-
-def _agree(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return all(one[key] == other[key] for key in one.keys() & other.keys())
 
 
 class _Shown(_Change):
@@ -178,7 +178,7 @@ class _Shown(_Change):
         given = self._parameter
         named = found.get("properties")
         if isinstance(named, dict) and given.name in named:
-            found["properties"] = {**named, given.name: self._described(named[given.name])}
+            found["properties"] = {**named, given.name: self._describe_parameter(named[given.name])}
         if given.optional and _holds(found.get("required"), given.name):
             _set_or_drop(found, "required", [name for name in found["required"] if name != given.name])
         for keyword in ("allOf", "anyOf", "oneOf"):
@@ -189,7 +189,7 @@ class _Shown(_Change):
                 found[keyword] = self.changed(found[keyword], depth, followed)
         return _with_also(found, also)
 
-    def _described(self, schema: Any) -> Any:
+    def _describe_parameter(self, schema: Any) -> Any:
         if not isinstance(schema, dict):
             if schema is not True:
                 return schema
@@ -298,16 +298,13 @@ class _Withheld(_Change):
                 left = dict(rules)
                 rule = left.pop(self._parameter.name, True)
                 if self._parameter.sent:
-                    also.append(self._demanded(rule, depth, followed))
+                    if isinstance(rule, list):
+                        names = [name for name in rule if name != self._parameter.name]
+                        also.append({"required": names} if names else True)
+                    else:
+                        also.append(self.changed(rule, depth, followed))
                 _set_or_drop(found, keyword, self._rules(left, depth, followed))
         return also
-
-    def _demanded(self, rule: Any, depth: int, followed: tuple[str, ...]) -> Schema:
-        """Return what the presence of the parameter demands."""
-        if not isinstance(rule, list):
-            return self.changed(rule, depth, followed)
-        names = [name for name in rule if name != self._parameter.name]
-        return {"required": names} if names else True
 
     def _rules(self, rules: dict[str, Any], depth: int, followed: tuple[str, ...]) -> dict[str, Any]:
         """Return what other parameters demand. One that demands what is never sent cannot be given."""
@@ -509,17 +506,14 @@ def override_faults(server: Server, definitions: Iterable[bytes]) -> list[tuple[
         if not override.tool:
             continue
         if override.tool not in listed:
-            found.append((override, _unknown_tool(override.tool, listed)))
+            fault = say("the server has no tool of that name.")
+            if near := nearest(override.tool, list(listed), 1):
+                fault = say("the server has no tool of that name. Did you mean {near}?", near=near[0])
+            found.append((override, fault))
             continue
         read = read_overridden(listed[override.tool], server, "tool", override, shown[override.tool])
         found += [(override, fault) for fault in (read.faults if read else ())]
     return found
-
-
-def _unknown_tool(name: str, listed: Iterable[str]) -> Message:
-    if near := nearest(name, list(listed), 1):
-        return say("the server has no tool of that name. Did you mean {near}?", near=near[0])
-    return say("the server has no tool of that name.")
 
 
 class _ParameterChanges:
@@ -536,38 +530,37 @@ class _ParameterChanges:
     def result(self) -> tuple[dict[str, Any], ArgumentOverrides, tuple[Message, ...], Message | None]:
         """Return the schema as shown, what is sent, the faults, and why the tool cannot be called."""
         for each in self._override.parameters:
-            self._apply(each)
+            value = each.fixed if each.fixed is not None else each.default if each.hidden else None
+            if each.withheld:
+                self._withheld.add(each.name)
+            if each.fixed is not None or (each.hidden and value is not None):
+                self._fixed[each.name] = value or b"null"
+            elif each.default is not None:
+                self._defaults[each.name] = each.default
+            missing = self._missing(each.name)
+            if missing is not None:
+                self._fail(missing, required=value is not None)
+            elif each.hidden and value is None and requires(self._original, each.name):
+                self._withheld.discard(each.name)
+                self._fail(
+                    say(
+                        'the tool requires the parameter {name}, so it is hidden only with "fixed" or '
+                        '"default".',
+                        name=each.name,
+                    )
+                )
+            elif not self._changed(each, value):
+                what = say("the schema of the tool allows no call with that for {name}.", name=each.name)
+                self._fail(what, required=value is not None)
         sent = ArgumentOverrides(self._fixed, self._defaults, frozenset(self._withheld))
         return self._schema, sent, tuple(self._faults), self._refused
-
-    def _apply(self, given: ParameterOverride) -> None:
-        value = given.fixed if given.fixed is not None else given.default if given.hidden else None
-        if given.withheld:
-            self._withheld.add(given.name)
-        if given.fixed is not None or (given.hidden and value is not None):
-            self._fixed[given.name] = value or b"null"
-        elif given.default is not None:
-            self._defaults[given.name] = given.default
-        missing = self._missing(given.name)
-        if missing is not None:
-            self._fail(missing, required=value is not None)
-        elif given.hidden and value is None and requires(self._original, given.name):
-            self._withheld.discard(given.name)
-            self._fail(
-                say(
-                    'the tool requires the parameter {name}, so it is hidden only with "fixed" or "default".',
-                    name=given.name,
-                )
-            )
-        elif not self._changed(given, value):
-            what = say("the schema of the tool allows no call with that for {name}.", name=given.name)
-            self._fail(what, required=value is not None)
 
     def _missing(self, name: str) -> Message | None:
         """Return that the tool has no such parameter; None if it has."""
         if has_parameter(self._original, name):
             return None
-        if near := nearest(name, _names(self._original), 1):
+        named = self._original.get("properties")
+        if near := nearest(name, (list(named) if isinstance(named, dict) else []), 1):
             return say("the tool has no parameter {name}. Did you mean {near}?", name=name, near=near[0])
         return say("the tool has no parameter {name}.", name=name)
 
@@ -594,8 +587,3 @@ class _ParameterChanges:
         self._faults.append(why)
         if required:
             self._refused = self._refused or why
-
-
-def _names(schema: Mapping[str, Any]) -> list[str]:
-    named = schema.get("properties")
-    return list(named) if isinstance(named, dict) else []

@@ -276,15 +276,11 @@ class ToolRanking:
     def _term(self, token: str) -> tuple[float, dict[int, float], set[int]]:
         known = self._terms.get(token)
         if known is None:
-            known = self._terms[token] = self._score_term(token)
+            found = self._postings(token)
+            idf = self._idf(len(found.scores)) if found.scores else 0.0
+            scores = {number: idf * score for number, score in found.scores.items()}
+            known = self._terms[token] = idf, scores, found.names
         return known
-
-    def _score_term(self, token: str) -> tuple[float, dict[int, float], set[int]]:
-        found = self._postings(token)
-        if not found.scores:
-            return 0.0, {}, found.names
-        idf = self._idf(len(found.scores))
-        return idf, {number: idf * score for number, score in found.scores.items()}, found.names
 
     def _idf(self, having: int) -> float:
         return math.log(1 + (len(self._name_parts) - having + 0.5) / (having + 0.5))
@@ -388,15 +384,15 @@ class ToolMatches:
 
     def terms(self, numbers: Collection[int], called: Collection[int]) -> dict[int, tuple[MatchedTerm, ...]]:
         """Return why each of these tools matches. The query is the exact name of those in ``called``."""
-        parts = {number: self._parts(number, called) for number in numbers}
+        parts = {
+            number: ([ScorePart(1.0)] if number in called else self._ranking.parts(self._asked, number))
+            for number in numbers
+        }
         said = {token for found in parts.values() for part in found for token in _tokens_of(part)}
         having = {token: self._fields(token, parts) for token in said}
         return {
             number: tuple(_term(part, number, having) for part in found) for number, found in parts.items()
         }
-
-    def _parts(self, number: int, called: Collection[int]) -> list[ScorePart]:
-        return [ScorePart(1.0)] if number in called else self._ranking.parts(self._asked, number)
 
     def _fields(self, token: str, numbers: Collection[int]) -> dict[int, set[str]]:
         having = self._postings(token).fields(numbers)
@@ -478,6 +474,7 @@ class ToolScore(Struct, frozen=True):
 
 
 def best_by_words(words: Mapping[int, float]) -> Sequence[int]:
+    """Return the tools with the best scores by words, at most :data:`MOST_BY_WORDS`."""
     if len(words) <= MOST_BY_WORDS:
         return list(words)
     return heapq.nlargest(MOST_BY_WORDS, words, key=words.__getitem__)

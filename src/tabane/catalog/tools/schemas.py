@@ -142,7 +142,9 @@ def _types(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> li
     if "const" in node:
         return [_value(node["const"], detail)]
     if isinstance(values := node.get("enum"), list):
-        return _values(values, detail)
+        wanted = (value for value in values if detail.null or value is not None)
+        shown = [_value(value, detail) for value in islice(wanted, detail.values)]
+        return [*shown, "…"] if len(values) > detail.values else shown
     options = node.get("anyOf") or node.get("oneOf")
     if isinstance(options, list) and level < _DEEPEST:
         found = [
@@ -165,18 +167,14 @@ def _types(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> li
 
 def _kind(kind: str, node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> list[str]:
     if kind == "array":
-        return [_array(node, root, detail, level)]
+        items = node.get("items")
+        if level >= _DEEPEST or not isinstance(items, dict):
+            return ["any[]"]
+        kinds = list(dict.fromkeys(_types(resolved(items, root), root, detail, level + 1))) or ["any"]
+        return [f"({'|'.join(kinds)})[]" if len(kinds) > 1 else f"{kinds[0]}[]"]
     if kind == "object":
         return [_object(node, root, detail, level)]
     return [kind[:_LONGEST_TYPE]]
-
-
-def _array(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> str:
-    items = node.get("items")
-    if level >= _DEEPEST or not isinstance(items, dict):
-        return "any[]"
-    kinds = list(dict.fromkeys(_types(resolved(items, root), root, detail, level + 1))) or ["any"]
-    return f"({'|'.join(kinds)})[]" if len(kinds) > 1 else f"{kinds[0]}[]"
 
 
 def _object(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> str:
@@ -196,12 +194,6 @@ def _object(node: Schema, root: SchemaRoot, detail: TypeDetail, level: int) -> s
 def _member(member: SchemaParameter, root: SchemaRoot, detail: TypeDetail, level: int) -> str:
     kinds = "|".join(dict.fromkeys(_types(member.schema, root, detail, level))) or "any"
     return f"{member.name}{'' if member.required else '?'}: {kinds}"
-
-
-def _values(values: list[Any], detail: TypeDetail) -> list[str]:
-    wanted = (value for value in values if detail.null or value is not None)
-    shown = [_value(value, detail) for value in islice(wanted, detail.values)]
-    return [*shown, "…"] if len(values) > detail.values else shown
 
 
 def _value(value: Any, detail: TypeDetail) -> str:

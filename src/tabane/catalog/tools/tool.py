@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ArgumentOverrides(Struct, frozen=True):
-    """What the servers file decides about the arguments of a tool. Values are JSON.
+    """Overrides of the arguments of a tool by the servers file. Values are JSON.
 
     ``withheld`` are parameters that no caller may give. ``refused`` is why no call is made at all.
     """
@@ -59,7 +59,15 @@ class ArgumentOverrides(Struct, frozen=True):
                     why=self.refused,
                 )
             )
-        given = _members(arguments, tool)
+        if arguments.strip() in (b"", b"null"):
+            given: Members = {}
+        else:
+            try:
+                given = fields(arguments)
+            except InvalidJson:
+                raise BadArguments(
+                    say("arguments of {tool}: an object is required.", tool=tool), "arguments"
+                ) from None
         if refused := sorted(self.withheld & given.keys()):
             raise BadArguments(
                 say("{tool} has no parameter {name}. Call it without that.", tool=tool, name=refused[0]),
@@ -67,17 +75,6 @@ class ArgumentOverrides(Struct, frozen=True):
             )
         defaults = {name: Raw(value) for name, value in self.defaults.items() if name not in given}
         return join({**given, **defaults, **{name: Raw(value) for name, value in self.fixed.items()}})
-
-
-def _members(arguments: bytes, tool: str) -> dict[str, Raw]:
-    if arguments.strip() in (b"", b"null"):
-        return {}
-    try:
-        return fields(arguments)
-    except InvalidJson:
-        raise BadArguments(
-            say("arguments of {tool}: an object is required.", tool=tool), "arguments"
-        ) from None
 
 
 # Limits of what is read from a definition. The definition itself passes unchanged.
@@ -169,7 +166,7 @@ def read_tool(definition: bytes, server: Server, alias: str, digest: str = "") -
     if not isinstance(name, str) or not name:
         return None
     members["name"] = Raw(quote(alias))
-    return _read(members, server, alias, name, digest)
+    return _build_tool(members, server, alias, name, digest)
 
 
 def original_name(definition: bytes) -> str | None:
@@ -177,13 +174,14 @@ def original_name(definition: bytes) -> str | None:
     return text_member(definition, "name")
 
 
-def _read(members: Members, server: Server, alias: str, name: str, digest: str) -> Tool:
+def _build_tool(members: Members, server: Server, alias: str, name: str, digest: str) -> Tool:
     schema = member(members, "inputSchema")
     annotations = member(members, "annotations")
     hints = annotations if isinstance(annotations, dict) else {}
     read_only = hints.get("readOnlyHint") is True
     definition = join(with_shown_page(server.name, members))
     said = [hints for hints in server.hints if hints.fits(name)]
+    execution = member(members, "execution")
     return Tool(
         alias=alias,
         server=server.name,
@@ -202,7 +200,7 @@ def _read(members: Members, server: Server, alias: str, name: str, digest: str) 
         examples=tuple(example for hints in said for example in hints.examples),
         idempotent=hints.get("idempotentHint") is True,
         mirrored=mirrors(definition),
-        task_support=_task_support(members),
+        task_support=_text(execution.get("taskSupport")) if isinstance(execution, dict) else "",
         app=app_metadata(members),
         digest=digest,
         target=CallTarget(
@@ -212,11 +210,6 @@ def _read(members: Members, server: Server, alias: str, name: str, digest: str) 
             others=other_names(server.name, server.namespace, name, alias),
         ),
     )
-
-
-def _task_support(members: Members) -> str:
-    execution = member(members, "execution")
-    return _text(execution.get("taskSupport")) if isinstance(execution, dict) else ""
 
 
 def _text(value: Any) -> str:

@@ -136,10 +136,13 @@ class _SchemaWalk:
         for keyword, value in node.items():
             if keyword in _UNPROVEN:
                 raise _UnboundedSchema
-            if keyword in ("$ref", "pattern"):
-                yield self._named(keyword, value, depth)
+            if keyword == "pattern":
+                yield SchemaCost(patterns=self._weight(value))
+            elif keyword == "$ref":
+                yield self.cost(_target(value, self._root), depth)
             elif keyword in _IN_PLACE or keyword in _IN_PLACE_LIST or keyword in _IN_PLACE_NAMED:
-                yield _combined(self.cost(part, depth) for part in _parts_of(keyword, value))
+                every = _together(self.cost(part, depth) for part in _parts_of(keyword, value))
+                yield SchemaCost(every.fixed + 1, every.each, every.nested + 1, every.patterns, every.unique)
             elif keyword in ("properties", "items", "prefixItems", "patternProperties") or (
                 keyword in _FOR_EACH
             ):
@@ -148,11 +151,6 @@ class _SchemaWalk:
                 yield SchemaCost(unique=value is not False)
             elif keyword not in _UNREAD:
                 yield SchemaCost(self._data(value))
-
-    def _named(self, keyword: str, value: Any, depth: int) -> SchemaCost:
-        if keyword == "pattern":
-            return SchemaCost(patterns=self._weight(value))
-        return self.cost(_target(value, self._root), depth)
 
     def _children(self, keyword: str, value: Any, depth: int) -> SchemaCost:
         if keyword == "properties" and isinstance(value, dict):
@@ -219,11 +217,6 @@ def _beside(costs: list[SchemaCost]) -> SchemaCost:
 def _for_each(cost: SchemaCost) -> SchemaCost:
     """Return the cost for every value within a value."""
     return SchemaCost(1, cost.fixed + cost.each, cost.nested, cost.patterns, cost.unique)
-
-
-def _combined(costs: Iterable[SchemaCost]) -> SchemaCost:
-    every = _together(costs)
-    return SchemaCost(every.fixed + 1, every.each, every.nested + 1, every.patterns, every.unique)
 
 
 def _weight(pattern: Any) -> int:

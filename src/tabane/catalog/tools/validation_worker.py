@@ -38,6 +38,7 @@ class ValidationWorker:
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
 
     def respond(self, body: bytes) -> bytes:
+        """Return the packed verdict on a packed request."""
         asked = decode_request(body)
         schema, compiled = self._get(asked.definition)
         value = read(asked.arguments)

@@ -116,6 +116,7 @@ class BitVectors:
         return number in self._vectors
 
     def put(self, number: int, vector: BitVector | PackedVector) -> None:
+        """Add the vector of a tool."""
         self._vectors[number] = vector
         self._signs = None
 
@@ -221,6 +222,7 @@ def gist_of(tool: Tool) -> str:
 
 
 def gist_key(text: str) -> bytes:
+    """Return the key of a text: its hash."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=16).digest()
 
 

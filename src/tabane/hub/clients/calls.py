@@ -120,7 +120,7 @@ class ClientCalls:
             client=session.caller.session,
             mirrored=mirrored,
             safe=safe,
-            unsent=lambda: session.unsent,
+            reader=session,
             marks=opened.marks,
             capabilities=self.questions.capabilities if self.questions is not None else b"{}",
         )
@@ -240,7 +240,7 @@ class ClientCalls:
         again = Call(
             call.method, params, call.meta, call.on_reply, call.on_notice, call.timeout,
             on_question=call.on_question, session=call.session, holder=call.holder, client=call.client,
-            mirrored=call.mirrored, safe=call.safe, unsent=call.unsent, marks=call.marks,
+            mirrored=call.mirrored, safe=call.safe, reader=call.reader, marks=call.marks,
             capabilities=call.capabilities,
         )  # fmt: skip
         _, _, opened = self.in_flight[key]

@@ -23,6 +23,7 @@ from tabane.hub.servers.trial import try_server
 from tabane.messages import Message, say
 from tabane.net.target import is_loopback
 from tabane.servers.server import Server
+from tabane.upstreams.connection import UpstreamState
 from tabane.upstreams.connector import Connector
 from tabane.upstreams.launching.failure_causes import cause_in
 from tabane.upstreams.launching.kept_package import in_use, npx_entry, remove
@@ -30,7 +31,6 @@ from tabane.upstreams.launching.package_downloads import NetworkProbe, found_hos
 from tabane.upstreams.launching.package_run import package_run
 from tabane.upstreams.processes.child_environment import child_environment
 from tabane.upstreams.processes.processes import ChildProcesses
-from tabane.upstreams.upstream import UpstreamState
 from tabane.wire.channel import LineBatch
 
 LOGIN_REQUIRED = UpstreamState.LOGIN.value
@@ -166,7 +166,7 @@ async def _all(
             Path(logs),
             installation.children,
             installation.settings.max_line,
-            lambda: (installation.settings.download_timeout, installation.settings.downloads),
+            limits_of(installation.settings).downloading,
             cages=cages_of(installation.settings, installation.children),
             network=NetworkProbe(installation.children, installation.online),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from tabane.catalog.tools.tool_use import ToolUse, forgotten
+from tabane.catalog.catalogs import ToolUse, forgotten
 from tabane.errors import HubError, TabaneError
 from tabane.group.shared_records import LARGEST_STATE, SharedJob
 from tabane.hub.work.job import Job
@@ -159,11 +159,11 @@ class ToolUseSharing:
         if not self._restored:
             self._use.restore(await self._shared.mine(self._mark))
             self._restored = True
-        untold = self._use.untold()
+        unshared = self._use.unshared()
         try:
-            others = await self._shared.exchange(self._mark, untold, forgotten(time.time()))
+            others = await self._shared.exchange(self._mark, unshared, forgotten(time.time()))
         except BaseException:
-            self._use.tell_again(untold)
+            self._use.tell_again(unshared)
             raise
         self._use.put_others(others)
         self._next = self._clock() + EVERY

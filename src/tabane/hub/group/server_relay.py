@@ -221,10 +221,10 @@ class ServerRelay:
             session=f"{self._hub}/{head.session}",
             holder=head.holder,
             client=f"{self._hub}/{head.client}",
-            unsent=lambda: self._socket.unsent,
+            reader=self._socket,
         )
         self._calls[number] = call
-        upstream.carry(call)
+        upstream.submit_screened(call)
 
     def _take_notification(self, method: str, params: Raw) -> None:
         upstream = self._upstream

@@ -219,11 +219,11 @@ class SharedServers:
 
     def __init__(self, group: HubGroup, gateway: Gateway, max_line: int) -> None:
         self._group, self._gateway, self._max_line = group, gateway, max_line
-        self._start = gateway.connect
+        self._start = gateway.context.connect
         self._mine: set[str] = set()
         self._count = 0
         self._watching = False
-        gateway.connect = self.connect
+        gateway.context.connect = self.connect
         gateway.runs_at = self.runs_at
 
     def runs_at(self, server: str) -> str:

@@ -26,7 +26,8 @@ from tabane.hub.telemetry.prometheus import (
     exposition,
     single,
 )
-from tabane.upstreams.upstream import Upstream, UpstreamState
+from tabane.upstreams.connection import UpstreamState
+from tabane.upstreams.upstream import Upstream
 
 if TYPE_CHECKING:
     from tabane.hub.http.tls import TlsEntrance

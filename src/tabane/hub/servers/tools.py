@@ -104,18 +104,14 @@ def gateway_of(
     """Return the gateway over the servers."""
     settings, environment, loop = context.settings, context.environment, context.loop
     logs = context.home / "logs" / "servers"
-
-    def downloads() -> tuple[float, int]:
-        return gateway.limits.download_timeout, gateway.limits.downloads
-
+    limits = limits_of(settings)
     chain = HubChain()
     logins = ServerLogins(
         settings.home,
         settings.servers,
-        LoginNetwork(environment, _fault_of_address),
+        LoginNetwork(environment, _fault_of_address, settings.login_client_metadata_url),
         keyring=settings.keyring,
     )
-    logins.client_metadata_url = settings.login_client_metadata_url
     connector = Connector(
         loop,
         batch,
@@ -123,7 +119,7 @@ def gateway_of(
         logs,
         environment,
         settings.max_line,
-        downloads,
+        limits.downloading,
         lambda: offered_to_servers(gateway.extensions),
         chain,
         logins.of,
@@ -135,7 +131,7 @@ def gateway_of(
         logs,
         loop,
         connector,
-        limits_of(settings),
+        limits,
         reserved=RESERVED,
         embedding=lambda: embedding,
         validator=ArgumentValidator(ValidationPool(environment, errors=2)),
@@ -165,10 +161,10 @@ def _screen(gateway: Gateway, settings: Settings, servers: tuple[Server, ...]) -
 
 def apply_settings(gateway: Gateway, settings: Settings, configuration: ServersConfiguration) -> None:
     """Put settings and servers in force, as they are after a reload."""
-    gateway.list_wait, gateway.health_interval = settings.list_wait, settings.health_interval
+    gateway.list_wait, gateway.health.interval = settings.list_wait, settings.health_interval
     gateway.extensions = carried(settings.extensions)
     if gateway.logins is not None:
-        gateway.logins.client_metadata_url = settings.login_client_metadata_url
+        gateway.logins.network.client_metadata_url = settings.login_client_metadata_url
     gateway.use_limits(limits_of(settings))
     gateway.use_hold(hold_of(settings))
     _screen(gateway, settings, configuration.servers)
@@ -286,13 +282,14 @@ class HubTools:
 
     def table(self) -> list[Operation]:
         """Return the operations on tools, servers, questions, scripts and tasks."""
-        from tabane.catalog.operations.table import gateway_table
+        from tabane.catalog.operations.table import GatewayHandlers, gateway_table
         from tabane.hub.work.task_operations import TaskOperations
 
+        handlers = GatewayHandlers(
+            self._gateway, self._admit, self._own, self._long_results, self._file, self.result_types.of
+        )
         return [
-            *gateway_table(
-                self._gateway, self._admit, self._own, self._long_results, self._file, self.result_types.of
-            ),
+            *gateway_table(handlers),
             *self.questions.table(),
             *self.scripts.table(),
             *self.result_types.table(),
@@ -318,7 +315,9 @@ class HubTools:
         if self._calls is None:
             from tabane.catalog.operations.tool_operations import ToolOperations
 
-            self._calls = ToolOperations(self._gateway, self._admit, self._own, self._long_results)
+            self._calls = ToolOperations(
+                self._gateway, self._admit, self._own, self._long_results, self._file
+            )
         caller, looks = structs.replace(caller, looks=False), caller.looks
         script = self.scripts.running.get(caller.script)
         asker = script.question if script is not None else None

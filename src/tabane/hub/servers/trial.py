@@ -24,7 +24,8 @@ from tabane.servers.configuration import configuration_of, why_disabled
 from tabane.servers.server import Server
 from tabane.servers.variables import variables_of
 from tabane.settings import Settings
-from tabane.upstreams.connection import UpstreamLimits
+from tabane.upstreams.call import InstanceOwner
+from tabane.upstreams.connection import UpstreamContext, UpstreamLimits, UpstreamState
 from tabane.upstreams.connector import Connector
 from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire.channel import LineBatch
@@ -94,7 +95,7 @@ class Trials:
                 Path(folder, "logs"),  # not the log of a configured server of the same name
                 self._context.environment,
                 settings.max_line,
-                lambda: (settings.download_timeout, settings.downloads),
+                limits_of(settings).downloading,
             )
             kept: list[ServerListing] = []
             found = await try_server(server, connect, limits_of(settings), kept.append)
@@ -165,25 +166,31 @@ async def try_server(
     """
     from tabane.upstreams.upstream import Upstream
 
-    loop = asyncio.get_running_loop()
-    peers: list[Peer] = []
-    lists: dict[str, list[Raw]] = {}
-    once = asyncio.Semaphore()
-
-    def take(peer: Peer, name: str, items: list[Raw]) -> None:
-        peers.append(peer)
-        lists[name] = items
-
-    upstream = Upstream(server, loop, connect, limits, take, once, preparation=connect.preparation)
+    loop, owner = asyncio.get_running_loop(), _TrialLists()
+    context = UpstreamContext(loop, connect, limits, asyncio.Semaphore(), connect.preparation)
+    upstream = Upstream(server, context, owner)
     try:
         await wait_listed(upstream)
-        if "tools" not in lists:
+        if "tools" not in owner.lists:
             why = upstream.vitals.error or say("it has not been started")
             raise UpstreamError(_does_not_work(server.name, why))
-        keep(_listing(server, peers[-1], lists))
-        return _row(server, peers[-1], lists)
+        keep(_listing(server, owner.peer, owner.lists))
+        return _row(server, owner.peer, owner.lists)
     finally:
         await upstream.close()
+
+
+class _TrialLists(InstanceOwner):
+    """The lists of a tried server."""
+
+    peer: Peer
+
+    def __init__(self) -> None:
+        self.lists: dict[str, list[Raw]] = {}
+
+    def listed(self, peer: Peer, name: str, items: list[Raw]) -> None:
+        """Keep a list."""
+        self.peer, self.lists[name] = peer, items
 
 
 def _does_not_work(server: str, why: Message) -> Message:
@@ -205,16 +212,12 @@ async def wait_listed(upstream: Upstream) -> None:
     """Wait for its lists. A quick failure is given a second chance: some servers end at a question of an
     era that they do not know, and the next start does not put it.
     """
-    from tabane.upstreams.lists import LISTS
-    from tabane.upstreams.upstream import UpstreamState
-
     began = time.monotonic()
     await upstream.listed()
     if upstream.state is UpstreamState.WAITING and time.monotonic() - began < QUICK:
         with contextlib.suppress(UpstreamError):
             await upstream.start()
-    for name in LISTS:
-        await upstream.listed(name)
+    await upstream.all_listed()
 
 
 def _listing(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> ServerListing:

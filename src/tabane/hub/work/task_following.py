@@ -383,7 +383,7 @@ class RunningCalls:
         call.on_reply = partial(self._replied, adopted)
         call.on_notice = partial(_noticed, task)
         call.on_question = partial(_asked, task)
-        call.unsent = lambda: 0
+        call.reader = None
         left = 86_400.0 if task.ttl is None else task.ttl / 1000
         call.timeout = max(call.timeout, left)
         call.deadline = self._loop.time() + call.timeout

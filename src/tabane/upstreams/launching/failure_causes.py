@@ -49,6 +49,7 @@ class Matched:
                 self._groups.setdefault(name.rstrip("0123456789"), value)
 
     def groupdict(self) -> dict[str, str]:
+        """Return the named groups of the match."""
         return self._groups
 
     def __getitem__(self, name: str) -> str:
@@ -59,6 +60,7 @@ Advice = Callable[[Matched, FailedRun], Message]
 
 
 def certificate(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a certificate that is not trusted."""
     if failed.run is not None and failed.run.runner in ("docker", "podman"):
         return say(
             "The certificate is signed by an authority that {program} does not know, often that of a "
@@ -94,24 +96,24 @@ def invalid_certificate(found: Matched, failed: FailedRun) -> Message:
 def no_package(found: Matched, failed: FailedRun) -> Message:
     return say(
         "The package {package} does not exist, or needs a sign-in. Check its name in the args of the server.",
-        package=_named(found, failed),
+        package=_package_name(found, failed),
     )
 
 
 def no_version(found: Matched, failed: FailedRun) -> Message:
     return say(
         "This version does not exist. Write {package} without a version, or with one that exists.",
-        package=_named(found, failed).split("==")[0],
+        package=_package_name(found, failed).split("==")[0],
     )
 
 
-def _named(found: Matched, failed: FailedRun) -> str:
+def _package_name(found: Matched, failed: FailedRun) -> str:
     groups = found.groupdict()
     return str(groups.get("package") or (failed.run.package if failed.run else "?"))
 
 
 def no_program_in_package(found: Matched, failed: FailedRun) -> Message:
-    package = _named(found, failed)
+    package = _package_name(found, failed)
     if failed.run is not None and failed.run.runner in ("uvx", "pipx"):
         return say(
             "The package has no program of this name. Name both: uvx --from {package} PROGRAM",
@@ -123,6 +125,7 @@ def no_program_in_package(found: Matched, failed: FailedRun) -> Message:
 
 
 def unreachable(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a host that cannot be reached."""
     return say(
         "The package registry cannot be reached. Check the network. Behind a proxy, set HTTPS_PROXY and "
         "run: tabane restart"
@@ -141,6 +144,7 @@ def proxy_sign_in(found: Matched, failed: FailedRun) -> Message:
 
 
 def sign_in(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a registry or service that demands a sign-in."""
     where = {"npx": "~/.npmrc", "bunx": "~/.npmrc", "uvx": "UV_DEFAULT_INDEX", "docker": "docker login"}
     return say(
         "The package registry refuses the request. Check your sign-in there ({where}), and whether you may "
@@ -157,6 +161,7 @@ def unreachable_service(found: Matched, failed: FailedRun) -> Message:
 
 
 def program(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a program that is missing."""
     name = found["program"].rsplit("/", 1)[-1]
     return how_to_install(name) or say(
         "The program {program} was not found. Install it, and check that its folder is on PATH.", program=name
@@ -172,6 +177,7 @@ def docker_permission(found: Matched, failed: FailedRun) -> Message:
 
 
 def node(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a Node.js that is too old."""
     return say(
         "This server needs a newer Node.js. Compare with: node --version. Install version 22 or newer, "
         "then run: tabane restart"
@@ -179,6 +185,7 @@ def node(found: Matched, failed: FailedRun) -> Message:
 
 
 def python(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a version of Python that is missing."""
     version = found.groupdict().get("version") or "3.13"
     return say(
         "This server needs Python {version}. If uvx starts it, write --python and {version} first into its "
@@ -188,6 +195,7 @@ def python(found: Matched, failed: FailedRun) -> Message:
 
 
 def variable(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a variable that is not set."""
     names = needed_variables(found.string)
     if not names:
         return key(found, failed)
@@ -217,6 +225,7 @@ def needed_variables(text: str) -> list[str]:
 
 
 def setting(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a setting without a value."""
     return say(
         "It needs a value for {field}. Usually that is the variable {name}: keep it with "
         "tabane secrets set {name}, and pass it on with env in the servers file.",
@@ -226,6 +235,7 @@ def setting(found: Matched, failed: FailedRun) -> Message:
 
 
 def key(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a key or token that is missing."""
     return say(
         "It needs a key or a token. Its documentation names the variable. Keep the value with "
         "tabane secrets set NAME, and pass it on with env in the servers file."
@@ -233,6 +243,7 @@ def key(found: Matched, failed: FailedRun) -> Message:
 
 
 def argument(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for arguments that the program does not accept."""
     if failed.usage:
         return say(
             "It needs other arguments. Its own help says: {usage}. Write them at the end of its args.",
@@ -242,6 +253,7 @@ def argument(found: Matched, failed: FailedRun) -> Message:
 
 
 def port(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a port that is in use."""
     return say(
         "Another program uses this port, perhaps another copy of this server. End that program, or give "
         "the server another port."
@@ -249,10 +261,12 @@ def port(found: Matched, failed: FailedRun) -> Message:
 
 
 def cache(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a package that is installed in part."""
     return say("The package is not installed completely. To repair it, run: tabane doctor --fix")
 
 
 def space(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a full disk."""
     return say(
         "The disk is full. Free some space, then run: tabane servers restart {server!c}", server=failed.server
     )
@@ -266,6 +280,7 @@ def watchers(found: Matched, failed: FailedRun) -> Message:
 
 
 def permission(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a file that may not be used."""
     return say(
         "You may not write or read this file. Check who owns it (a cache may belong to root): chown or "
         "chmod it."
@@ -273,6 +288,7 @@ def permission(found: Matched, failed: FailedRun) -> Message:
 
 
 def folder(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a path that does not exist."""
     return say(
         "This file or folder does not exist. Create it, or fix its path in the args or env of the server."
     )
@@ -312,24 +328,29 @@ def node_module(found: Matched, failed: FailedRun) -> Message:
 
 
 def library(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a library of the system that is missing."""
     return say("A library of the system is missing. Install it with your package manager.")
 
 
 def machine(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a program of another kind of machine."""
     return say(
         "The program is made for another kind of machine. Install the one for this system and processor."
     )
 
 
 def memory(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for too little memory."""
     return say("There is not enough memory. End other programs, or give the server more memory.")
 
 
 def prompt(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for an npx that asks before it installs."""
     return say("npx asks before it installs a package. Write -y first into the args of the server.")
 
 
 def address(found: Matched, failed: FailedRun) -> Message:
+    """Return the fix for a server that speaks HTTP."""
     return say(
         "It serves HTTP instead of standard input and output. Give it the option for stdio (often --stdio), "
         "or start it yourself and add its URL: tabane servers add NAME URL"
@@ -582,11 +603,11 @@ def read_output(lines: Iterable[str]) -> list[OutputLine]:
         elif tracing and not text[:1].isspace():
             tracing = False
         quiet = tracing or bool(_QUIET.match(text) or _LEVELLED.match(text))
-        found.append(OutputLine(_said(boxed.strip()), quiet))
+        found.append(OutputLine(_text_of_json_log(boxed.strip()), quiet))
     return found
 
 
-def _said(text: str) -> str:
+def _text_of_json_log(text: str) -> str:
     """Return what an entry of a JSON log says, and a nested cause without its mark; other text as it is."""
     text = _CAUSE.sub("", text)
     if not text.startswith(("{", '"message"', '"msg"')):
@@ -677,7 +698,7 @@ def failure_cause(
         if hit is None:
             continue
         at, rule, found = hit
-        text = _shown(lines, at)
+        text = _line_to_show(lines, at)
         fix = rule.advice(Matched(found), FailedRun(server, program, run, text, usage))
         return FailureCause(rule.kind, text, fix)
     return _unknown(server, lines)
@@ -723,19 +744,19 @@ def _last_match(
         for rule in fitting:
             text = "\n".join(each.text for each in lines[max(0, at - rule.before) : at + 1])
             found = rule.pattern.search(text)
-            if found is not None and _meant(rule, text):
+            if found is not None and _rule_holds(rule, text):
                 return at, rule, found
     return None
 
 
-def _meant(rule: FailureRule, text: str) -> bool:
+def _rule_holds(rule: FailureRule, text: str) -> bool:
     """Return whether a rule's own condition holds: a name in capitals alone says nothing of a variable."""
     if rule.advice is not variable or rule.beside:
         return True
     return bool(needed_variables(text)) and MISSING.search(text) is not None
 
 
-def _shown(lines: Sequence[OutputLine], at: int) -> str:
+def _line_to_show(lines: Sequence[OutputLine], at: int) -> str:
     """Return the line to show: the one that matched; for a field of pydantic, the field before it as well."""
     text = lines[at].text
     if at and re.match(r"Field required|Input should be a valid", text):

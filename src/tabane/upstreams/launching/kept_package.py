@@ -312,6 +312,7 @@ class KeptPackage(Struct, frozen=True):
 
     @property
     def has_secrets(self) -> bool:
+        """Return whether the download needs variables that a server does not get."""
         return bool(self.withheld)
 
     @property
@@ -408,9 +409,9 @@ class OutputDrain:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
         self._loop, self._fd, self.line = loop, fd, ""
-        loop.add_reader(fd, self._read)
+        loop.add_reader(fd, self._read_output)
 
-    def _read(self) -> None:
+    def _read_output(self) -> None:
         try:
             data = os.read(self._fd, 1 << 14)
         except BlockingIOError:
@@ -424,6 +425,7 @@ class OutputDrain:
             self.line = (text if text.strip() else lines[-1])[:LINE_LIMIT]
 
     def close(self) -> None:
+        """Close the descriptor."""
         self._loop.remove_reader(self._fd)
         os.close(self._fd)
 

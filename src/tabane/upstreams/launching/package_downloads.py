@@ -14,25 +14,50 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from tabane.errors import UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.servers.redaction import Redactor
 from tabane.servers.server import Server
+from tabane.upstreams.launching.kept_package import (
+    LINE_LIMIT,
+    DownloadJournal,
+    KeptPackage,
+    OutputDrain,
+    in_use,
+    installed_program,
+    is_there,
+    journal_folder,
+    needs_removal,
+    note_end,
+    npx_entry,
+    remove,
+    runs_without_download,
+    written_bytes,
+)
+from tabane.upstreams.launching.package_run import (
+    download_command,
+    is_exact,
+    offline_args,
+    package_run,
+    present_command,
+)
+from tabane.upstreams.launching.start_preparation import (
+    ConnectedCages,
+    DownloadLimits,
+    OnProgress,
+    PackageProgress,
+    PreparedStart,
+)
 from tabane.upstreams.processes.child_environment import child_environment, download_environment
 from tabane.upstreams.processes.processes import ChildProcess, ChildProcesses
-
-if TYPE_CHECKING:
-    from tabane.guard.cages.cages import CagedStart
-    from tabane.upstreams.launching.kept_package import DownloadJournal, KeptPackage
-
+from tabane.upstreams.processes.stderr import StderrLog
 
 log = logging.getLogger(__name__)
 
@@ -165,9 +190,6 @@ def _answers(address: str, proxy: str | None, wait: float) -> bool:
     return True
 
 
-DOWNLOADS = 4
-"""Downloads at the same time."""
-
 LOOK = 0.2
 """Seconds between two looks at a lock that another holds, and at a cache entry that is in use."""
 
@@ -192,99 +214,37 @@ _CACHES = (
 """Variables that decide where a launcher keeps its packages."""
 
 
-class PackageProgress(Struct):
-    """A download that runs. ``began`` is by the monotonic clock, ``written`` in bytes, None if unknown.
-
-    ``waits``: it waits for a free place, or until another start of the same package has downloaded it.
-    """
-
-    package: str
-    began: float = field(default_factory=time.monotonic)
-    waits: bool = True
-    written: int | None = None
-    line: str = ""
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.began
-
-    def describe(self) -> Message:
-        """Return a sentence about how far it is."""
-        words: dict[str, Any] = {"package": self.package, "seconds": self.seconds}
-        if self.waits:
-            return say("{package} waits for other downloads ({seconds:.0f} s so far).", **words)
-        if self.written:
-            return say("{package} is being downloaded ({seconds:.0f} s, {size:.0f} MB so far).",
-                       **words, size=self.written / 1e6)  # fmt: skip
-        return say("{package} is being downloaded ({seconds:.0f} s so far).", **words)
-
-
-class PreparedStart(Struct, frozen=True):
-    """A server as it is to be started now. ``downloads``: the start itself downloads, and may take long."""
-
-    server: Server
-    downloads: bool = False
-
-
-OnProgress = Callable[[PackageProgress], None]
-
-
-class StartPreparation(Protocol):
-    """Makes a server ready to be started. Times are in seconds."""
-
-    async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
-        """Download what the server runs, unless it is there. ``on_progress`` is called once it has to be.
-
-        Raises UpstreamUnavailable if it takes longer than the time for a download. A step that fails
-        otherwise raises nothing: the start itself shows whether the package can be had.
-        """
-        ...
-
-    def ended(self, server: Server, failure: Message | None) -> None:
-        """Note how the start went that was prepared; None if the server works."""
-        ...
-
-    def limits_changed(self) -> None:
-        """Apply changed limits to the downloads that wait for a place."""
-        ...
-
-
 class PackageDownloads:
     """Downloads packages in child processes of their own, with what only registries may see.
 
-    ``environment`` is the hub's. ``logs`` is the folder of the servers' logs. ``limits`` returns the time for
-    one download in seconds, and how many may run at the same time. ``caged`` returns how a command is run
-    that downloads for a server with a sandbox: packages bring programs that run while they are installed.
+    ``environment`` is the hub's. ``logs`` is the folder of the servers' logs.
     """
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop,
         processes: ChildProcesses,
         logs: Path,
         environment: Mapping[str, str],
-        limits: Callable[[], tuple[float, int]] = lambda: (600.0, DOWNLOADS),
-        caged: Callable[[Server, Sequence[str], Mapping[str, str]], CagedStart] | None = None,
+        limits: DownloadLimits,
+        cages: ConnectedCages,
         network: NetworkProbe | None = None,
     ) -> None:
         self._network = network or NetworkProbe(environment)
-        self._loop, self._processes, self._logs = loop, processes, logs
-        self._environment, self._limits, self._caged = environment, limits, caged
+        self._loop, self._processes, self._logs = asyncio.get_running_loop(), processes, logs
+        self._environment, self._limits, self._cages = environment, limits, cages
         self._running = 0
         self._freed = asyncio.Condition()
         self._noticing: set[asyncio.Task[None]] = set()
 
     async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
-        from tabane.upstreams.launching.kept_package import is_there
-
-        if not _downloads(server):
+        """Download the package of a server that is a program, as :meth:`StartPreparation.prepare` does."""
+        if package_run(server.command, server.args) is None:
             return PreparedStart(server)
         try:
             package = await asyncio.to_thread(self._package, server)
             if package is None:
                 return PreparedStart(server)
-            there = await asyncio.to_thread(is_there, package)
-            if there:
+            if await asyncio.to_thread(is_there, package):
                 # What asks its registry at each start tries for minutes without a network.
                 asks = package.run.runner in ("npx", "uvx")
                 return self._prepared(server, package, fresh=asks and not await self._network.online())
@@ -294,35 +254,32 @@ class PackageDownloads:
             log.warning("%s: the download cannot be prepared: %s", server.name, error)
             return PreparedStart(server, downloads=True)
 
-    def limits_changed(self) -> None:
+    def use_limits(self, limits: DownloadLimits) -> None:
+        """Apply other limits, also to the downloads that wait for a place."""
+        self._limits = limits
         noticing = self._loop.create_task(self._notify())
         self._noticing.add(noticing)
         noticing.add_done_callback(self._noticing.discard)
 
     def ended(self, server: Server, failure: Message | None) -> None:
-        if _downloads(server):
+        """Note how the start of a server that is a program went; ``failure`` is None if it works."""
+        if package_run(server.command, server.args) is not None:
             self._loop.run_in_executor(None, self._note_end, server, failure)
 
     def _note_end(self, server: Server, failure: Message | None) -> None:
-        from tabane.upstreams.launching.kept_package import note_end
-
         package = self._package(server)
         if package is not None:
             note_end(package, failure)
 
     def _package(self, server: Server) -> KeptPackage | None:
         """Return what the server runs; None if it is not known where that is kept. Blocks."""
-        from tabane.upstreams.launching import kept_package
-        from tabane.upstreams.launching.kept_package import DownloadJournal, KeptPackage, journal_folder
-        from tabane.upstreams.launching.package_run import package_run
-
         run = package_run(server.command, server.args)
         folder = journal_folder(self._environment)
         if run is None or folder is None:
             return None
         shared = child_environment(self._environment, server.env, server.inherit)
         private = download_environment(self._environment, server.env, server.inherit)
-        entry = kept_package.npx_entry(run, shared, server.cwd)
+        entry = npx_entry(run, shared, server.cwd)
         caches = {name: value for name, value in shared.items() if name.upper() in _CACHES}
         what: list[object] = [run.runner, run.program, run.options, run.package, run.others, caches]
         identity = [str(entry)] if entry else what
@@ -335,9 +292,6 @@ class PackageDownloads:
         Nor with an exact version, which never changes, and if only the step can ask it. In a cage, the
         program is run without npx.
         """
-        from tabane.upstreams.launching.kept_package import installed_program, runs_without_download
-        from tabane.upstreams.launching.package_run import is_exact, offline_args
-
         if package.caged and package.entry is not None:
             program = installed_program(package.run, package.entry)
             if program is not None:
@@ -354,12 +308,9 @@ class PackageDownloads:
     async def _downloaded(
         self, server: Server, package: KeptPackage, on_progress: OnProgress
     ) -> PreparedStart:
-        from tabane.upstreams.launching.kept_package import is_there
-        from tabane.upstreams.launching.package_run import download_command
-
         progress = PackageProgress(package.run.package)
         on_progress(progress)
-        patience, _ = self._limits()
+        patience = self._limits.seconds
         online = await self._network.online()
         if not online:
             patience = min(patience, OFFLINE)
@@ -403,7 +354,8 @@ class PackageDownloads:
     async def _place(self) -> AsyncIterator[None]:
         """Wait for one of the places. Their number may change while the hub runs."""
         async with self._freed:
-            await self._freed.wait_for(lambda: self._running < self._limits()[1])
+            while self._running >= self._limits.places:
+                await self._freed.wait()
             self._running += 1
         try:
             yield
@@ -417,18 +369,15 @@ class PackageDownloads:
 
     async def _repair(self, package: KeptPackage) -> None:
         """Remove what a download that was cut off has left, once nothing uses it."""
-        from tabane.upstreams.launching import kept_package
-        from tabane.upstreams.launching.kept_package import needs_removal
-
         entry = package.entry
         if entry is None:
             return
         for _ in range(round(SETTLE / LOOK)):
             if not await asyncio.to_thread(needs_removal, package, entry):
                 return
-            if not await asyncio.to_thread(kept_package.in_use, entry):
+            if not await asyncio.to_thread(in_use, entry):
                 log.warning("Removing a broken entry of npx's cache, to download it again: %s", entry.name)
-                await asyncio.to_thread(kept_package.remove, entry)
+                await asyncio.to_thread(remove, entry)
                 return
             await asyncio.sleep(LOOK)
 
@@ -441,8 +390,6 @@ class PackageDownloads:
         online: bool,
     ) -> bool:
         """Download the package. Return whether that worked; False also if the launcher has no such step."""
-        from tabane.upstreams.launching.package_run import download_command, present_command
-
         present, command = present_command(package.run), download_command(package.run)
         if not online:
             package = structs.replace(package, private={**IMPATIENT, **package.private})
@@ -455,12 +402,6 @@ class PackageDownloads:
             return True
         return command is not None and await self._succeeds(server, package, command, progress, on_progress)
 
-    async def _spawn(self, server: Server, package: KeptPackage, command: Sequence[str]) -> ChildProcess:
-        if server.sandbox is None or self._caged is None:
-            return await self._processes.spawn(command, package.private, package.cwd)
-        start = await asyncio.to_thread(self._caged, server, command, package.private)
-        return await self._processes.spawn(start.argv, start.env, start.cwd, start.orders)
-
     async def _succeeds(
         self,
         server: Server,
@@ -469,10 +410,11 @@ class PackageDownloads:
         progress: PackageProgress | None = None,
         on_progress: OnProgress = lambda progress: None,
     ) -> bool:
-        from tabane.upstreams.launching.kept_package import LINE_LIMIT, OutputDrain, written_bytes
-        from tabane.upstreams.processes.stderr import StderrLog
-
-        child = await self._spawn(server, package, command)
+        if server.sandbox is None:
+            child = await self._processes.spawn(command, package.private, package.cwd)
+        else:
+            start = await asyncio.to_thread(self._cages.build_download, server, command, package.private)
+            child = await self._processes.spawn(start.argv, start.env, start.cwd, start.orders)
         os.close(child.stdin_fd)
         redact = Redactor(server.secrets).text
         name = server.name if progress else f"{server.name}.image"
@@ -510,12 +452,6 @@ def _no_network(package: KeptPackage) -> UpstreamUnavailable:
         "HTTPS_PROXY, then run: tabane restart",
         package=package.run.package,
     ))  # fmt: skip
-
-
-def _downloads(server: Server) -> bool:
-    from tabane.upstreams.launching.package_run import package_run
-
-    return server.transport == "stdio" and package_run(server.command, server.args) is not None
 
 
 def _is_final(words: str) -> bool:

@@ -203,13 +203,9 @@ class _Options(Struct, frozen=True):
 
 def package_run(command: str, args: Sequence[str]) -> PackageRun | None:
     """Return what a command downloads and runs; None for other commands, and if it is not understood."""
-    recognize = _PROGRAMS.get(_program_name(command))
-    return recognize(command, tuple(args)) if recognize else None
-
-
-def _program_name(command: str) -> str:
     name = re.split(r"[/\\]", command)[-1].lower()
-    return re.sub(r"\.(cmd|exe|bat|ps1)$", "", name)
+    recognize = _PROGRAMS.get(re.sub(r"\.(cmd|exe|bat|ps1)$", "", name))
+    return recognize(command, tuple(args)) if recognize else None
 
 
 def _parsed(args: Sequence[str], table: OptionTable) -> _Options | None:

@@ -174,7 +174,19 @@ async def client_at(
     if kept is not None and _fits(kept, redirect, grants):
         return kept
     if not place.registration_endpoint:
-        raise UpstreamUnavailable(_no_client(place, options))
+        if place.takes_metadata_documents:
+            why = say(
+                "the authorization server {issuer} knows clients by a document that they host, and registers "
+                'none. Set "clientMetadataUrl" in its "oauth", or the setting login_client_metadata_url',
+                issuer=place.issuer,
+            )
+        else:
+            why = say(
+                "the authorization server {issuer} registers no clients by itself. Register a client there, "
+                'and set "clientId" in its "oauth"',
+                issuer=place.issuer,
+            )
+        raise UpstreamUnavailable(why)
     return await _registered(place, http, redirect, grants, scopes)
 
 
@@ -204,25 +216,29 @@ async def _registered(
 ) -> KeptClient:
     """Register a client (RFC 7591). Raises UpstreamUnavailable."""
     method = next((each for each in METHODS if each in place.authentication_methods), "none")
+    host = urlsplit(redirect).hostname
     wanted = {
         "client_name": CLIENT_NAME,
         "redirect_uris": [redirect] if redirect else [],
         "grant_types": list(grants),
         "response_types": ["code"] if "authorization_code" in grants else [],
         "token_endpoint_auth_method": method,
-        "application_type": _application(redirect),
+        "application_type": "native" if host is None or is_loopback(host) else "web",
         **({"scope": " ".join(scopes)} if scopes else {}),
     }
     try:
         answer = await http.post_json(place.registration_endpoint, wanted)
     except LoginRequestFailed as failed:
-        raise UpstreamUnavailable(_refused(place, failed.why)) from None
+        raise UpstreamUnavailable(_registration_refused(place, failed.why)) from None
     given = answer.document.get("client_id")
     if answer.status not in (200, 201) or not _is_credential(given):
         why = answer.explanation() or answer.error()
-        raise UpstreamUnavailable(_refused(place, _status(answer.status, why)))
+        raise UpstreamUnavailable(_registration_refused(place, _status(answer.status, why)))
     secret = answer.document.get("client_secret")
     named = answer.document.get("token_endpoint_auth_method")
+    expires = answer.document.get("client_secret_expires_at")
+    if isinstance(expires, bool) or not isinstance(expires, int | float) or not 0 < expires < _LATEST:
+        expires = 0.0
     return KeptClient(
         str(given),
         str(secret) if _is_credential(secret) else "",
@@ -230,54 +246,30 @@ async def _registered(
         registered=True,
         redirect=redirect,
         grants=grants,
-        expires=_expiry(answer.document.get("client_secret_expires_at")),
+        expires=float(expires),
     )
 
 
 def _usable_method(place: AuthorizationServer, method: str, *, has_secret: bool) -> str:
     if method not in METHODS:
         raise UpstreamUnavailable(
-            _refused(place, say("it wants {method}, which needs a key", method=method[:50]))
+            _registration_refused(place, say("it wants {method}, which needs a key", method=method[:50]))
         )
     return method if has_secret else "none"
-
-
-def _application(redirect: str) -> str:
-    host = urlsplit(redirect).hostname
-    return "native" if host is None or is_loopback(host) else "web"
 
 
 def _is_credential(value: object) -> bool:
     return isinstance(value, str) and 0 < len(value) <= _LONGEST and value.isprintable()
 
 
-def _expiry(value: object) -> float:
-    usable = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _LATEST
-    return float(value) if usable else 0.0  # type: ignore[arg-type]
-
-
 def _status(status: int, why: str) -> Message:
     return say("{status}: {why}", status=status, why=why) if why else say("status {status}", status=status)
 
 
-def _refused(place: AuthorizationServer, why: Message) -> Message:
+def _registration_refused(place: AuthorizationServer, why: Message) -> Message:
     return say(
         "the authorization server {issuer} does not register Tabane ({why}). Register a client there, and "
         'set "clientId" in its "oauth"',
         issuer=place.issuer,
         why=why,
-    )
-
-
-def _no_client(place: AuthorizationServer, options: OAuthOptions) -> Message:
-    if place.takes_metadata_documents:
-        return say(
-            "the authorization server {issuer} knows clients by a document that they host, and registers "
-            'none. Set "clientMetadataUrl" in its "oauth", or the setting login_client_metadata_url',
-            issuer=place.issuer,
-        )
-    return say(
-        "the authorization server {issuer} registers no clients by itself. Register a client there, and set "
-        '"clientId" in its "oauth"',
-        issuer=place.issuer,
     )

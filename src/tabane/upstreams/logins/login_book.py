@@ -38,11 +38,16 @@ _IN_KEYRING = "login:"
 Flow = Literal["authorization_code", "device_code"]
 
 
-class LoginNetwork(Struct, frozen=True):
-    """What requests of logins need of the hub: its environment, and its rule for addresses."""
+class LoginNetwork(Struct):
+    """Environment of the hub, and its rule for addresses, for requests of logins.
+
+    ``client_metadata_url`` is that of a document that describes Tabane as a client, hosted by the user. It is
+    replaced when the settings change.
+    """
 
     environment: Mapping[str, str]
     address_fault: AddressFault
+    client_metadata_url: str = ""
 
     def __repr__(self) -> str:
         return "LoginNetwork()"
@@ -214,11 +219,11 @@ class LoginBook:
     async def ready(self) -> None:
         """Wait until the file was read. A file that cannot be read counts as empty."""
         if self._reading is None:
-            self._reading = asyncio.get_running_loop().create_task(self._read())
+            self._reading = asyncio.get_running_loop().create_task(self._read_file())
         if not self._reading.done():
             await asyncio.shield(self._reading)
 
-    async def _read(self) -> None:
+    async def _read_file(self) -> None:
         try:
             self._logins = await asyncio.to_thread(self._file.read)
         except TabaneError as error:
@@ -230,6 +235,7 @@ class LoginBook:
         return self._logins.get(name)
 
     def names(self) -> Iterable[str]:
+        """Return the names of the servers with a login."""
         return tuple(self._logins)
 
     async def put(self, name: str, login: KeptLogin | None) -> None:
@@ -242,13 +248,11 @@ class LoginBook:
                 del self._logins[name]
             else:
                 self._logins[name] = login
-            await self._write(dict(self._logins), name)
-
-    async def _write(self, logins: Mapping[str, KeptLogin], name: str) -> None:
-        try:
-            # Shielded: who gives up waiting must not stop it half way, with the next one already under way.
-            await asyncio.shield(asyncio.to_thread(self._file.write, logins, name))
-            self.problem = None
-        except TabaneError as error:
-            self.problem = error.message
-            log.error("the login at %s is lost at the end of this hub: %s", name, error)
+            logins = dict(self._logins)
+            try:
+                # Shielded: who gives up waiting must not stop it half way, with the next under way.
+                await asyncio.shield(asyncio.to_thread(self._file.write, logins, name))
+                self.problem = None
+            except TabaneError as error:
+                self.problem = error.message
+                log.error("the login at %s is lost at the end of this hub: %s", name, error)

@@ -17,7 +17,7 @@ from tabane.upstreams.logins.login_book import Flow, LoginBook, LoginFile, url_h
 
 if TYPE_CHECKING:
     from tabane.servers.server import Server
-    from tabane.upstreams.logins.login_book import KeptLogin, LoginNetwork
+    from tabane.upstreams.logins.login_book import LoginNetwork
     from tabane.upstreams.logins.redirect_listener import CallbackPage
     from tabane.upstreams.logins.server_login import LoginAttempt, LoginAttempts, ServerLogin
 
@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 class ServerLogins:
     """The logins at all servers of a hub.
 
-    ``client_metadata_url`` is that of a document that describes Tabane as a client, hosted by the user.
     ``on_changed`` is called with a server's name and True after a login, False when it ended.
     ``hub_callback`` returns the URL of the hub to which browsers return; None if the hub serves no HTTP.
     """
@@ -41,13 +40,12 @@ class ServerLogins:
         *,
         keyring: bool,
     ) -> None:
-        self._file, self._network = str(servers_file), network
-        self.client_metadata_url = ""
+        self._file, self.network = str(servers_file), network
         self.book = LoginBook(LoginFile(home, keyring=keyring))
         self._logins: dict[str, ServerLogin] = {}
         self._attempts: LoginAttempts | None = None
         self.on_changed: Callable[[str, bool], None] = lambda name, signed_in: None
-        self.hub_callback: Callable[[], str | None] = lambda: None
+        self.hub_callback: Callable[[], str | None] | None = None
 
     @property
     def attempts(self) -> LoginAttempts:
@@ -75,10 +73,7 @@ class ServerLogins:
 
         login = self._logins.get(server.name)
         if login is None:
-            login = ServerLogin(
-                server, self._file, self.book, self._network, lambda: self.client_metadata_url
-            )
-            self._logins[server.name] = login
+            login = self._logins[server.name] = ServerLogin(server, self._file, self.book, self.network)
         return login
 
     def needed(self, name: str) -> LoginRequired | None:
@@ -99,7 +94,8 @@ class ServerLogins:
             if server is None or not server.may_login:
                 self._logins.pop(name, None)
                 self._drop_attempt(name, say("the server was removed"))
-            if kept is not None and kept.file == self._file and not _belongs(kept, server):
+            others = server is None or kept is None or kept.url != url_hash(server.url)
+            if kept is not None and kept.file == self._file and others:
                 log.info("%s: its login is deleted, since it was made for another server", name)
                 await self.book.put(name, None)
 
@@ -122,7 +118,10 @@ class ServerLogins:
         """
         login = self._login_at(server)
         if login.acts_for_itself:
-            await self._own_login(login)
+            await login.forget_tokens()
+            login.signed_in()
+            await login.headers()
+            self.on_changed(login.server.name, True)
             return {"server": server.name, "flow": "client_credentials", **self.describe(server)}
         await self.book.ready()
         chosen: Flow = flow or (
@@ -130,7 +129,7 @@ class ServerLogins:
         )
         callback = None
         if redirect == "hub" and chosen == "authorization_code":
-            callback = self.hub_callback()
+            callback = self.hub_callback() if self.hub_callback is not None else None
             if callback is None:
                 raise BadArguments(
                     say("The hub is not reachable over HTTP, so the browser cannot return to it."), "redirect"
@@ -139,12 +138,6 @@ class ServerLogins:
             login, chosen, callback, tuple(scopes), restart=restart, joins=joins
         )
         return attempt.describe()
-
-    async def _own_login(self, login: ServerLogin) -> None:
-        await login.forget_tokens()
-        login.signed_in()
-        await login.headers()
-        self.on_changed(login.server.name, True)
 
     async def finish(self, id: str | None, url: str) -> str:
         """Finish a login with the URL to which the browser returned. Return the name of the server.
@@ -240,7 +233,3 @@ class ServerLogins:
         if self._attempts is not None:
             self._attempts.close()
         await asyncio.gather(*(login.close() for login in self._logins.values()))
-
-
-def _belongs(kept: KeptLogin, server: Server | None) -> bool:
-    return server is not None and kept.url == url_hash(server.url)

@@ -33,7 +33,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class BearerChallenge(Struct, frozen=True):
-    """What a server says about the token that it wants. Empty if it does not say it.
+    """Challenge of a server for a token (RFC 6750). A member is empty if the server does not name it.
 
     ``metadata`` is the URL of its metadata (RFC 9728), ``error`` a code such as ``insufficient_scope``.
     """
@@ -101,7 +101,7 @@ class InvalidMetadata(Exception):
 
 
 class ResourceMetadata(Struct, frozen=True):
-    """What a server says about itself. ``scopes`` is None if it does not say which scopes it knows."""
+    """Metadata of a server about itself. ``scopes`` is None if it does not say which scopes it knows."""
 
     resource: str
     authorization_servers: tuple[str, ...]
@@ -109,7 +109,7 @@ class ResourceMetadata(Struct, frozen=True):
 
 
 class AuthorizationServer(Struct, frozen=True):
-    """What an authorization server says about itself. An empty text is an endpoint that it does not have."""
+    """Metadata of an authorization server. An empty text is an endpoint that it does not have."""
 
     issuer: str
     token_endpoint: str

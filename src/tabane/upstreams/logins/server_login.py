@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -46,6 +46,13 @@ from tabane.upstreams.logins.oauth_messages import (
     refresh_form,
     revocation_form,
 )
+from tabane.upstreams.logins.redirect_listener import (
+    CallbackPage,
+    RedirectListener,
+    done_page,
+    failed_page,
+    unknown_page,
+)
 from tabane.upstreams.logins.token_requests import (
     AuthorizationRequest,
     DeviceCode,
@@ -60,9 +67,6 @@ from tabane.upstreams.logins.token_requests import (
     request_tokens,
     resource_fields,
 )
-
-if TYPE_CHECKING:
-    from tabane.upstreams.logins.redirect_listener import CallbackPage, RedirectListener
 
 log = logging.getLogger(__name__)
 
@@ -89,24 +93,17 @@ LOOK_PAUSE = 300.0
 class ServerLogin:
     """The login at one server, as credentials of its requests.
 
-    ``metadata_url`` returns the setting for servers that name none, ``file`` is the servers file. ``needed``
-    is the error while the user has to log in; ``wanted`` are scopes that a call lacked.
+    ``file`` is the servers file. ``needed`` is the error while the user has to log in; ``wanted`` are scopes
+    that a call lacked.
     """
 
-    def __init__(
-        self,
-        server: Server,
-        file: str,
-        book: LoginBook,
-        network: LoginNetwork,
-        metadata_url: Callable[[], str],
-    ) -> None:
+    def __init__(self, server: Server, file: str, book: LoginBook, network: LoginNetwork) -> None:
         self.server = server
         self.needed: LoginRequired | None = None
         self.wanted: tuple[str, ...] = ()
         self.challenge: BearerChallenge | None = None
         self.beginning = asyncio.Lock()
-        self._file, self._book, self._network, self._metadata_url = file, book, network, metadata_url
+        self._file, self._book, self._network = file, book, network
         self._renewing: asyncio.Task[KeptTokens] | None = None
         self._failure: tuple[float, Message] | None = None
         self._looked = -LOOK_PAUSE
@@ -116,10 +113,10 @@ class ServerLogin:
     @property
     def options(self) -> OAuthOptions:
         """Return the options of the servers file, completed by the settings."""
-        options = self.server.login_options
-        if options.client_metadata_url or not self._metadata_url():
-            return options
-        return replace(options, client_metadata_url=self._metadata_url())
+        options, url = self.server.login_options, self._network.client_metadata_url
+        return (
+            options if options.client_metadata_url or not url else replace(options, client_metadata_url=url)
+        )
 
     @property
     def acts_for_itself(self) -> bool:
@@ -143,6 +140,7 @@ class ServerLogin:
         return login
 
     def tokens(self) -> KeptTokens | None:
+        """Return the tokens that are kept; None if there are none."""
         login = self.kept()
         return login.tokens if login else None
 
@@ -181,6 +179,7 @@ class ServerLogin:
     # -- credentials of requests -----------------------------------------------------------------
 
     def sends_none(self) -> bool:
+        """Return whether requests are sent without a token."""
         if not self._book.is_ready or self.acts_for_itself or self.tokens() is not None:
             return False
         # The server may need none by now. If it does, it says so.
@@ -188,6 +187,7 @@ class ServerLogin:
         return True
 
     async def headers(self) -> Mapping[str, str]:
+        """Return the headers of a request, with a renewed token if it is time. Raises LoginRequired."""
         await self._book.ready()
         if self.sends_none():
             return {}
@@ -202,7 +202,7 @@ class ServerLogin:
         if tokens is not None and not self._renewable(tokens):
             if now < tokens.expires:
                 return tokens
-            raise await self._lost(say("its token has expired"))
+            raise await self._forget_and_need(say("its token has expired"))
         try:
             return await self._renewed()
         except LoginRequired:
@@ -215,6 +215,7 @@ class ServerLogin:
     async def refused(
         self, used: Mapping[str, str], status: int, challenges: Sequence[str], *, again: bool
     ) -> bool:
+        """Take note that a request was refused. Return whether it may be sent again."""
         challenge = bearer_challenge(challenges)
         if status == 403:
             return challenge is not None and challenge.wants_scopes and await self._lacks(challenge, again)
@@ -229,7 +230,7 @@ class ServerLogin:
         if not again and self._renewable(tokens):
             await self._renewed()
             return True
-        raise await self._lost(say("it does not accept its token any more"))
+        raise await self._forget_and_need(say("it does not accept its token any more"))
 
     async def _lacks(self, challenge: BearerChallenge, again: bool) -> bool:
         """Get a token with more scopes, if that is possible without the user. Raises LoginRequired if not."""
@@ -299,7 +300,7 @@ class ServerLogin:
                 tokens = await (self._own_tokens(http) if self.acts_for_itself else self._refreshed(http))
         except TokensRefused as refused:
             if refused.is_about_tokens and not self.acts_for_itself:
-                raise await self._lost(refused.why, client=refused.is_about_client) from None
+                raise await self._forget_and_need(refused.why, client=refused.is_about_client) from None
             raise self._failed(refused.why) from None
         except LoginRequestFailed as failed:
             raise self._failed(failed.why) from None
@@ -362,7 +363,7 @@ class ServerLogin:
         if login is not None and login.client is not None and login.client.registered:
             await self._book.put(self.server.name, replace(login, client=None))
 
-    async def _lost(self, why: Message, *, client: bool = False) -> LoginRequired:
+    async def _forget_and_need(self, why: Message, *, client: bool = False) -> LoginRequired:
         await self.forget_tokens(client=client)
         return self._need(why)
 
@@ -429,10 +430,12 @@ class LoginAttempt:
 
     @property
     def server(self) -> str:
+        """Return the name of its server."""
         return self.login.server.name
 
     @property
     def waits(self) -> bool:
+        """Return whether it has not ended yet."""
         return self.state in ("waiting", "finishing")
 
     def describe(self) -> dict[str, Any]:
@@ -482,29 +485,22 @@ class LoginAttempts:
                     return before
                 if joins and _is_finished_by(before, hub_callback):
                     return before
-            return await self._start(before, login, flow, hub_callback, added)
+            name = login.server.name
+            if sum(each.waits for each in self._by_server.values()) >= MOST and not (before and before.waits):
+                raise UpstreamOverloaded(
+                    say(
+                        "{count} {count:login waits|logins wait} already. Finish one of them first.",
+                        count=MOST,
+                    )
+                )
+            attempt = await self._begin_attempt(login, flow, hub_callback, added)
+            if (now := self._by_server.get(name)) is not None and now.waits:
+                _end(now, "failed", say("it was begun again"))
+            self._by_server[name] = attempt
+            attempt.waiting = asyncio.get_running_loop().create_task(self._wait(attempt))
+            return attempt
 
-    async def _start(
-        self,
-        before: LoginAttempt | None,
-        login: ServerLogin,
-        flow: Flow,
-        hub_callback: str | None,
-        added: tuple[str, ...],
-    ) -> LoginAttempt:
-        name = login.server.name
-        if sum(each.waits for each in self._by_server.values()) >= MOST and not (before and before.waits):
-            raise UpstreamOverloaded(
-                say("{count} {count:login waits|logins wait} already. Finish one of them first.", count=MOST)
-            )
-        attempt = await self._begun(login, flow, hub_callback, added)
-        if (now := self._by_server.get(name)) is not None and now.waits:
-            _end(now, "failed", say("it was begun again"))
-        self._by_server[name] = attempt
-        attempt.waiting = asyncio.get_running_loop().create_task(self._wait(attempt))
-        return attempt
-
-    async def _begun(
+    async def _begin_attempt(
         self, login: ServerLogin, flow: Flow, hub_callback: str | None, added: tuple[str, ...]
     ) -> LoginAttempt:
         try:
@@ -519,8 +515,6 @@ class LoginAttempts:
     async def _with_browser(
         self, login: ServerLogin, http: LoginHttp, place: LoginPlace, hub: str | None, added: tuple[str, ...]
     ) -> LoginAttempt:
-        from tabane.upstreams.logins.redirect_listener import RedirectListener
-
         server, options = place.server, login.options
         if not server.authorization_endpoint:
             raise _cannot(login, say("{issuer} has no login in a browser", issuer=server.issuer))
@@ -626,8 +620,6 @@ class LoginAttempts:
 
     async def returned(self, query: str, lang: Lang) -> CallbackPage:
         """Finish the login to which a browser returned, and return the page for it."""
-        from tabane.upstreams.logins.redirect_listener import done_page, failed_page, unknown_page
-
         try:
             attempt = await self.finish(None, query)
         except BadArguments:

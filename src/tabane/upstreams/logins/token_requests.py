@@ -151,29 +151,6 @@ async def request_tokens(
         # Some servers answer an error with status 200.
         why = _refusal(login, answer) if refused.has_error else _no_token(login)
         raise TokensRefused(answer.error(), why) from None
-    return _tokens(login, found, asked, before)
-
-
-async def client_request(
-    http: LoginHttp, login: KeptLogin, options: OAuthOptions, url: str, form: str
-) -> LoginAnswer:
-    """Send a form as the client of a login, and return the answer. Raises LoginRequestFailed."""
-    assert login.client is not None
-    fields, headers = await asyncio.to_thread(authenticated, login.client, options, login.issuer)
-    return await http.post(url, with_fields(form, fields), headers)
-
-
-def resource_fields(login: KeptLogin) -> dict[str, str]:
-    """Return the fields that say for which server a token is meant (RFC 8707; "audience" if it is set)."""
-    return {
-        **({"resource": login.resource} if login.resource else {}),
-        **({"audience": login.audience} if login.audience else {}),
-    }
-
-
-def _tokens(
-    login: KeptLogin, found: Mapping[str, Any], asked: tuple[str, ...], before: KeptTokens | None
-) -> KeptTokens:
     access, refresh = found["access_token"], found.get("refresh_token")
     if not _is_token(access):
         raise TokensRefused("", _no_token(login))
@@ -192,6 +169,23 @@ def _tokens(
         scopes=scopes,
         asked=asked,
     )
+
+
+async def client_request(
+    http: LoginHttp, login: KeptLogin, options: OAuthOptions, url: str, form: str
+) -> LoginAnswer:
+    """Send a form as the client of a login, and return the answer. Raises LoginRequestFailed."""
+    assert login.client is not None
+    fields, headers = await asyncio.to_thread(authenticated, login.client, options, login.issuer)
+    return await http.post(url, with_fields(form, fields), headers)
+
+
+def resource_fields(login: KeptLogin) -> dict[str, str]:
+    """Return the fields that say for which server a token is meant (RFC 8707; "audience" if it is set)."""
+    return {
+        **({"resource": login.resource} if login.resource else {}),
+        **({"audience": login.audience} if login.audience else {}),
+    }
 
 
 def _is_token(value: object) -> bool:
@@ -245,6 +239,7 @@ class DeviceCode:
     life: float
 
     def describe(self) -> dict[str, Any]:
+        """Return the code and the page that the user needs."""
         shown = {"user_code": self.user_code, "verification_url": self.page}
         return shown | ({"url": self.url} if self.url else {})
 

@@ -26,6 +26,7 @@ class KeeperFrames:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[dict[str, Any]]:
+        """Return the dictionaries that are complete with this data."""
         self._buffer += data
         messages = []
         while len(self._buffer) >= 4:

@@ -96,7 +96,7 @@ class Keeper:
         for instance in self._instances.values():
             _signal_sent(os.killpg, instance.pid, signal.SIGKILL)
 
-    # What the keeper waits for
+    # Events
 
     def _wait(self) -> set[int]:
         poll = select.poll()
@@ -116,7 +116,7 @@ class Keeper:
         deadlines = [i.deadline for i in self._instances.values() if i.deadline is not None]
         return max(0.0, min(deadlines) - time.monotonic()) * 1000 + 1 if deadlines else None
 
-    # What the hub asks for
+    # Requests of the hub
 
     def _receive(self) -> bool:
         """Handle requests of the hub. Return False if the hub has ended, or sends what cannot be parsed."""
@@ -144,7 +144,15 @@ class Keeper:
             self._tell({"is": "pong"})
             return
         if request["do"] == "spawn":
-            self._spawn(request)
+            key, stdio, self._fds = request["key"], self._fds[:3], self._fds[3:]
+            try:
+                command = request["argv"], request["env"], request["cwd"]
+                pid, pipe = launch.launch(*command, stdio, self._control, request["cage"])
+                self._instances[key] = SupervisedProcess(key, request["marker"], pid, pipe)
+            except OSError as error:
+                self._tell({"is": "failed", "key": key, "step": "fork", "errno": error.errno})
+            for fd in stdio:
+                os.close(fd)
             return
         instance = self._instances.get(request["key"])
         if instance is None or not instance.alive:
@@ -155,18 +163,7 @@ class Keeper:
             instance.grace = request["grace"]
             instance.deadline = time.monotonic() + instance.grace
 
-    def _spawn(self, request: dict[str, Any]) -> None:
-        key, stdio, self._fds = request["key"], self._fds[:3], self._fds[3:]
-        try:
-            command = request["argv"], request["env"], request["cwd"]
-            pid, pipe = launch.launch(*command, stdio, self._control, request["cage"])
-            self._instances[key] = SupervisedProcess(key, request["marker"], pid, pipe)
-        except OSError as error:
-            self._tell({"is": "failed", "key": key, "step": "fork", "errno": error.errno})
-        for fd in stdio:
-            os.close(fd)
-
-    # What becomes of the servers
+    # Ends of servers
 
     def _settle(self, instance: SupervisedProcess) -> None:
         """Read the result of exec: a pipe that ends without data means success."""
@@ -189,22 +186,20 @@ class Keeper:
             for instance in [i for i in self._instances.values() if i.pid == pid and i.alive]:
                 self._settle(instance)
                 if instance.key in self._instances:
-                    self._bury(instance, os.waitstatus_to_exitcode(status))
+                    code = os.waitstatus_to_exitcode(status)
+                    instance.alive = False
+                    killed = code < 0
+                    self._tell(
+                        {
+                            "is": "exited",
+                            "key": instance.key,
+                            "code": None if killed else code,
+                            "signal": -code if killed else None,
+                        }
+                    )
+                    if not instance.sent:
+                        self._signal(instance, signal.SIGTERM)
         self._table = None
-
-    def _bury(self, instance: SupervisedProcess, code: int) -> None:
-        instance.alive = False
-        killed = code < 0
-        self._tell(
-            {
-                "is": "exited",
-                "key": instance.key,
-                "code": None if killed else code,
-                "signal": -code if killed else None,
-            }
-        )
-        if not instance.sent:
-            self._signal(instance, signal.SIGTERM)
 
     def _advance(self) -> None:
         """Take the next step for all that had their time: SIGTERM, SIGKILL, and SIGKILL again."""
@@ -216,14 +211,13 @@ class Keeper:
     def _report_gone(self) -> None:
         """Report the servers that have ended and of which nothing is left."""
         for instance in [i for i in self._instances.values() if not i.alive]:
-            if not self._left(instance):
+            if not launch.LINUX:
+                left = _signal_sent(os.killpg, instance.pid, 0)
+            else:
+                left = bool(self._members(instance))
+            if not left:
                 del self._instances[instance.key]
                 self._tell({"is": "gone", "key": instance.key})
-
-    def _left(self, instance: SupervisedProcess) -> bool:
-        if not launch.LINUX:
-            return _signal_sent(os.killpg, instance.pid, 0)
-        return bool(self._members(instance))
 
     def _members(self, instance: SupervisedProcess) -> set[int]:
         """Return its processes, in whatever group. One whose owner is unknown counts as the last server's."""
@@ -242,7 +236,13 @@ class Keeper:
 
     def _signal(self, instance: SupervisedProcess, number: int) -> None:
         """Send ``number`` to the group, and to each process of the server that has left it."""
-        self._schedule(instance, number)
+        if number == signal.SIGTERM:
+            wait = GRACE if instance.grace is None else instance.grace
+        else:
+            wait = instance.again
+            instance.again = min(2 * wait, _AGAIN[1])
+        instance.sent = number
+        instance.deadline = time.monotonic() + wait
         table, members = self._processes(), self._members(instance)
         outside = {pid for pid in members if table[pid].group != instance.pid}
         # A group without members has ended, and its number may belong to another group now.
@@ -253,15 +253,6 @@ class Keeper:
                 outside.add(instance.pid)  # it has not created its group yet
         for pid in outside:
             _signal_sent(os.kill, pid, number)
-
-    def _schedule(self, instance: SupervisedProcess, number: int) -> None:
-        if number == signal.SIGTERM:
-            wait = GRACE if instance.grace is None else instance.grace
-        else:
-            wait = instance.again
-            instance.again = min(2 * wait, _AGAIN[1])
-        instance.sent = number
-        instance.deadline = time.monotonic() + wait
 
     def _abandon(self) -> None:
         """End everything, because the hub has ended."""
@@ -275,7 +266,7 @@ class Keeper:
         for pid in strays:
             _signal_sent(os.kill, pid, signal.SIGTERM)
 
-    # What the hub is told
+    # Reports to the hub
 
     def _tell(self, report: dict[str, Any]) -> None:
         self._unsent += pack(report)

@@ -31,11 +31,17 @@ _RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.upstreams.processe
 _LOADER = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")  # where an interpreter may need to find its library
 
 
+CLEANUP_LIMIT = 5.0
+"""Seconds after which the hub gives up on processes that cannot be killed."""
+
+_PAUSE = 0.002, 0.05  # seconds between two checks, at first and at most
+
+
 class KeeperLink:
     """A running keeper.
 
     ``report`` is called with each of its reports. ``lost`` is called once when the keeper has ended, which
-    closes its end of the socket.
+    closes its end of the socket. ``token`` is part of the marker in the environments of its children.
     """
 
     def __init__(
@@ -43,10 +49,11 @@ class KeeperLink:
         loop: asyncio.AbstractEventLoop,
         report: Callable[[dict[str, Any]], None],
         lost: Callable[[], None],
+        token: str,
         log_fd: int | None = None,
     ) -> None:
         """Start a keeper. Raises OSError if the system has no room for one."""
-        self._loop, self._report, self._lost = loop, report, lost
+        self._loop, self._report, self._lost, self._token = loop, report, lost, token
         self._frames = KeeperFrames()
         self._outbox: deque[tuple[memoryview, Sequence[int]]] = deque()
         self._blocked = False
@@ -67,6 +74,14 @@ class KeeperLink:
         if not self._blocked:
             self._flush()
 
+    def marker(self, key: int) -> bytes:
+        """Return the marker in the environment of a child, as /proc shows it."""
+        return process_table.marker(self._token, key)
+
+    def kill(self) -> None:
+        """Send SIGKILL to the keeper, if it has not ended already."""
+        kill_if_alive(os.kill, self.pid)
+
     def end(self) -> None:
         """Close the hub's side, so that the keeper ends everything and then itself."""
         try:
@@ -83,6 +98,24 @@ class KeeperLink:
         self._socket.close()
         while self._outbox:
             _close(self._outbox.popleft()[1])
+
+    async def end_orphans(self, leaders: Collection[int]) -> None:
+        """Kill and reap the keeper, and what is left of the servers it had started.
+
+        ``leaders`` are the servers' pids. Takes at most :data:`CLEANUP_LIMIT`.
+        """
+        kill_if_alive(os.kill, self.pid)
+        if not launch.LINUX:
+            for leader in leaders:
+                kill_if_alive(os.killpg, leader)
+        marker = process_table.marker(self._token)
+        pause, until = _PAUSE[0], asyncio.get_running_loop().time() + CLEANUP_LIMIT
+        while not (_reap(self.pid) and not _end_some(leaders, marker)):
+            if asyncio.get_running_loop().time() > until:
+                log.warning("a process that keeper %d left behind cannot be killed", self.pid)
+                return
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _PAUSE[1])
 
     def _readable(self) -> None:
         try:
@@ -101,22 +134,19 @@ class KeeperLink:
     def _flush(self) -> None:
         try:
             while self._outbox:
-                self._send_first()
+                frame, fds = self._outbox[0]
+                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+                sent = self._socket.sendmsg([frame], rights)
+                _close(fds)
+                self._outbox[0] = frame[sent:], ()
+                if sent == len(frame):
+                    self._outbox.popleft()
         except BlockingIOError:
             self._block(True)
             return
         except OSError:
             return  # it has ended, as the reader will notice
         self._block(False)
-
-    def _send_first(self) -> None:
-        frame, fds = self._outbox[0]
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
-        sent = self._socket.sendmsg([frame], rights)
-        _close(fds)
-        self._outbox[0] = frame[sent:], ()
-        if sent == len(frame):
-            self._outbox.popleft()
 
     def _block(self, blocked: bool) -> None:
         if blocked and not self._blocked:
@@ -154,12 +184,6 @@ def _close(fds: Sequence[int]) -> None:
         os.close(fd)
 
 
-CLEANUP_LIMIT = 5.0
-"""Seconds after which the hub gives up on processes that cannot be killed."""
-
-_PAUSE = 0.002, 0.05  # seconds between two checks, at first and at most
-
-
 class Subreaper:
     """Makes this process the parent of orphans below it, if the system supports that."""
 
@@ -178,26 +202,6 @@ class Subreaper:
         """Restore the setting from before."""
         if self._control is not None:
             self._control(launch.SET_SUBREAPER, self._before)
-
-
-async def end_orphans(keeper: int, leaders: Collection[int], token: str) -> None:
-    """Kill and reap the keeper, and what is left of the servers it had started.
-
-    ``leaders`` are the servers' pids, ``token`` is part of the marker in their environments. Takes at
-    most :data:`CLEANUP_LIMIT`.
-    """
-    kill_if_alive(os.kill, keeper)
-    if not launch.LINUX:
-        for leader in leaders:
-            kill_if_alive(os.killpg, leader)
-    marker = process_table.marker(token)
-    pause, until = _PAUSE[0], asyncio.get_running_loop().time() + CLEANUP_LIMIT
-    while not (_reap(keeper) and not _end_some(leaders, marker)):
-        if asyncio.get_running_loop().time() > until:
-            log.warning("a process that keeper %d left behind cannot be killed", keeper)
-            return
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, _PAUSE[1])
 
 
 def kill_if_alive(kill: Callable[[int, int], None], target: int) -> None:

@@ -97,7 +97,9 @@ def _become(
             step = "exec"
         if cage is not None:
             step = "cage"
-            argv = _caged(cage, argv, env)
+            from tabane.guard.cages.entering import enter  # a keeper without cages does not need it
+
+            argv = enter(cage, argv, env)
             step = "exec"
         _exec(argv, env)
     except OSError as error:
@@ -107,13 +109,6 @@ def _become(
         os.write(say, marshal.dumps((step, errno.EINVAL)))
     finally:
         os._exit(127)
-
-
-def _caged(cage: dict[str, Any], argv: list[bytes], env: dict[bytes, bytes]) -> list[bytes]:
-    """Put this process into its cage; return the command to run there. Raises OSError."""
-    from tabane.guard.cages.entering import enter  # a keeper without cages does not need it
-
-    return enter(cage, argv, env)
 
 
 def _forget_signals() -> None:

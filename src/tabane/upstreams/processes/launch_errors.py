@@ -75,7 +75,25 @@ def launch_error(
         return _folder(os.fsdecode(cwd or b""), number)
     if step.startswith("cage"):
         return _cage(step.partition(":")[2], number)
-    return _program(argv, env, cwd, number)
+    command = os.fsdecode(argv[0])
+    if number == errno.ENOENT:
+        return _missing(argv[0], env, cwd)
+    if number == errno.EACCES:
+        return say(
+            "{command} cannot be executed. Check that it is a program, and check its permissions (chmod +x).",
+            command=command,
+        )
+    if number == errno.ENOEXEC:
+        return say(
+            "{command} is neither a program for this machine nor a script whose first line "
+            "names its interpreter.",
+            command=command,
+        )
+    if number == errno.E2BIG:
+        return say(
+            "The arguments and environment of {command} are longer than the system allows.", command=command
+        )
+    return say("{command} could not be started ({detail}).", command=command, detail=os.strerror(number))
 
 
 def _cage(part: str, number: int) -> Message:
@@ -105,28 +123,6 @@ def _folder(cwd: str, number: int) -> Message:
         cwd=cwd,
         detail=os.strerror(number),
     )
-
-
-def _program(argv: list[bytes], env: dict[bytes, bytes], cwd: bytes | None, number: int) -> Message:
-    command = os.fsdecode(argv[0])
-    if number == errno.ENOENT:
-        return _missing(argv[0], env, cwd)
-    if number == errno.EACCES:
-        return say(
-            "{command} cannot be executed. Check that it is a program, and check its permissions (chmod +x).",
-            command=command,
-        )
-    if number == errno.ENOEXEC:
-        return say(
-            "{command} is neither a program for this machine nor a script whose first line "
-            "names its interpreter.",
-            command=command,
-        )
-    if number == errno.E2BIG:
-        return say(
-            "The arguments and environment of {command} are longer than the system allows.", command=command
-        )
-    return say("{command} could not be started ({detail}).", command=command, detail=os.strerror(number))
 
 
 def _missing(command: bytes, env: dict[bytes, bytes], cwd: bytes | None) -> Message:

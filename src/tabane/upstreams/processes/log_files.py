@@ -38,6 +38,7 @@ class RotatingFile:
                 os.close(fd)
 
     def close(self) -> None:
+        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -46,19 +47,16 @@ class RotatingFile:
         # A file that another process put there is not renamed: it may have rotated the log just now.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.lstat(self._path), status):
-                self._rename(fd)
+                names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._count))]
+                for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
+                    with contextlib.suppress(FileNotFoundError):
+                        os.replace(newer, older)
+                if self._count == 1:
+                    os.truncate(fd, 0)
         # The descriptor keeps its number: closed and opened, a connection could get it in between.
         new = self._open()
         os.dup2(new, fd, inheritable=False)
         os.close(new)
-
-    def _rename(self, fd: int) -> None:
-        names = [self._path, *(f"{self._path}.{number}" for number in range(1, self._count))]
-        for older, newer in zip(reversed(names[1:]), reversed(names[:-1]), strict=True):
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(newer, older)
-        if self._count == 1:
-            os.truncate(fd, 0)
 
     def _open(self) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -56,7 +56,7 @@ def processes() -> dict[int, ProcessEntry]:
     for name in names:
         if name.isdigit():
             try:
-                table[int(name)] = parse(_read(f"/proc/{name}/stat"))
+                table[int(name)] = parse(_read_proc_file(f"/proc/{name}/stat"))
             except (OSError, ValueError):
                 continue  # ended since the folder was listed, or not Linux
     return table
@@ -98,12 +98,12 @@ def marker(token: str, number: int | None = None) -> bytes:
 def carries(pid: int, marker: bytes) -> bool:
     """Return whether the environment that ``pid`` was started with holds the marker."""
     try:
-        return b"\0" + marker in b"\0" + _read(f"/proc/{pid}/environ") + b"\0"
+        return b"\0" + marker in b"\0" + _read_proc_file(f"/proc/{pid}/environ") + b"\0"
     except OSError:
         return False
 
 
-def _read(path: str) -> bytes:
+def _read_proc_file(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         parts = []

@@ -43,7 +43,11 @@ class ChildExit(Struct, frozen=True):
     def describe(self) -> Message:
         """Return the second half of a sentence about the server."""
         if self.signal is not None:
-            return say("it was killed by {signal}", signal=_signal_name(self.signal))
+            try:
+                name = signal.Signals(self.signal).name
+            except ValueError:
+                name = f"signal {self.signal}"
+            return say("it was killed by {signal}", signal=name)
         if self.code is not None:
             return say("it ended with exit status {code}", code=self.code)
         return say("it was lost when the process that managed it ended")
@@ -185,10 +189,8 @@ class ChildProcesses:
             self._kill_keeper()
 
     def _kill_keeper(self) -> None:
-        from tabane.upstreams.processes.keeper_link import kill_if_alive
-
         if self._link is not None:
-            kill_if_alive(os.kill, self._link.pid)
+            self._link.kill()
 
     async def _keeper(self) -> KeeperLink:
         """Return the keeper; start a new one if the last was lost and its processes have ended."""
@@ -202,13 +204,15 @@ class ChildProcesses:
         return self._link
 
     def _start(self) -> KeeperLink:
-        from tabane.upstreams.processes.keeper_link import KeeperLink, Subreaper
+        from tabane.upstreams.processes.keeper_link import KeeperLink, Subreaper  # with the first child
 
         if self._adoption is None:
             self._adoption = Subreaper()
         before = os.umask(self.umask) if self.umask is not None else None
         try:
-            return KeeperLink(asyncio.get_running_loop(), self._report, self._lost, self._log_fd)
+            return KeeperLink(
+                asyncio.get_running_loop(), self._report, self._handle_keeper_loss, self._token, self._log_fd
+            )
         except OSError as error:
             message = say(
                 "The process that starts servers cannot be started: {path}: {detail}.",
@@ -228,11 +232,10 @@ class ChildProcesses:
         cwd: bytes | None,
         cage: dict[str, Any] | None,
     ) -> tuple[int, _SpawnRequest]:
-        from tabane.upstreams.processes import process_table
-
         key = next(self._keys)
         ours, theirs = _pipes()
-        name, _, value = process_table.marker(self._token, key).rstrip(b"\0").partition(b"=")
+        marker = link.marker(key)
+        name, _, value = marker.rstrip(b"\0").partition(b"=")
         request = _SpawnRequest(
             argv, {**env, name: value}, cwd, ours, asyncio.get_running_loop().create_future()
         )
@@ -245,7 +248,7 @@ class ChildProcesses:
                 "env": request.env,
                 "cwd": cwd,
                 "cage": cage,
-                "marker": process_table.marker(self._token, key),
+                "marker": marker,
             },
             theirs,
         )
@@ -257,29 +260,29 @@ class ChildProcesses:
         if request.answer.cancelled() or request.answer.exception() is None:
             _close(request.fds)
 
-    # What the keeper reports
+    # Reports of the keeper
 
     def _report(self, report: dict[str, Any]) -> None:
         kind, key = report["is"], report.get("key", 0)
         if kind == "pong":
             self._pong.set()
         elif kind == "spawned":
-            self._spawned(key, report["pid"])
+            self._note_spawned(key, report["pid"])
         elif kind == "failed":
-            self._failed(key, report["step"], report["errno"])
+            self._refuse_failed(key, report["step"], report["errno"])
         elif kind == "exited":
             _settle(self._children[key].exited, ChildExit(report["code"], report["signal"]))
         elif kind == "gone":
             _settle(self._children.pop(key).gone, None)
 
-    def _spawned(self, key: int, pid: int) -> None:
+    def _note_spawned(self, key: int, pid: int) -> None:
         request = self._requests.pop(key)
         self._children[key] = child = ChildProcess(key, pid, request.fds, self)
         if not request.answer.done():
             request.answer.set_result(child)
 
-    def _failed(self, key: int, step: str, number: int) -> None:
-        from tabane.upstreams.processes.launch_errors import launch_error
+    def _refuse_failed(self, key: int, step: str, number: int) -> None:
+        from tabane.upstreams.processes.launch_errors import launch_error  # many texts, only for failures
 
         request = self._requests.pop(key)
         message = launch_error(request.argv, request.env, request.cwd, step, number)
@@ -290,7 +293,7 @@ class ChildProcesses:
             _close(request.fds)
             request.answer.set_exception(error)
 
-    def _lost(self) -> None:
+    def _handle_keeper_loss(self) -> None:
         """Handle the end of the keeper: every child has ended, and their remaining processes are killed."""
         link, self._link = self._link, None
         if link is None:
@@ -301,13 +304,11 @@ class ChildProcesses:
             self._refuse(request, UpstreamUnavailable(self._why_lost()))
         for child in children.values():
             _settle(child.exited, ChildExit())
-        self._sweep = asyncio.get_running_loop().create_task(self._end_leavings(link.pid, children))
+        self._sweep = asyncio.get_running_loop().create_task(self._end_leavings(link, children))
 
-    async def _end_leavings(self, keeper: int, children: dict[int, ChildProcess]) -> None:
-        from tabane.upstreams.processes.keeper_link import end_orphans
-
+    async def _end_leavings(self, link: KeeperLink, children: dict[int, ChildProcess]) -> None:
         try:
-            await end_orphans(keeper, {child.pid for child in children.values()}, self._token)
+            await link.end_orphans({child.pid for child in children.values()})
         finally:
             for child in children.values():
                 _settle(child.gone, None)
@@ -365,10 +366,3 @@ def _settle(future: asyncio.Future[_T], value: _T) -> None:
 def _close(fds: Sequence[int]) -> None:
     for fd in fds:
         os.close(fd)
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

@@ -72,6 +72,7 @@ class StderrLines:
         self._skipping = False  # the rest of a line that was cut
 
     def feed(self, data: bytes) -> list[tuple[bytes, bool]]:
+        """Return the lines that have ended with this data, and whether each was cut."""
         ended, newline, rest = data.rpartition(b"\n")
         lines = []
         if newline:
@@ -150,7 +151,10 @@ class ServerLogFile:
             try:
                 self._file.append(text)
             except FileNotFoundError:
-                self._make_folder()
+                # Create logs/servers if it is missing. A home that was deleted is not created again.
+                folder = os.path.dirname(self.path)
+                if os.path.isdir(os.path.dirname(os.path.dirname(folder))):
+                    os.makedirs(folder, 0o700, exist_ok=True)
                 self._file.append(text)
         except OSError as error:
             if not self._complained:
@@ -172,12 +176,6 @@ class ServerLogFile:
     def after(self, cursor: str, count: int) -> LinesAfter:
         """Return at most ``count`` lines behind a cursor."""
         return lines_after(self.path, cursor, count)
-
-    def _make_folder(self) -> None:
-        """Create logs/servers if it is missing. A home that was deleted is not created again."""
-        folder = os.path.dirname(self.path)
-        if os.path.isdir(os.path.dirname(os.path.dirname(folder))):
-            os.makedirs(folder, 0o700, exist_ok=True)
 
 
 class StderrLog:
@@ -225,7 +223,7 @@ class StderrLog:
         self._end()
 
     def _readable(self) -> None:
-        data = self._read()
+        data = self._read_pipe()
         if data and not self._take(data):
             self._loop.remove_reader(self._fd)
             self._rest = self._loop.call_later(_PAUSE, self._resume)
@@ -234,7 +232,7 @@ class StderrLog:
         self._rest = None
         self._loop.add_reader(self._fd, self._readable)
 
-    def _read(self) -> bytes:
+    def _read_pipe(self) -> bytes:
         """Return the available data; empty if there is none now or any more."""
         try:
             data = os.read(self._fd, _CHUNK)
@@ -248,7 +246,7 @@ class StderrLog:
 
     def _drain(self) -> None:
         for _ in range(4):  # a pipe holds 64 KiB
-            if not self._open or not (data := self._read()):
+            if not self._open or not (data := self._read_pipe()):
                 return
             self._take(data)
 

@@ -145,7 +145,7 @@ class ParkedCall:
         """Send replies and notices of the call to a repeated request of the client from now on."""
         mine = self.call
         self.on_reply = call.on_reply
-        mine.on_reply, mine.on_notice, mine.unsent = call.on_reply, call.on_notice, call.unsent
+        mine.on_reply, mine.on_notice, mine.reader = call.on_reply, call.on_notice, call.reader
         mine.session, mine.client, mine.marks = call.session, call.client, call.marks
 
     def ask(self, request: ServerRequest) -> bool:
@@ -159,7 +159,7 @@ class ParkedCall:
     def detach(self) -> None:
         """Let go of the client's request, which is over."""
         mine, self.on_reply = self.call, None
-        mine.on_reply, mine.on_notice, mine.unsent, mine.marks = self.replied, None, _ignore, None
+        mine.on_reply, mine.on_notice, mine.reader, mine.marks = self.replied, None, None, None
         # The request was sent. What it consisted of would keep the whole message of the client in memory.
         mine.params = _NO_MEMBERS
         mine.meta = {"progressToken": Raw(b"0")} if "progressToken" in mine.meta else _NO_MEMBERS
@@ -169,10 +169,6 @@ _NO_MEMBERS: Members = {}
 """Shared by all parked calls: nobody changes the parameters of a request that was sent."""
 
 _TAKEN = Raw(b"")
-
-
-def _ignore() -> int:
-    return 0
 
 
 class ParkedCalls:

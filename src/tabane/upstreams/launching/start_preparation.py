@@ -1,0 +1,204 @@
+"""Preparation of a start: the cage of a server, the download of its package, and how far that is.
+
+This is loaded with the hub. The downloads themselves are loaded with the first server that is a program.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct, field
+
+from tabane.errors import UpstreamUnavailable
+from tabane.messages import Message, say
+from tabane.servers.server import Server
+from tabane.servers.server_keys import SandboxProfile
+from tabane.upstreams.processes.processes import ChildProcesses
+
+if TYPE_CHECKING:
+    from tabane.guard.cages.cages import CagedStart, Cages
+    from tabane.guard.cages.limits import GroupFiles
+    from tabane.upstreams.launching.package_downloads import NetworkProbe, PackageDownloads
+
+DOWNLOADS = 4
+"""Downloads at the same time."""
+
+
+class DownloadLimits(NamedTuple):
+    """Seconds for one download, and how many may run at the same time."""
+
+    seconds: float = 600.0
+    places: int = DOWNLOADS
+
+
+class PackageProgress(Struct):
+    """A download that runs. ``began`` is by the monotonic clock, ``written`` in bytes, None if unknown.
+
+    ``waits``: it waits for a free place, or until another start of the same package has downloaded it.
+    """
+
+    package: str
+    began: float = field(default_factory=time.monotonic)
+    waits: bool = True
+    written: int | None = None
+    line: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Return the seconds since it began."""
+        return time.monotonic() - self.began
+
+    def describe(self) -> Message:
+        """Return a sentence about how far it is."""
+        words: dict[str, Any] = {"package": self.package, "seconds": self.seconds}
+        if self.waits:
+            return say("{package} waits for other downloads ({seconds:.0f} s so far).", **words)
+        if self.written:
+            return say("{package} is being downloaded ({seconds:.0f} s, {size:.0f} MB so far).",
+                       **words, size=self.written / 1e6)  # fmt: skip
+        return say("{package} is being downloaded ({seconds:.0f} s so far).", **words)
+
+
+class PreparedStart(Struct, frozen=True):
+    """A server as it is to be started now. ``downloads``: the start itself downloads, and may take long."""
+
+    server: Server
+    downloads: bool = False
+
+
+OnProgress = Callable[[PackageProgress], None]
+
+
+class ConnectedCages:
+    """Cages and containers of servers, and traces of servers whose cage is being learned.
+
+    ``cages`` returns the builder; it is called only for a server that has a sandbox or an image. None if
+    there are no cages. ``environment`` is the hub's.
+    """
+
+    def __init__(self, cages: Callable[[], Cages] | None, environment: Mapping[str, str]) -> None:
+        self._cages, self._environment = cages, environment
+        self._traces: dict[str, Callable[[Sequence[str]], list[str]]] = {}
+
+    def _builder(self) -> Cages:
+        if self._cages is None:
+            raise UpstreamUnavailable(say("A server with a sandbox can only be started by a hub."))
+        return self._cages()
+
+    def dress(self, server: Server) -> Server:
+        """Return a server as it is downloaded and started: with the caches of its cage, or as a container."""
+        if server.sandbox is None and not server.image and server.name not in self._traces:
+            return server
+        return self._builder().dressed(server)
+
+    def build(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CagedStart:
+        """Return how to start a dressed server in its cage. Blocks. Raises UpstreamUnavailable."""
+        return self._builder().build(server, profile, env)
+
+    def build_download(self, server: Server, command: Sequence[str], env: Mapping[str, str]) -> CagedStart:
+        """Return how to run a command that downloads what a dressed server runs. Blocks."""
+        return self._builder().build_download(server, command, env)
+
+    def remove(self, groups: Sequence[GroupFiles]) -> None:
+        """Remove the control groups of a server that has ended. Blocks."""
+        self._builder().remove(groups)
+
+    def container_problem(self) -> Message | None:
+        """Return why containers cannot be run here; None if they can."""
+        return self._builder().container_problem()
+
+    def describe(self, server: Server) -> dict[str, Any] | None:
+        """Return the cage of a server for programs; None if it has none. Blocks."""
+        if server.sandbox is None and not server.image:
+            return None
+        return self._builder().describe(server)
+
+    def pin(self, servers: Sequence[Server]) -> None:
+        """Record where the paths of sandboxes lead that a person has written. Blocks."""
+        for server in servers:
+            if server.sandbox is not None:
+                self._builder().pin(server)
+
+    def private_folder(self, name: str) -> Path:
+        """Return the folder of caches and temporary files of a caged server."""
+        return self._builder().private_folder(name)
+
+    def trace(self, server: Server) -> Path:
+        """Let the next starts of a server be traced, without its cage. Return the file of the trace. Blocks.
+
+        Raises UpstreamUnavailable if the system does not allow that.
+        """
+        from tabane.guard.cages.learning import find_tracer, traced  # needed only to learn
+
+        program = find_tracer(self._environment)
+        file = self._builder().new_trace(server.name)
+        self._traces[server.name] = partial(traced, program, str(file))
+        return file
+
+    def untrace(self, name: str) -> None:
+        """Let the next starts of a server be usual ones."""
+        self._traces.pop(name, None)
+
+    def traced(self, name: str, argv: Sequence[str]) -> list[str] | None:
+        """Return the command that traces a server; None if it is not being traced."""
+        return self._traces[name](argv) if name in self._traces else None
+
+
+class StartPreparation:
+    """Makes servers ready to be started: downloads what they run, unless it is there.
+
+    ``environment`` is the hub's. ``logs`` is the folder of the servers' logs. A server with a sandbox is
+    downloaded in its cage too: packages bring programs that run while they are installed.
+    """
+
+    def __init__(
+        self,
+        processes: ChildProcesses,
+        logs: Path,
+        environment: Mapping[str, str],
+        limits: DownloadLimits,
+        cages: ConnectedCages,
+        network: NetworkProbe | None = None,
+    ) -> None:
+        self._processes, self._logs, self._environment = processes, logs, environment
+        self._limits, self._cages, self._network = limits, cages, network
+        self._started: PackageDownloads | None = None
+
+    async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
+        """Download what the server runs, unless it is there. ``on_progress`` is called once it has to be.
+
+        Raises UpstreamUnavailable if it takes longer than the time for a download. A step that fails
+        otherwise raises nothing: the start itself shows whether the package can be had.
+        """
+        dressed = self._cages.dress(server)
+        if dressed.transport != "stdio":
+            return PreparedStart(dressed)
+        return await self._downloads().prepare(dressed, on_progress)
+
+    def ended(self, server: Server, failure: Message | None) -> None:
+        """Note how the start went that was prepared; ``failure`` is None if the server works."""
+        try:
+            dressed = self._cages.dress(server)
+        except UpstreamUnavailable:
+            return  # nothing was prepared
+        if dressed.transport == "stdio":
+            self._downloads().ended(dressed, failure)
+
+    def use_limits(self, limits: DownloadLimits) -> None:
+        """Apply other limits, also to the downloads that wait for a place."""
+        self._limits = limits
+        if self._started is not None:
+            self._started.use_limits(limits)
+
+    def _downloads(self) -> PackageDownloads:
+        if self._started is None:
+            from tabane.upstreams.launching.package_downloads import PackageDownloads  # see the head
+
+            self._started = PackageDownloads(
+                self._processes, self._logs, self._environment, self._limits, self._cages, self._network
+            )
+        return self._started
