@@ -20,9 +20,16 @@ from tabane.search.chunking.cutting import Estimate
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import EngineHits, JoinedRecords, LexicalQuery, NearestRequest, VectorQuery
 from tabane.search.fusion import CosineWeight, reciprocal_ranks
-from tabane.search.hybrid import Fusion, HybridSearchable, RankedRecord, hybrid
 from tabane.search.models import Reranker
-from tabane.search.pipeline import diversified, judged, reranked
+from tabane.search.pipeline import (
+    Fusion,
+    HybridSearchable,
+    RankedRecord,
+    diversified,
+    hybrid,
+    judged,
+    reranked,
+)
 from tabane.search.records import (
     EVERYTHING,
     EmbeddingSpace,

@@ -15,18 +15,30 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 from msgspec import structs
 
 from tabane.engine import input_checks
 from tabane.engine.embedded.collection_table import CollectionTable, TableFollower
-from tabane.engine.embedded.counts import CollectionCounts
-from tabane.engine.embedded.masks import Masks, costly
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.masks import MOST_BEST, CountCache, Masks, RecordPaging, costly
+from tabane.engine.embedded.truth import NumericKeys
 from tabane.engine.embedded.vector_process import ForeseenMatches, VectorSearchProcess
 from tabane.engine.embedded.vector_queries import VectorCoverage, VectorQueries, at_one_moment
 from tabane.engine.embedded.vectors.space_index import Moment
-from tabane.engine.input_checks import ALONE, MOST_ROWS, check_bounded, check_numeric, checked_keys
+from tabane.engine.input_checks import (
+    ALONE,
+    MOST_ROWS,
+    RecordsCursor,
+    check_bounded,
+    check_bounds,
+    check_numeric,
+    check_string,
+    check_textual,
+    checked_keys,
+)
 from tabane.engine.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
@@ -39,6 +51,7 @@ from tabane.search.engine import (
     Exchanged,
     JoinedRecords,
     LexicalQuery,
+    ListedKeys,
     NearestRequest,
     Order,
     Ranks,
@@ -52,6 +65,7 @@ from tabane.search.records import (
     Filter,
     Record,
     Scalar,
+    Shape,
     StoredRecord,
     checked_key,
     checked_space,
@@ -59,6 +73,19 @@ from tabane.search.records import (
 )
 
 _NO_SPACES: Moment = {}
+
+
+LISTED = 20_000
+"""Keys of a block."""
+
+
+class RecordSelection(NamedTuple):
+    """A checked request for a page of records."""
+
+    where: Filter
+    order: tuple[Order, ...]
+    cursor: RecordsCursor | None
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +110,7 @@ class JoinedReads:
 
     def __init__(
         self,
-        collection: CollectionCounts,
+        collection: StoredCollection,
         vectors: Callable[[], VectorQueries],
         connection: sqlite3.Connection,
         sweeps: int,
@@ -182,6 +209,98 @@ class LexicalFollower(TableFollower, Protocol):
         """Wait until all that was written is committed in the index."""
         ...
 
+    # Counts
+
+    async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
+        check_textual(self.shape.field(field), "tally")
+        meant = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, meant), long=True)
+
+    async def count(self, where: Filter) -> int:
+        meant = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: self._tallies.count(masks, meant), long=costly(meant))
+
+    async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
+        check_bounds(bounds)
+        check_numeric(self.shape.field(field), "histogram")
+        meant = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: masks.histogram(field, bounds, meant), long=True)
+
+    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
+        meant = self.checked_firsts(field, order, where)
+        return await self.table.read(
+            lambda masks, connection: self.firsts_of(masks, connection, field, order, meant), long=True
+        )
+
+    def checked_firsts(self, field: str, order: Order, where: Filter) -> Filter:
+        """Check a request for :meth:`firsts`, and return its filter."""
+        check_string(self.shape.field(field), "firsts")
+        check_numeric(self.shape.field(order.field), "order")
+        return records.checked_filter(where, self.shape)
+
+    def firsts_of(
+        self, masks: Masks, connection: sqlite3.Connection, field: str, order: Order, meant: Filter
+    ) -> dict[Scalar, str]:
+        """Answer a checked request at the moment of the masks. Blocks."""
+        found = masks.firsts(field, order, meant)
+        keys = self.table.truth.keys_at(connection, [row for rows in found.values() for row in rows])
+        return {value: min(keys[row] for row in rows) for value, rows in found.items()}
+
+    def checked_selection(
+        self, where: Filter, order: tuple[Order, ...], after: str | None, limit: int
+    ) -> RecordSelection:
+        """Check a request for a page of records."""
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        meant = records.checked_filter(where, self.shape)
+        input_checks.check_order(order, self.shape)
+        cursor = None if after is None else input_checks.read_cursor(after, order, self.shape)
+        return RecordSelection(meant, order, cursor, limit)
+
+    def page_of(self, masks: Masks, connection: sqlite3.Connection, asked: RecordSelection) -> SelectedPage:
+        """Answer a checked request at the moment of the masks. Blocks."""
+        where, order, cursor, limit = asked
+        mask = self._first(masks, where, order, limit + 1) if cursor is None else masks.mask(where)
+        return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
+
+    async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
+        check_numeric(self.shape.field(order.field), "order")
+        meant = records.checked_filter(where, self.shape)
+
+        def reading(masks: Masks, connection: sqlite3.Connection) -> Array:
+            self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
+            return masks.arranged(order, meant)
+
+        rows = await self.table.read(reading, long=True)
+        for first in range(0, len(rows), LISTED):
+            yield ListedKeys(await self._named(rows[first : first + LISTED]), len(rows))
+
+    async def _named(self, rows: Array) -> list[str]:
+        """Return the keys of rows. If keys are not numbers, deleted rows are left out."""
+        keys = self._keys.of(rows)
+        if keys is not None:
+            return keys
+        wanted = rows.tolist()
+        found = await self.table.database.read(
+            lambda connection: self.table.truth.keys_at(connection, wanted), long=True
+        )
+        return [found[row] for row in wanted if row in found]
+
+    def _first(self, masks: Masks, where: Filter, order: tuple[Order, ...], most: int) -> Mask:
+        """Return the slots that may be among the first ``most`` matches, limited by a cached bound if any."""
+        if len(order) != 1 or most > MOST_BEST or not self.shape.field(order[0].field).kind.numeric:
+            return masks.mask(where)
+        bound = self._tallies.bound(masks, order[0], where, most)  # infinite if texts are asked too
+        if bound == np.inf:
+            return masks.mask(where)
+        snapshot = masks.snapshot
+        values = snapshot.columns[order[0].field].values
+        mask = snapshot.alive & (values >= -bound if order[0].descending else values <= bound)
+        near = np.flatnonzero(mask)
+        mask[near] = masks.over(snapshot.only(near)).mask(where)
+        return mask
+
+    # Care
+
     async def agrees(self) -> bool:
         """Return whether the index agrees with the stored records, once it has caught up."""
         ...
@@ -193,7 +312,7 @@ class LexicalFollower(TableFollower, Protocol):
     async def close(self) -> None: ...
 
 
-class StoredCollection(CollectionCounts):
+class StoredCollection:
     """An open collection. :class:`tabane.search.engine.Records` and ``Index`` document its methods."""
 
     def __init__(
@@ -203,7 +322,9 @@ class StoredCollection(CollectionCounts):
         process: VectorSearchProcess | None = None,
     ) -> None:
         """``process`` searches vectors while many questions wait. It is closed with the collection."""
-        super().__init__(table)
+        self.table = table
+        self._keys = NumericKeys(table.truth)
+        self._tallies = CountCache()
         self._process = process
         self.lexical = lexical
         if lexical is not None:
@@ -211,6 +332,14 @@ class StoredCollection(CollectionCounts):
         table.tidy()
         self._asking: VectorQueries | None = None  # created by the first query
         self._exchanging = asyncio.Lock()
+
+    @property
+    def shape(self) -> Shape:
+        return self.table.shape
+
+    @property
+    def changes(self) -> int:
+        return self.table.columns.snapshot().changes
 
     @property
     def capabilities(self) -> frozenset[Capability]:

@@ -16,8 +16,7 @@ from typing import Protocol, TypeVar
 from tabane.engine.embedded import failures, segments
 from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
 from tabane.engine.embedded.columns import CodeIndexes, Columns, ColumnSnapshot, Mask
-from tabane.engine.embedded.database import Database
-from tabane.engine.embedded.database_threads import WriteTurn
+from tabane.engine.embedded.database import Database, WriteTurn
 from tabane.engine.embedded.masks import Masks, SubstringCondition, SubstringFilter, SubstringIndex
 from tabane.engine.embedded.segments import OpenVectorDatabase, TableMaintenance, open_collection
 from tabane.engine.embedded.truth import Truth

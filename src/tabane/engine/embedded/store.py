@@ -19,8 +19,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tabane.engine.embedded.clean_points import PAGES
-from tabane.engine.embedded.database import MIGRATIONS, Database, Migration
-from tabane.engine.embedded.database_threads import select_among
+from tabane.engine.embedded.database import MIGRATIONS, Database, Migration, select_among
 from tabane.engine.input_checks import MOST_ROWS
 from tabane.errors import BadArguments
 from tabane.messages import say

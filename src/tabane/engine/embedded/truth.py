@@ -33,7 +33,7 @@ from tabane.engine.embedded.collection_state import (
     VectorPlacement,
 )
 from tabane.engine.embedded.columns import Array, GrowableArray
-from tabane.engine.embedded.database_threads import RowInserts, WriteTurn, give_way, select_among
+from tabane.engine.embedded.database import RowInserts, WriteTurn, give_way, select_among
 from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth
 from tabane.search.records import Field, Kind, Record, Shape, StoredRecord, Value
 

@@ -14,7 +14,7 @@ from tabane.engine.embedded import failures
 from tabane.engine.embedded.collection_state import SpaceStorage
 from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.columns import Array, Mask
-from tabane.engine.embedded.database_threads import give_way
+from tabane.engine.embedded.database import give_way
 from tabane.engine.embedded.masks import Masks, costly
 from tabane.engine.embedded.truth import NumericKeys, Truth
 from tabane.engine.embedded.vectors.space_index import Moment, SpaceSnapshot, VectorIndex

@@ -18,9 +18,8 @@ from tabane.hub.stores.domain_stores import Stores
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.search.engine import Collection
-from tabane.search.hybrid import RankedRecord
 from tabane.search.models import Models
-from tabane.search.pipeline import CollectionSource, records_of
+from tabane.search.pipeline import CollectionSource, RankedRecord, records_of
 from tabane.search.records import Everything, Record, checked
 from tabane.search.source import HitCard, Reference, SearchHit
 from tabane.wire import json

@@ -248,8 +248,8 @@ class PostgresEngine:
     async def _opened(self, domain: str) -> PostgresStore:
         database = await self._connected()
         await asyncio.to_thread(importlib.import_module, "tabane.engine.team.postgres.store")
+        from tabane.engine.query_plans import japanese
         from tabane.engine.team.postgres.store import PostgresStore
-        from tabane.search.index_tokens import japanese
 
         return PostgresStore(database, domain, japanese(), self._indexed_from, self._filling)
 

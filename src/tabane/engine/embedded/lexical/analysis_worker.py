@@ -7,8 +7,7 @@ interpreter, for which all clients wait.
 from __future__ import annotations
 
 from tabane.engine.embedded.lexical.analysis_requests import packed_answer, read_request
-from tabane.engine.query_plans import RecordAnalyzer
-from tabane.search.index_tokens import japanese
+from tabane.engine.query_plans import RecordAnalyzer, japanese
 from tabane.search.records import Shape, TextField
 from tabane.workers.serving import serve
 

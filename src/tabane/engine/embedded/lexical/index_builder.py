@@ -31,9 +31,8 @@ from urllib.parse import quote
 import msgspec
 
 from tabane.engine.embedded import failures
-from tabane.engine.embedded.database_threads import give_way
+from tabane.engine.embedded.database import give_way
 from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
-from tabane.engine.embedded.lexical.lexical_search import IndexSnapshot
 from tabane.engine.embedded.lexical.memory_segment import (
     MemorySegment,
     PendingGeneration,
@@ -46,6 +45,7 @@ from tabane.engine.embedded.lexical.tantivy_index import (
     FORMAT,
     IndexSearcher,
     IndexWatermark,
+    TantivyCompiler,
     TantivyIndex,
     exists,
     read_watermark,
@@ -297,6 +297,20 @@ _LONGEST_WAIT = 5.0  # seconds from a commit to its being taken
 _LONGEST_PAUSE = 60.0  # seconds between attempts after a failure
 _MOST_REMADE = 3  # for searches that failed, in the life of a process
 _PATIENCE = 2  # failures in a row until the index is rebuilt
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSnapshot:
+    """The data searched: the index at one moment (None: there is none), newer rows, and removed rows.
+
+    The moment is that after write number ``changes``.
+    """
+
+    searcher: IndexSearcher | None
+    compiler: TantivyCompiler | None
+    segments: tuple[MemorySegment, ...]
+    dead: frozenset[int] | set[int]
+    changes: int = 0
 
 
 class IndexBuilder:

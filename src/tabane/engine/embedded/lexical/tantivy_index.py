@@ -35,11 +35,11 @@ from tabane.engine.query_plans import (
     RecordAnalyzer,
     ScoredTerm,
     TermMatch,
+    is_whole,
     needle,
 )
 from tabane.search import records
 from tabane.search.analysis import GAP
-from tabane.search.index_tokens import is_whole
 from tabane.search.records import (
     EVERYTHING,
     And,

@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tabane.engine.embedded import failures
 from tabane.engine.embedded.clean_points import PAGES, CleanPoints
 from tabane.engine.embedded.collection_state import SpaceStorage
-from tabane.engine.embedded.database import connected, examine, open_checked
-from tabane.engine.embedded.database_threads import select_among
+from tabane.engine.embedded.database import connected, examine, open_checked, select_among
 from tabane.search.records import EmbeddingSpace
 
 _PAGE = 16_384  # bytes: a vector of 768 numbers has 3,072, and a page holds several
@@ -94,7 +93,7 @@ class VectorDatabase:
             raise failures.storage_error(error, path) from None
         return cls(path, connection, points)
 
-    # For the writing thread: see tabane.engine.embedded.database_threads.Companion
+    # For the writing thread: see tabane.engine.embedded.database.Companion
 
     def ahead(self) -> None:
         try:

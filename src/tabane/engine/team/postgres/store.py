@@ -10,7 +10,7 @@ from typing import TypeVar
 import psycopg
 
 from tabane.engine.input_checks import ALONE
-from tabane.engine.query_plans import VERSION, LexicalPlanner, RecordAnalyzer
+from tabane.engine.query_plans import VERSION, Japanese, LexicalPlanner, RecordAnalyzer
 from tabane.engine.team.postgres import change_log
 from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.collection import PostgresCollection
@@ -23,7 +23,6 @@ from tabane.engine.team.postgres.record_table import RecordColumns
 from tabane.engine.team.postgres.record_writer import CollectionTables, RecordWriter
 from tabane.engine.team.postgres.vector_table import ApproximateIndexBuilder
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
-from tabane.search.index_tokens import Japanese
 from tabane.search.records import Shape
 
 T = TypeVar("T")
