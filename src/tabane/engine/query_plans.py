@@ -75,19 +75,15 @@ class Sudachi:
         if text.isascii():
             return []
         with self._lock:
-            tokenizer = self._loaded()
+            if self._tokenizer is None:
+                from sudachipy import Dictionary, SplitMode
+
+                self._tokenizer = Dictionary(dict="core").tokenizer(mode=SplitMode.A)
             return [
                 word
                 for part in _parts(without_readings(plain(text)))
-                for word in _normalised(tokenizer.tokenize(part))
+                for word in _normalised(self._tokenizer.tokenize(part))
             ]
-
-    def _loaded(self) -> Any:
-        if self._tokenizer is None:
-            from sudachipy import Dictionary, SplitMode
-
-            self._tokenizer = Dictionary(dict="core").tokenizer(mode=SplitMode.A)
-        return self._tokenizer
 
 
 def _parts(text: str) -> list[str]:
@@ -367,7 +363,9 @@ class LexicalPlanner:
         if query.mode is Mode.ANY:
             return []
         required = [self._group(group, names) for group in found]
-        required += [self._held(run, names) for run in _lone_hiragana(query.text)]
+        # Runs of hiragana that stand alone have no token.
+        runs = _HIRAGANA.findall(normalise(query.text))
+        required += [self._held(run, names) for run in runs if set(positioned(run)) == {GAP}]
         if query.prefix and found and (starts := self._prefixes(query, found, names)):
             required[len(found) - 1] = AnyOf((required[len(found) - 1], *(each for each, _ in starts)))
         return [each for each in required if each != AllOf(())]
@@ -446,11 +444,6 @@ def _phrases(space: str, places: tuple[tuple[int, str], ...]) -> Iterator[Match]
 
 def _both(of: Sequence[Match]) -> Match:
     return of[0] if len(of) == 1 else AllOf(tuple(of))
-
-
-def _lone_hiragana(text: str) -> list[str]:
-    """Runs of hiragana that have no token: those that stand alone."""
-    return [run for run in _HIRAGANA.findall(normalise(text)) if set(positioned(run)) == {GAP}]
 
 
 K1 = 1.2

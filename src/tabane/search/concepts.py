@@ -46,20 +46,17 @@ class Glossary:
         self._by_word: dict[str, int | tuple[int, ...]] = {}
         for line in lines:
             if line.strip() and not line.startswith("#"):
-                self._add(line)
-
-    def _add(self, line: str) -> None:
-        english, _, japanese = line.rstrip("\n").partition("\t")
-        stems = [term(word) for word in english.split()]
-        headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
-        number = len(self._concepts)
-        self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
-        for word in dict.fromkeys(_specific(stems) + headwords):
-            known = self._by_word.get(word)
-            if known is None:
-                self._by_word[word] = number
-            else:
-                self._by_word[word] = (*(known if isinstance(known, tuple) else (known,)), number)
+                english, _, japanese = line.rstrip("\n").partition("\t")
+                stems = [term(word) for word in english.split()]
+                headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
+                number = len(self._concepts)
+                self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
+                for word in dict.fromkeys(_specific(stems) + headwords):
+                    known = self._by_word.get(word)
+                    if known is None:
+                        self._by_word[word] = number
+                    else:
+                        self._by_word[word] = (*(known if isinstance(known, tuple) else (known,)), number)
 
     def __contains__(self, word: str) -> bool:
         return word in self._by_word
@@ -279,7 +276,9 @@ def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> lis
     content = [word for word in dict.fromkeys(words) if word not in _EMPTY]
     if not content and not found:
         content = list(dict.fromkeys(words))
-    phrases = [phrase for phrase in _phrases(words) if phrase in glossary]
+    pairs = ["_".join(words[at : at + 2]) for at in range(len(words) - 1)]
+    triples = ["_".join(words[at : at + 3]) for at in range(len(words) - 2)]
+    phrases = [phrase for phrase in dict.fromkeys(pairs + triples) if phrase in glossary]
     inside = {word for phrase in phrases for word in phrase.split("_")}
     sentence = len(content) >= _SENTENCE
     for word in content:
@@ -322,19 +321,15 @@ def _japanese(question: str, glossary: Glossary, japanese: bool) -> Iterator[Con
             headword, last = run[start:end], end
             if headword not in seen:
                 seen.add(headword)
-                yield _translated(headword, glossary, japanese)
+                variants = [Variant(tuple(bigrams(headword)) or (headword,), 1.0, strict=False)]
+                variants.extend(_english(glossary.translations(headword)))
+                if japanese:
+                    others = [other for other in glossary.headwords(headword) if other != headword]
+                    variants.extend(_chinese([headword], _WRITTEN))
+                    variants.extend(_headwords(others, _KINDRED))
+                weight = _ASKING / 2 if headword in _SOFT else 1.0
+                yield Concept(weight, tuple(variants))
         yield from _unknown(run[last:], seen)
-
-
-def _translated(headword: str, glossary: Glossary, japanese: bool) -> Concept:
-    variants = [Variant(tuple(bigrams(headword)) or (headword,), 1.0, strict=False)]
-    variants.extend(_english(glossary.translations(headword)))
-    if japanese:
-        others = [other for other in glossary.headwords(headword) if other != headword]
-        variants.extend(_chinese([headword], _WRITTEN))
-        variants.extend(_headwords(others, _KINDRED))
-    weight = _ASKING / 2 if headword in _SOFT else 1.0
-    return Concept(weight, tuple(variants))
 
 
 def _unknown(piece: str, seen: set[str]) -> Iterator[Concept]:
@@ -347,9 +342,3 @@ def _unknown(piece: str, seen: set[str]) -> Iterator[Concept]:
 def _english(weights: dict[str, float]) -> list[Variant]:
     ranked = sorted(weights.items(), key=lambda item: -item[1])[:MOST_VARIANTS]
     return [Variant(tuple(word.split("_")), weight) for word, weight in ranked]
-
-
-def _phrases(words: list[str]) -> list[str]:
-    pairs = ["_".join(words[at : at + 2]) for at in range(len(words) - 1)]
-    triples = ["_".join(words[at : at + 3]) for at in range(len(words) - 2)]
-    return list(dict.fromkeys(pairs + triples))

@@ -675,17 +675,14 @@ async def diversified(
     by_key = {hit.key: hit for hit in ranked}
     units = {hit.key: _unit(vector) for hit, vector in zip(ranked, known, strict=True) if vector is not None}
     scores = [(hit.key, hit.score) for hit in ranked]
-    chosen = await asyncio.to_thread(diverse, scores, _likeness(units), limit, relevance)
-    return [by_key[key] for key in chosen]
 
-
-def _likeness(units: Mapping[str, array[float]]) -> Callable[[str, str], float]:
     def alike(one: str, other: str) -> float:
         if one not in units or other not in units:
             return 0.0
         return max(math.fsum(map(mul, units[one], units[other])), 0.0)
 
-    return alike
+    chosen = await asyncio.to_thread(diverse, scores, alike, limit, relevance)
+    return [by_key[key] for key in chosen]
 
 
 def _unit(vector: bytes) -> array[float]:

@@ -439,15 +439,9 @@ def _holds(condition: Condition, value: Scalar) -> bool:
         case Prefix(_, text):
             return isinstance(value, str) and value.startswith(text)
         case Range(_, low, high, include_low, include_high):
-            return _above(value, low, include_low) and _below(value, high, include_high)
-
-
-def _above(value: Scalar, low: Scalar | None, inclusive: bool) -> bool:
-    return low is None or value > low or (inclusive and value == low)  # type: ignore[operator]
-
-
-def _below(value: Scalar, high: Scalar | None, inclusive: bool) -> bool:
-    return high is None or value < high or (inclusive and value == high)  # type: ignore[operator]
+            above = low is None or value > low or (include_low and value == low)  # type: ignore[operator]
+            below = high is None or value < high or (include_high and value == high)  # type: ignore[operator]
+            return above and below
 
 
 def checked_filter(where: Filter, shape: Shape) -> Filter:

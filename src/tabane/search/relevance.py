@@ -60,15 +60,10 @@ def _empty(runs: Sequence[tuple[int, str]]) -> set[int]:
     found = set[int]()
     for place, word in enumerate(words):
         name = some_lower and (place > 0 or (len(word) > 1 and word.isupper())) and word[0].isupper()
-        bare = normalise(_stem(word))
+        bare = normalise(word.replace("’", "'").partition("'")[0])
         if bare in FUNCTION_WORDS and (bare == "i" or not name):
             found.add(place)
     return found
-
-
-def _stem(word: str) -> str:
-    """Return what precedes an apostrophe: "what" of "what's", "doesn" of "doesn't"."""
-    return word.replace("’", "'").partition("'")[0]
 
 
 def _says_something(run: str) -> bool:

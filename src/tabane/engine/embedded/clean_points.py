@@ -72,22 +72,19 @@ class WriteAheadLog:
     def end(self) -> LogEnd:
         """Return its current end. A log that cannot be read has no pages."""
         try:
-            return self._read()
+            if self._fd < 0:
+                # Not the database nor its index: closing them would release SQLite's locks on them.
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            header = os.pread(self._fd, _HEADER, 0)
+            if len(header) < _HEADER:
+                return LogEnd()
+            size, salts = struct.unpack_from(">I", header, 8)[0], header[16:24]
+            if salts.hex() != self._end.salts:
+                self._end = LogEnd(salts.hex())
+            self._go_on(size, salts)
+            return self._end
         except OSError:
             return LogEnd()
-
-    def _read(self) -> LogEnd:
-        if self._fd < 0:
-            # Not the database nor its index: to close those would release the locks that SQLite has on them.
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        header = os.pread(self._fd, _HEADER, 0)
-        if len(header) < _HEADER:
-            return LogEnd()
-        size, salts = struct.unpack_from(">I", header, 8)[0], header[16:24]
-        if salts.hex() != self._end.salts:
-            self._end = LogEnd(salts.hex())
-        self._go_on(size, salts)
-        return self._end
 
     def _go_on(self, size: int, salts: bytes) -> None:
         """Read the headers of pages after the last known commit."""

@@ -209,8 +209,12 @@ class Columns:
         """Take in what a commit changed, and show it to readers from now on."""
         self.add([row for row, _ in change.upserted], change.cells, change.state.next)
         self.remove(change.deleted)
-        if change.state.base - self.origin > len(self) // 2 + _SPARE:
-            self._shift(change.state.base - self.origin)
+        by = change.state.base - self.origin
+        if by > len(self) // 2 + _SPARE:
+            for column in self._columns:
+                column.shift(by)
+            self._alive.replace(self._alive.view()[by:].copy())
+            self.origin += by
         self.publish(change.state.changes)
 
     def add(self, rows: Sequence[int], cells: Sequence[Cells], following: int) -> None:
@@ -271,12 +275,6 @@ class Columns:
             self._changes = changes
             self._snapshot = self._taken()
             self._moved.notify_all()
-
-    def _shift(self, by: int) -> None:
-        for column in self._columns:
-            column.shift(by)
-        self._alive.replace(self._alive.view()[by:].copy())
-        self.origin += by
 
     def _taken(self) -> ColumnSnapshot:
         columns = {column.field.name: column.view() for column in self._columns}

@@ -534,23 +534,6 @@ def backup(connection: sqlite3.Connection, path: str, done: int) -> str:
     with contextlib.closing(sqlite3.connect(partial)) as copy:
         connection.backup(copy)
         copy.execute("PRAGMA journal_mode = DELETE")
-    _settle(partial, target, folder)
-    for old in sorted(_backups(folder, stem))[:-BACKUPS_KEPT]:
-        os.unlink(old[1])
-    return target
-
-
-def _backups(folder: str, stem: str) -> list[tuple[int, str]]:
-    found = []
-    for name in os.listdir(folder):
-        number = name.removeprefix(f"{stem}-v").removesuffix(".db")
-        if number.isdigit() and name == f"{stem}-v{number}.db":
-            found.append((int(number), os.path.join(folder, name)))
-    return found
-
-
-def _settle(partial: str, target: str, folder: str) -> None:
-    """Rename the file after its content is on disk."""
     with open(partial, "rb") as file:
         os.fsync(file.fileno())
     os.replace(partial, target)
@@ -559,6 +542,14 @@ def _settle(partial: str, target: str, folder: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+    found = []
+    for name in os.listdir(folder):
+        number = name.removeprefix(f"{stem}-v").removesuffix(".db")
+        if number.isdigit() and name == f"{stem}-v{number}.db":
+            found.append((int(number), os.path.join(folder, name)))
+    for old in sorted(found)[:-BACKUPS_KEPT]:
+        os.unlink(old[1])
+    return target
 
 
 _CLEAN = b"closed\n"

@@ -364,8 +364,11 @@ class Masks:
             return sorted(flags, key=lambda flag: (-flag[1], flag[0]))[:limit]
         found, counts = np.unique(values[~np.isnan(values)], return_counts=True)
         best = np.argsort(-counts, kind="stable")[:limit]
-        numbers = found[best].tolist()
-        return [(_spelt(number), count) for number, count in zip(numbers, counts[best].tolist(), strict=True)]
+        numbers = [
+            int(number) if number.is_integer() and abs(number) <= 2**53 else number  # as in records
+            for number in found[best].tolist()
+        ]
+        return list(zip(numbers, counts[best].tolist(), strict=True))
 
     def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
         """Return all strings of matching records, with counts, in any order."""
@@ -534,11 +537,6 @@ def _numbers(where: Condition, values: Array) -> Mask:
             raise TypeError("numbers have no prefix: the filter was not checked")
 
 
-def _spelt(number: float) -> Scalar:
-    """Return a number as in records: whole numbers as int."""
-    return int(number) if number.is_integer() and abs(number) <= 2**53 else number
-
-
 _AT_ONCE = 1000  # keys read from the index at a time
 _LOOKUP = 10  # a record looked up by its row costs as much as so many read in order
 
@@ -589,8 +587,14 @@ class RecordPaging:
         """Return ranks in the requested order. Absent values are infinite, so they come last."""
         column = self._snapshot.columns[order.field]
         values = column.values[slots]
-        if column.field.kind is Kind.STRING:
-            ranks = self._places(order.field, values)
+        if column.field.kind is Kind.STRING:  # the rank of each code's string among all of the field
+            table = np.zeros(int(values.max(initial=0)) + 1)
+            in_order = self._truth.strings.in_order(self._connection, order.field)
+            known = np.fromiter((code for code, _ in in_order), dtype=np.int64)
+            places = np.arange(len(known), dtype=np.float64)
+            inside = known < len(table)
+            table[known[inside]] = places[inside]
+            ranks = table[values]
             ranks[values == 0] = np.nan
         elif column.field.kind is Kind.BOOLEAN:
             ranks = np.where(values > 1, np.nan, values.astype(np.float64))
@@ -598,16 +602,6 @@ class RecordPaging:
             ranks = values
         ranks = -ranks if order.descending else ranks
         return np.where(np.isnan(ranks), np.inf, ranks)
-
-    def _places(self, field: str, codes: Array) -> Array:
-        """Return the rank of each code's string among all strings of the field."""
-        table = np.zeros(int(codes.max(initial=0)) + 1)
-        in_order = self._truth.strings.in_order(self._connection, field)
-        known = np.fromiter((code for code, _ in in_order), dtype=np.int64)
-        places = np.arange(len(known), dtype=np.float64)
-        inside = known < len(table)
-        table[known[inside]] = places[inside]
-        return table[codes]
 
     def _place(self, order: Order, value: Scalar | None) -> float:
         """Return the rank of a cursor's value. A deleted string has a rank between two others."""

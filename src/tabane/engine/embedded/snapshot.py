@@ -70,27 +70,22 @@ def _held(held: contextlib.ExitStack, path: str, vectors: str, between: Callable
         if number >= _AT_ONCE:
             time.sleep(_PAUSE)
         with contextlib.ExitStack() as tried:
-            found = _together(tried, path, vectors, between)
+            records = tried.enter_context(contextlib.closing(_opened(path)))
+            if not os.path.exists(vectors):
+                _begin(records, path)
+                found = None if os.path.exists(vectors) else [(path, records)]
+            else:
+                beside, probe = (tried.enter_context(contextlib.closing(_opened(vectors))) for _ in range(2))
+                before = _changes(probe, vectors)
+                _begin(beside, vectors)
+                between()
+                _begin(records, path)
+                unchanged = _changes(probe, vectors) == before
+                found = [(path, records), (vectors, beside)] if unchanged else None
             if found is not None:
                 held.enter_context(tried.pop_all())
                 return found
     raise failures.busy(path)
-
-
-def _together(
-    tried: contextlib.ExitStack, path: str, vectors: str, between: Callable[[], object]
-) -> list[Source] | None:
-    """Return the sources; None if the vectors changed meanwhile."""
-    records = tried.enter_context(contextlib.closing(_opened(path)))
-    if not os.path.exists(vectors):
-        _begin(records, path)
-        return None if os.path.exists(vectors) else [(path, records)]
-    beside, probe = (tried.enter_context(contextlib.closing(_opened(vectors))) for _ in range(2))
-    before = _changes(probe, vectors)
-    _begin(beside, vectors)
-    between()
-    _begin(records, path)
-    return [(path, records), (vectors, beside)] if _changes(probe, vectors) == before else None
 
 
 def _begin(connection: sqlite3.Connection, path: str) -> None:

@@ -118,7 +118,12 @@ class PersistentVectorCache:
         self._note_uses(connection)
         grown = put = 0
         for key, vector in part:
-            size = _size_of(vector)
+            # A row that does not fit into a page leaves some 500 bytes there (SQLite's file format, 1.6).
+            length = len(vector) + 12
+            if length <= _PAGE:
+                size = _ENTRY + _PAGE // max(1, (_PAGE - 8) // length)
+            else:
+                size = _ENTRY + _LEFT + -(-(length - _LEFT) // _PAGE) * _PAGE
             there = connection.execute("SELECT number, size FROM kept WHERE key = ?", (key,)).fetchone()
             number, before = there or (None, 0)
             cursor = connection.execute(
@@ -170,12 +175,9 @@ class PersistentVectorCache:
     async def _make_room(self) -> None:
         async with self._evicting:
             if self._size > self._most:
-                await self._shrink()
-
-    async def _shrink(self) -> None:
-        freed = 1
-        while self._size > self._wanted and freed:
-            freed = await self._database.run(self._forget, rows=MOST_ROWS, committed=self._smaller)
+                freed = 1
+                while self._size > self._wanted and freed:
+                    freed = await self._database.run(self._forget, rows=MOST_ROWS, committed=self._smaller)
 
     @staticmethod
     def _found(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int, bytes]]:
@@ -194,17 +196,6 @@ def _check(keys: Sequence[bytes]) -> None:
             size=KEY,
         )
         raise BadArguments(message, "keys")
-
-
-def _size_of(vector: bytes) -> int:
-    """About what it takes in the file: its share of a page, or pages of its own.
-
-    A row that does not fit into a page leaves some 500 bytes there (SQLite's file format, 1.6).
-    """
-    length = len(vector) + 12
-    if length <= _PAGE:
-        return _ENTRY + _PAGE // max(1, (_PAGE - 8) // length)
-    return _ENTRY + _LEFT + -(-(length - _LEFT) // _PAGE) * _PAGE
 
 
 def _parts(vectors: Sequence[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -275,7 +266,7 @@ class Store:
         """
         async with self._opening:
             found = self._collections.get(shape.name)
-            if found is None or not _same(found.shape, shape):
+            if found is None or replace(found.shape, spaces=()) != replace(shape, spaces=()):
                 if found is not None:
                     await found.close()
                 found = self._collections[shape.name] = await self._opened(shape)
@@ -356,8 +347,3 @@ class Store:
         if self._vectors is not None:
             vectors, self._vectors = self._vectors, None
             await asyncio.to_thread(vectors.close)
-
-
-def _same(one: Shape, other: Shape) -> bool:
-    """Return whether texts and fields are; spaces come and go."""
-    return replace(one, spaces=()) == replace(other, spaces=())

@@ -67,7 +67,8 @@ class VectorCoverage:
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> list[StoredRecord]:
             lacking = masks.mask(where) & ~self._having(masks, connection, space)
-            slots = _newest(np.flatnonzero(lacking), _times(masks, field), skip, limit)
+            times = None if field is None else masks.snapshot.columns[field].values
+            slots = _newest(np.flatnonzero(lacking), times, skip, limit)
             rows = masks.snapshot.rows(slots)
             epoch = self.table.truth.state(connection).epoch
             found = (self.table.truth.stored(connection, row) for row in rows)
@@ -125,10 +126,6 @@ class VectorCoverage:
         return np.fromiter((row for _, row in found), np.int64, len(found))
 
 
-def _times(masks: Masks, field: str | None) -> Array | None:
-    return None if field is None else masks.snapshot.columns[field].values
-
-
 def _newest(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
     """Order slots by time, newest first and those without a time last, and return one part of them."""
     latest = slots[::-1]
@@ -163,20 +160,16 @@ class SortedSimilarities:
     def block(self, first: int, size: int) -> tuple[Array, Array]:
         """The rows of a block and their similarities. Blocks are asked for in order, the first one at 0."""
         if first == 0:
-            places = self._nearest(size)
+            distances = -self._similarities
+            near = np.arange(len(distances))
+            if len(distances) > size:  # those behind the first block are sorted when they are asked for
+                near = np.flatnonzero(distances <= np.partition(distances, size - 1)[size - 1])
+            places = near[np.argsort(distances[near], kind="stable")][:size]
         else:
             if self._rest is None:
                 self._rest = np.argsort(-self._similarities, kind="stable")
             places = self._rest[first : first + size]
         return self._rows[places], self._similarities[places]
-
-    def _nearest(self, size: int) -> Array:
-        """Return the first places, without sorting what is behind them."""
-        distances = -self._similarities
-        near = np.arange(len(distances))
-        if len(distances) > size:
-            near = np.flatnonzero(distances <= np.partition(distances, size - 1)[size - 1])
-        return near[np.argsort(distances[near], kind="stable")][:size]
 
 
 BLOCK = 20_000  # records of a scan at a time
@@ -284,19 +277,14 @@ class VectorQueries:
     def _block(self, connection: sqlite3.Connection, scan: _VectorScan, first: int) -> Similarities:
         part = slice(first, first + BLOCK)
         rows, slots = scan.rows[part], [each[part] for each in scan.slots]
-        there = self._there(connection, rows)
-        if not there.all():
-            rows, slots = rows[there], [each[there] for each in slots]
-        similarities = scan.search.similarities(slots).tolist()
-        return Similarities(self._keys_of(connection, rows), rows.tolist(), similarities)
-
-    def _there(self, connection: sqlite3.Connection, rows: Array) -> Mask:
-        """Return which of these rows, in order, are live at the moment of the connection's transaction."""
         snapshot = self._table.masks(connection).snapshot
         known = np.flatnonzero((rows >= snapshot.origin) & (rows < snapshot.origin + len(snapshot.alive)))
         there = np.zeros(len(rows), dtype=np.bool_)
         there[known] = snapshot.alive[rows[known] - snapshot.origin]
-        return there
+        if not there.all():
+            rows, slots = rows[there], [each[there] for each in slots]
+        similarities = scan.search.similarities(slots).tolist()
+        return Similarities(self._keys_of(connection, rows), rows.tolist(), similarities)
 
     def _keys_of(self, connection: sqlite3.Connection, rows: Array) -> list[str]:
         """Return the keys of live rows that are in order: from memory, if they are numbers.
@@ -311,19 +299,14 @@ class VectorQueries:
         keys = self._keys.of(rows)
         if keys is None:
             if following - first <= _DENSE * len(rows):
-                found = self._keys_between(connection, first, following)
+                found: dict[int, str] = {}
+                for begin in range(first, following, _AT_ONCE):
+                    found |= self._truth.keys_between(connection, begin, min(begin + _AT_ONCE, following) - 1)
+                    give_way(connection)
             else:
                 found = self._truth.keys_at(connection, rows.tolist())
             keys = [found[row] for row in rows.tolist()]
         return keys
-
-    def _keys_between(self, connection: sqlite3.Connection, first: int, end: int) -> dict[int, str]:
-        """Return the keys from a row up to another one, exclusive; pauses for others."""
-        found: dict[int, str] = {}
-        for begin in range(first, end, _AT_ONCE):
-            found |= self._truth.keys_between(connection, begin, min(begin + _AT_ONCE, end) - 1)
-            give_way(connection)
-        return found
 
     async def ranking(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
         """All that can be compared, most similar first: worked out by two threads, sorted a block ahead."""

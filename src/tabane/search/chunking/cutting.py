@@ -293,24 +293,13 @@ def chunks(text: str, kind: Kind, measure: Measure, lang: str = "") -> list[Chun
     if not text:
         return []
     outline = _OUTLINES[kind](text)
-    blocks = _covering(outline.blocks)
-    rooms = _rooms(outline.paths, measure)
+    blocks = outline.blocks or [OutlineBlock(0, 0, "prose")]
+    blocks = [blocks[0]._replace(start=0), *blocks[1:]]  # the first one begins where the text begins
+    taken = counted(measure, ["\n".join(path) for path in outline.paths])
+    capacity = max(measure.capacity, 1)
+    rooms = [capacity - min(tokens, capacity // _HEADINGS) for tokens in taken]
     atoms = _atoms(text, blocks, rooms, measure)
     return [_chunk(piece, atoms, outline.paths) for piece in joined(text, atoms, rooms)]
-
-
-def _covering(blocks: Sequence[OutlineBlock]) -> list[OutlineBlock]:
-    """Return the blocks; the first one begins where the text begins."""
-    if not blocks:
-        return [OutlineBlock(0, 0, "prose")]
-    return [blocks[0]._replace(start=0), *blocks[1:]]
-
-
-def _rooms(paths: Sequence[tuple[str, ...]], measure: Measure) -> list[int]:
-    """Return the tokens that a chunk of each section may have, beside its headings."""
-    taken = counted(measure, ["\n".join(path) for path in paths])
-    capacity = max(measure.capacity, 1)
-    return [capacity - min(tokens, capacity // _HEADINGS) for tokens in taken]
 
 
 def _atoms(
@@ -353,7 +342,7 @@ def joined(text: str, atoms: Sequence[ChunkAtom], rooms: Sequence[int]) -> list[
     back = [_back(atoms, place, rooms[atom.section]) for place, atom in enumerate(atoms)]
     first = [place - 1 for place in range(len(atoms) + 1)]  # of the piece that ends there
     last = [place + 1 for place in range(len(atoms) + 1)]  # of the piece that begins there
-    for border in _weakest_first(text, atoms):
+    for border in sorted(range(1, len(atoms)), key=[_rank(text, atom) for atom in atoms].__getitem__):
         low, high = first[border], last[border]
         room = rooms[atoms[low].section]
         if sums[high] - sums[back[low]] > room:
@@ -372,10 +361,6 @@ def _enough(sums: Sequence[int], low: int, border: int, high: int, room: int) ->
     """Return whether both sides of a border are long enough to be chunks of their own."""
     least = room // _ENOUGH
     return sums[border] - sums[low] >= least and sums[high] - sums[border] >= least
-
-
-def _weakest_first(text: str, atoms: Sequence[ChunkAtom]) -> list[int]:
-    return sorted(range(1, len(atoms)), key=[_rank(text, atom) for atom in atoms].__getitem__)
 
 
 def _rank(text: str, atom: ChunkAtom) -> int:

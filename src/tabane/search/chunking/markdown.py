@@ -416,7 +416,8 @@ class _Scanner:
         if fence := fence_of(line):
             return self._add(at, end_of_fence(self._lines, at, fence), "code")
         if RULE.match(line):
-            return self._rule(at)
+            self._add(at, at + 1, "whole", BREAK)
+            return at + 1
         if line[0] == ">":
             return self._add(at, end_of_quote(self._lines, at), "prose")
         if (inside := item_of(self._lines[at])) is not None:
@@ -435,16 +436,15 @@ class _Scanner:
                     self._add(at, here, "prose")
                 return self._add(here, end, "table")
             bare = line.lstrip(" \t")
-            if here > at and (not bare or (bare[0] in _SPECIAL and self._ends(here, bare))):
+            if here > at and not bare:
+                break
+            if here > at and bare[0] in _SPECIAL and (_underline(line) or interrupts(line, bare)):
                 break
             here += 1
         if here < len(lines) and here > at and (found := _underline(lines[here])):
             title = " ".join(line.strip() for line in lines[at:here])
             return self._heading(at, here + 1, 1 if found == "=" else 2, title)
         return self._add(at, here, "prose")
-
-    def _ends(self, here: int, bare: str) -> bool:
-        return bool(_underline(self._lines[here])) or interrupts(self._lines[here], bare)
 
     def _item(self, at: int, inside: int) -> int:
         after = self._item_end == at  # with nothing but blank lines between
@@ -454,10 +454,6 @@ class _Scanner:
             end += 1
         self._item_end = end
         return end
-
-    def _rule(self, at: int) -> int:
-        self._add(at, at + 1, "whole", BREAK)
-        return at + 1
 
     def _heading(self, at: int, end: int, level: int, title: str) -> int:
         deeper = 0 < self._level < level

@@ -300,7 +300,10 @@ class ServedEmbedder:
                 url, data=msgspec.json.encode(wanted), headers={"Content-Type": "application/json"}
             ) as answer:
                 if answer.status == 200:
-                    return "", 0, await self._body(answer)
+                    body = await bounded_body(answer, _LONGEST_ANSWER)
+                    if body is None:
+                        raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
+                    return "", 0, body
                 if divisible and answer.status in _SLOW:
                     raise _BatchTooSlow
                 return await self._declined(answer, texts)
@@ -333,12 +336,6 @@ class ServedEmbedder:
             )
         )
         raise _BatchRefused(error) if answer.status in _OF_A_TEXT else error
-
-    async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
-        body = await bounded_body(answer, _LONGEST_ANSWER)
-        if body is None:
-            raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
-        return body
 
     def _read(self, body: bytes, count: int) -> list[bytes]:
         try:

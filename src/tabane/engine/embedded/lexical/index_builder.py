@@ -131,7 +131,13 @@ class TruthReader:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Yield the thread's own connection, in a transaction. Raises StoreError."""
         try:
-            connection = self._connection()
+            connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+            if connection is None:
+                address = f"file:{quote(self._path)}?mode=ro"
+                connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+                connection.execute("PRAGMA query_only = ON")
+                self._local.connection = connection
+                self._connections.append(connection)
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -139,16 +145,6 @@ class TruthReader:
                 connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise failures.from_sqlite(error, self._path) from error
-
-    def _connection(self) -> sqlite3.Connection:
-        known: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if known is None:
-            address = f"file:{quote(self._path)}?mode=ro"
-            known = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
-            known.execute("PRAGMA query_only = ON")
-            self._local.connection = known
-            self._connections.append(known)
-        return known
 
 
 log = logging.getLogger(__name__)
@@ -432,24 +428,21 @@ class IndexBuilder:
             if self._viewed is not None:
                 yield self._viewed
                 return
-            self._viewed = self._taken(changes)
+            with self._gate:
+                self._gate.wait_for(lambda: self._changes >= changes or self._closing, _LONGEST_WAIT)
+                generations = [each for each in (self._sealed, self._fresh) if each is not None]
+                for each in generations:
+                    each.settle()
+                taken = self._changes
+            dead = bury(generations)
+            compiler = self._index.compiler if self._index else None
+            self._viewed = IndexSnapshot(
+                self._searcher, compiler, tuple(each.segment for each in generations), dead, taken
+            )
             try:
                 yield self._viewed
             finally:
                 self._viewed = None
-
-    def _taken(self, changes: int) -> IndexSnapshot:
-        with self._gate:
-            self._gate.wait_for(lambda: self._changes >= changes or self._closing, _LONGEST_WAIT)
-            generations = [each for each in (self._sealed, self._fresh) if each is not None]
-            for each in generations:
-                each.settle()
-            taken = self._changes
-        dead = bury(generations)
-        compiler = self._index.compiler if self._index else None
-        return IndexSnapshot(
-            self._searcher, compiler, tuple(each.segment for each in generations), dead, taken
-        )
 
     def mistrust(self) -> bool:
         """The index could not be read: it is rebuilt, and not asked until then. False: no more of that."""

@@ -258,15 +258,11 @@ class LexicalSearch:
     def _average(self, space: str) -> float:
         known = self._averages.get(space)
         if known is None:
-            known = self._averages[space] = self._averaged(space)
+            searcher = self._view.searcher
+            indexed = searcher.averages[space] * self._indexed if searcher and self._indexed else 0.0
+            newer = sum(segment.space(space).total for segment in self._view.segments)
+            known = self._averages[space] = (indexed + newer) / max(1, self._records) or 1.0
         return known
-
-    def _averaged(self, space: str) -> float:
-        searcher = self._view.searcher
-        theirs = searcher.averages[space] * self._indexed if searcher and self._indexed else 0.0
-        return (theirs + sum(segment.space(space).total for segment in self._view.segments)) / max(
-            1, self._records
-        ) or 1.0
 
     def _expanded(self) -> Iterator[ScoredTerm]:
         """Yield the tokens that prefixes stand for, the most frequent of them."""
@@ -336,16 +332,13 @@ def _evidence(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[TermMatch
         node = waiting.pop()
         if node["description"].startswith("TermQuery"):
             saturation = node["details"][2]["details"]
-            yield _named(node["context"][0], spaces), saturation[0]["value"], saturation[3]["value"]
+            context = node["context"][0]  # Term=Term(field=1, type=Str, "token"); the first field is the row
+            number = int(context[context.index("field=") + 6 : context.index(",")])
+            quoted = context[context.index('"') + 1 : context.rindex('"')]
+            term = TermMatch(spaces[number - 1], _unescaped(quoted))
+            yield term, saturation[0]["value"], saturation[3]["value"]
         else:
             waiting.extend(node.get("details", ()))
-
-
-def _named(context: str, spaces: Sequence[str]) -> TermMatch:
-    """``Term=Term(field=1, type=Str, "token")``; the first field is the row."""
-    number = int(context[context.index("field=") + 6 : context.index(",")])
-    quoted = context[context.index('"') + 1 : context.rindex('"')]
-    return TermMatch(spaces[number - 1], _unescaped(quoted))
 
 
 def _unescaped(quoted: str) -> str:
@@ -498,7 +491,13 @@ class LexicalIndex:
                     found, keys = self._found(plan, where, masks, view, offset + limit)
                     complete = self._builder.complete
             except UnreadableIndex as error:
-                self._mistrust(error)
+                if not self._builder.mistrust():
+                    detail = say(
+                        "the index of {collection} cannot be read ({detail})",
+                        collection=self._source.shape.name,
+                        detail=str(error),
+                    )
+                    raise StoreError(detail) from error
             else:
                 page = self._page(connection, found, limit, offset, keys)
                 return EngineHits(tuple(page), len(found.scores), found.whole and complete, found.ceiling)
@@ -526,21 +525,13 @@ class LexicalIndex:
     ) -> tuple[ScoredRows, dict[int, str]]:
         """Return the best, and the keys of those that are not in the index yet."""
         index = answerable(where)
-        accept = None if index == where else _accepting(masks, where)
+        accept: Accept | None = None
+        if index != where:
+            accept = set(masks.snapshot.rows(masks.mask(where).nonzero()[0])).intersection
         question = LexicalRequest(plan, index, lambda record: matches(where, record), accept)
         found = LexicalSearch(view, question).best(wanted)
         held = (segment.entries.get(row) for row, _ in found.scores for segment in view.segments)
         return found, {entry.row: entry.record.key for entry in held if entry is not None}
-
-    def _mistrust(self, error: UnreadableIndex) -> None:
-        """Have the index rebuilt. Raises StoreError if it was rebuilt too often already."""
-        if not self._builder.mistrust():
-            detail = say(
-                "the index of {collection} cannot be read ({detail})",
-                collection=self._source.shape.name,
-                detail=str(error),
-            )
-            raise StoreError(detail) from error
 
     def _page(
         self, connection: sqlite3.Connection, found: ScoredRows, limit: int, offset: int, keys: dict[int, str]
@@ -556,8 +547,3 @@ class LexicalIndex:
         hits = [EngineHit(known[row], row, score) for row, score in tied if row in known]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         return hits[offset - above : offset - above + limit]
-
-
-def _accepting(masks: Masks, where: Filter) -> Accept:
-    """Return what picks out the rows that a filter means."""
-    return set(masks.snapshot.rows(masks.mask(where).nonzero()[0])).intersection

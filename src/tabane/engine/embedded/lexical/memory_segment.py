@@ -388,11 +388,11 @@ class MemorySegment:
         space = self.space(name)
         held = [space.having(token) for _, token in tokens]
         rows = set(held[0]).intersection(*held[1:])
-        return {row for row in rows if _side_by_side(self._placed(name, space, row), tokens)}
 
-    def _placed(self, name: str, space: SegmentSpace, row: int) -> list[str]:
-        """Return the tokens of a row in order, with gaps among them."""
-        return space.places[row] if row in space.places else self._tokens(name, self.entries[row])
+        def places(row: int) -> list[str]:
+            return space.places[row] if row in space.places else self._tokens(name, self.entries[row])
+
+        return {row for row in rows if _side_by_side(places(row), tokens)}
 
 
 def _side_by_side(places: list[str], tokens: tuple[tuple[int, str], ...]) -> bool:

@@ -56,7 +56,6 @@ from tabane.search.records import (
     Record,
     Scalar,
     Shape,
-    Value,
 )
 
 PRESENT = "present"
@@ -172,20 +171,17 @@ class TantivyCompiler:
             case Prefix(_, text):
                 return Query.regex_query(self._schema, name, _escaped(text) + "(?s:.)*")
             case Range():
-                return self._range(where, name, kind)
-
-    def _range(self, where: Range, name: str, kind: Kind) -> Query:
-        if where.low is None and where.high is None:
-            return Query.term_query(self._schema, PRESENT, where.field, "basic")
-        return Query.range_query(
-            self._schema,
-            name,
-            FieldType.Float,
-            None if where.low is None else float(where.low),
-            None if where.high is None else float(where.high),
-            where.include_low or where.low is None,
-            where.include_high or where.high is None,
-        )
+                if where.low is None and where.high is None:
+                    return Query.term_query(self._schema, PRESENT, where.field, "basic")
+                return Query.range_query(
+                    self._schema,
+                    name,
+                    FieldType.Float,
+                    None if where.low is None else float(where.low),
+                    None if where.high is None else float(where.high),
+                    where.include_low or where.low is None,
+                    where.include_high or where.high is None,
+                )
 
     def _term(self, term: TermMatch, option: str) -> Query:
         return Query.term_query(self._schema, term.space, term.token, option)
@@ -256,7 +252,10 @@ class TantivyIndex:
         # Else a thread watches the folder, and takes a lock in it when it changes: after close too.
         self._index.config_reader("manual")
         for name, gaps in ((_WITH_GAPS, [GAP]), (_PLAIN, [])):
-            self._index.register_tokenizer(name, _tokenizer(gaps))
+            builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+            if gaps:
+                builder = builder.filter(tantivy.Filter.custom_stopword(gaps))
+            self._index.register_tokenizer(name, builder.build())
         self.compiler = TantivyCompiler(self.schema, shape)
         self._writer = self._index.writer(_HEAP, 1)
         watermark = read_watermark(folder)
@@ -285,7 +284,20 @@ class TantivyIndex:
             document.add_text(space, joined)
             if joined:
                 self._added[space] = joined
-        _add_fields(document, self._shape, record.fields)
+        for field in self._shape.fields:
+            value = record.fields.get(field.name)
+            if value is None:
+                continue
+            name = field_name(field.name)
+            if field.kind.numeric and isinstance(value, int | float):
+                document.add_float(name, float(value))
+            elif field.kind is Kind.STRINGS and isinstance(value, tuple):
+                for element in value:
+                    document.add_text(name, element)
+            elif field.kind in (Kind.STRING, Kind.BOOLEAN):
+                document.add_text(name, str(value))
+            if value != ():
+                document.add_text(PRESENT, field.name)
         self._writer.add_document(document)
 
     def delete(self, rows: Sequence[int]) -> None:
@@ -332,28 +344,6 @@ def _schema(shape: Shape, analyst: RecordAnalyzer) -> Any:
         else:
             builder.add_text_field(field_name(field.name), tokenizer_name="raw", index_option="basic")
     return builder.build()
-
-
-def _tokenizer(gaps: Sequence[str]) -> Any:
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
-    return (builder.filter(tantivy.Filter.custom_stopword(list(gaps))) if gaps else builder).build()
-
-
-def _add_fields(document: Any, shape: Shape, fields: Mapping[str, Value]) -> None:
-    for field in shape.fields:
-        value = fields.get(field.name)
-        if value is None:
-            continue
-        name = field_name(field.name)
-        if field.kind.numeric and isinstance(value, int | float):
-            document.add_float(name, float(value))
-        elif field.kind is Kind.STRINGS and isinstance(value, tuple):
-            for element in value:
-                document.add_text(name, element)
-        elif field.kind in (Kind.STRING, Kind.BOOLEAN):
-            document.add_text(name, str(value))
-        if value != ():
-            document.add_text(PRESENT, field.name)
 
 
 def _statistics(searcher: Any, schema: Any, space: str, terms: dict[str, str]) -> tuple[int, float]:

@@ -335,7 +335,9 @@ class SpaceIndex:
 
     def _tidy(self, live: Mask) -> None:
         sealed = len(self._data)
-        if not _wasteful(~live[:sealed]):
+        dead = ~live[:sealed]
+        count = int(np.count_nonzero(dead))
+        if count <= _DEAD or count * 2 <= len(dead):
             return
         slots = np.flatnonzero(live[:sealed])
         files = self._files.dense(slots)
@@ -355,11 +357,6 @@ class SpaceIndex:
             slot_numbers = self._numbers.view()[: len(view.rows)]
             codes = view.codes is None or self._files.codes_agree(len(view.data))
         return self.whole and codes and _agree(view, slot_numbers, file, self.storage, numbers)
-
-
-def _wasteful(dead: Mask) -> bool:
-    count = int(np.count_nonzero(dead))
-    return count > _DEAD and count * 2 > len(dead)
 
 
 def _agree(

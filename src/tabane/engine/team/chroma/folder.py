@@ -130,7 +130,10 @@ class ChromaFolder:
         self._process: _Process | None = None
 
     def version(self) -> str:
-        process = self._running()
+        with self._gate:
+            if self._process is None or self._process.ended:
+                self._process = _Process(self._python, self._url.folder)
+            process = self._process
         with self._answers(process):
             begun = process.begun.result(_STARTING)
         if "error" in begun:
@@ -174,12 +177,6 @@ class ChromaFolder:
             process, self._process = self._process, None
         if process is not None:
             process.finish()
-
-    def _running(self) -> _Process:
-        with self._gate:
-            if self._process is None or self._process.ended:
-                self._process = _Process(self._python, self._url.folder)
-            return self._process
 
     def _ask(self, do: str, *, seconds: float = LONGEST, **needed: Any) -> Answer:
         process = self._process

@@ -121,12 +121,11 @@ def serve(folder: str, tell: Callable[[Answer], None]) -> None:
         try:
             found = getattr(database, asked["do"])(asked)
         except Exception as error:  # Chroma raises many types of errors
-            found = {"error": _kind(error), "detail": str(error)}
+            found = {
+                "error": "damaged" if type(error).__name__ == "InternalError" else "failed",
+                "detail": str(error),
+            }
         tell({"number": asked["number"], **found})
-
-
-def _kind(error: Exception) -> str:
-    return "damaged" if type(error).__name__ == "InternalError" else "failed"
 
 
 if __name__ == "__main__":

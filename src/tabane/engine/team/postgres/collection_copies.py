@@ -134,17 +134,14 @@ class PostgresTarget:
 
     def _complete(self, connection: psycopg.Connection) -> None:
         with unlimited(connection):
-            self._index_records(connection)
+            connection.execute(_PATIENTLY)
+            self._tables.records.create_indexes(connection)
+            state = self._tables.states.read(connection)
+            vectors = [self._tables.writer.vectors(each).table for each in state.spaces]
+            for table in (self._tables.records.table, *self._tables.postings.tables, *vectors):
+                connection.execute(sql.SQL("ANALYZE {}").format(table))
         update = "UPDATE copying SET complete = true WHERE collection = %s"
         connection.execute(update, (self._number,))
-
-    def _index_records(self, connection: psycopg.Connection) -> None:
-        connection.execute(_PATIENTLY)
-        self._tables.records.create_indexes(connection)
-        state = self._tables.states.read(connection)
-        vectors = [self._tables.writer.vectors(each).table for each in state.spaces]
-        for table in (self._tables.records.table, *self._tables.postings.tables, *vectors):
-            connection.execute(sql.SQL("ANALYZE {}").format(table))
 
 
 def has_copies(connection: psycopg.Connection) -> bool:

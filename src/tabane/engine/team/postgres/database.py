@@ -106,7 +106,8 @@ class PostgresDatabase:
             connection = _connected(self._url, self._limit)
         else:
             connection = _connected(replace(self._url, timeout=longest), AnswerLimit(longest * _SILENCE))
-        self._prepare(connection)
+        find_tables(connection, self.schema, self.versions)
+        connection.adapters.register_dumper(WireVector, VectorDumper)
         connection.autocommit = False
         return connection
 
@@ -174,10 +175,6 @@ class PostgresDatabase:
         finally:
             self._spares.put_back(connection)
 
-    def _prepare(self, connection: psycopg.Connection) -> None:
-        find_tables(connection, self.schema, self.versions)
-        connection.adapters.register_dumper(WireVector, VectorDumper)
-
     def hurry(self) -> None:
         """Give a silent server up within seconds from now on, because the hub stops."""
         self._limit.seconds = min(self._limit.seconds, self._patience.ending)
@@ -214,13 +211,6 @@ def _reported(place: str) -> Iterator[None]:
 
 def _connected(url: EngineUrl, limit: AnswerLimit) -> BoundedConnection:
     """Return a new connection in autocommit."""
-    connection = BoundedConnection.connect(**_parameters(url), autocommit=True)
-    connection.limit = limit
-    return connection
-
-
-def _parameters(url: EngineUrl) -> dict[str, Any]:
-    """Return the parameters of a connection. What the URL says itself remains."""
     given = psycopg.conninfo.conninfo_to_dict(url.conninfo)
     ours: dict[str, Any] = {
         "connect_timeout": _CONNECT,
@@ -231,7 +221,11 @@ def _parameters(url: EngineUrl) -> dict[str, Any]:
         "tcp_user_timeout": 60_000,
     }
     options = _OPTIONS.format(statement=round(url.timeout * 1000), lock=round(url.timeout * 500))
-    return {**ours, **given, "options": f"{options} {given.get('options') or ''}".strip()}
+    ours |= given  # what the URL says itself remains
+    ours["options"] = f"{options} {given.get('options') or ''}".strip()
+    connection = BoundedConnection.connect(**ours, autocommit=True)
+    connection.limit = limit
+    return connection
 
 
 _LOCK = "SELECT pg_try_advisory_lock(%s, %s)"

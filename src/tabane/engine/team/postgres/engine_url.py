@@ -53,7 +53,15 @@ def parsed(url: str) -> EngineUrl:
         )
     conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(rest, quote_via=quote), ""))
     place = _place(servers, parts.path, dict(rest), schema)
-    return EngineUrl(conninfo, place, schema, _timeout(ours.get("timeout")))
+    given = ours.get("timeout")
+    try:
+        seconds = TIMEOUT if given is None else float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= _LONGEST:
+        message = say("timeout in the setting engine must be a number of seconds: {given}", given=given)
+        raise ConfigurationError(message)
+    return EngineUrl(conninfo, place, schema, seconds)
 
 
 def _servers(netloc: str) -> str:
@@ -64,17 +72,6 @@ def _servers(netloc: str) -> str:
         host, port = unquote(parts.hostname or ""), parts.port
         shown.append((f"[{host}]" if ":" in host else host) + (f":{port}" if port else ""))
     return ",".join(shown)
-
-
-def _timeout(given: str | None) -> float:
-    try:
-        seconds = TIMEOUT if given is None else float(given)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= _LONGEST:
-        message = say("timeout in the setting engine must be a number of seconds: {given}", given=given)
-        raise ConfigurationError(message)
-    return seconds
 
 
 def _place(servers: str, path: str, query: dict[str, str], schema: str) -> str:

@@ -141,7 +141,8 @@ class PostingSearch:
             case AnyOf(of):
                 return _union(map(self._rows, of))
             case AllOf(()):
-                return self._everything()
+                query = sql.SQL("SELECT row FROM {} ORDER BY row").format(self._records.table)
+                return np.array([row for (row,) in self._connection.execute(query)], dtype=np.uint64)
             case AllOf(of):
                 found = [self._rows(each) for each in of]
                 rows = min(found, key=len)
@@ -157,10 +158,6 @@ class PostingSearch:
             here = positions[(positions & np.uint64(0xFFFFFFFF)) >= at] - np.uint64(at)
             begins = here if begins is None else np.intersect1d(begins, here, assume_unique=True)
         return np.unique((np.empty(0, np.uint64) if begins is None else begins) >> np.uint64(32))
-
-    def _everything(self) -> Array:
-        query = sql.SQL("SELECT row FROM {} ORDER BY row").format(self._records.table)
-        return np.array([row for (row,) in self._connection.execute(query)], dtype=np.uint64)
 
     def _posting(self, term: TermMatch) -> TokenPostings:
         return self._named_posting(formats.token_key(term.space, term.token))
@@ -272,7 +269,10 @@ class OutsideKeywords:
         at = self._position() if self._index.link.serves_keywords(self._state.lexical.records) else None
         if at is None or self._state.next - 1 - at[0][1] > _LONGEST_TAIL:
             return None
-        rarities = self._rarities(plan)
+        names = {leaf.term: posting_table.name_of(leaf.term) for leaf in plan.leaves}
+        having = self._tables.postings.frequencies(self._connection, names.values())
+        records = self._state.lexical.records
+        rarities = {term: query_plans.idf(records, having.get(name, 0)) for term, name in names.items()}
         most = max(_LEAST_CANDIDATES, 2 * page.wanted)
         rows = self._proposed(posting_table.of_query(plan.leaves, rarities), where, at, most)
         if rows is None:
@@ -290,12 +290,6 @@ class OutsideKeywords:
         row = self._connection.execute(_POSITION, values).fetchone()
         note = change_log.read(row[2]).get(change_log.KEYWORDS) if row else None
         return None if row is None or note is None else ((row[0], row[1]), note)
-
-    def _rarities(self, plan: LexicalPlan) -> dict[TermMatch, float]:
-        names = {leaf.term: posting_table.name_of(leaf.term) for leaf in plan.leaves}
-        having = self._tables.postings.frequencies(self._connection, names.values())
-        records = self._state.lexical.records
-        return {term: query_plans.idf(records, having.get(name, 0)) for term, name in names.items()}
 
     def _proposed(
         self, vector: SparseVector, where: Filter, at: tuple[IndexPosition, str], most: int

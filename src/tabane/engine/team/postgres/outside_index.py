@@ -237,13 +237,10 @@ class IndexFollower:
                 rest = min(2 * rest, _LONGEST_REST)
                 continue
             if idle:
-                await self._wait()
-
-    async def _wait(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_POLL):
-                await self._news.wait()
-        self._news.clear()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL):
+                        await self._news.wait()
+                self._news.clear()
 
     async def _turned(self) -> bool:
         """Take a step if it is this hub's turn. Return whether there is nothing to do for a while."""

@@ -95,17 +95,14 @@ class _SpaceCodes(dict[str, int]):
         self._only_cjk = space.startswith(f"{PAIRS}_")  # no other pairs are searched for
 
     def __missing__(self, token: str) -> int:
-        if token == GAP or (self._only_cjk and not _is_pair_of_cjk(token)):
+        # In a word of CJK, ー is spelt as a dash.
+        may_be_cjk = is_cjk(token) or (token[0] == "-" and (token == "--" or is_cjk(token[1:])))
+        if token == GAP or (self._only_cjk and not may_be_cjk):
             code = _LEFT_OUT
         else:
             code = self._keys.setdefault(formats.token_key(self._space, token), len(self._keys))
         self[token] = code
         return code
-
-
-def _is_pair_of_cjk(pair: str) -> bool:
-    """Return whether a pair may stand in a word of CJK, where ー is spelt as a dash."""
-    return is_cjk(pair) or (pair[0] == "-" and (pair == "--" or is_cjk(pair[1:])))
 
 
 def _firsts(*columns: Array) -> Array:
@@ -217,7 +214,12 @@ class PostingTable:
         """Join the parts of the first level that has too many. Return the state after it."""
         for level in range(LEVELS - 1):
             if state.parts[level] >= _MOST_PARTS:
-                self._join(connection, level)
+                command = sql.SQL(
+                    "WITH old AS (DELETE FROM {} RETURNING *) INSERT INTO {} (token, part, entries, places) "
+                    "SELECT token, min(part), string_agg(entries, ''::bytea ORDER BY part), "
+                    "string_agg(places, ''::bytea ORDER BY part) FROM old GROUP BY token"
+                )
+                connection.execute(command.format(self.tables[level], self.tables[level + 1]))
                 parts = list(state.parts)
                 parts[level], parts[level + 1] = 0, parts[level + 1] + 1
                 return replace(state, parts=tuple(parts))
@@ -226,14 +228,6 @@ class PostingTable:
     @staticmethod
     def has_many_parts(state: LexicalState) -> bool:
         return any(parts >= _MOST_PARTS for parts in state.parts[:-1])
-
-    def _join(self, connection: psycopg.Connection, level: int) -> None:
-        command = sql.SQL(
-            "WITH old AS (DELETE FROM {} RETURNING *) INSERT INTO {} (token, part, entries, places) "
-            "SELECT token, min(part), string_agg(entries, ''::bytea ORDER BY part), "
-            "string_agg(places, ''::bytea ORDER BY part) FROM old GROUP BY token"
-        )
-        connection.execute(command.format(self.tables[level], self.tables[level + 1]))
 
     # Deleted records
 

@@ -351,7 +351,23 @@ class RecordQueries:
     def select(
         self, where: SqlCondition, order: Sequence[Order], after: RecordsCursor | None, limit: int
     ) -> SelectedPage:
-        behind = self._behind(order, after)
+        if after is None:
+            behind = SqlCondition(sql.SQL("TRUE"))
+        else:
+            found, level = list[SqlCondition](), list[SqlCondition]()
+            for each, value in zip(order, after.values, strict=True):
+                field, column = self._table.fields[each.field][0], self._column(each.field)
+                there = None if value is None else column_value(value, field)
+                if there is not None:
+                    text = "({} < %s OR {} IS NULL)" if each.descending else "({} > %s OR {} IS NULL)"
+                    beyond = SqlCondition(sql.SQL(text).format(column, column), (there,))
+                    found.append(joined(" AND ", [*level, beyond], "TRUE"))
+                    level.append(SqlCondition(sql.SQL("{} = %s").format(column), (there,)))
+                else:
+                    level.append(SqlCondition(sql.SQL("{} IS NULL").format(column)))
+            last = SqlCondition(sql.SQL("r.key > %s"), (formats.stored(after.key),))
+            found.append(joined(" AND ", [*level, last], "TRUE"))
+            behind = joined(" OR ", found, "FALSE")
         query = sql.SQL("SELECT {} FROM {} r WHERE {} AND {} ORDER BY {} LIMIT %s").format(
             STORED, self._table.table, where.text, behind.text, self._order(order)
         )
@@ -370,25 +386,6 @@ class RecordQueries:
             for each in order
         ]
         return sql.SQL(", ").join([*parts, sql.SQL("r.key")])
-
-    def _behind(self, order: Sequence[Order], after: RecordsCursor | None) -> SqlCondition:
-        """Return the condition of records behind a cursor."""
-        if after is None:
-            return SqlCondition(sql.SQL("TRUE"))
-        found, level = list[SqlCondition](), list[SqlCondition]()
-        for each, value in zip(order, after.values, strict=True):
-            field, column = self._table.fields[each.field][0], self._column(each.field)
-            there = None if value is None else column_value(value, field)
-            if there is not None:
-                text = "({} < %s OR {} IS NULL)" if each.descending else "({} > %s OR {} IS NULL)"
-                beyond = SqlCondition(sql.SQL(text).format(column, column), (there,))
-                found.append(joined(" AND ", [*level, beyond], "TRUE"))
-                level.append(SqlCondition(sql.SQL("{} = %s").format(column), (there,)))
-            else:
-                level.append(SqlCondition(sql.SQL("{} IS NULL").format(column)))
-        last = SqlCondition(sql.SQL("r.key > %s"), (formats.stored(after.key),))
-        found.append(joined(" AND ", [*level, last], "TRUE"))
-        return joined(" OR ", found, "FALSE")
 
     def count(self, where: SqlCondition) -> int:
         query = sql.SQL("SELECT count(*) FROM {} r WHERE {}").format(self._table.table, where.text)

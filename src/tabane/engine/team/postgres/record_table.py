@@ -88,13 +88,18 @@ class RecordColumns:
                 "fields bytea NOT NULL, payload bytea NOT NULL, marks integer[] NOT NULL)"
             ).format(self.table)
         )
-        there = self._existing(connection)
+        query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
+        there = {name for (name,) in connection.execute(query, (f"record_{self.number}",))}
         added = {column: kind for column, kind in self._types().items() if column not in there}
         for column, kind in added.items():
             add = sql.SQL("ALTER TABLE {} ADD COLUMN {} {}")
             connection.execute(add.format(self.table, sql.Identifier(column), sql.SQL(kind)))
         if added:
-            self._backfill(connection)
+            after = 0
+            while found := self.after(connection, after, _BACKFILLED):
+                for stored in found:
+                    self._refill(connection, stored)
+                after = found[-1].row
         if indexed:
             self.create_indexes(connection)
 
@@ -116,24 +121,12 @@ class RecordColumns:
                 definition = sql.SQL("({}{})").format(sql.Identifier(column), sql.SQL(order))
                 yield self._index(column + suffix), definition
 
-    def _existing(self, connection: psycopg.Connection) -> set[str]:
-        query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
-        return {name for (name,) in connection.execute(query, (f"record_{self.number}",))}
-
     def _types(self) -> dict[str, str]:
         fields = {column: _TYPES[field.kind] for field, column in self.fields.values()}
         return fields | dict.fromkeys(self.texts.values(), 'text COLLATE "C"')
 
     def _index(self, suffix: str) -> sql.Identifier:
         return sql.Identifier(f"i{self.number}_{suffix}")
-
-    def _backfill(self, connection: psycopg.Connection) -> None:
-        """Fill the columns of the shape, from the records that were stored with another shape."""
-        after = 0
-        while found := self.after(connection, after, _BACKFILLED):
-            for stored in found:
-                self._refill(connection, stored)
-            after = found[-1].row
 
     def _refill(self, connection: psycopg.Connection, stored: StoredRecord) -> None:
         columns = ("marks", *self._types())

@@ -105,7 +105,10 @@ class RecordWriter:
         results, replaced = [], dict[int, str]()
         for record in records:
             before = known.get(record.key)
-            now = self._version(record, state)
+            for name, vector in record.vectors.items():
+                state.fitting(name, vector, self._shape)
+            vectors = {name: digest_of(vector) for name, vector in record.vectors.items()}
+            now = StoredVersion(None, record_digest(record), vectors)
             same = before is not None and _same(before, now, keep=keep)
             results.append(not same)
             if same:
@@ -134,12 +137,6 @@ class RecordWriter:
             key: StoredVersion(row, digest, {name: of[row] for name, of in digests.items() if row in of})
             for key, (row, digest) in found.items()
         }
-
-    def _version(self, record: Record, state: CollectionRow) -> StoredVersion:
-        for name, vector in record.vectors.items():
-            state.fitting(name, vector, self._shape)
-        vectors = {name: digest_of(vector) for name, vector in record.vectors.items()}
-        return StoredVersion(None, record_digest(record), vectors)
 
     def _insert(
         self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]

@@ -164,7 +164,8 @@ class ApproximateIndex:
 
     def create(self, connection: psycopg.Connection, vectors: int) -> None:
         """Build the index without a lock on writers. The connection is in autocommit."""
-        connection.execute(_MEMORY, (self._memory(vectors),))
+        needed = vectors * (2 * self.table.dimension + 3 * 16 * _EDGES + 256) * 5 // 4
+        connection.execute(_MEMORY, (min(needed // 1024, _MOST_MEMORY),))
         connection.execute(
             sql.SQL(
                 "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw (({}) halfvec_ip_ops) "
@@ -177,11 +178,6 @@ class ApproximateIndex:
                 sql.Literal(_EFFORT),
             )
         )
-
-    def _memory(self, vectors: int) -> int:
-        """Return the kB in which the graph fits: halves, edges of two levels, and what a node needs."""
-        needed = vectors * (2 * self.table.dimension + 3 * 16 * _EDGES + 256) * 5 // 4
-        return min(needed // 1024, _MOST_MEMORY)
 
 
 log = logging.getLogger(__name__)
@@ -248,16 +244,13 @@ class ApproximateIndexBuilder:
         with self._gate:
             self._open = False
         while self._last is not None and not self._last.done():
-            self._cancel()
+            connection = self._connection
+            if connection is not None:
+                with contextlib.suppress(psycopg.Error):
+                    connection.cancel_safe(timeout=_CANCELING)
             with contextlib.suppress(FutureTimeout):
                 self._last.result(_CANCELED)
         self._thread.shutdown(wait=True)
-
-    def _cancel(self) -> None:
-        connection = self._connection
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                connection.cancel_safe(timeout=_CANCELING)
 
     def _attempt(self, index: ApproximateIndex, vectors: int) -> None:
         ready = failed = False
@@ -296,17 +289,14 @@ class ApproximateIndexBuilder:
                 return False
             if index.state(connection) is not IndexState.READY:  # nobody builds it now
                 self._connection = connection
-                self._build(connection, index, vectors)
+                if self._failures:  # such as one because of little shared memory, which several workers need
+                    connection.execute(_ALONE)
+                index.drop(connection)
+                began = time.monotonic()
+                log.info("building the approximate index %s of %d vectors", index.name, vectors)
+                index.create(connection, vectors)
+                log.info("built the approximate index %s in %.0f s", index.name, time.monotonic() - began)
             return True
-
-    def _build(self, connection: psycopg.Connection, index: ApproximateIndex, vectors: int) -> None:
-        if self._failures:  # such as one because of little shared memory, which several workers need
-            connection.execute(_ALONE)
-        index.drop(connection)
-        began = time.monotonic()
-        log.info("building the approximate index %s of %d vectors", index.name, vectors)
-        index.create(connection, vectors)
-        log.info("built the approximate index %s in %.0f s", index.name, time.monotonic() - began)
 
 
 _SPACES = (

@@ -113,7 +113,8 @@ class CommitThread:
     def _write(self, group: list[CommitJob]) -> None:
         lost: BaseException | None = None
         try:
-            self._transact(group)
+            if not self._committed(group, last=False):
+                self._committed(group, last=True)
         except BaseException as error:
             self._disconnect()
             lost = connections.store_error(error, self._database.place)
@@ -121,11 +122,6 @@ class CommitThread:
             self._disconnect()  # another primary may have taken over
         for job in group:
             self._answer(job, job.error or lost)
-
-    def _transact(self, group: list[CommitJob]) -> None:
-        """Commit the jobs; once more if the connection is lost, and their commit was not made."""
-        if not self._committed(group, last=False):
-            self._committed(group, last=True)
 
     def _committed(self, group: list[CommitJob], *, last: bool) -> bool:
         """Return False if the connection was lost, and nothing was written. Raises psycopg's errors."""
@@ -170,7 +166,10 @@ class CommitThread:
         deadline = time.monotonic() + _SETTLING
         while True:
             try:
-                status = self._status(transaction)
+                connection = self._connected()
+                found = connection.execute("SELECT pg_xact_status(%s::xid8)", (transaction,)).fetchone()
+                connection.rollback()
+                status = found[0] if found else None
             except psycopg.OperationalError:
                 if time.monotonic() > deadline:
                     raise LostCommit from None
@@ -183,12 +182,6 @@ class CommitThread:
             if status is None or time.monotonic() > deadline:
                 raise LostCommit
             time.sleep(_PAUSE)
-
-    def _status(self, transaction: str) -> str | None:
-        connection = self._connected()
-        found = connection.execute("SELECT pg_xact_status(%s::xid8)", (transaction,)).fetchone()
-        connection.rollback()
-        return found[0] if found else None
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:

@@ -52,19 +52,17 @@ class GraphSession:
             mask[row, : len(tokens)] = 1
             if kinds is not None:
                 types[row, : len(tokens)] = kinds[row]
-        return self._session.run([output], self._feed(ids, mask, types))[0], mask
-
-    def _feed(self, ids: Whole, mask: Whole, types: Whole) -> dict[str, npt.NDArray[Any]]:
         usual = {
             "input_ids": ids,
             "attention_mask": mask,
             "token_type_ids": types,
             "position_ids": np.maximum(mask.cumsum(axis=1) - 1, 0),
         }
-        return {
+        inputs = {
             name: usual[name] if name in usual else _empty(entry, len(ids))
             for name, entry in self._inputs.items()
         }
+        return self._session.run([output], inputs)[0], mask
 
 
 class OnnxModel:
