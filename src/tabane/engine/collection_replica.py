@@ -85,7 +85,8 @@ def next_step(held: Mapping[int, str], wanted: Mapping[int, str]) -> SpaceStep |
         if wanted[number] not in taken:
             return SpaceStep(kind="rename", number=number, name=wanted[number], old=held[number])
     if moving:
-        number, free = moving[0], _free_name(taken | set(wanted.values()))
+        number, used = moving[0], taken | set(wanted.values())
+        free = next(name for place in range(len(used) + 1) if (name := f"moving{place}") not in used)
         return SpaceStep(kind="rename", number=number, name=free, old=held[number])
     for number in sorted(wanted.keys() - held.keys()):
         return SpaceStep(kind="add", number=number, name=wanted[number])
@@ -106,10 +107,6 @@ def reached(held: Mapping[int, str], step: SpaceStep, names: Container[str]) -> 
         "rename": step.old not in names,
     }
     return after_step(held, step) if done[step.kind] else dict(held)
-
-
-def _free_name(taken: set[str]) -> str:
-    return next(name for number in range(len(taken) + 1) if (name := f"moving{number}") not in taken)
 
 
 class ReplicaMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

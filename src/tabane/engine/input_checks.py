@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -44,11 +44,12 @@ async def checked_records(records: Sequence[Record], shape: Shape, models: Mappi
 
     Vectors of other ``models`` than the spaces of the shape have are left out, whatever their length.
     """
-    there = {space.name: space.model for space in shape.spaces}
-    passed = {name for name, model in models.items() if there.get(name) != model}
+    current = {space.name: space.model for space in shape.spaces}
 
     def slice_from(first: int) -> list[Record]:
-        part = [_without(record, passed) for record in records[first : first + _CHECKED_AT_ONCE]]
+        part = list(records[first : first + _CHECKED_AT_ONCE])
+        if models:
+            part = [without_other_models(record, models, current) for record in part]
         valid = {space.name for space in shape.spaces if _all_valid(part, space)}
 
         def fit(vector: bytes, space: EmbeddingSpace) -> bytes:
@@ -68,23 +69,27 @@ async def checked_records(records: Sequence[Record], shape: Shape, models: Mappi
 
 async def checked_exchange(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
     """Check an exchange of checked records. Return the keys to delete, and the rows for the writer."""
-    return await _quickly(len(records) + len(gone), lambda: _sized(records, gone))
+
+    def sized() -> tuple[list[str], int]:
+        keys = [checked_key(key) for key in gone]
+        return keys, rows_of_exchange(records, keys)
+
+    is_short = len(records) + len(gone) <= _CHECKED_AT_ONCE
+    return sized() if is_short else await asyncio.to_thread(sized)
 
 
-async def _quickly(records: int, work: Callable[[], T]) -> T:
-    """Run work on so many records. It runs in a thread if it is too long for the event loop."""
-    return work() if records <= _CHECKED_AT_ONCE else await asyncio.to_thread(work)
+def without_other_models(record: Record, models: Mapping[str, str], current: Mapping[str, str]) -> Record:
+    """Return the record without vectors for spaces that were dropped or have another model by now.
 
-
-def _without(record: Record, spaces: set[str]) -> Record:
-    """Return the record without its vectors in these spaces."""
-    kept = {name: vector for name, vector in record.vectors.items() if name not in spaces}
+    ``models``: space → the model that made its vectors; ``current``: space → its model now. Vectors of spaces
+    without an entry in ``models`` are kept.
+    """
+    kept = {
+        name: vector
+        for name, vector in record.vectors.items()
+        if name not in models or current.get(name) == models[name]
+    }
     return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
-
-
-def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
-    keys = [checked_key(key) for key in gone]
-    return keys, rows_of_exchange(records, keys)
 
 
 def _all_valid(records: Sequence[Record], space: EmbeddingSpace) -> bool:
@@ -183,7 +188,8 @@ def rows_of_exchange(records: Sequence[Record], gone: Sequence[str]) -> int:
     twice = {record.key for record in records}.intersection(gone)
     if twice:
         raise BadArguments(say("{key} is given both to be saved and to be removed", key=min(twice)), "gone")
-    size, vectors = sum(map(_size, records)), sum(map(_vectors, records))
+    size = sum(len(each.payload) + len(msgspec.json.encode((each.texts, each.fields))) for each in records)
+    vectors = sum(map(_vectors, records))
     if size > LARGEST_EXCHANGE or vectors > LARGEST_VECTORS:
         most = LARGEST_VECTORS if vectors > LARGEST_VECTORS else LARGEST_EXCHANGE
         found = vectors if vectors > LARGEST_VECTORS else size
@@ -193,10 +199,6 @@ def rows_of_exchange(records: Sequence[Record], gone: Sequence[str]) -> int:
         raise BadArguments(message, "records")
     rows = len(records) + len(gone)
     return rows if size + vectors <= MOST_BYTES else max(rows, ALONE)
-
-
-def _size(record: Record) -> int:
-    return len(record.payload) + len(msgspec.json.encode((record.texts, record.fields)))
 
 
 def _vectors(record: Record) -> int:

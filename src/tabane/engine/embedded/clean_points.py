@@ -116,7 +116,9 @@ class CleanPoints:
 
     def look(self) -> None:
         """Find out what the last process left. Call it before the database is opened and the log changes."""
-        note, now = self._noted(), self._now()
+        note, now = None, self._now()
+        with contextlib.suppress(OSError, msgspec.MsgspecError), open(self._path, "rb") as file:
+            note = msgspec.json.decode(file.read(_SIZE).rstrip(), type=FileState)
         self._needed = None
         if note is None or now is None or note.which != now.which:
             return
@@ -174,13 +176,6 @@ class CleanPoints:
         return FileState(
             _boot(), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, copied
         )
-
-    def _noted(self) -> FileState | None:
-        try:
-            with open(self._path, "rb") as file:
-                return msgspec.json.decode(file.read(_SIZE).rstrip(), type=FileState)
-        except (OSError, msgspec.MsgspecError):
-            return None
 
     def _note(self, copied: LogEnd | None) -> None:
         note = self._now(copied)

@@ -209,98 +209,6 @@ class LexicalFollower(TableFollower, Protocol):
         """Wait until all that was written is committed in the index."""
         ...
 
-    # Counts
-
-    async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
-        check_textual(self.shape.field(field), "tally")
-        meant = records.checked_filter(where, self.shape)
-        return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, meant), long=True)
-
-    async def count(self, where: Filter) -> int:
-        meant = records.checked_filter(where, self.shape)
-        return await self.table.read(lambda masks, _: self._tallies.count(masks, meant), long=costly(meant))
-
-    async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
-        check_bounds(bounds)
-        check_numeric(self.shape.field(field), "histogram")
-        meant = records.checked_filter(where, self.shape)
-        return await self.table.read(lambda masks, _: masks.histogram(field, bounds, meant), long=True)
-
-    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        meant = self.checked_firsts(field, order, where)
-        return await self.table.read(
-            lambda masks, connection: self.firsts_of(masks, connection, field, order, meant), long=True
-        )
-
-    def checked_firsts(self, field: str, order: Order, where: Filter) -> Filter:
-        """Check a request for :meth:`firsts`, and return its filter."""
-        check_string(self.shape.field(field), "firsts")
-        check_numeric(self.shape.field(order.field), "order")
-        return records.checked_filter(where, self.shape)
-
-    def firsts_of(
-        self, masks: Masks, connection: sqlite3.Connection, field: str, order: Order, meant: Filter
-    ) -> dict[Scalar, str]:
-        """Answer a checked request at the moment of the masks. Blocks."""
-        found = masks.firsts(field, order, meant)
-        keys = self.table.truth.keys_at(connection, [row for rows in found.values() for row in rows])
-        return {value: min(keys[row] for row in rows) for value, rows in found.items()}
-
-    def checked_selection(
-        self, where: Filter, order: tuple[Order, ...], after: str | None, limit: int
-    ) -> RecordSelection:
-        """Check a request for a page of records."""
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        meant = records.checked_filter(where, self.shape)
-        input_checks.check_order(order, self.shape)
-        cursor = None if after is None else input_checks.read_cursor(after, order, self.shape)
-        return RecordSelection(meant, order, cursor, limit)
-
-    def page_of(self, masks: Masks, connection: sqlite3.Connection, asked: RecordSelection) -> SelectedPage:
-        """Answer a checked request at the moment of the masks. Blocks."""
-        where, order, cursor, limit = asked
-        mask = self._first(masks, where, order, limit + 1) if cursor is None else masks.mask(where)
-        return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
-
-    async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
-        check_numeric(self.shape.field(order.field), "order")
-        meant = records.checked_filter(where, self.shape)
-
-        def reading(masks: Masks, connection: sqlite3.Connection) -> Array:
-            self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
-            return masks.arranged(order, meant)
-
-        rows = await self.table.read(reading, long=True)
-        for first in range(0, len(rows), LISTED):
-            yield ListedKeys(await self._named(rows[first : first + LISTED]), len(rows))
-
-    async def _named(self, rows: Array) -> list[str]:
-        """Return the keys of rows. If keys are not numbers, deleted rows are left out."""
-        keys = self._keys.of(rows)
-        if keys is not None:
-            return keys
-        wanted = rows.tolist()
-        found = await self.table.database.read(
-            lambda connection: self.table.truth.keys_at(connection, wanted), long=True
-        )
-        return [found[row] for row in wanted if row in found]
-
-    def _first(self, masks: Masks, where: Filter, order: tuple[Order, ...], most: int) -> Mask:
-        """Return the slots that may be among the first ``most`` matches, limited by a cached bound if any."""
-        if len(order) != 1 or most > MOST_BEST or not self.shape.field(order[0].field).kind.numeric:
-            return masks.mask(where)
-        bound = self._tallies.bound(masks, order[0], where, most)  # infinite if texts are asked too
-        if bound == np.inf:
-            return masks.mask(where)
-        snapshot = masks.snapshot
-        values = snapshot.columns[order[0].field].values
-        mask = snapshot.alive & (values >= -bound if order[0].descending else values <= bound)
-        near = np.flatnonzero(mask)
-        mask[near] = masks.over(snapshot.only(near)).mask(where)
-        return mask
-
-    # Care
-
     async def agrees(self) -> bool:
         """Return whether the index agrees with the stored records, once it has caught up."""
         ...
@@ -376,17 +284,15 @@ class StoredCollection:
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
             await self._room_for_vectors()
-            results += await self._upserted(part, known)
+            if input_checks.is_long(part):  # in turns with others; a few in one commit with others
+                results += await self.table.upsert(part, known)
+                continue
+            change = await self.table.write(
+                lambda connection, part=part: self.table.truth.upsert(connection, part, known),  # type: ignore[misc]
+                len(part),
+            )
+            results += change.results
         return results
-
-    async def _upserted(self, records: list[Record], models: Mapping[str, str]) -> list[bool]:
-        """Write checked records: a few in one commit with others, many in turns with others."""
-        if input_checks.is_long(records):
-            return await self.table.upsert(records, models)
-        change = await self.table.write(
-            lambda connection: self.table.truth.upsert(connection, records, models), len(records)
-        )
-        return change.results
 
     async def exchange(
         self,
@@ -579,6 +485,96 @@ class StoredCollection:
     async def _room_for_vectors(self) -> None:
         if self.table.vectors is not None and self.table.vectors.full:
             await asyncio.to_thread(self.table.vectors.room)
+
+    # Counts
+
+    async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
+        check_textual(self.shape.field(field), "tally")
+        meant = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, meant), long=True)
+
+    async def count(self, where: Filter) -> int:
+        meant = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: self._tallies.count(masks, meant), long=costly(meant))
+
+    async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
+        check_bounds(bounds)
+        check_numeric(self.shape.field(field), "histogram")
+        meant = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: masks.histogram(field, bounds, meant), long=True)
+
+    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
+        meant = self.checked_firsts(field, order, where)
+        return await self.table.read(
+            lambda masks, connection: self.firsts_of(masks, connection, field, order, meant), long=True
+        )
+
+    def checked_firsts(self, field: str, order: Order, where: Filter) -> Filter:
+        """Check a request for :meth:`firsts`, and return its filter."""
+        check_string(self.shape.field(field), "firsts")
+        check_numeric(self.shape.field(order.field), "order")
+        return records.checked_filter(where, self.shape)
+
+    def firsts_of(
+        self, masks: Masks, connection: sqlite3.Connection, field: str, order: Order, meant: Filter
+    ) -> dict[Scalar, str]:
+        """Answer a checked request at the moment of the masks. Blocks."""
+        found = masks.firsts(field, order, meant)
+        keys = self.table.truth.keys_at(connection, [row for rows in found.values() for row in rows])
+        return {value: min(keys[row] for row in rows) for value, rows in found.items()}
+
+    def checked_selection(
+        self, where: Filter, order: tuple[Order, ...], after: str | None, limit: int
+    ) -> RecordSelection:
+        """Check a request for a page of records."""
+        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        meant = records.checked_filter(where, self.shape)
+        input_checks.check_order(order, self.shape)
+        cursor = None if after is None else input_checks.read_cursor(after, order, self.shape)
+        return RecordSelection(meant, order, cursor, limit)
+
+    def page_of(self, masks: Masks, connection: sqlite3.Connection, asked: RecordSelection) -> SelectedPage:
+        """Answer a checked request at the moment of the masks. Blocks."""
+        where, order, cursor, limit = asked
+        mask = self._first(masks, where, order, limit + 1) if cursor is None else masks.mask(where)
+        return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
+
+    async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
+        check_numeric(self.shape.field(order.field), "order")
+        meant = records.checked_filter(where, self.shape)
+
+        def reading(masks: Masks, connection: sqlite3.Connection) -> Array:
+            self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
+            return masks.arranged(order, meant)
+
+        rows = await self.table.read(reading, long=True)
+        for first in range(0, len(rows), LISTED):
+            block = rows[first : first + LISTED]
+            keys = self._keys.of(block)
+            if keys is None:  # they are no numbers, so deleted rows are left out
+                wanted: list[int] = block.tolist()
+                found = await self.table.database.read(
+                    lambda connection, wanted=wanted: self.table.truth.keys_at(connection, wanted),  # type: ignore[misc]
+                    long=True,
+                )
+                keys = [found[row] for row in wanted if row in found]
+            yield ListedKeys(keys, len(rows))
+
+    def _first(self, masks: Masks, where: Filter, order: tuple[Order, ...], most: int) -> Mask:
+        """Return the slots that may be among the first ``most`` matches, limited by a cached bound if any."""
+        if len(order) != 1 or most > MOST_BEST or not self.shape.field(order[0].field).kind.numeric:
+            return masks.mask(where)
+        bound = self._tallies.bound(masks, order[0], where, most)  # infinite if texts are asked too
+        if bound == np.inf:
+            return masks.mask(where)
+        snapshot = masks.snapshot
+        values = snapshot.columns[order[0].field].values
+        mask = snapshot.alive & (values >= -bound if order[0].descending else values <= bound)
+        near = np.flatnonzero(mask)
+        mask[near] = masks.over(snapshot.only(near)).mask(where)
+        return mask
+
+    # Care
 
     async def agrees(self) -> bool:
         """Return whether the derived data agrees with the records. Reads everything; used by checks only."""

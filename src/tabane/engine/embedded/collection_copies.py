@@ -34,37 +34,39 @@ class EmbeddedSource:
         self._table = table
 
     async def contents(self) -> CollectionContents:
-        return await self._table.database.read(self._contents)
-
-    def _contents(self, connection: sqlite3.Connection) -> CollectionContents:
         truth = self._table.truth
-        state = truth.state(connection)
-        storages = truth.spaces(connection).storages
-        vectors = {
-            each.space.name: _count(connection, f"vector_{truth.number} WHERE space = {each.birth}")
-            for each in storages
-        }
-        mark = f"{state.epoch}.{state.changes}.{state.next}"
-        records = _count(connection, f"record_{truth.number}")
-        return CollectionContents(mark, records, tuple(each.space for each in storages), vectors)
+
+        def reading(connection: sqlite3.Connection) -> CollectionContents:
+            state = truth.state(connection)
+            storages = truth.spaces(connection).storages
+            vectors = {
+                each.space.name: _count(connection, f"vector_{truth.number} WHERE space = {each.birth}")
+                for each in storages
+            }
+            mark = f"{state.epoch}.{state.changes}.{state.next}"
+            records = _count(connection, f"record_{truth.number}")
+            return CollectionContents(mark, records, tuple(each.space for each in storages), vectors)
+
+        return await self._table.database.read(reading)
 
     async def after(self, row: int, most: int) -> list[StoredRecord]:
-        return await self._table.database.aside(lambda connection: self._after(connection, row, most))
-
-    def _after(self, connection: sqlite3.Connection, row: int, most: int) -> list[StoredRecord]:
         truth = self._table.truth
-        found = list(truth.rows(connection, row, most))
-        if not found or truth.vectors is None:
-            return [StoredRecord(record=record, row=each) for each, record in found]
-        vectors: dict[int, dict[str, bytes]] = defaultdict(dict)
-        for storage in truth.spaces(connection).storages:
-            of_space = self._vectors(connection, storage, row, found[-1][0])
-            for each, vector in of_space.items():
-                vectors[each][storage.space.name] = vector
-        return [
-            StoredRecord(record=msgspec.structs.replace(record, vectors=vectors.get(each, {})), row=each)
-            for each, record in found
-        ]
+
+        def reading(connection: sqlite3.Connection) -> list[StoredRecord]:
+            found = list(truth.rows(connection, row, most))
+            if not found or truth.vectors is None:
+                return [StoredRecord(record=record, row=each) for each, record in found]
+            vectors: dict[int, dict[str, bytes]] = defaultdict(dict)
+            for storage in truth.spaces(connection).storages:
+                of_space = self._vectors(connection, storage, row, found[-1][0])
+                for each, vector in of_space.items():
+                    vectors[each][storage.space.name] = vector
+            return [
+                StoredRecord(record=msgspec.structs.replace(record, vectors=vectors.get(each, {})), row=each)
+                for each, record in found
+            ]
+
+        return await self._table.database.aside(reading)
 
     def _vectors(
         self, connection: sqlite3.Connection, storage: SpaceStorage, after: int, last: int

@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 from tabane.engine.embedded import failures, segments
 from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
-from tabane.engine.embedded.columns import CodeIndexes, Columns, ColumnSnapshot, Mask
+from tabane.engine.embedded.columns import CodeIndexes, Columns, Mask
 from tabane.engine.embedded.database import Database, WriteTurn
 from tabane.engine.embedded.masks import Masks, SubstringCondition, SubstringFilter, SubstringIndex
 from tabane.engine.embedded.segments import OpenVectorDatabase, TableMaintenance, open_collection
@@ -241,9 +241,23 @@ class CollectionTable:
     def masks(self, connection: sqlite3.Connection) -> Masks:
         """Return the masks that evaluate filters, for the snapshot of the connection's transaction.
 
-        Blocks.
+        Blocks. Raises StoreBusy if writes come in between all the time.
         """
-        return self._masks(connection, self._snapshot(connection))
+        for _ in range(_MOST_TRIES):
+            seen = self.truth.state(connection).changes
+            snapshot = self.columns.reached(seen, _LONGEST_WAIT)
+            if snapshot.changes == seen:
+                break
+            # A write came in between: try again.
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN")
+        else:
+            raise failures.busy(self.database.path)
+
+        def holding(wanted: SubstringCondition, within: Mask) -> Mask:
+            return self._containing.mask(connection, snapshot, self._follower, wanted, within)
+
+        return Masks(snapshot, self.truth.strings, connection, holding, codes=self._codes)
 
     async def agrees(self) -> bool:
         """Return whether columns and records agree. Reads every record; used by checks only."""
@@ -296,26 +310,6 @@ class CollectionTable:
             if change.spaces is not None:
                 self.shape = change.spaces.shape
             self.columns.apply(change)
-
-    # Reading
-
-    def _snapshot(self, connection: sqlite3.Connection) -> ColumnSnapshot:
-        """Return the columns for the snapshot of the connection's transaction."""
-        for _ in range(_MOST_TRIES):
-            seen = self.truth.state(connection).changes
-            snapshot = self.columns.reached(seen, _LONGEST_WAIT)
-            if snapshot.changes == seen:
-                return snapshot
-            # A write came in between: try again.
-            connection.execute("ROLLBACK")
-            connection.execute("BEGIN")
-        raise failures.busy(self.database.path)
-
-    def _masks(self, connection: sqlite3.Connection, snapshot: ColumnSnapshot) -> Masks:
-        def holding(wanted: SubstringCondition, within: Mask) -> Mask:
-            return self._containing.mask(connection, snapshot, self._follower, wanted, within)
-
-        return Masks(snapshot, self.truth.strings, connection, holding, codes=self._codes)
 
 
 class _LongUpsert:

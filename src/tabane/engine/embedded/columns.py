@@ -317,7 +317,11 @@ class CodeIndexes:
         lows = np.searchsorted(known.codes, codes, "left")
         highs = np.searchsorted(known.codes, codes, "right")
         inside = [known.slots[low:high] for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
-        newer = np.flatnonzero(_among(values[len(known.slots) :], codes)) + len(known.slots)
+        newer: Array = np.empty(0, dtype=np.int64)
+        if len(codes):
+            fresh = values[len(known.slots) :]
+            places = np.searchsorted(codes, fresh).clip(max=len(codes) - 1)
+            newer = np.flatnonzero(codes[places] == fresh) + len(known.slots)
         found = np.sort(np.concatenate([*inside, newer]).astype(np.int64))
         return found[found < len(values)]  # an older snapshot has fewer slots than the index
 
@@ -325,11 +329,3 @@ class CodeIndexes:
 def _sorted(origin: int, values: Array) -> _SortedSlots:
     slots = np.argsort(values)
     return _SortedSlots(origin, slots.astype(np.uint32), values[slots])
-
-
-def _among(values: Array, codes: Array) -> Array:
-    """Return which values are among the sorted codes."""
-    if not len(codes):
-        return np.zeros(len(values), dtype=np.bool_)
-    places = np.searchsorted(codes, values).clip(max=len(codes) - 1)
-    return np.asarray(codes[places] == values)

@@ -354,16 +354,13 @@ class WriteThread:
             job.answer.set_exception(error)
         elif job.long is None or job.long.done:
             job.answer.set_result(job.result)
-        else:
-            self._continue(job)
-
-    def _continue(self, job: WriteJob) -> None:
-        """Let a long write wait for its next turn. At the end of the thread, it fails."""
-        with self._gate:
-            if self._open:
-                self._put(job)
-                return
-        job.answer.set_exception(failures.closed(self._path))
+        else:  # a long write waits for its next turn; at the end of the thread, it fails
+            with self._gate:
+                goes_on = self._open
+                if goes_on:
+                    self._put(job)
+            if not goes_on:
+                job.answer.set_exception(failures.closed(self._path))
 
     def _rollback(self) -> None:
         for companion in self.companions:
@@ -502,21 +499,17 @@ def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migr
     done = version(connection)
     if 0 < done < len(migrations):
         backup(connection, path, done)
-    for number in range(done, len(migrations)):
-        _apply(connection, migrations[number], number + 1)
-
-
-def _apply(connection: sqlite3.Connection, migration: Migration, number: int) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        migration(connection)
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {number}")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+    for number, migration in enumerate(migrations[done:], done + 1):
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            migration(connection)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {number}")
+            connection.execute("COMMIT")
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
 
 
 def backup(connection: sqlite3.Connection, path: str, done: int) -> str:

@@ -35,6 +35,7 @@ from tabane.engine.embedded.collection_state import (
 from tabane.engine.embedded.columns import Array, GrowableArray
 from tabane.engine.embedded.database import RowInserts, WriteTurn, give_way, select_among
 from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth
+from tabane.engine.input_checks import without_other_models
 from tabane.search.records import Field, Kind, Record, Shape, StoredRecord, Value
 
 _NONE = -1
@@ -202,6 +203,7 @@ class StringTable:
     def __init__(self, number: int) -> None:
         self._table = f"string_{number}"
         self._find = f"SELECT code FROM {self._table} WHERE field = ? AND text = ?"
+        self._add = f"INSERT INTO {self._table} (field, text) VALUES (?, ?)"
         self._known: dict[tuple[str, str], int] = {}
         self.sweeps = 0
         """A counter that changes before strings are dropped, and again after the commit.
@@ -226,7 +228,7 @@ class StringTable:
         code = self._known.get(pair) or new.get(pair)
         if code is None:
             row = connection.execute(self._find, pair).fetchone()
-            code = new[pair] = row[0] if row else self._insert(connection, pair)
+            code = new[pair] = row[0] if row else int(connection.execute(self._add, pair).lastrowid or 0)
         return code
 
     def code_all(
@@ -248,19 +250,11 @@ class StringTable:
             rows = connection.execute(query, [*itertools.chain.from_iterable(part)])
             new.update(((field, text), code) for field, text, code in rows)
             missing = [pair for pair in part if pair not in new]
-            if missing:
-                new.update(zip(missing, self._insert_all(connection, missing), strict=True))
-
-    def _insert_all(self, connection: sqlite3.Connection, pairs: Sequence[tuple[str, str]]) -> range:
-        """Insert strings in one statement. Return their codes, which follow each other."""
-        places = ", ".join(["(?, ?)"] * len(pairs))
-        statement = f"INSERT INTO {self._table} (field, text) VALUES {places}"
-        last = int(connection.execute(statement, [*itertools.chain.from_iterable(pairs)]).lastrowid or 0)
-        return range(last - len(pairs) + 1, last + 1)
-
-    def _insert(self, connection: sqlite3.Connection, pair: tuple[str, str]) -> int:
-        cursor = connection.execute(f"INSERT INTO {self._table} (field, text) VALUES (?, ?)", pair)
-        return int(cursor.lastrowid or 0)
+            if missing:  # inserted by one statement, their codes follow each other
+                insert = self._add + ", (?, ?)" * (len(missing) - 1)
+                cursor = connection.execute(insert, [*itertools.chain.from_iterable(missing)])
+                last = int(cursor.lastrowid or 0)
+                new.update(zip(missing, range(last - len(missing) + 1, last + 1), strict=True))
 
     def remember(self, new: dict[tuple[str, str], int]) -> None:
         """Cache codes after their commit. A full cache is emptied first."""
@@ -429,10 +423,11 @@ class Truth(RecordTable):
         inserts = _RecordInserts(connection, self._records, spaces, self.vectors)
         rows: dict[int, Record] = {}
         row = change.state.next
+        current = {each.space.name: each.space.model for each in spaces.storages}
         for given in records:
             if turn is not None and change.results and turn.over:
                 break
-            record = spaces.still_fitting(given, models) if models else given
+            record = without_other_models(given, models, current) if models else given
             replaced = self._put(inserts, record, row, same)
             change.results.append(replaced != _SAME)
             if replaced == _SAME:

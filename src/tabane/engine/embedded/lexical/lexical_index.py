@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,6 @@ from tabane.engine.embedded.lexical.index_builder import (
     TruthReader,
     analysis_process,
 )
-from tabane.engine.embedded.lexical.memory_segment import MemorySegment
 from tabane.engine.embedded.lexical.tantivy_index import ROW, IndexSearcher, answerable
 from tabane.engine.embedded.masks import Masks, RowSet, SubstringCondition
 from tabane.engine.query_plans import (
@@ -174,12 +173,16 @@ class LexicalSearch:
             return [], None
         query = compiler.search(self._question.plan, leaves, self._question.where)
         hits, rows = _looked_up(searcher.searcher, query, fetch)
-        kept = self._kept(rows)
+        kept = set(rows) - self._view.dead
+        if self._question.accept and kept:
+            kept = self._question.accept(list(kept))
         if not self._mixed:
             found = [(row, rounded(score)) for row, (score, _) in zip(rows, hits, strict=True) if row in kept]
         else:
             explain = compiler.scoring(leaf for leaf, _ in leaves).explain if leaves else None
-            weights = _weights(leaf for leaf, _ in leaves)
+            weights: dict[TermMatch, float] = {}
+            for leaf, _ in leaves:
+                weights[leaf.term] = weights.get(leaf.term, 0.0) + leaf.weight
             found = [
                 (row, self._rescored(explain, address, weights))
                 for row, (_, address) in zip(rows, hits, strict=True)
@@ -188,10 +191,6 @@ class LexicalSearch:
         if len(hits) < fetch:
             return found, None
         return found, rounded(hits[-1][0] * self._stretch())
-
-    def _kept(self, rows: Sequence[int]) -> set[int]:
-        kept = set(rows) - self._view.dead
-        return self._question.accept(list(kept)) if self._question.accept and kept else kept
 
     def _factor(self, term: TermMatch) -> float:
         """Return what makes the index's rarity of a term that of all records; 0 if it has no such term."""
@@ -229,7 +228,11 @@ class LexicalSearch:
         for segment in self._view.segments:
             if not len(segment):
                 continue
-            rows = _matching(segment, plan, self._leaves) - self._view.dead
+            if plan.plain:
+                rows = set[int]().union(*(segment.having(leaf.term) for leaf in self._leaves))
+            else:
+                rows = segment.rows(plan.must)
+            rows = rows.difference(self._view.dead, *(segment.rows(each) for each in plan.without if rows))
             scores = dict.fromkeys((row for row in rows if question.means(segment.entries[row].record)), 0.0)
             for leaf in self._leaves:
                 lengths = segment.space(leaf.term.space).lengths
@@ -307,22 +310,8 @@ def _count(searcher: Any, query: Any) -> int:
         raise UnreadableIndex(str(error)) from error
 
 
-def _matching(segment: MemorySegment, plan: LexicalPlan, leaves: Iterable[ScoredTerm]) -> set[int]:
-    any_leaf = (set[int]().union(*(segment.having(leaf.term) for leaf in leaves))) if plan.plain else None
-    rows = segment.rows(plan.must) if any_leaf is None else any_leaf
-    without: tuple[Match, ...] = plan.without if rows else ()
-    return rows.difference(*(segment.rows(each) for each in without))
-
-
 def _ranked(scores: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return sorted(scores, key=lambda pair: -pair[1])
-
-
-def _weights(leaves: Iterable[ScoredTerm]) -> dict[TermMatch, float]:
-    weights: dict[TermMatch, float] = {}
-    for leaf in leaves:
-        weights[leaf.term] = weights.get(leaf.term, 0.0) + leaf.weight
-    return weights
 
 
 def _evidence(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[TermMatch, float, float]]:

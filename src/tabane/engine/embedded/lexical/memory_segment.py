@@ -335,24 +335,22 @@ class MemorySegment:
         space = self._spaces.setdefault(name, SegmentSpace())
         if len(space.lengths) < len(self.entries):
             for row, entry in self.entries.items():
-                if row not in space.lengths:
-                    self._post(name, space, entry)
+                if row in space.lengths:
+                    continue
+                if name in entry.coded:
+                    space.put_coded(row, entry.coded[name], entry.place)
+                    continue
+                tokens = self._tokens(name, entry)
+                counts = Counter(tokens)
+                if not name.startswith(_PAIRS):
+                    counts.pop(GAP, None)  # among pairs it is a character like any other
+                space.put(row, tokens, counts)
         return space
 
     def _tokens(self, name: str, entry: SegmentEntry) -> list[str]:
-        if name.startswith(f"{PAIRS}_"):
+        if name.startswith(_PAIRS):
             return self._analyst.pairs(entry.record.texts.get(name[2:], ""))
         return entry.analysed(self._analyst).get(name, [])
-
-    def _post(self, name: str, space: SegmentSpace, entry: SegmentEntry) -> None:
-        if name in entry.coded:
-            space.put_coded(entry.row, entry.coded[name], entry.place)
-            return
-        tokens = self._tokens(name, entry)
-        counts = Counter(tokens)
-        if not name.startswith(f"{PAIRS}_"):
-            counts.pop(GAP, None)  # among pairs it is a character like any other
-        space.put(entry.row, tokens, counts)
 
     def having(self, term: TermMatch) -> Mapping[int, int]:
         """Return rows that have the token, and how often."""
@@ -374,15 +372,10 @@ class MemorySegment:
             case AnyOf(of):
                 return set().union(*(self.rows(each) for each in of))
             case AllOf(of):
-                return self._all(of)
-
-    def _all(self, of: tuple[Match, ...]) -> set[int]:
-        found = set(self.entries)
-        for each in of:
-            found &= self.rows(each)
-            if not found:
-                break
-        return found
+                found = set(self.entries)
+                for each in of:
+                    found &= self.rows(each) if found else set()
+                return found
 
     def _phrase(self, name: str, tokens: tuple[tuple[int, str], ...]) -> set[int]:
         space = self.space(name)
