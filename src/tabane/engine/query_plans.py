@@ -74,25 +74,17 @@ class Sudachi:
         """Return the words of Japanese text in their normalized form, in order. Latin words are left out."""
         if text.isascii():
             return []
+        text, forms = without_readings(plain(text)), list[str]()
         with self._lock:
             if self._tokenizer is None:
                 from sudachipy import Dictionary, SplitMode
 
                 self._tokenizer = Dictionary(dict="core").tokenizer(mode=SplitMode.A)
-            return [
-                word
-                for part in _parts(without_readings(plain(text)))
-                for word in _normalised(self._tokenizer.tokenize(part))
-            ]
-
-
-def _parts(text: str) -> list[str]:
-    return [text[at : at + _LONGEST] for at in range(0, len(text), _LONGEST)]
-
-
-def _normalised(morphemes: Any) -> list[str]:
-    forms = (each.normalized_form().lower() for each in morphemes if each.part_of_speech()[0] not in _EMPTY)
-    return [form for form in forms if is_cjk(form) and not any(map(str.isspace, form))]
+            for at in range(0, len(text), _LONGEST):
+                for each in self._tokenizer.tokenize(text[at : at + _LONGEST]):
+                    if each.part_of_speech()[0] not in _EMPTY:
+                        forms.append(each.normalized_form().lower())
+        return [form for form in forms if is_cjk(form) and not any(map(str.isspace, form))]
 
 
 SHORTEST = 3
@@ -128,18 +120,12 @@ def kana_words(text: str) -> list[str]:
     found = []
     for run in _RUN.finditer(normalise(text)):
         for piece in _WORDS.split(run.group()):
-            word = _bare(piece)
+            word = piece[1:] if piece and piece[0] in _BEFORE else piece  # without a particle
+            while len(word) > SHORTEST and word[-1] in _BEHIND:
+                word = word[:-1]
             if len(word) >= SHORTEST:
                 found.append(word)
     return list(dict.fromkeys(found))
-
-
-def _bare(piece: str) -> str:
-    """Return a piece without a particle before it and at its end."""
-    piece = piece[1:] if piece[:1] and piece[0] in _BEFORE else piece
-    while len(piece) > SHORTEST and piece[-1] in _BEHIND:
-        piece = piece[:-1]
-    return piece
 
 
 # A longer needle is hardly rarer than this many of its characters, and a longer phrase costs more.
@@ -288,7 +274,7 @@ class LexicalPlanner:
         names = self._shape.text_names(query.fields)
         found = groups(query.text)[:MOST_TERMS]
         text = content(query.text) if query.mode is Mode.ANY else query.text
-        tokens = list(dict.fromkeys(token for token in positioned(text) if token != GAP))[:MOST_TERMS]
+        tokens = _distinct_tokens(text)
         leaves = tuple(self._leaves(text, tokens, names))
         if leaves and query.mode is Mode.ANY and not self._japanese:
             leaves += tuple(self._kana(text, names))
@@ -304,14 +290,10 @@ class LexicalPlanner:
         if query.mode is Mode.ANY and not required:
             required = [AnyOf((*(leaf.term for leaf in leaves), *(starts for starts, _ in prefixes)))]
         elif query.mode is Mode.ANY and query.phrases and not leaves:
-            leaves = self._phrase_leaves(query.phrases, names)
+            text = " ".join(query.phrases)
+            leaves = tuple(self._leaves(text, _distinct_tokens(text), names))
         without = tuple(phrase for text in query.exclude for phrase in self._phrase(text, names))
         return LexicalPlan(leaves, _both(required), without, prefixes, plain)
-
-    def _phrase_leaves(self, phrases: Sequence[str], names: tuple[str, ...]) -> tuple[ScoredTerm, ...]:
-        text = " ".join(phrases)
-        tokens = dict.fromkeys(token for token in positioned(text) if token != GAP)
-        return tuple(self._leaves(text, list(tokens)[:MOST_TERMS], names))
 
     def _leaves(self, text: str, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[ScoredTerm]:
         # A dictionary knows words better than a rule of thumb.
@@ -400,8 +382,13 @@ class LexicalPlanner:
         return tuple(leaves), [AnyOf(tuple(self._held(run, names) for run in runs))] if runs else []
 
 
+def _distinct_tokens(text: str) -> list[str]:
+    """Return the tokens of a text, each once, at most 64."""
+    return list(dict.fromkeys(token for token in positioned(text) if token != GAP))[:MOST_TERMS]
+
+
 def needle(text: str, names: Iterable[str]) -> Match:
-    """Return what holds where one of the texts contains a substring (the first 64 pairs of a longer one)."""
+    """Return the condition that one of the texts contains a substring. Its first 64 pairs are compared."""
     if is_single(text):
         beginning = needle_tokens(text)[0]
         return AnyOf(tuple(PrefixMatch(f"{PAIRS}_{name}", beginning) for name in names))

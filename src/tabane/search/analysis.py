@@ -286,9 +286,13 @@ def _placed(run: str) -> list[str]:
 
 @lru_cache(maxsize=16384)
 def _word(run: str) -> tuple[str, ...]:
+    """Return the tokens of a word, a possessive, a hyphenated word, or a name in code."""
     if run.isascii() and run.isalnum() and not _CAMEL_NAME.match(run):
         return (stem(run.lower()),)
-    return tuple(_joined(run))
+    if run[-1] in "+#":
+        return (run.lower(),)
+    word, _, ending = run.rpartition("'")
+    return tuple(identifier_tokens(word if word and len(ending) <= 2 else run))
 
 
 def _spelling(text: str) -> str:
@@ -306,16 +310,6 @@ def is_cjk(token: str) -> bool:
 def cjk_runs(text: str) -> list[str]:
     """Return the runs of Chinese, Japanese and Korean, in the spelling that tokens are cut from."""
     return [run for run in _RUNS.findall(_spelling(text)) if _CJK_START.match(run)]
-
-
-def _joined(run: str) -> list[str]:
-    """Return the tokens of a possessive, a hyphenated word, or a name in code."""
-    if run[-1] in "+#":
-        return [run.lower()]
-    word, _, ending = run.rpartition("'")
-    if word and len(ending) <= 2:
-        run = word
-    return identifier_tokens(run)
 
 
 def _parts(name: str) -> list[str]:

@@ -244,7 +244,12 @@ class _HybridSearch(Struct, frozen=True):
     ) -> tuple[EngineHits, dict[str, RankedRecord]]:
         """Return the nearest records, and these and the lexical hits by key, with cosines."""
         nearest = await records.nearest(request.query, request.where, request.limit)
-        found = _merged(lexical, nearest)
+        found = {hit.key: RankedRecord(hit.key, hit.row, 0.0, bm25=hit.score) for hit in lexical.hits}
+        for near in nearest.hits:
+            known = found.get(near.key)
+            # A record that was replaced between the two searches has a row in each: the later one counts.
+            row = max(near.row, known.row) if known else near.row
+            found[near.key] = RankedRecord(near.key, row, 0.0, near.score, known.bm25 if known else None)
         lacking = [hit.key for hit in found.values() if hit.cosine is None]
         for first in range(0, len(lacking), MOST_AT_ONCE):
             part = lacking[first : first + MOST_AT_ONCE]
@@ -252,16 +257,6 @@ class _HybridSearch(Struct, frozen=True):
             for key, cosine in zip(part, cosines, strict=True):
                 found[key] = RankedRecord(key, found[key].row, 0.0, cosine, found[key].bm25)
         return nearest, found
-
-
-def _merged(lexical: EngineHits, nearest: EngineHits) -> dict[str, RankedRecord]:
-    found = {hit.key: RankedRecord(hit.key, hit.row, 0.0, bm25=hit.score) for hit in lexical.hits}
-    for hit in nearest.hits:
-        known = found.get(hit.key)
-        # A record that was replaced between the two searches has a row in each: the later one counts.
-        row = max(hit.row, known.row) if known else hit.row
-        found[hit.key] = RankedRecord(hit.key, row, 0.0, hit.score, known.bm25 if known else None)
-    return found
 
 
 def _fused(

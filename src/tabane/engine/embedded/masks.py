@@ -169,7 +169,11 @@ class SubstringFilter:
         if known is not None and len(known) == len(within):
             return known
         if known is not None and len(within) - len(known) <= _NEWER:
-            return self._remembered(snapshot, wanted, self._continued(connection, snapshot, wanted, known))
+            newer = snapshot.alive.copy()
+            newer[: len(known)] = False
+            found = self._looked_through(connection, snapshot, wanted, newer)
+            found[: len(known)] = known
+            return self._remembered(snapshot, wanted, found)
         if index is None or np.count_nonzero(within) <= LOOKED_AT:
             return self._looked_through(connection, snapshot, wanted, within)
         rows = index.containing(connection, wanted)
@@ -201,20 +205,6 @@ class SubstringFilter:
     ) -> Mask:
         found = np.zeros(len(within), dtype=np.bool_)
         found[slots_containing(self._truth, connection, snapshot, wanted, within)] = True
-        return found
-
-    def _continued(
-        self,
-        connection: sqlite3.Connection,
-        snapshot: ColumnSnapshot,
-        wanted: SubstringCondition,
-        known: Mask,
-    ) -> Mask:
-        """Return what is known, and what came since."""
-        newer = snapshot.alive.copy()
-        newer[: len(known)] = False
-        found = self._looked_through(connection, snapshot, wanted, newer)
-        found[: len(known)] = known
         return found
 
     def _known(self, snapshot: ColumnSnapshot, wanted: SubstringCondition) -> Mask | None:
@@ -306,7 +296,12 @@ class Masks:
     def _matching(self, where: Condition) -> Mask:
         column = self.snapshot.columns[where.field]
         if column.field.kind.textual:
-            return self._spread(column, self._coded(where, column))
+            matching = self._coded(where, column)
+            if column.slots is None:
+                return matching
+            found = np.zeros(len(self.snapshot.alive), dtype=np.bool_)
+            found[column.slots[matching]] = True  # of a list, one matching element is enough
+            return found
         if column.field.kind is Kind.BOOLEAN:
             wanted = (
                 where.values if isinstance(where, In) else (where.value,) if isinstance(where, Equal) else ()
@@ -338,14 +333,6 @@ class Masks:
                 above = None if low is None else (">=" if include_low else ">", str(low))
                 below = None if high is None else ("<=" if include_high else "<", str(high))
                 return strings.between(connection, field, above, below)
-
-    def _spread(self, column: ColumnValues, matching: Mask) -> Mask:
-        """Return the slots of matching values. Of a list, one matching element is enough."""
-        if column.slots is None:
-            return matching
-        found = np.zeros(len(self.snapshot.alive), dtype=np.bool_)
-        found[column.slots[matching]] = True
-        return found
 
     def facet(self, field: str, where: Filter, limit: int) -> list[tuple[Scalar, int]]:
         """Return the most frequent values of matching records, with counts.
@@ -566,19 +553,24 @@ class RecordPaging:
     def _groups(
         self, mask: Mask, order: Sequence[Order], after: RecordsCursor | None, most: int
     ) -> Iterator[tuple[Slots, str]]:
-        """Slots that are equal in the order, group by group, and the key behind which each begins."""
+        """Yield groups of slots that are equal in the order, each with the key behind which it begins."""
         slots = np.flatnonzero(mask)
         if not order:
             yield slots, after.key if after else ""
             return
         ranks = [self._ranks(each, slots) for each in order]
         if after is not None:
-            place = [self._place(each, value) for each, value in zip(order, after.values, strict=True)]
-            behind, level = _compared(ranks, place)
+            behind, level = np.zeros(len(slots), dtype=np.bool_), np.ones(len(slots), dtype=np.bool_)
+            for each, rank, value in zip(order, ranks, after.values, strict=True):
+                place = self._place(each, value)
+                behind |= level & (rank > place)
+                level &= rank == place
             if level.any():
                 yield slots[level], after.key
             slots, ranks = slots[behind], [rank[behind] for rank in ranks]
-        slots, ranks = _nearest(slots, ranks, most)
+        if len(slots) > most:  # sorting a few is cheaper than sorting all
+            near = ranks[0] <= np.partition(ranks[0], most)[most]
+            slots, ranks = slots[near], [rank[near] for rank in ranks]
         arranged = np.lexsort(ranks[::-1])
         slots, ranks = slots[arranged], [rank[arranged] for rank in ranks]
         yield from ((group, "") for group in _tied(slots, ranks))
@@ -617,9 +609,9 @@ class RecordPaging:
         return -place if order.descending else place
 
     def _by_key(self, slots: Slots, after: str, most: int) -> list[int]:
-        """The rows of the first ``most`` slots in order of keys, behind a key.
+        """Return the rows of the first ``most`` slots in order of keys, behind a key.
 
-        Few slots are looked up one by one; many are met soon enough in the index of keys.
+        A few slots are looked up one by one. If there are many, the index of keys is read in order.
         """
         live = max(1, int(np.count_nonzero(self._snapshot.alive)))
         if len(slots) * len(slots) * _LOOKUP <= most * live or len(slots) <= most:
@@ -628,39 +620,17 @@ class RecordPaging:
             return [row for key, row in keyed if key > after][:most]
         wanted = np.zeros(len(self._snapshot.alive), dtype=np.bool_)
         wanted[slots] = True
-        return self._walked(wanted, after, most)
-
-    def _walked(self, wanted: Mask, after: str, most: int) -> list[int]:
         found: list[int] = []
         cursor = self._truth.keys(self._connection, after)
         while len(found) < most and (part := cursor.fetchmany(_AT_ONCE)):
-            rows = np.array([row for row, _ in part], dtype=np.int64)
-            slots = rows - self._snapshot.origin
-            found.extend(rows[wanted[slots]].tolist())
+            listed = np.array([row for row, _ in part], dtype=np.int64)
+            found.extend(listed[wanted[listed - self._snapshot.origin]].tolist())
             give_way(self._connection)
         return found[:most]
 
 
-def _compared(ranks: list[Array], place: list[float]) -> tuple[Mask, Mask]:
-    """Return which entries come after a position, and which are equal to it."""
-    behind = np.zeros(len(ranks[0]), dtype=np.bool_)
-    level = np.ones(len(ranks[0]), dtype=np.bool_)
-    for rank, at in zip(ranks, place, strict=True):
-        behind |= level & (rank > at)
-        level &= rank == at
-    return behind, level
-
-
-def _nearest(slots: Slots, ranks: list[Array], most: int) -> tuple[Slots, list[Array]]:
-    """Leave out entries that cannot be among the first: sorting a few is cheaper than sorting all."""
-    if len(slots) <= most:
-        return slots, ranks
-    near = ranks[0] <= np.partition(ranks[0], most)[most]
-    return slots[near], [rank[near] for rank in ranks]
-
-
 def _tied(slots: Slots, ranks: list[Array]) -> list[Slots]:
-    """The slots in groups of equal ranks. They are in order of ranks already."""
+    """Return the slots, which are in order of ranks, in groups of equal ranks."""
     if not len(slots):
         return []
     changed = np.zeros(len(slots) - 1, dtype=np.bool_)
@@ -792,12 +762,20 @@ class CountCache:
         if costly(where):
             return counted(masks)
         snapshot, key = masks.snapshot, (*what, where)
-        kept: _CachedCount[T] | None = self._get(key)  # type: ignore[assignment]
+        with self._lock:
+            kept: _CachedCount[T] | None = self._kept.get(key)  # type: ignore[assignment]
+            if kept is not None:
+                self._kept.move_to_end(key)
         if kept is not None and kept.changes == snapshot.changes:
             return kept.value
         moved = None
         if kept is not None and kept.sweeps == masks.sweeps >= 0:
-            moved = self._between(kept, snapshot)
+            # The changes are computed once for all counts of the same snapshot.
+            moments = (kept.origin, kept.changes, snapshot.origin, snapshot.changes)
+            known, moved = self._moved
+            if known != moments:
+                moved = kept.moved(snapshot, self._bits(snapshot))
+                self._moved = (moments, moved)
         value = None
         if kept is not None and moved is not None:
             value = joined(kept.value, masks.over(moved.came), masks.over(moved.gone))
@@ -809,15 +787,6 @@ class CountCache:
             self._put(key, _CachedCount(snapshot.origin, snapshot.changes, masks.sweeps, slots, bits, value))
         return value
 
-    def _between(self, kept: _CachedCount[T], snapshot: ColumnSnapshot) -> _RowChanges | None:
-        """Return the changes since a count. They are computed once for all counts of the same snapshot."""
-        moments = (kept.origin, kept.changes, snapshot.origin, snapshot.changes)
-        known, moved = self._moved
-        if known != moments:
-            moved = kept.moved(snapshot, self._bits(snapshot))
-            self._moved = (moments, moved)
-        return moved
-
     def _bits(self, snapshot: ColumnSnapshot) -> Array:
         """Return one bit a slot: whether it is live. Computed once for each snapshot."""
         of, bits = self._packed
@@ -825,13 +794,6 @@ class CountCache:
             bits = np.packbits(snapshot.alive)
             self._packed = (snapshot.alive, bits)
         return bits
-
-    def _get(self, key: tuple[object, ...]) -> _CachedCount[object] | None:
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-            return found
 
     def _put(self, key: tuple[object, ...], kept: _CachedCount[object]) -> None:
         with self._lock:

@@ -30,14 +30,33 @@ _PAUSE = 0.005
 
 
 @contextlib.contextmanager
-def frozen(path: str, between: Callable[[], object] = lambda: None) -> Iterator[list[Source]]:
+def frozen(path: str, between: Callable[[], object] | None = None) -> Iterator[list[Source]]:
     """Yield the database, and that of the vectors beside it if there is one, at the same moment.
 
     ``between`` is called between the beginnings of both transactions. Blocks; raises StoreError.
     """
     vectors = path_of(path)
-    with contextlib.ExitStack() as held:
-        yield _held(held, path, vectors, between)
+    for number in range(_TRIES):
+        if number >= _AT_ONCE:
+            time.sleep(_PAUSE)
+        with contextlib.ExitStack() as opened:
+            records = opened.enter_context(contextlib.closing(_opened(path)))
+            if not os.path.exists(vectors):
+                _begin(records, path)
+                if not os.path.exists(vectors):
+                    yield [(path, records)]
+                    return
+            else:
+                beside, probe = (opened.enter_context(contextlib.closing(_opened(vectors))) for _ in range(2))
+                before = _changes(probe, vectors)
+                _begin(beside, vectors)
+                if between is not None:
+                    between()
+                _begin(records, path)
+                if _changes(probe, vectors) == before:
+                    yield [(path, records), (vectors, beside)]
+                    return
+    raise failures.busy(path)
 
 
 def copy(source: Source, target: Path, told: Told = lambda count: None) -> int:
@@ -63,29 +82,6 @@ def copy(source: Source, target: Path, told: Told = lambda count: None) -> int:
             return int(out.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.Error as error:
         raise failures.storage_error(error, path) from error
-
-
-def _held(held: contextlib.ExitStack, path: str, vectors: str, between: Callable[[], object]) -> list[Source]:
-    for number in range(_TRIES):
-        if number >= _AT_ONCE:
-            time.sleep(_PAUSE)
-        with contextlib.ExitStack() as tried:
-            records = tried.enter_context(contextlib.closing(_opened(path)))
-            if not os.path.exists(vectors):
-                _begin(records, path)
-                found = None if os.path.exists(vectors) else [(path, records)]
-            else:
-                beside, probe = (tried.enter_context(contextlib.closing(_opened(vectors))) for _ in range(2))
-                before = _changes(probe, vectors)
-                _begin(beside, vectors)
-                between()
-                _begin(records, path)
-                unchanged = _changes(probe, vectors) == before
-                found = [(path, records), (vectors, beside)] if unchanged else None
-            if found is not None:
-                held.enter_context(tried.pop_all())
-                return found
-    raise failures.busy(path)
 
 
 def _begin(connection: sqlite3.Connection, path: str) -> None:

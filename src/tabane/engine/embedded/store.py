@@ -78,7 +78,15 @@ class PersistentVectorCache:
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the vector of each key, None if there is none. At most 10,000 keys of 32 bytes."""
         _check(keys)
-        found = await self._database.read(lambda connection: self._found(connection, keys))
+        query = "SELECT key, number, turn, vector FROM kept JOIN kept_vector USING (number) WHERE key IN"
+
+        def reading(connection: sqlite3.Connection) -> dict[bytes, tuple[int, int, bytes]]:
+            return {
+                key: (number, turn, vector)
+                for key, number, turn, vector in select_among(connection, query, keys)
+            }
+
+        found = await self._database.read(reading)
         with self._using:
             self._used.update(number for number, turn, _ in found.values() if turn < self.turn)
         if len(self._used) >= _USED:
@@ -178,14 +186,6 @@ class PersistentVectorCache:
                 freed = 1
                 while self._size > self._wanted and freed:
                     freed = await self._database.run(self._forget, rows=MOST_ROWS, committed=self._smaller)
-
-    @staticmethod
-    def _found(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int, bytes]]:
-        """By key: number, turn of the last use that was written down, vector."""
-        query = "SELECT key, number, turn, vector FROM kept JOIN kept_vector USING (number) WHERE key IN"
-        return {
-            key: (number, turn, vector) for key, number, turn, vector in select_among(connection, query, keys)
-        }
 
 
 def _check(keys: Sequence[bytes]) -> None:

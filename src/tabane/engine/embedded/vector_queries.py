@@ -82,8 +82,12 @@ class VectorCoverage:
             storage = self.index.truth.spaces(connection).named(space)
             view = moment.get(storage.space.name)
             meant = masks.mask(where)
-            if view is not None and view.whole:
-                rows = _without_slots(view, meant, masks.snapshot.origin, after, limit)
+            if view is not None and view.whole:  # the view has a slot for each vector
+                left, origin = meant.copy(), masks.snapshot.origin
+                places = view.rows - origin
+                left[places[(places >= 0) & (places < len(left))]] = False
+                left[: max(0, after + 1 - origin)] = False
+                rows = (np.flatnonzero(left)[:limit] + origin).tolist()
             else:
                 rows = self._without_vectors(
                     connection, storage, after, limit, set(masks.snapshot.rows(np.flatnonzero(meant)))
@@ -137,16 +141,6 @@ def _newest(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
             latest, ages = latest[near], ages[near]
         latest = latest[np.argsort(ages, kind="stable")]
     return latest[skip : skip + limit]
-
-
-def _without_slots(view: SpaceSnapshot, meant: Mask, origin: int, after: int, limit: int) -> list[int]:
-    """Return selected rows without a vector, from the slots of a space with one slot for each vector."""
-    left = meant.copy()
-    places = view.rows - origin
-    left[places[(places >= 0) & (places < len(left))]] = False
-    left[: max(0, after + 1 - origin)] = False
-    found: list[int] = (np.flatnonzero(left)[:limit] + origin).tolist()
-    return found
 
 
 class SortedSimilarities:
@@ -229,18 +223,13 @@ class VectorQueries:
     def _search(
         self, connection: sqlite3.Connection, asked: VectorRequest, where: Filter
     ) -> tuple[Masks, VectorSpaceSearch]:
-        masks, moment = self._moment(connection, asked)
-        return masks, _search(connection, asked, where, masks, moment)
+        """Return masks and a search of one moment, that of the connection's transaction.
 
-    def _moment(self, connection: sqlite3.Connection, asked: VectorRequest) -> tuple[Masks, Moment]:
-        """Records, columns and vectors of one moment: that of the connection's transaction.
-
-        Raises BadArguments if the question does not fit the spaces of that moment: others than those
-        that it was made for.
+        Raises BadArguments if the spaces of that moment are others than those that the request was made for.
         """
         masks, moment = at_one_moment(self._table, self._index, connection)
         self._check(connection, moment, asked)
-        return masks, moment
+        return masks, _search(connection, asked, where, masks, moment)
 
     def _check(self, connection: sqlite3.Connection, moment: Moment, asked: VectorRequest) -> None:
         for name, vector in asked.vectors.items():
@@ -330,17 +319,15 @@ class VectorQueries:
         for first in range(0, len(scan.rows), BLOCK):
             rows, similarities = await asyncio.to_thread(order.block, first, BLOCK)
             keys = self._keys.of(rows)
-            if keys is None:
-                keys, similarities = await self._looked_up(rows.tolist(), similarities)
+            if keys is None:  # they are no numbers, so records that are gone are left out
+                listed: list[int] = rows.tolist()
+                found = await self._table.database.read(
+                    lambda connection, listed=listed: self._truth.keys_at(connection, listed),  # type: ignore[misc]
+                    long=True,
+                )
+                keys = [found[row] for row in listed if row in found]
+                similarities = similarities[[row in found for row in listed]]
             yield Ranks(keys, similarities.tolist(), len(scan.rows))
-
-    async def _looked_up(self, rows: list[int], similarities: Array) -> tuple[list[str], Array]:
-        """Return the keys of those that are still there."""
-        found = await self._table.database.read(
-            lambda connection: self._truth.keys_at(connection, rows), long=True
-        )
-        there = [place for place, row in enumerate(rows) if row in found]
-        return [found[rows[place]] for place in there], similarities[there]
 
     async def _remade(self) -> None:
         """Wait while vectors are missing in what is derived. Raises StoreBusy after a minute."""

@@ -347,20 +347,15 @@ def joined(text: str, atoms: Sequence[ChunkAtom], rooms: Sequence[int]) -> list[
         room = rooms[atoms[low].section]
         if sums[high] - sums[back[low]] > room:
             continue
-        if atoms[border].strength > BREAK and _enough(sums, low, border, high, room):
-            continue
+        shorter = min(sums[border] - sums[low], sums[high] - sums[border])
+        if atoms[border].strength > BREAK and shorter >= room // _ENOUGH:
+            continue  # both sides are long enough to be chunks of their own
         last[low], first[high] = high, low
     pieces, place = [], 0
     while place < len(atoms):
         pieces.append(JoinedAtoms(place, last[place], atoms[back[place]].start))
         place = last[place]
     return pieces
-
-
-def _enough(sums: Sequence[int], low: int, border: int, high: int, room: int) -> bool:
-    """Return whether both sides of a border are long enough to be chunks of their own."""
-    least = room // _ENOUGH
-    return sums[border] - sums[low] >= least and sums[high] - sums[border] >= least
 
 
 def _rank(text: str, atom: ChunkAtom) -> int:

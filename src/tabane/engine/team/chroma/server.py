@@ -157,15 +157,13 @@ class ChromaServer:
         except BaseException:
             connection.close()
             raise
-        self._keep(connection)
-        return response.status, bytes(found)
-
-    def _keep(self, connection: http.client.HTTPConnection) -> None:
         with self._gate:
-            if len(self._idle) < _MOST_IDLE and connection.sock is not None:
+            is_kept = len(self._idle) < _MOST_IDLE and connection.sock is not None
+            if is_kept:
                 self._idle.append(connection)
-                return
-        connection.close()
+        if not is_kept:
+            connection.close()
+        return response.status, bytes(found)
 
     def _connection(self) -> http.client.HTTPConnection:
         if not self._url.tls:

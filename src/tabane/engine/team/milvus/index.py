@@ -311,7 +311,10 @@ class MilvusIndex:
                 properties=properties,
                 timeout=_PATIENCE,
             )
-            client.create_index(name, self._built(client, dimension), timeout=_PATIENCE)
+            kind = _WORDS if dimension is None else self._url.kind
+            index = client.prepare_index_params()
+            index.add_index(VECTOR, index_type=kind.upper(), metric_type="IP", params=_BUILD.get(kind, {}))
+            client.create_index(name, index, timeout=_PATIENCE)
             client.load_collection(name, replica_number=self._url.replicas, timeout=_PATIENCE)
 
     def _schema(self, client: Any, dimension: int | None, shape: Shape) -> Any:
@@ -328,12 +331,6 @@ class MilvusIndex:
             more = {"max_length": LONGEST + 1} if field.kind is Kind.STRING else {}
             schema.add_field(name, kinds.get(field.kind, DataType.DOUBLE), **more)
         return schema
-
-    def _built(self, client: Any, dimension: int | None) -> Any:
-        kind = _WORDS if dimension is None else self._url.kind
-        parameters = client.prepare_index_params()
-        parameters.add_index(VECTOR, index_type=kind.upper(), metric_type="IP", params=_BUILD.get(kind, {}))
-        return parameters
 
     def _form(self, shape: Shape) -> str:
         """Return what names the columns and the kind of the index."""

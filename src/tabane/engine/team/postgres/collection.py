@@ -7,7 +7,6 @@ Reads run in threads of the database, each in a transaction of one moment.
 from __future__ import annotations
 
 import asyncio
-import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,14 +22,14 @@ from tabane.engine.input_checks import (
     check_numeric,
     check_string,
     check_textual,
+    checked_keys,
 )
 from tabane.engine.query_plans import NOTHING
-from tabane.engine.team.postgres.approximate_search import OutsideIndex, VectorQuestion
+from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.change_feed import ChangeFeed
 from tabane.engine.team.postgres.collection_state import CollectionRow
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.lexical_search import LexicalPage, OutsideKeywords, PostingSearch
-from tabane.engine.team.postgres.outside_index import BegunSearch
 from tabane.engine.team.postgres.queries import RecordQueries, SimilarityQueries, outside_question
 from tabane.engine.team.postgres.record_table import SqlCondition, condition
 from tabane.engine.team.postgres.record_writer import CollectionTables, CollectionWrite
@@ -136,7 +135,7 @@ class PostgresCollection:
 
     def clear_spaces(self) -> None:
         """Delete the vectors of dropped spaces in the background; later, if they are still used."""
-        self._writing.attempt(lambda connection: self._tables.writer.clear_spaces(connection))
+        self._writing.attempt(self._tables.writer.clear_spaces)
 
     # Writing
 
@@ -201,16 +200,13 @@ class PostgresCollection:
         def committed(written: CollectionWrite) -> None:
             self._learn(written.state)
             if self._tables.writer.is_untidy(written.state):
-                self._writing.attempt(self._tidy)
+                self._writing.attempt(self._tables.writer.tidy)
             self._index(written.state)
 
         answer = self._writing.submit(CommitJob(work, rows, committed))
         written: CollectionWrite = await asyncio.shield(asyncio.wrap_future(answer))
         self.written()
         return written
-
-    def _tidy(self, connection: psycopg.Connection) -> None:
-        self._tables.writer.tidy(connection)
 
     def _index(self, state: CollectionRow) -> None:
         """Have the approximate indexes of large spaces built in the background."""
@@ -225,7 +221,7 @@ class PostgresCollection:
     # Records
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        ready = _normal(keys)
+        ready = checked_keys(keys)
         return await self._ask(lambda asking, _: asking.get(ready))
 
     async def select(
@@ -307,7 +303,7 @@ class PostgresCollection:
     # Vectors
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        ready = _normal(keys)
+        ready = checked_keys(keys)
         self.shape.space(space)
 
         def asking(
@@ -360,7 +356,7 @@ class PostgresCollection:
         )
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        ready = _normal(keys)
+        ready = checked_keys(keys)
         asked = checked_request(query, self.shape)
         return await self._compare(lambda asking: asking.of_keys(asked, ready))
 
@@ -372,7 +368,9 @@ class PostgresCollection:
 
         # The index is asked first. What does not depend on the state is sent with the question for it.
         name, question = next(iter(asked.vectors)), outside_question(asked, filtered, meant, limit + offset)
-        search = self._begun(name, question)
+        space, search = self._state.get(name), None
+        if self._outside is not None and question is not None and space is not None:
+            search = self._outside.begin(question, space, self._shape)
 
         def searching(connection: psycopg.Connection) -> EngineHits:
             reading = self._tables.states.ask(connection)
@@ -381,13 +379,6 @@ class PostgresCollection:
             return similar.nearest(asked, filtered, meant, limit, offset, begun)
 
         return await self._database.read(searching, pipelined=self._outside is not None)
-
-    def _begun(self, name: str, question: VectorQuestion | None) -> BegunSearch | None:
-        """Begin the search of an index outside of the database, if there is one."""
-        space = self._state.get(name)
-        if self._outside is None or question is None or space is None:
-            return None
-        return self._outside.begin(question, space, self._shape)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
         asked, meant = checked_request(query, self.shape), self._filter(where)
@@ -444,8 +435,3 @@ class PostgresCollection:
     def _filter(self, where: Filter) -> SqlCondition | None:
         meant = records.checked_filter(where, self._shape)
         return None if meant == EVERYTHING else condition(meant, self._tables.records)
-
-
-def _normal(keys: Sequence[str]) -> list[str]:
-    check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
-    return [unicodedata.normalize("NFC", key) for key in keys]

@@ -40,30 +40,30 @@ class PostgresSource:
         self._store, self._tables = store, tables
 
     async def contents(self) -> CollectionContents:
-        return await self._store.database.read(self._contents)
+        def reading(connection: psycopg.Connection) -> CollectionContents:
+            state = self._tables.states.read(connection)
+            return CollectionContents(
+                f"{state.changes}.{state.next}",
+                _count(connection, self._tables),
+                tuple(each.space for each in state.spaces),
+                {each.space.name: each.vectors for each in state.spaces},
+            )
 
-    def _contents(self, connection: psycopg.Connection) -> CollectionContents:
-        state = self._tables.states.read(connection)
-        return CollectionContents(
-            f"{state.changes}.{state.next}",
-            _count(connection, self._tables),
-            tuple(each.space for each in state.spaces),
-            {each.space.name: each.vectors for each in state.spaces},
-        )
+        return await self._store.database.read(reading)
 
     async def after(self, row: int, most: int) -> list[StoredRecord]:
-        return await self._store.database.read(lambda connection: self._after(connection, row, most))
+        def reading(connection: psycopg.Connection) -> list[StoredRecord]:
+            found = self._tables.records.after(connection, row, most)
+            if not found:
+                return []
+            vectors: dict[int, dict[str, bytes]] = {stored.row: {} for stored in found}
+            for space in self._tables.states.read(connection).spaces:
+                table = self._tables.writer.vectors(space)
+                for each, vector in table.between(connection, row, found[-1].row):
+                    vectors[each][space.space.name] = vector
+            return [with_vectors(stored, vectors[stored.row]) for stored in found]
 
-    def _after(self, connection: psycopg.Connection, row: int, most: int) -> list[StoredRecord]:
-        found = self._tables.records.after(connection, row, most)
-        if not found:
-            return []
-        vectors: dict[int, dict[str, bytes]] = {stored.row: {} for stored in found}
-        for space in self._tables.states.read(connection).spaces:
-            table = self._tables.writer.vectors(space)
-            for each, vector in table.between(connection, row, found[-1].row):
-                vectors[each][space.space.name] = vector
-        return [with_vectors(stored, vectors[stored.row]) for stored in found]
+        return await self._store.database.read(reading)
 
 
 class PostgresTarget:
@@ -77,12 +77,12 @@ class PostgresTarget:
         return await self._store.database.read(lambda connection: _count(connection, self._tables))
 
     async def progress(self) -> CopyProgress | None:
-        return await self._store.write(self._progress)
+        def reading(connection: psycopg.Connection) -> CopyProgress | None:
+            connection.execute(_CREATE)
+            found = connection.execute(_READ, (self._number,)).fetchone()
+            return CopyProgress(*found) if found else None
 
-    def _progress(self, connection: psycopg.Connection) -> CopyProgress | None:
-        connection.execute(_CREATE)
-        found = connection.execute(_READ, (self._number,)).fetchone()
-        return CopyProgress(*found) if found else None
+        return await self._store.write(reading)
 
     async def begin(self, contents: CollectionContents) -> None:
         def beginning(connection: psycopg.Connection) -> None:

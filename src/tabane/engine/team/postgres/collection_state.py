@@ -155,7 +155,16 @@ class StateTable:
 
     def save(self, connection: psycopg.Connection, state: CollectionRow) -> None:
         """Save all but the change number."""
-        spaces = [_packed(each) for each in state.spaces]
+        spaces = [
+            {
+                "name": each.space.name,
+                "dimension": each.space.dimension,
+                "model": each.space.model,
+                "number": each.number,
+                "vectors": each.vectors,
+            }
+            for each in state.spaces
+        ]
         lexical = {
             "records": state.lexical.records,
             "dead": state.lexical.dead,
@@ -171,20 +180,10 @@ def _state(found: tuple[Any, ...] | None) -> CollectionRow:
         raise LookupError("the collection was deleted")
     following, changes, next_space, spaces, lexical, log_from = found
     index = LexicalState(**{**lexical, "parts": tuple(lexical["parts"])}) if lexical else LexicalState()
-    return CollectionRow(following, changes, next_space, tuple(map(_unpacked, spaces)), index, log_from)
-
-
-def _packed(each: StoredSpace) -> dict[str, Any]:
-    space = each.space
-    return {
-        "name": space.name,
-        "dimension": space.dimension,
-        "model": space.model,
-        "number": each.number,
-        "vectors": each.vectors,
-    }
-
-
-def _unpacked(found: Mapping[str, Any]) -> StoredSpace:
-    space = EmbeddingSpace(found["name"], found["dimension"], found["model"])
-    return StoredSpace(space, found["number"], found["vectors"])
+    stored = tuple(
+        StoredSpace(
+            EmbeddingSpace(each["name"], each["dimension"], each["model"]), each["number"], each["vectors"]
+        )
+        for each in spaces
+    )
+    return CollectionRow(following, changes, next_space, stored, index, log_from)

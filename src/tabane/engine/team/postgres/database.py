@@ -248,22 +248,18 @@ class IndexTurn:
     async def held(self) -> bool:
         """Return whether this hub has the turn, and take it if nobody has it."""
         async with self._asking:
-            return await asyncio.to_thread(self._asked)
-
-    def _asked(self) -> bool:
-        with self._gate:
-            return self._open and self._held()
+            return await asyncio.to_thread(self._held)
 
     def _held(self) -> bool:
-        connection = self._connection
-        try:
-            if connection is not None:
-                connection.execute("SELECT 1")
-                return True
-            return self._taken()
-        except psycopg.Error:
-            self._release()
-            return False
+        with self._gate:
+            try:
+                if self._open and self._connection is not None:
+                    self._connection.execute("SELECT 1")
+                    return True
+                return self._open and self._taken()
+            except psycopg.Error:
+                self._release()
+                return False
 
     def _taken(self) -> bool:
         if time.monotonic() < self._next:

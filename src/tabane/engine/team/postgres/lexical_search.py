@@ -16,7 +16,6 @@ import psycopg
 from psycopg import sql
 
 from tabane.engine import query_plans
-from tabane.engine.candidate_index import SparseVector
 from tabane.engine.query_plans import (
     MOST_EXPANSIONS,
     AllOf,
@@ -274,7 +273,10 @@ class OutsideKeywords:
         records = self._state.lexical.records
         rarities = {term: query_plans.idf(records, having.get(name, 0)) for term, name in names.items()}
         most = max(_LEAST_CANDIDATES, 2 * page.wanted)
-        rows = self._proposed(posting_table.of_query(plan.leaves, rarities), where, at, most)
+        vector = posting_table.of_query(plan.leaves, rarities)
+        keywords = change_log.set_name(self._index.prefix, change_log.KEYWORDS)
+        question = IndexQuestion(keywords, vector, where, self._shape, most, at[1], at[0])
+        rows = self._index.link.nearest(question)
         if rows is None:
             return None
         hits = self._scored(plan, rarities, condition, rows, at[0][1])
@@ -290,13 +292,6 @@ class OutsideKeywords:
         row = self._connection.execute(_POSITION, values).fetchone()
         note = change_log.read(row[2]).get(change_log.KEYWORDS) if row else None
         return None if row is None or note is None else ((row[0], row[1]), note)
-
-    def _proposed(
-        self, vector: SparseVector, where: Filter, at: tuple[IndexPosition, str], most: int
-    ) -> Sequence[int] | None:
-        name = change_log.set_name(self._index.prefix, change_log.KEYWORDS)
-        question = IndexQuestion(name, vector, where, self._shape, most, at[1], at[0])
-        return self._index.link.nearest(question)
 
     def _scored(
         self, plan: LexicalPlan, rarities: Rarities, where: SqlCondition, rows: Sequence[int], last: int

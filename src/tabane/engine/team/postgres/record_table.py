@@ -213,8 +213,12 @@ class RecordColumns:
         marks: set[int] = set()
         columns: dict[str, object] = {}
         for name, (field, column) in self.fields.items():
-            columns[column] = column_value(record.fields.get(name), field)
-            marks |= _marks_of(field, record.fields.get(name))
+            value = record.fields.get(name)
+            columns[column] = column_value(value, field)
+            if isinstance(value, tuple):
+                marks |= formats.value_marks(field.name, map(formats.stored, value))
+            elif isinstance(value, str):
+                marks.add(formats.value_mark(field.name, formats.stored(value)))
         for name, column in self.texts.items():
             text = record.texts.get(name)
             columns[column] = None if text is None else formats.spelt(text)
@@ -267,12 +271,6 @@ def scalar(value: object, field: Field) -> Scalar:
         return value
     assert isinstance(value, float)
     return int(value) if value == int(value) and abs(value) <= EXACT else value
-
-
-def _marks_of(field: Field, value: Value | None) -> set[int]:
-    if isinstance(value, tuple):
-        return formats.value_marks(field.name, map(formats.stored, value))
-    return {formats.value_mark(field.name, formats.stored(value))} if isinstance(value, str) else set()
 
 
 def _cell(value: object) -> Cell:

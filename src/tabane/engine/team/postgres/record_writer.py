@@ -9,12 +9,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import msgspec
 import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engine.input_checks import check_room_for_space, unlike_space
+from tabane.engine.input_checks import check_room_for_space, unlike_space, without_other_models
 from tabane.engine.query_plans import VERSION, LexicalPlanner
 from tabane.engine.team.postgres.change_log import ChangeLog
 from tabane.engine.team.postgres.collection_state import (
@@ -99,7 +98,9 @@ class RecordWriter:
         keep: bool,
     ) -> CollectionWrite:
         """Write records. ``keep``: one without vectors equals a stored one that has some."""
-        records = [_still_fitting(record, state, models) for record in records]
+        if models:
+            current = {each.space.name: each.space.model for each in state.spaces}
+            records = [without_other_models(record, models, current) for record in records]
         known = self._known(connection, state, [record.key for record in records])
         fresh: dict[str, Record] = {}
         results, replaced = [], dict[int, str]()
@@ -109,7 +110,9 @@ class RecordWriter:
                 state.fitting(name, vector, self._shape)
             vectors = {name: digest_of(vector) for name, vector in record.vectors.items()}
             now = StoredVersion(None, record_digest(record), vectors)
-            same = before is not None and _same(before, now, keep=keep)
+            same = before is not None and before.digest == now.digest
+            if before is not None and before.vectors != now.vectors:
+                same = same and keep and not now.vectors
             results.append(not same)
             if same:
                 continue
@@ -119,7 +122,9 @@ class RecordWriter:
             fresh.pop(record.key, None)
             fresh[record.key] = record
         state = self._remove(connection, state, replaced)
-        state = self._insert(connection, state, list(fresh.values()))
+        loaded = self.load(connection, state, list(fresh.values()))
+        numbered = list(enumerate(fresh.values(), state.next))
+        state = replace(loaded, lexical=self._postings.add(connection, state.lexical, numbered))
         self._states.save(connection, state)
         return CollectionWrite(state, results)
 
@@ -137,13 +142,6 @@ class RecordWriter:
             key: StoredVersion(row, digest, {name: of[row] for name, of in digests.items() if row in of})
             for key, (row, digest) in found.items()
         }
-
-    def _insert(
-        self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]
-    ) -> CollectionRow:
-        loaded = self.load(connection, state, records)
-        numbered = list(enumerate(records, state.next))
-        return replace(loaded, lexical=self._postings.add(connection, state.lexical, numbered))
 
     def load(
         self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]
@@ -292,23 +290,6 @@ class RecordWriter:
 
     def is_untidy(self, state: CollectionRow) -> bool:
         return self._postings.has_many_parts(state.lexical) or self._postings.has_many_dead(state.lexical)
-
-
-def _same(before: StoredVersion, now: StoredVersion, *, keep: bool) -> bool:
-    if before.digest != now.digest:
-        return False
-    return before.vectors == now.vectors or (keep and not now.vectors)
-
-
-def _still_fitting(record: Record, state: CollectionRow, models: Mapping[str, str]) -> Record:
-    """Return the record without vectors for spaces that were dropped or have another model by now."""
-    current = {each.space.name: each.space.model for each in state.spaces}
-    kept = {
-        name: vector
-        for name, vector in record.vectors.items()
-        if name not in models or current.get(name) == models[name]
-    }
-    return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ class CommitThread:
                 connection = self._connected()
                 found = connection.execute("SELECT pg_xact_status(%s::xid8)", (transaction,)).fetchone()
                 connection.rollback()
-                status = found[0] if found else None
+                status: str | None = found[0] if found else None
             except psycopg.OperationalError:
                 if time.monotonic() > deadline:
                     raise LostCommit from None
