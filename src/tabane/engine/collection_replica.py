@@ -469,7 +469,7 @@ _read_of_old: ContextVar[bool] = ContextVar("read_of_old", default=False)
 _LONGEST_WAIT = 60.0  # seconds, for changes that are acknowledged while blocks are read
 
 
-class ReplicatedCollection:
+class ReplicatedCollection(Collection):
     """The protocols of :mod:`tabane.search.engine` document its methods."""
 
     def __init__(self, truth: Collection, replica: CollectionReplica) -> None:

@@ -21,7 +21,7 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from operator import add
-from typing import Any, Protocol
+from typing import Any
 
 from tabane.search.analysis import (
     GAP,
@@ -44,26 +44,20 @@ _EMPTY = ("助詞", "助動詞", "補助記号", "記号", "空白")
 _LONGEST = 8_000  # characters at once: Sudachi refuses more than 49,149 bytes
 
 
-class Japanese(Protocol):
-    """Cuts Japanese into words. ``fingerprint`` names the dictionary; all words of an index are of one."""
-
-    @property
-    def fingerprint(self) -> str: ...
-
-    def words(self, text: str) -> list[str]: ...
-
-
 def japanese() -> Japanese | None:
     """Return the installed dictionary, None without the extra ``ja``. Nothing is loaded yet."""
     try:
         fingerprint = f"sudachi {version('sudachipy')} {version('sudachidict-core')}"
     except PackageNotFoundError:
         return None
-    return Sudachi(fingerprint) if find_spec("sudachipy") else None
+    return Japanese(fingerprint) if find_spec("sudachipy") else None
 
 
-class Sudachi:
-    """SudachiPy with its core dictionary. Any thread may use it."""
+class Japanese:
+    """Words of Japanese, by SudachiPy and its core dictionary. Any thread may use it.
+
+    ``fingerprint`` names the dictionary. All words of an index are of one dictionary.
+    """
 
     def __init__(self, fingerprint: str) -> None:
         self.fingerprint = fingerprint

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import mul
-from typing import ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct, structs
 
@@ -25,12 +25,10 @@ from tabane.search.engine import (
     MOST_AT_ONCE,
     Collection,
     EngineHits,
-    JoinableRequests,
     JoinedRecords,
     LexicalQuery,
     Mode,
     NearestRequest,
-    SearchableTexts,
     SearchableVectors,
     VectorQuery,
     demanding,
@@ -130,10 +128,6 @@ _CONVEX = 0.7
 _WEIGHT = CosineWeight()
 
 
-class HybridSearchable(SearchableTexts, SearchableVectors, JoinableRequests, Protocol):
-    """A collection that finds records by keywords and by vectors."""
-
-
 @dataclass(frozen=True, slots=True)
 class RankedRecord:
     """A record that was found. ``score`` is in 0..1 and only for ordering.
@@ -160,7 +154,7 @@ class HybridRanking(Struct, frozen=True):
 
 
 async def hybrid(
-    collection: HybridSearchable,
+    collection: Collection,
     words: LexicalQuery | None,
     meaning: VectorQuery | None,
     where: Filter,
@@ -210,7 +204,7 @@ class _FusionRule(Struct, frozen=True):
 
 
 class _HybridSearch(Struct, frozen=True):
-    collection: HybridSearchable
+    collection: Collection
     words: LexicalQuery
     meaning: VectorQuery
     where: Filter

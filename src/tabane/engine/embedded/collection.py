@@ -12,16 +12,15 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import structs
 
 from tabane.engine import input_checks
-from tabane.engine.embedded.collection_table import CollectionTable, TableFollower
+from tabane.engine.embedded.collection_table import CollectionTable, LexicalFollower
 from tabane.engine.embedded.columns import Array, Mask
 from tabane.engine.embedded.masks import MOST_BEST, CountCache, Masks, RecordPaging, costly
 from tabane.engine.embedded.truth import NumericKeys
@@ -47,6 +46,7 @@ from tabane.search.engine import (
     DEEPEST_OFFSET,
     MOST_AT_ONCE,
     Capability,
+    Collection,
     EngineHits,
     Exchanged,
     JoinedRecords,
@@ -100,7 +100,7 @@ class ForeseenHits:
         return query is asked.query and where is asked.where and limit == asked.limit
 
 
-class JoinedReads:
+class JoinedReads(JoinedRecords):
     """The requests of :class:`tabane.search.engine.JoinedRecords`, in the transaction of a connection.
 
     ``vectors`` returns the vector queries, if a space was found. ``sweeps``: those of the strings before the
@@ -187,40 +187,7 @@ _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to catch up: so few cannot overload it
 
 
-class LexicalFollower(TableFollower, Protocol):
-    """The index that answers lexical searches of a collection. It follows the table of the collection."""
-
-    @property
-    def capabilities(self) -> frozenset[Capability]: ...
-
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
-        """Return the best matching records. ``where``, ``limit`` and ``offset`` are checked already."""
-        ...
-
-    async def room(self) -> None:
-        """Wait while the index is so far behind that more records would have to be kept in memory."""
-        ...
-
-    def ahead(self, records: Sequence[Record]) -> AbstractAsyncContextManager[None]:
-        """Analyze texts before they are written within the context. Only one caller at a time."""
-        ...
-
-    async def settled(self) -> None:
-        """Wait until all that was written is committed in the index."""
-        ...
-
-    async def agrees(self) -> bool:
-        """Return whether the index agrees with the stored records, once it has caught up."""
-        ...
-
-    async def remake(self) -> None:
-        """Rebuild the index in the background. Searches work meanwhile."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class StoredCollection:
+class StoredCollection(Collection):
     """An open collection. :class:`tabane.search.engine.Records` and ``Index`` document its methods."""
 
     def __init__(

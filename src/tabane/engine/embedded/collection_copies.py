@@ -12,7 +12,13 @@ from dataclasses import replace
 
 import msgspec
 
-from tabane.engine.collection_copying import CollectionContents, CopyProgress, IndexedRecords
+from tabane.engine.collection_copying import (
+    CollectionContents,
+    CopyProgress,
+    CopySource,
+    CopyTarget,
+    IndexedRecords,
+)
 from tabane.engine.embedded.collection_state import CollectionChange, SpaceStorage
 from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.vectors.vector_truth import SpaceTable
@@ -27,7 +33,7 @@ _READ = "SELECT mark, row, records, complete FROM copying WHERE collection = ?"
 _WRITE = "INSERT OR REPLACE INTO copying (collection, mark, row, records, complete) VALUES (?, ?, ?, ?, ?)"
 
 
-class EmbeddedSource:
+class EmbeddedSource(CopySource):
     """Reads a collection whose maintenance does not run, so that its rows stay as they are."""
 
     def __init__(self, table: CollectionTable) -> None:
@@ -81,7 +87,7 @@ class EmbeddedSource:
         return {rows[number]: vector for number, vector in found.items()}
 
 
-class EmbeddedTarget:
+class EmbeddedTarget(CopyTarget):
     """Fills a collection that has no records."""
 
     def __init__(self, table: CollectionTable) -> None:

@@ -26,8 +26,8 @@ from tabane.messages import say
 from tabane.search.records import Shape
 
 if TYPE_CHECKING:
-    from tabane.engine.embedded.collection import LexicalFollower, StoredCollection
-    from tabane.engine.embedded.collection_table import CollectionTable
+    from tabane.engine.embedded.collection import StoredCollection
+    from tabane.engine.embedded.collection_table import CollectionTable, LexicalFollower
     from tabane.engine.embedded.vector_process import VectorSearchProcess
     from tabane.engine.embedded.vectors.vector_database import VectorDatabase
 

@@ -25,12 +25,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
 
 from tabane.engine.embedded import failures
+from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
+from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.database import give_way
 from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
 from tabane.engine.embedded.lexical.memory_segment import (
@@ -51,17 +52,13 @@ from tabane.engine.embedded.lexical.tantivy_index import (
     read_watermark,
     wipe,
 )
+from tabane.engine.embedded.masks import Masks
 from tabane.engine.query_plans import JoinedAnalysis, RecordAnalyzer
 from tabane.errors import StoreError, WorkerError
 from tabane.search.analysis import substring_spelling
 from tabane.search.records import Contains, Record, Shape, contains
 from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
-
-if TYPE_CHECKING:
-    from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
-    from tabane.engine.embedded.collection_table import CollectionTable
-    from tabane.engine.embedded.masks import Masks
 
 _LOOKED_AT = 32  # records between two pauses for others
 

@@ -14,11 +14,13 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from tabane.engine.embedded.collection_state import CollectionChange
+from tabane.engine.embedded.collection_table import CollectionTable, LexicalFollower
 from tabane.engine.embedded.lexical.index_builder import (
     MOST_BEHIND,
     AnalysisProcess,
@@ -55,10 +57,6 @@ from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.engine import Capability, EngineHit, EngineHits, LexicalQuery
 from tabane.search.records import Contains, Filter, Record, matches
-
-if TYPE_CHECKING:
-    from tabane.engine.embedded.collection_state import CollectionChange
-    from tabane.engine.embedded.collection_table import CollectionTable
 
 MOST_FETCHED = 50_000  # hits of one look into the index; ties beyond are broken by the index
 _LISTED = 500  # tokens of a prefix that are looked at
@@ -361,7 +359,7 @@ async def open_lexical(folder: str, table: CollectionTable) -> LexicalIndex:
     return await LexicalIndex.open(folder, table, japanese())
 
 
-class LexicalIndex:
+class LexicalIndex(LexicalFollower):
     """See :class:`tabane.engine.embedded.collection.Lexical` for what it promises. Made by :meth:`open`."""
 
     capabilities = _CAPABILITIES

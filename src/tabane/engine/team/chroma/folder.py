@@ -24,6 +24,7 @@ from tabane.engine.team.chroma.service import (
     CONFIGURATION,
     LONGEST,
     ChromaCollection,
+    ChromaService,
     ChromaUrl,
     DamagedCollection,
 )
@@ -118,7 +119,7 @@ def _open(pipe: IO[bytes] | None) -> IO[bytes]:
     return pipe
 
 
-class ChromaFolder:
+class ChromaFolder(ChromaService):
     """The protocol :class:`~tabane.engine.team.chroma.service.ChromaService`, by several threads.
 
     ``python``: the interpreter of the process, which has Chroma.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabane.engine.candidate_index import IndexedVector, IndexVersion, SparseVector
+from tabane.engine.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
 from tabane.engine.team.chroma.folder import ChromaFolder
 from tabane.engine.team.chroma.server import ChromaServer
 from tabane.engine.team.chroma.service import (
@@ -31,7 +31,7 @@ _MARK, _LAYOUT = "tabane_mark", "tabane_layout"
 _CURRENT = "1"  # of the collections; another one is filled again
 
 
-class ChromaIndex:
+class ChromaIndex(CandidateIndex):
     """The protocol :class:`~tabane.engine.candidate_index.CandidateIndex`, by several threads."""
 
     def __init__(self, url: ChromaUrl, service: ChromaService) -> None:

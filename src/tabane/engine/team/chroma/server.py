@@ -23,6 +23,7 @@ from tabane.engine.team.chroma.service import (
     CONFIGURATION,
     LONGEST,
     ChromaCollection,
+    ChromaService,
     ChromaUrl,
     DamagedCollection,
 )
@@ -38,7 +39,7 @@ _MOST_BYTES = 4_000_000  # of vectors in a call
 _LATE = "it has not answered in time"
 
 
-class ChromaServer:
+class ChromaServer(ChromaService):
     """The protocol :class:`~tabane.engine.team.chroma.service.ChromaService`, by several threads."""
 
     def __init__(self, url: ChromaUrl) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tabane.engine.candidate_index import IndexedVector, IndexVersion, SparseVector
+from tabane.engine.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
 from tabane.engine.team.milvus.index_url import MilvusUrl
 from tabane.errors import StoreError
 from tabane.extras import extra_command
@@ -249,7 +249,7 @@ _LEAST_EFFORT = 200  # nodes of a graph that are compared at least
 _PROBES = 64  # lists of an IVF index that a search looks into
 
 
-class MilvusIndex:
+class MilvusIndex(CandidateIndex):
     """The protocol :class:`~tabane.engine.candidate_index.CandidateIndex`, by several threads."""
 
     def __init__(self, url: MilvusUrl) -> None:

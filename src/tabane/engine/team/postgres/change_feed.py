@@ -20,7 +20,7 @@ from typing import TypeVar
 import msgspec
 import psycopg
 
-from tabane.engine.collection_copying import ChangedRecords, NumberedSpace, ReplicaPosition
+from tabane.engine.collection_copying import ChangedRecords, NumberedSpace, ReplicaPosition, ReplicationFeed
 from tabane.engine.input_checks import ALONE
 from tabane.engine.team.postgres import connections
 from tabane.engine.team.postgres.change_log import FeedPosition
@@ -206,7 +206,7 @@ class ChangeProbe:
         self._thread.shutdown(wait=False)
 
 
-class PostgresReplicationFeed:
+class PostgresReplicationFeed(ReplicationFeed):
     """Gives out the changes of one collection."""
 
     def __init__(self, feed: ChangeFeed, probe: ChangeProbe) -> None:

@@ -41,6 +41,7 @@ from tabane.search.engine import (
     DEEPEST_OFFSET,
     MOST_AT_ONCE,
     Capability,
+    Collection,
     EngineHits,
     Exchanged,
     JoinedRecords,
@@ -72,7 +73,7 @@ _LEXICAL = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 
 
-class PostgresCollection:
+class PostgresCollection(Collection):
     """An open collection. The protocols of :mod:`tabane.search.engine` document its methods."""
 
     capabilities_without_spaces = _LEXICAL

@@ -12,7 +12,13 @@ from dataclasses import replace
 import psycopg
 from psycopg import sql
 
-from tabane.engine.collection_copying import CollectionContents, CopyProgress, IndexedRecords
+from tabane.engine.collection_copying import (
+    CollectionContents,
+    CopyProgress,
+    CopySource,
+    CopyTarget,
+    IndexedRecords,
+)
 from tabane.engine.team.postgres.change_feed import with_vectors
 from tabane.engine.team.postgres.connections import unlimited
 from tabane.engine.team.postgres.record_writer import CollectionTables
@@ -33,7 +39,7 @@ _PATIENTLY = (
 )
 
 
-class PostgresSource:
+class PostgresSource(CopySource):
     """Reads a collection."""
 
     def __init__(self, store: PostgresStore, tables: CollectionTables) -> None:
@@ -66,7 +72,7 @@ class PostgresSource:
         return await self._store.database.read(reading)
 
 
-class PostgresTarget:
+class PostgresTarget(CopyTarget):
     """Fills a collection that has no records."""
 
     def __init__(self, store: PostgresStore, tables: CollectionTables) -> None:
