@@ -139,9 +139,11 @@ class ReplicaMarkFile:
         return found if found.source == source else None
 
     def write(self, mark: ReplicaMark) -> None:
+        """Write the mark as JSON, in a file that only the user can read."""
         write_private(self._path, msgspec.json.encode(mark))
 
     def forget(self) -> None:
+        """Delete the file, if it exists."""
         self._path.unlink(missing_ok=True)
 
 

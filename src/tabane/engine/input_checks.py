@@ -226,14 +226,17 @@ def check_bounds(bounds: Sequence[float]) -> None:
 
 
 def check_textual(field: Field, what: str) -> None:
+    """Raise BadArguments unless the field has strings or lists of strings. ``what`` names the request."""
     _check_kind(field, field.kind.textual, what)
 
 
 def check_numeric(field: Field, what: str) -> None:
+    """Raise BadArguments unless the field has numbers or dates. ``what`` names the request."""
     _check_kind(field, field.kind.numeric, what)
 
 
 def check_string(field: Field, what: str) -> None:
+    """Raise BadArguments unless the field has strings. ``what`` names the request."""
     _check_kind(field, field.kind is Kind.STRING, what)
 
 
@@ -316,6 +319,7 @@ def check_order(order: Sequence[Order], shape: Shape) -> None:
 
 
 def name_of_order(order: Sequence[Order]) -> str:
+    """Return an order as text: its fields, with a minus before descending ones."""
     return ",".join(("-" if each.descending else "") + each.field for each in order)
 
 

@@ -502,6 +502,7 @@ class RecordAnalyzer:
         return [f"{kind}_{name}" for name in self._texts for kind in (*self._cutters, PAIRS)]
 
     def analysis(self, texts: Mapping[str, str]) -> Analysis:
+        """Return the tokens of the texts in each space but those of pairs, in order and with gaps."""
         return {
             f"{kind}_{name}": cut(texts[name])
             for name in self._texts
@@ -531,4 +532,5 @@ class RecordAnalyzer:
                 yield f"{PAIRS}_{name}", pairs, len(pairs) or len(text)
 
     def pairs(self, text: str) -> list[str]:
+        """Return the pairs of characters of a text, in order."""
         return substring_tokens(text)

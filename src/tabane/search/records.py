@@ -53,10 +53,12 @@ class Kind(Enum):
 
     @property
     def numeric(self) -> bool:
+        """Return whether values are numbers: a number or a date."""
         return self in (Kind.NUMBER, Kind.DATE)
 
     @property
     def textual(self) -> bool:
+        """Return whether values are strings, or lists of them."""
         return self in (Kind.STRING, Kind.STRINGS)
 
 
@@ -236,6 +238,7 @@ def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
 
 
 def unfit_vector(space: EmbeddingSpace) -> BadArguments:
+    """Return the error for a vector of another length, or without a direction."""
     message = say(
         "{space} needs vectors of {dimension} finite numbers that are not all 0 (float32, little-endian)",
         space=space.name,

@@ -144,9 +144,11 @@ class OnDemandSource:
         self._exists, self._made = exists, made
 
     async def search(self, caller: Caller, request: SearchRequest) -> SearchAnswer[Any]:
+        """Search the source, which is made now if it exists; else find nothing."""
         if not self._exists():
             return SearchAnswer()
         return await self._made().search(caller, request)
 
     def card(self, item: Any) -> HitCard:
+        """Return how an item of the source reads."""
         return self._made().card(item)

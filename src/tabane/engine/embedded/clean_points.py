@@ -98,6 +98,7 @@ class WriteAheadLog:
                 self._end = LogEnd(salts.hex(), at)
 
     def close(self) -> None:
+        """Close the file of the log. The next call of :meth:`end` opens it again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

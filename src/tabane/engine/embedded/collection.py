@@ -96,6 +96,7 @@ class ForeseenHits:
     found: ForeseenMatches
 
     def answers(self, query: VectorQuery, where: Filter, limit: int) -> bool:
+        """Return whether these are the hits of a request: the same query, filter and limit."""
         asked = self.request
         return query is asked.query and where is asked.where and limit == asked.limit
 

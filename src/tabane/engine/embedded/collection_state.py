@@ -62,6 +62,7 @@ class CollectionSpaces:
         return self._named[name]
 
     def get(self, name: str) -> SpaceStorage | None:
+        """Return the space of that name; None if there is none."""
         return self._named.get(name)
 
     def born(self, birth: int) -> SpaceStorage | None:

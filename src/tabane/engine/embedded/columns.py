@@ -42,6 +42,7 @@ class GrowableArray:
         self.length = 0
 
     def append(self, values: Array) -> None:
+        """Append values, in amortized constant time."""
         end = self.length + len(values)
         if end > len(self._array):
             grown = np.empty(end + end // 8 + _SPARE, dtype=self._array.dtype)
@@ -51,6 +52,7 @@ class GrowableArray:
         self.length = end
 
     def view(self) -> Array:
+        """Return the values so far, without a copy."""
         return self._array[: self.length]
 
     def replace(self, values: Array) -> None:
@@ -68,6 +70,7 @@ class Column:
         self._values = GrowableArray(kind)
 
     def append(self, cells: Sequence[Cell], first: int) -> None:
+        """Append one cell a slot; ``first`` is the slot of the first of them."""
         absent = self._absent
         self._values.append(np.array([absent if cell is None else cell for cell in cells]))
 
@@ -79,6 +82,7 @@ class Column:
         self._values.append(values)
 
     def segment(self, first: int, end: int) -> tuple[bytes, bytes]:
+        """Return the values of slots ``first`` to ``end`` (excluded) as bytes, and no slots."""
         return self._values.view()[first:end].tobytes(), b""
 
     def shift(self, by: int) -> None:
@@ -86,6 +90,7 @@ class Column:
         self._values.replace(self._values.view()[by:].copy())
 
     def view(self) -> ColumnValues:
+        """Return the values so far, one a slot."""
         return ColumnValues(self.field, self._values.view(), None)
 
 
@@ -98,12 +103,14 @@ class ListColumn:
         self._slots = GrowableArray(np.uint32)
 
     def append(self, cells: Sequence[Cell], first: int) -> None:
+        """Append the codes of each slot; ``first`` is the slot of the first cell."""
         lists = [cell if isinstance(cell, tuple) else () for cell in cells]
         self._codes.append(np.array([code for codes in lists for code in codes], dtype=np.uint32))
         counts = [len(codes) for codes in lists]
         self._slots.append(np.repeat(np.arange(first, first + len(lists), dtype=np.uint32), counts))
 
     def load(self, cells: bytes, slots: bytes, first: int, count: int) -> None:
+        """Append a segment as :meth:`segment` gave it. Raises ValueError if values and slots do not fit."""
         codes, inside = np.frombuffer(cells, dtype=np.uint32), np.frombuffer(slots, dtype=np.uint32)
         if len(codes) != len(inside) or inside.max(initial=0) >= count:
             raise ValueError(f"{self.field.name}: {len(codes)} values for {len(inside)} places")
@@ -111,17 +118,20 @@ class ListColumn:
         self._slots.append(inside + np.uint32(first))
 
     def segment(self, first: int, end: int) -> tuple[bytes, bytes]:
+        """Return the codes of slots ``first`` to ``end`` (excluded) as bytes, and their slots."""
         slots = self._slots.view()
         low, high = np.searchsorted(slots, [first, end])
         inside = slots[low:high] - np.uint32(first)
         return self._codes.view()[low:high].tobytes(), inside.tobytes()
 
     def shift(self, by: int) -> None:
+        """Forget the first slots."""
         low = int(np.searchsorted(self._slots.view(), by))
         self._codes.replace(self._codes.view()[low:].copy())
         self._slots.replace(self._slots.view()[low:] - np.uint32(by))
 
     def view(self) -> ColumnValues:
+        """Return the codes so far, and the slot of each."""
         return ColumnValues(self.field, self._codes.view(), self._slots.view())
 
 
@@ -164,6 +174,7 @@ class ColumnSnapshot:
         return ColumnSnapshot(0, self.changes, np.ones(len(slots), dtype=np.bool_), columns)
 
     def rows(self, slots: Slots) -> list[int]:
+        """Return the rows of slots."""
         return [int(row) for row in (slots + self.origin).tolist()]
 
     def slots_of(self, rows: Iterable[int]) -> Slots:
@@ -197,6 +208,7 @@ class Columns:
         return self.origin + self._alive.length
 
     def snapshot(self) -> ColumnSnapshot:
+        """Return the columns after the last published write."""
         return self._snapshot
 
     def reached(self, changes: int, timeout: float) -> ColumnSnapshot:
@@ -271,6 +283,7 @@ class Columns:
             self._alive.replace(alive)
 
     def publish(self, changes: int) -> None:
+        """Show the columns to readers as they are after write number ``changes``."""
         with self._moved:
             self._changes = changes
             self._snapshot = self._taken()

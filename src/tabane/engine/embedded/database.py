@@ -196,17 +196,19 @@ class WriteJob:
 
 
 class CommitCompanion(Protocol):
-    """Another file, written in the same thread, that must be on disk before each commit.
+    """Another file, written in the same thread, that must be on disk before each commit."""
 
-    ``ahead`` writes it to disk; its errors undo the commit. ``settled``: the commit succeeded. ``lost``: the
-    commit failed, so the data written for it is unused.
-    """
+    def ahead(self) -> None:
+        """Write to disk what belongs to the commit that follows. An error undoes that commit."""
+        ...
 
-    def ahead(self) -> None: ...
+    def settled(self) -> None:
+        """Note that the commit succeeded."""
+        ...
 
-    def settled(self) -> None: ...
-
-    def lost(self) -> None: ...
+    def lost(self) -> None:
+        """Forget what was written for a commit that failed."""
+        ...
 
 
 class WriteThread:
@@ -225,6 +227,7 @@ class WriteThread:
         self._short = 0  # jobs in the queue that are no long writes
 
     def start(self) -> None:
+        """Start the thread. From now on, it owns the connection."""
         self._thread.start()
 
     def submit(self, job: WriteJob) -> Future[Any]:
@@ -473,6 +476,7 @@ MIGRATIONS: tuple[Migration, ...] = (_collections, _spaces)
 
 
 def version(connection: sqlite3.Connection) -> int:
+    """Return the number of migrations that the file has had."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -576,6 +580,7 @@ class DatabaseLock:
         os.pwrite(self._fd, _OPEN, 0)
 
     def release(self, *, clean: bool) -> None:
+        """Release the lock. ``clean``: the database was closed as a whole."""
         if clean:
             # On a full disk the mark stays, and the next process checks the file without need.
             with contextlib.suppress(OSError):

@@ -539,6 +539,7 @@ class RecordPaging:
     def page(
         self, mask: Mask, order: Sequence[Order], after: RecordsCursor | None, limit: int
     ) -> SelectedPage:
+        """Return the slots of a mask in order, from behind a cursor on, as records."""
         rows: list[int] = []
         for slots, after_key in self._groups(mask, order, after, limit + 1):
             rows.extend(self._by_key(slots, after_key, limit + 1 - len(rows)))

@@ -56,10 +56,12 @@ class RecordTable:
         self._find = f"SELECT row, texts, fields, payload FROM {self._records} WHERE key = ?"
 
     def state(self, connection: sqlite3.Connection) -> CollectionState:
+        """Return the counters of the collection at the moment of the transaction."""
         query = "SELECT base, next, sealed, changes, epoch, pruned FROM collection WHERE id = ?"
         return CollectionState(*connection.execute(query, (self.number,)).fetchone())
 
     def get(self, connection: sqlite3.Connection, keys: Sequence[str]) -> list[Record | None]:
+        """Return the records of these keys, in order; None for a missing one."""
         query = f"SELECT key, texts, fields, payload FROM {self._records} WHERE key IN"
         found = {row[0]: record_of(*row) for row in select_among(connection, query, keys)}
         return [found.get(key) for key in keys]
@@ -128,6 +130,7 @@ class RecordTable:
 
 
 def record_of(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
+    """Decode a stored record."""
     return Record(key=key, texts=_TEXTS.decode(texts), fields=_FIELDS.decode(fields), payload=payload)
 
 
@@ -212,6 +215,7 @@ class StringTable:
         """
 
     def create(self, connection: sqlite3.Connection) -> None:
+        """Create the table."""
         connection.execute(
             f"CREATE TABLE {self._table} (code INTEGER PRIMARY KEY AUTOINCREMENT, "
             "field TEXT NOT NULL, text TEXT NOT NULL, UNIQUE (field, text))"
@@ -264,6 +268,7 @@ class StringTable:
             self._known.update(new)
 
     def forget(self) -> None:
+        """Empty the cache after strings were dropped and committed."""
         self._known.clear()
         self.sweeps += 1
 
@@ -309,6 +314,7 @@ class StringTable:
         return int(connection.execute(query, (field, text)).fetchone()[0])
 
     def text(self, connection: sqlite3.Connection, code: int) -> str | None:
+        """Return the string of a code; None if it was dropped."""
         found = connection.execute(f"SELECT text FROM {self._table} WHERE code = ?", (code,)).fetchone()
         return str(found[0]) if found else None
 
@@ -317,6 +323,7 @@ class StringTable:
         return int(connection.execute(f"SELECT coalesce(max(code), 0) FROM {self._table}").fetchone()[0])
 
     def codes(self, connection: sqlite3.Connection, after: int, limit: int) -> list[int]:
+        """Return up to ``limit`` codes after ``after``, in ascending order."""
         query = f"SELECT code FROM {self._table} WHERE code > ? ORDER BY code LIMIT ?"
         return [row[0] for row in connection.execute(query, (after, limit))]
 
@@ -359,6 +366,7 @@ class Truth(RecordTable):
         self._bury = f"INSERT INTO {self._tombstones} (row) VALUES (?)"
 
     def create(self, connection: sqlite3.Connection) -> None:
+        """Create the tables of the collection."""
         connection.execute(
             f"CREATE TABLE {self._records} (row INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, "
             "texts BLOB NOT NULL, fields BLOB NOT NULL, payload BLOB NOT NULL)"
@@ -476,6 +484,7 @@ class Truth(RecordTable):
         return found[0] if found else None
 
     def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> CollectionChange:
+        """Delete records by key, in one change."""
         change = CollectionChange(state=self.state(connection))
         self._take_out(connection, change, keys)
         return self._moved_on(connection, change, change.state.next)
@@ -665,6 +674,7 @@ class Truth(RecordTable):
 
 
 def shape_of(blob: bytes) -> Shape:
+    """Decode a stored shape. An older version stored its spaces with it."""
     return _SHAPE.decode(blob)
 
 

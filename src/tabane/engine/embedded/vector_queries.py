@@ -77,6 +77,8 @@ class VectorCoverage:
         return await self.table.read(reading, long=True)
 
     async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[StoredRecord]:
+        """Return records behind row ``after`` that match and lack a vector, in order of rows."""
+
         def reading(connection: sqlite3.Connection) -> list[StoredRecord]:
             masks, moment = at_one_moment(self.table, self.index, connection)
             storage = self.index.truth.spaces(connection).named(space)
@@ -195,6 +197,8 @@ class VectorQueries:
         return self._table.truth
 
     async def nearest(self, asked: VectorRequest, where: Filter, limit: int, offset: int) -> EngineHits:
+        """Return the nearest matching records: ``limit`` hits, without the first ``offset``."""
+
         def reading(connection: sqlite3.Connection) -> EngineHits:
             masks, moment = at_one_moment(self._table, self._index, connection)
             return self.nearest_of(connection, masks, moment, asked, where, limit, offset)
@@ -250,6 +254,8 @@ class VectorQueries:
         )
 
     async def scan(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
+        """Yield the similarities of all matching records in order of rows, in blocks of 20,000."""
+
         def begin(connection: sqlite3.Connection) -> _VectorScan:
             masks, search = self._search(connection, asked, where)
             places, slots = search.places()
@@ -336,6 +342,8 @@ class VectorQueries:
         raise failures.busy(self._table.database.path)
 
     async def similarities(self, asked: VectorRequest, keys: Sequence[str]) -> list[float | None]:
+        """Return the similarity of each record by key; None if it cannot be compared."""
+
         def reading(connection: sqlite3.Connection) -> list[float | None]:
             masks, moment = at_one_moment(self._table, self._index, connection)
             return self.similarities_of(connection, masks, moment, asked, keys)
@@ -379,6 +387,7 @@ class VectorQueries:
         return moment
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
+        """Return the vector of each record in a space as it was given; None if it has none."""
         truth = self._index.truth
 
         def reading(connection: sqlite3.Connection) -> list[bytes | None]:

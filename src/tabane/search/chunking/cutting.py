@@ -114,12 +114,14 @@ class Estimate:
     name: str
 
     def count(self, text: str) -> int:
+        """Return the estimated tokens of a text."""
         tokens = len(_TOKENS.findall(text))
         if text.isascii():
             return tokens
         return tokens + (3 * sum(map(len, _IDEOGRAPHS.findall(text))) + 3) // 4
 
     def counts(self, texts: Sequence[str]) -> list[int]:
+        """Return the estimated tokens of each text."""
         return [self.count(text) for text in texts]
 
 

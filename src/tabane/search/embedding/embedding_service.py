@@ -189,6 +189,7 @@ class ServedEmbedder:
 
     @property
     def fingerprint(self) -> str:
+        """Return the name of everything that vectors depend on."""
         return self.recipe.fingerprint(self.dimension)
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
@@ -232,6 +233,7 @@ class ServedEmbedder:
             raise work.error
 
     async def close(self) -> None:
+        """Close the connections to the server."""
         await self._session.close()
 
     async def _next(self, work: _WaitingTexts, take: Take) -> None:

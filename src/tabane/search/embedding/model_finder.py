@@ -320,6 +320,7 @@ class LocalReranker:
         return self._process.pid
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return how well each text answers the query, in 0..1."""
         question, prepared = clean(query), [clean(text) for text in texts]
         found = [0.0] * len(prepared)
         parts = slices([len(text) for text in prepared], _TEXTS, _CHARACTERS)

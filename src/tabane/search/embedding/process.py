@@ -146,6 +146,7 @@ class LocalEmbedder:
         return self._process.pid
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
+        """Return one vector for each text. Queries overtake documents."""
         prefix = self.recipe.prefix(kind)
         prepared = [prefix + clean(text) for text in texts]
         if kind == "query" and len(prepared) <= _QUERIES:
@@ -155,10 +156,12 @@ class LocalEmbedder:
         return found.vectors
 
     async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        """Embed texts, and hand over each part when it is ready."""
         prefix = self.recipe.prefix(kind)
         await self._parts([prefix + clean(text) for text in texts], take)
 
     async def close(self) -> None:
+        """End the process."""
         await self._process.close()
 
     async def _parts(self, texts: Sequence[str], take: Take) -> None:

@@ -148,9 +148,11 @@ class TokenizerMeasure:
     estimate: Estimate
 
     def count(self, text: str) -> int:
+        """Return the tokens of a text."""
         return self.counts([text])[0]
 
     def counts(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text."""
         found = self.estimate.counts(texts)
         exact = []
         for place, text in enumerate(texts):

@@ -20,6 +20,7 @@ class AnalysisWorker:
         self._analyzers: dict[tuple[str, ...], RecordAnalyzer] = {}
 
     def respond(self, body: bytes) -> bytes:
+        """Analyze the texts of a request; answer None if its fingerprint is that of another analyzer."""
         asked = read_request(body)
         analyzer = self._analyzers.get(asked.names)
         if analyzer is None:

@@ -75,6 +75,7 @@ class TruthReader:
 
     @property
     def shape(self) -> Shape:
+        """Return the current shape of the collection."""
         return self._table.shape
 
     def state(self) -> tuple[CollectionState, int]:
@@ -83,10 +84,12 @@ class TruthReader:
             return self._truth.state(connection), self._truth.last_tombstone(connection)
 
     def rows(self, after: int, most: int) -> list[tuple[int, Record]]:
+        """Return up to ``most`` records behind row ``after``, in order of rows."""
         with self.reading() as connection:
             return list(self._truth.rows(connection, after, most))
 
     def tombstones(self, after: int) -> list[int]:
+        """Return the rows that were deleted or replaced since tombstone ``after``."""
         with self.reading() as connection:
             return self._truth.tombstones(connection, after)
 
@@ -104,6 +107,7 @@ class TruthReader:
         return self._table.masks(connection)
 
     def busy(self) -> StoreError:
+        """Return the error for writes that come in between all the time."""
         return failures.busy(self._path)
 
     def holding(self, connection: sqlite3.Connection, rows: Sequence[int], condition: Contains) -> list[int]:
@@ -121,6 +125,7 @@ class TruthReader:
         return found
 
     def close(self) -> None:
+        """Close the connections of all threads."""
         for connection in self._connections:
             connection.close()
 
@@ -365,6 +370,7 @@ class IndexBuilder:
 
     @property
     def applied(self) -> int:
+        """Return the number of the last tombstone that is in the index."""
         return self._watermark.tombstone
 
     @property
@@ -374,6 +380,7 @@ class IndexBuilder:
         return self._fresh.size + (sealed.size if sealed else 0)
 
     def wait_for_room(self, timeout: float) -> None:
+        """Wait until few enough rows wait for the index, at most ``timeout`` seconds."""
         with self._gate:
             self._gate.wait_for(lambda: self.behind < MOST_BEHIND or self._closing, timeout)
 

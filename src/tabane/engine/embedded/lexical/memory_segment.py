@@ -60,6 +60,7 @@ class CodedTokens:
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]]) -> CodedTokens:
+        """Code the tokens of texts, with gaps, as int32 numbers in order of first occurrence."""
         known: defaultdict[str, int] = defaultdict(count().__next__)
         numbers = np.fromiter(map(known.__getitem__, chain.from_iterable(texts)), dtype=np.int32)
         begins = np.cumsum([0, *map(len, texts)])
@@ -168,10 +169,12 @@ class PendingGeneration:
 
     @property
     def empty(self) -> bool:
+        """Return whether nothing was written or deleted."""
         return not self.rows and not self.removed
 
     @property
     def size(self) -> int:
+        """Return the number of rows that were written or deleted."""
         return self.rows + len(self.removed)
 
     @property
@@ -214,6 +217,7 @@ class SegmentEntry:
     joined: JoinedAnalysis | None = None
 
     def analysed(self, analyst: RecordAnalyzer) -> Analysis:
+        """Return the tokens of the record's texts without pairs, which the first call makes."""
         if self.analysis is None:
             if self.joined is None:
                 self.analysis = analyst.analysis(self.record.texts)
@@ -247,6 +251,7 @@ class SegmentSpace:
     place: dict[int, int] = field(default_factory=dict)
 
     def put_coded(self, row: int, coded: CodedTokens, place: int) -> None:
+        """Add a row whose tokens are numbers: those of text ``place`` of ``coded``."""
         block = self.blocks.get(id(coded))
         if block is None:
             block = self.blocks[id(coded)] = CodedRows(coded)
@@ -257,6 +262,7 @@ class SegmentSpace:
         self.total += coded.lengths[place]
 
     def put(self, row: int, places: list[str], counts: Counter[str]) -> None:
+        """Add a row with its tokens, in order and with gaps, and their counts without gaps."""
         self.places[row], self.counts[row] = places, counts
         length = counts.total()
         self.lengths[row] = kept_length(length)
@@ -319,6 +325,7 @@ class MemorySegment:
         return len(self.entries)
 
     def add(self, entries: Iterable[SegmentEntry]) -> None:
+        """Add entries. Their tokens are counted when they are first needed."""
         for entry in entries:
             self.entries[entry.row] = entry
 

@@ -112,6 +112,7 @@ class TantivyCompiler:
         return Query.boolean_query([(Occur.Should, self._term(leaf.term, "freq")) for leaf in leaves])
 
     def leaf(self, leaf: ScoredTerm, factor: float) -> Query:
+        """Return a term that is scored by BM25 times its weight and ``factor``."""
         return Query.boost_query(self._term(leaf.term, "freq"), leaf.weight * factor)
 
     def match(self, match: Match) -> Query:
@@ -237,6 +238,7 @@ class IndexSearcher(msgspec.Struct, frozen=True):
     averages: Mapping[str, float]
 
     def having(self, space: str, token: str) -> int:
+        """Return the number of records that have the token."""
         return int(self.searcher.doc_freq(space, token)) if self.records else 0
 
 
@@ -264,6 +266,7 @@ class TantivyIndex:
 
     @classmethod
     def open(cls, folder: str, shape: Shape, analyst: RecordAnalyzer) -> TantivyIndex:
+        """Open the index in a folder. Both are created if they do not exist."""
         os.makedirs(folder, mode=0o700, exist_ok=True)
         return cls(folder, shape, analyst)
 
@@ -278,6 +281,7 @@ class TantivyIndex:
         return IndexSearcher(searcher, records, averages)
 
     def add(self, row: int, record: Record, tokens: JoinedAnalysis) -> None:
+        """Add a record as a document. Searches find it after the next commit."""
         document = tantivy.Document()
         document.add_unsigned(ROW, row)
         for space, joined in tokens.items():
@@ -315,6 +319,7 @@ class TantivyIndex:
         self._writer.delete_documents_by_query(behind)
 
     def commit(self, watermark: IndexWatermark) -> None:
+        """Commit what was added and deleted, then write the watermark."""
         self._writer.commit()
         for space, joined in self._added.items():
             term = joined.partition(" ")[0]

@@ -79,6 +79,7 @@ class SpaceSnapshot:
 
     @property
     def dimension(self) -> int:
+        """Return the number of components of a vector."""
         return int(self.tail.shape[1])
 
     def within(self, mask: Mask, origin: int) -> Mask:
@@ -216,6 +217,7 @@ class SpaceIndex:
         return self._filled
 
     def view(self) -> SpaceSnapshot:
+        """Return the vectors of this moment: those in files, and those that are newer."""
         with self._lock:
             rows, tail = self._rows.view(), self._tail[: self._filled]
             return SpaceSnapshot(rows, self._data, tail, self._codes, self._straight, self.whole)
@@ -482,6 +484,7 @@ class VectorIndex:
 
     @property
     def full(self) -> bool:
+        """Return whether so many vectors wait to be written into files that writers have to wait."""
         return any(len(space) >= MOST_BEHIND for space in self._spaces.values())
 
     @property

@@ -18,7 +18,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from tabane.engine.embedded import failures
 from tabane.engine.embedded.clean_points import PAGES, CleanPoints
 from tabane.engine.embedded.collection_state import SpaceStorage
-from tabane.engine.embedded.database import connected, examine, open_checked, select_among
+from tabane.engine.embedded.database import (
+    CommitCompanion,
+    connected,
+    examine,
+    open_checked,
+    select_among,
+)
 from tabane.search.records import EmbeddingSpace
 
 _PAGE = 16_384  # bytes: a vector of 768 numbers has 3,072, and a page holds several
@@ -68,7 +74,7 @@ _MIGRATIONS = (_spaces, _named_elsewhere)
 EMPTIED = 500  # vectors of a step
 
 
-class VectorDatabase:
+class VectorDatabase(CommitCompanion):
     """An open file. Its connection belongs to the thread that writes the domain's records."""
 
     def __init__(self, path: str, connection: sqlite3.Connection, points: CleanPoints) -> None:
@@ -150,6 +156,7 @@ class VectorDatabase:
         return self._connection.execute(query, (collection,)).fetchall()
 
     def holds(self, storage: SpaceStorage) -> bool:
+        """Return whether the space has a table here."""
         return _there(self._connection, storage)
 
     def empty(self, storage: SpaceStorage) -> bool:
@@ -185,11 +192,13 @@ class VectorDatabase:
         return first
 
     def same(self, storage: SpaceStorage, number: int, vector: bytes) -> bool:
+        """Return whether the vector under a number has these bytes."""
         query = f"SELECT vector = ? FROM {storage.table} WHERE id = ?"
         found = self._connection.execute(query, (vector, number)).fetchone()
         return bool(found and found[0])
 
     def remove(self, storage: SpaceStorage, numbers: Iterable[int]) -> None:
+        """Delete vectors by their numbers."""
         self._begin()
         self._connection.executemany(storage.delete, ((number,) for number in numbers))
 

@@ -72,6 +72,7 @@ def columns(shape: Shape) -> dict[str, Field]:
 
 
 def column(field: Field) -> str:
+    """Return the name of the column of a field. Fields of different kinds have different ones."""
     return f"{'n' if field.kind.numeric else field.kind.value}_{field.name}"
 
 

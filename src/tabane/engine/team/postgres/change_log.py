@@ -37,6 +37,7 @@ def set_prefix(connection: psycopg.Connection, collection: int) -> str:
 
 
 def set_name(prefix: str, space: int) -> str:
+    """Return the name of the set of a space, or of :data:`KEYWORDS`."""
     return f"{prefix}_{space}"
 
 
@@ -46,6 +47,7 @@ def written(notes: Mapping[int, str]) -> str:
 
 
 def read(note: str) -> dict[int, str]:
+    """Parse a note that :func:`written` made: number of a space → what a search of its set has to pass."""
     return {int(number): each for number, each in _NOTES.decode(note).items()} if note else {}
 
 
@@ -196,6 +198,7 @@ class ChangeLog:
         return bool(done)
 
     def leave(self, connection: psycopg.Connection, follower: str) -> None:
+        """Forget a follower, and what is logged for it alone."""
         self._lock(connection)
         connection.execute(_LEAVE, (self.number, follower))
         self._prune(connection)

@@ -157,10 +157,12 @@ def has_copies(connection: psycopg.Connection) -> bool:
 
 
 def begin_copies(connection: psycopg.Connection) -> None:
+    """Create the table that notes how far copies are."""
     connection.execute(_CREATE)
 
 
 def forget_copies(connection: psycopg.Connection) -> None:
+    """Drop the table that notes how far copies are."""
     connection.execute("DROP TABLE IF EXISTS copying")
 
 

@@ -69,6 +69,7 @@ class CollectionRow:
         raise AssertionError
 
     def get(self, name: str) -> StoredSpace | None:
+        """Return the space of that name; None if there is none."""
         return next((each for each in self.spaces if each.space.name == name), None)
 
     def is_whole(self, space: StoredSpace) -> bool:
@@ -87,10 +88,12 @@ class CollectionRow:
         return replace(shape, spaces=tuple(each.space for each in self.spaces))
 
     def with_space(self, space: EmbeddingSpace) -> CollectionRow:
+        """Return the state with one more space, under the next number."""
         added = StoredSpace(space, self.next_space)
         return replace(self, spaces=(*self.spaces, added), next_space=self.next_space + 1)
 
     def without(self, name: str) -> CollectionRow:
+        """Return the state without the space of that name."""
         return replace(self, spaces=tuple(each for each in self.spaces if each.space.name != name))
 
     def renamed(self, name: str, to: str) -> CollectionRow:
@@ -132,6 +135,7 @@ class StateTable:
 
     @staticmethod
     def answer(reading: psycopg.Cursor) -> CollectionRow:
+        """Return the state that :meth:`ask` asked for. Raises LookupError if the collection was deleted."""
         return _state(reading.fetchone())
 
     def last_change(self, connection: psycopg.Connection) -> int:
@@ -151,6 +155,7 @@ class StateTable:
         return int(found[0]) if found else 0
 
     def set_analysis(self, connection: psycopg.Connection, version: int) -> None:
+        """Note the version of the analysis that made the lexical index."""
         connection.execute(self._ANALYZED, (version, self.number))
 
     def save(self, connection: psycopg.Connection, state: CollectionRow) -> None:

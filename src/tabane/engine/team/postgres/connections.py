@@ -215,6 +215,7 @@ def _detail(error: psycopg.Error) -> str:
 
 
 def unreachable(place: str, detail: str) -> StoreError:
+    """Return the error for a server that does not answer, or cannot be connected to."""
     message = say(
         "{place} cannot be reached ({detail}). Check that the database server runs, and the setting engine",
         place=place,
@@ -224,6 +225,7 @@ def unreachable(place: str, detail: str) -> StoreError:
 
 
 def refused_login(place: str, detail: str) -> StoreError:
+    """Return the error for a wrong user or password."""
     message = say(
         "{place} refused the login ({detail}). Check the user in the setting engine, and the password in "
         "secrets.env or the password file",
@@ -234,6 +236,7 @@ def refused_login(place: str, detail: str) -> StoreError:
 
 
 def denied(place: str, detail: str) -> StoreReadOnly:
+    """Return the error for a missing permission."""
     message = say(
         "{place}: a permission is missing ({detail}). The user needs CREATE on the database and owns the "
         "schema of Tabane",
@@ -244,10 +247,12 @@ def denied(place: str, detail: str) -> StoreReadOnly:
 
 
 def busy(place: str) -> StoreBusy:
+    """Return the error for a server or a queue that is overloaded."""
     return StoreBusy(say("{place} is too busy to answer in time. Try again later", place=place))
 
 
 def newer(place: str, version: int, ours: int) -> StoreNewer:
+    """Return the error for a schema of a newer version of Tabane."""
     message = say(
         "{place} was written by a newer version of Tabane (schema {version}; this one knows {ours}). Update "
         "Tabane",
@@ -259,10 +264,12 @@ def newer(place: str, version: int, ours: int) -> StoreNewer:
 
 
 def closed(place: str) -> StoreError:
+    """Return the error for a request after the store was closed."""
     return StoreError(say("{path} is closed", path=place))
 
 
 def unfit_server(place: str, problem: Message) -> StoreError:
+    """Return the error for a server that Tabane cannot use."""
     return StoreError(say("{place}: {problem}", place=place, problem=problem))
 
 

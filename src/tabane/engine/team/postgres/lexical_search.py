@@ -53,6 +53,7 @@ class LexicalPage:
 
     @property
     def wanted(self) -> int:
+        """Return the number of hits up to the end of the page."""
         return self.limit + self.offset
 
 

@@ -99,6 +99,7 @@ class IndexLink:
 
     @property
     def place(self) -> str:
+        """Return the address of the index without secrets."""
         return self.index.place
 
     @property

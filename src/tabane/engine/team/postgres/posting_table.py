@@ -130,6 +130,7 @@ class TokenPostings:
 
     @property
     def rows(self) -> Array:
+        """Return the rows (uint64), in ascending order."""
         return self.entries["row"]
 
     def positions(self) -> Array:
@@ -152,6 +153,7 @@ class PostingTable:
         )
 
     def create(self, connection: psycopg.Connection) -> None:
+        """Create the tables that do not exist."""
         for table in self.tables:
             create = sql.SQL(
                 'CREATE TABLE IF NOT EXISTS {} (token text COLLATE "C", part bigint, entries bytea NOT NULL, '
@@ -227,12 +229,14 @@ class PostingTable:
 
     @staticmethod
     def has_many_parts(state: LexicalState) -> bool:
+        """Return whether a level has so many parts that they should be joined."""
         return any(parts >= _MOST_PARTS for parts in state.parts[:-1])
 
     # Deleted records
 
     @staticmethod
     def has_many_dead(state: LexicalState) -> bool:
+        """Return whether so many deleted records have entries that they should be removed."""
         return state.dead > max(_LEAST_DEAD, state.records // 4)
 
     def sweep(
@@ -411,8 +415,10 @@ def of_query(leaves: Sequence[ScoredTerm], rarities: Rarities) -> SparseVector:
 
 
 def name_of(term: TermMatch) -> str:
+    """Return the name of a term in the lexical index."""
     return formats.token_key(term.space, term.token)
 
 
 def dimension(name: str) -> int:
+    """Return the dimension of a token in sparse vectors: a hash of its name, below 2³¹."""
     return zlib.crc32(name.encode(errors="surrogatepass")) % _DIMENSIONS

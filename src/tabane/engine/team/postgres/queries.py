@@ -338,6 +338,7 @@ class RecordQueries:
         self._connection, self._table, self._shape = connection, table, shape
 
     def get(self, keys: Sequence[str]) -> list[Record | None]:
+        """Return the records of these keys, in order; None for a missing one."""
         query = sql.SQL("SELECT key, texts, fields, payload FROM {} WHERE key = ANY(%s)")
         wanted = [formats.stored(key) for key in keys]
         rows = self._connection.execute(query.format(self._table.table), (wanted,))
@@ -345,12 +346,14 @@ class RecordQueries:
         return [found.get(key) for key in wanted]
 
     def rows_of(self, keys: Sequence[str]) -> list[int | None]:
+        """Return the rows of these keys, in order; None for a missing one."""
         found = self._table.known(self._connection, keys)
         return [found[key][0] if key in found else None for key in keys]
 
     def select(
         self, where: SqlCondition, order: Sequence[Order], after: RecordsCursor | None, limit: int
     ) -> SelectedPage:
+        """Return matching records behind a cursor in order, ties by key, and the cursor of the next page."""
         if after is None:
             behind = SqlCondition(sql.SQL("TRUE"))
         else:
@@ -388,6 +391,7 @@ class RecordQueries:
         return sql.SQL(", ").join([*parts, sql.SQL("r.key")])
 
     def count(self, where: SqlCondition) -> int:
+        """Return the number of matching records."""
         query = sql.SQL("SELECT count(*) FROM {} r WHERE {}").format(self._table.table, where.text)
         return self._number(query, where.values)
 
@@ -407,6 +411,7 @@ class RecordQueries:
         return [(scalar(value, field), count) for value, count in rows]
 
     def histogram(self, name: str, bounds: Sequence[float], where: SqlCondition) -> list[int]:
+        """Return the number of matching records from each bound to before the next."""
         query = sql.SQL(
             "SELECT width_bucket({}, %s::float8[]), count(*) FROM {} r WHERE {} AND {} IS NOT NULL GROUP BY 1"
         ).format(self._column(name), self._table.table, where.text, self._column(name))
@@ -416,6 +421,7 @@ class RecordQueries:
         return [int(found.get(place, 0)) for place in range(1, len(bounds))]
 
     def firsts(self, name: str, order: Order, where: SqlCondition) -> dict[Scalar, str]:
+        """Return the key of the first matching record for each value of a field of strings."""
         field, column = self._shape.field(name), self._column(name)
         query = sql.SQL(
             "SELECT DISTINCT ON ({}) {}, r.key FROM {} r WHERE {} AND {} IS NOT NULL ORDER BY {}, {}"
@@ -447,12 +453,14 @@ class RecordQueries:
     # Records without a vector
 
     def embedded(self, vectors: VectorTable, where: SqlCondition) -> int:
+        """Return the number of matching records that have a vector."""
         query = sql.SQL("SELECT count(*) FROM {} v JOIN {} r ON r.row = v.row WHERE {}")
         return self._number(query.format(vectors.table, self._table.table, where.text), where.values)
 
     def lacking(
         self, vectors: VectorTable, after: int, limit: int, where: SqlCondition
     ) -> list[StoredRecord]:
+        """Return matching records behind row ``after`` without a vector, in order of rows."""
         query = sql.SQL("{} AND r.row > %s ORDER BY r.row LIMIT %s").format(self._lacking(vectors, where))
         rows = self._connection.execute(query, (*where.values, after, limit))
         return [stored_record(*row) for row in rows]
@@ -460,6 +468,7 @@ class RecordQueries:
     def waiting(
         self, vectors: VectorTable, where: SqlCondition, newest: str | None, skip: int, limit: int
     ) -> list[StoredRecord]:
+        """Return matching records without a vector, newest first, without the first ``skip``."""
         times = sql.SQL("{} DESC NULLS LAST, ").format(self._column(newest)) if newest else sql.SQL("")
         query = sql.SQL("{} ORDER BY {}r.row DESC OFFSET %s LIMIT %s").format(
             self._lacking(vectors, where), times

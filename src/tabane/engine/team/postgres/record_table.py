@@ -169,6 +169,7 @@ class RecordColumns:
                 copy.write(block)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> None:
+        """Delete the records of rows."""
         connection.execute(sql.SQL("DELETE FROM {} WHERE row = ANY(%s)").format(self.table), (list(rows),))
 
     def known(self, connection: psycopg.Connection, keys: Sequence[str]) -> dict[str, tuple[int, bytes]]:
@@ -247,6 +248,7 @@ def digest_of(*parts: bytes) -> bytes:
 
 
 def record_digest(record: Record) -> bytes:
+    """Return the digest of a record's texts, fields and payload: 16 bytes."""
     return digest_of(_NAMED.encode(record.texts), _NAMED.encode(record.fields), record.payload)
 
 
@@ -284,11 +286,13 @@ def _cell(value: object) -> Cell:
 
 
 def record_of(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
+    """Decode a stored record."""
     decoded: Mapping[str, Value] = _FIELDS.decode(fields)
     return Record(key=formats.given(key), texts=_TEXTS.decode(texts), fields=dict(decoded), payload=payload)
 
 
 def stored_record(row: int, key: str, texts: bytes, fields: bytes, payload: bytes) -> StoredRecord:
+    """Decode the columns of :data:`STORED`."""
     return StoredRecord(record=record_of(key, texts, fields, payload), row=row)
 
 

@@ -61,6 +61,7 @@ class RecordWriter:
         self._log = ChangeLog(states.number)
 
     def vectors(self, space: StoredSpace) -> VectorTable:
+        """Return the table of the vectors of a space."""
         return VectorTable(self._records.number, space.number, space.space.dimension)
 
     # Records
@@ -68,6 +69,7 @@ class RecordWriter:
     def upsert(
         self, connection: psycopg.Connection, records: Sequence[Record], models: Mapping[str, str]
     ) -> CollectionWrite:
+        """Write records, each in place of that with its key."""
         state = self._states.lock(connection)
         return self._put(connection, state, records, models, keep=False)
 
@@ -78,12 +80,14 @@ class RecordWriter:
         gone: Sequence[str],
         models: Mapping[str, str],
     ) -> CollectionWrite:
+        """Delete keys and write records, as one change."""
         state, deleted = self._take_out(connection, self._states.lock(connection), gone)
         written = self._put(connection, state, records, models, keep=True)
         written.deleted = deleted
         return written
 
     def delete(self, connection: psycopg.Connection, keys: Sequence[str]) -> CollectionWrite:
+        """Delete records by key."""
         state, deleted = self._take_out(connection, self._states.lock(connection), keys)
         self._states.save(connection, state)
         return CollectionWrite(state, deleted=deleted)
@@ -215,6 +219,7 @@ class RecordWriter:
     # Spaces
 
     def add_space(self, connection: psycopg.Connection, space: EmbeddingSpace) -> CollectionWrite:
+        """Create a space, unless it exists. Raises BadArguments if another one has that name."""
         state = self._states.lock(connection)
         there = state.get(space.name)
         if there is not None:
@@ -228,11 +233,13 @@ class RecordWriter:
         return CollectionWrite(state)
 
     def drop_space(self, connection: psycopg.Connection, name: str) -> CollectionWrite:
+        """Drop a space. Its table is deleted by :meth:`clear_spaces`."""
         state = self._states.lock(connection).without(name)
         self._states.save(connection, state)
         return CollectionWrite(state)
 
     def succeed(self, connection: psycopg.Connection, name: str, by: str) -> CollectionWrite:
+        """Rename the space ``by`` to ``name``, whose own space is dropped."""
         state = self._states.lock(connection)
         state.named(by, self._shape)
         state = state.renamed(by, name)
@@ -289,6 +296,7 @@ class RecordWriter:
         return CollectionWrite(state)
 
     def is_untidy(self, state: CollectionRow) -> bool:
+        """Return whether :meth:`tidy` has something to do."""
         return self._postings.has_many_parts(state.lexical) or self._postings.has_many_dead(state.lexical)
 
 
@@ -305,4 +313,5 @@ class CollectionTables:
 
     @property
     def log(self) -> ChangeLog:
+        """Return the log of changes for followers."""
         return ChangeLog(self.states.number)

@@ -48,6 +48,7 @@ class VectorTable:
         self.table = sql.Identifier(self.name)
 
     def create(self, connection: psycopg.Connection) -> None:
+        """Create the table. Short vectors are stored beside their rows, so that a scan is fast."""
         connection.execute(
             sql.SQL(
                 "CREATE TABLE {} (row bigint PRIMARY KEY, digest bytea NOT NULL, vec vector({}) NOT NULL, "
@@ -59,13 +60,16 @@ class VectorTable:
             connection.execute(alter)
 
     def drop(self, connection: psycopg.Connection) -> None:
+        """Drop the table, if it exists."""
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self.table))
 
     def digests(self, connection: psycopg.Connection, rows: Sequence[int]) -> dict[int, bytes]:
+        """Return the digests of the vectors of rows, by row."""
         query = sql.SQL("SELECT row, digest FROM {} WHERE row = ANY(%s)").format(self.table)
         return dict(connection.execute(query, (list(rows),)).fetchall())
 
     def insert(self, connection: psycopg.Connection, vectors: Iterable[tuple[int, bytes]]) -> None:
+        """Insert vectors of float32, little-endian. None has a row that is there."""
         command = sql.SQL("COPY {} (row, digest, vec, given) FROM STDIN (FORMAT BINARY)").format(self.table)
         with connection.cursor().copy(command) as copy:
             for block in formats.encoded(self._cells(row, vector) for row, vector in vectors):
@@ -136,6 +140,7 @@ class ApproximateIndex:
 
     @property
     def is_possible(self) -> bool:
+        """Return whether vectors of that dimension can be indexed."""
         return self.table.dimension <= _MOST_INDEXED_DIMENSIONS
 
     def indexed(self, alias: str) -> sql.Composed:
@@ -150,6 +155,7 @@ class ApproximateIndex:
         return sql.SQL("({}::halfvec({}))").format(vector, sql.Literal(self.table.dimension))
 
     def state(self, connection: psycopg.Connection) -> IndexState:
+        """Return whether the index can be used, is being built, or is missing."""
         found = connection.execute(_STATE, (self.name,)).fetchone()
         if found is None:
             return IndexState.MISSING
@@ -216,6 +222,7 @@ class ApproximateIndexBuilder:
 
     @property
     def has_iterative_scan(self) -> bool:
+        """Return whether the server goes on until enough records match a filter."""
         return self._database.versions.has_iterative_scan
 
     def wants(self, index: ApproximateIndex, vectors: int) -> bool:

@@ -166,6 +166,7 @@ def _checked(sibling: Any) -> HubFile:
 
 
 def load(opening: bytes) -> LoadedService:
+    """Return the service of the download process, for settings in MessagePack."""
     downloads = Downloads(msgspec.msgpack.decode(opening, type=DownloadSettings))
     requests: msgspec.msgpack.Decoder[DownloadRequest] = msgspec.msgpack.Decoder(DownloadRequest)
 

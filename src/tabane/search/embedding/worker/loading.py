@@ -129,6 +129,7 @@ class SentenceModel:
         self.dimension = self.vectors(self.tokens(["a"])).shape[1]
 
     def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+        """Return the tokens of each text, cut to what the model accepts."""
         most = self._spec.max_tokens
         cut = [text[: most * CHARACTERS] for text in texts]
         found = self._model.tokenizer(cut, truncation=True, max_length=most)["input_ids"]
@@ -138,6 +139,7 @@ class SentenceModel:
         ]
 
     def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+        """Return one vector for each text: texts × dimension, float32, of length 1."""
         texts = [counted.text for counted in cast(Sequence[_CountedText], batch)]
         found = self._model.encode(
             texts, prompt="", batch_size=len(texts), convert_to_numpy=True, show_progress_bar=False

@@ -180,6 +180,7 @@ class LookedUp:
     others: Whole
 
     def embedded(self) -> Floats:
+        """Return the embeddings of the tokens: tokens × dimension, float32."""
         return self._take(self.kept.embedded, self.computed.embedded)
 
     def projected(self, branch: int) -> Floats:
@@ -368,10 +369,12 @@ class UniversalModel:
         self.dimension = min(spec.dimension or DIMENSION, DIMENSION)
 
     def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+        """Return the tokens of each text, cut to what the model accepts."""
         found = self._tokenizer.encode(texts, self._most)
         return [cast(TokenizedText, [BEGIN, *pieces, END]) for pieces in found]
 
     def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+        """Return one vector for each text: texts × dimension, float32, of length 1."""
         return finished(self._encoder.vectors(cast(Sequence[Sequence[int]], batch)), self._kept)
 
 
