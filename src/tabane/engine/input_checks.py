@@ -298,7 +298,7 @@ def read_cursor(text: str, order: Sequence[Order], shape: Shape) -> RecordsCurso
 
 
 def ordered_value(record: Record, field: Field) -> Scalar | None:
-    """The value that the record is ordered by: none where an older shape left a value of another kind."""
+    """Return the value that the record is ordered by; None if it is absent, or of another kind."""
     value = record.fields.get(field.name)
     return value if not isinstance(value, tuple) and value is not None and _fits(field.kind, value) else None
 
@@ -310,7 +310,7 @@ def _fits(kind: Kind, value: Scalar) -> bool:
 
 
 def check_order(order: Sequence[Order], shape: Shape) -> None:
-    """Raises :class:`BadArguments` for a field that is not there or is a list."""
+    """Raise :class:`BadArguments` if a field does not exist or is a list."""
     for each in order:
         if shape.field(each.field).kind is Kind.STRINGS:
             raise BadArguments(

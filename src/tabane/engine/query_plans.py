@@ -1,8 +1,17 @@
-"""Plans of lexical queries, the spaces of texts that they refer to, and BM25; pure.
+"""Plans of lexical queries, the tokens and spaces of texts that they refer to, and BM25.
 
 A plan refers to the *spaces* of a collection. Each text has one for its tokens (``t``), its likely words
 (``u``), its pairs of characters (``s``) and, with the extra ``ja``, its dictionary words (``j``). The
 index and memory segments evaluate the same plan.
+
+The dictionary is Sudachi in its finest mode. Each word is in its normalized form: 打込む, 打ち込む and
+うちこむ are one. Particles, endings and punctuation are left out. It is loaded on first use: 75 MB, a second.
+Without it, hiragana that is no ending, particle or question word may be a word too (おにぎり, ひらがな).
+
+By overlapping pairs of characters, an index finds any substring in any script. Each character of a text
+begins one token: the pair with the next character; the last one is a token of its own. So a substring of two
+or more characters is a phrase of pairs, and a single character is the beginning of a token. Both are exact.
+Texts are compared in one spelling (:func:`~tabane.search.analysis.substring_spelling`).
 
 BM25: how much a word tells about a text. Source: S. Robertson, H. Zaragoza, "The Probabilistic Relevance
 Framework: BM25 and Beyond" (2009).
@@ -304,7 +313,7 @@ class LexicalPlanner:
             yield from (ScoredTerm(TermMatch(f"{WORDS}_{name}", token), weight * _WORD) for token in words)
 
     def _kana(self, text: str, names: tuple[str, ...]) -> Iterator[ScoredTerm]:
-        """The scores that words in hiragana add to a query of several scripts, by pairs of characters."""
+        """Yield the pairs of characters by which words in hiragana add to the score of a query."""
         pairs = dict.fromkeys(pair for word in kana_words(text) for pair in needle_tokens(word))
         for name in names:
             weight = self._weights[name] * _KANA
@@ -315,7 +324,7 @@ class LexicalPlanner:
     def _prefixes(
         self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
     ) -> tuple[tuple[PrefixMatch, float], ...]:
-        """Return what the last word may go on from."""
+        """Return the beginnings of the last word, if it is a prefix."""
         last = _WORD_END.search(normalise(query.text)) if query.prefix and found else None
         if last is None:
             return ()
@@ -328,7 +337,7 @@ class LexicalPlanner:
     def _characters(
         self, tokens: Sequence[str], names: tuple[str, ...]
     ) -> Iterator[tuple[PrefixMatch, float]]:
-        """Words of one character, which stand in longer ones too: by the pairs that begin with them."""
+        """Yield words of one character as prefixes of pairs, since longer words contain them too."""
         for token in tokens:
             if _is_character(token):
                 yield from ((PrefixMatch(f"{PAIRS}_{name}", token), self._weights[name]) for name in names)
@@ -347,14 +356,14 @@ class LexicalPlanner:
         return [each for each in required if each != AllOf(())]
 
     def _group(self, group: Sequence[str], names: tuple[str, ...]) -> Match:
-        """All tokens of a run, each in any text; for a name of several parts, itself instead of them."""
+        """Return the condition that texts have all tokens of a run, or a name of several parts as a whole."""
         terms = [AnyOf(tuple(_term(token, name) for name in names)) for token in group if token != GAP]
         if len(group) > 2 and group[-1] == "".join(group[:-1]):
             return AnyOf((AllOf(tuple(terms[:-1])), terms[-1]))
         return _both(terms)
 
     def _phrase(self, text: str, names: tuple[str, ...]) -> Iterator[Match]:
-        """Yield what holds where a text has these words side by side; nothing for a text without words."""
+        """Yield the condition that a text has these words side by side; nothing for a text without words."""
         places = tuple((at, token) for at, token in enumerate(positioned(text)[:MOST_TERMS]) if token != GAP)
         stretches = dict.fromkeys(_HIRAGANA.findall(normalise(text)))
         each = [_both([*_placed(places, name), *(_held(run, name) for run in stretches)]) for name in names]
@@ -390,7 +399,7 @@ def needle(text: str, names: Iterable[str]) -> Match:
 
 
 def _placed(places: tuple[tuple[int, str], ...], name: str) -> Iterator[Match]:
-    """Tokens side by side in a text; a single character wherever it stands."""
+    """Yield the condition that tokens are adjacent in a text; a single character may be anywhere."""
     if len(places) == 1 and _is_character(places[0][1]):
         yield _term(places[0][1], name)
     else:

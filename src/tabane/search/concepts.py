@@ -38,7 +38,7 @@ _KINDS = "<"
 
 
 class Glossary:
-    """Looks up concepts by any of their words. It takes about 1 MB, and is made once, by the first search."""
+    """Finds concepts by any of their words. It takes about 1 MB, and the first search makes it."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._concepts: list[str] = []

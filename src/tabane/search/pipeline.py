@@ -1,4 +1,9 @@
-"""The search pipeline over a collection: query, rankings by words and meaning, diversity, items."""
+"""The search pipeline over a collection: typed query, hybrid ranking by words and vectors, diversity, items.
+
+A typed text becomes a query without errors. ``"two words"`` is a phrase. ``-word`` and ``-"two words"`` are
+excluded. ``word*`` at the end is a prefix. Full-width quotes, 「」, and the minus and star of Japanese
+keyboards have the same effect. Anything else is read as text, such as an unclosed quote or a star elsewhere.
+"""
 
 from __future__ import annotations
 

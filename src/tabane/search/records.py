@@ -480,7 +480,7 @@ def parts(where: Filter) -> tuple[Filter, ...]:
 
 
 def unconditional(where: Filter) -> bool:
-    """Return whether the filter is seen to be true for every record."""
+    """Return whether the filter is obviously true for every record."""
     return isinstance(where, Everything) or (isinstance(where, And) and all(map(unconditional, where.of)))
 
 

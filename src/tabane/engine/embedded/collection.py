@@ -161,7 +161,7 @@ class JoinedReads(JoinedRecords):
 
     @cached_property
     def _moment(self) -> tuple[Masks, Moment]:
-        """Records, columns and vectors at the moment of the transaction; chosen by the first request."""
+        """Return records, columns and vectors at the moment of the transaction."""
         table, spaces = self._collection.table, _NO_SPACES
         if table.vectors is None:
             masks = table.masks(self._connection)

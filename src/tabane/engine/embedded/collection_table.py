@@ -1,4 +1,4 @@
-"""Records and columns of one collection, written and read together.
+"""Records and columns of one collection, written and read together, and their maintenance.
 
 A read sees records and columns of the same moment. A write notifies a :class:`LexicalFollower` (the lexical
 index) after its commit, in the writing thread, in order.

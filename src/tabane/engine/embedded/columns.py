@@ -169,7 +169,7 @@ class ColumnSnapshot:
     columns: Mapping[str, ColumnValues]
 
     def only(self, slots: Slots) -> ColumnSnapshot:
-        """These slots alone, which are in order, as the first ones and all live."""
+        """Return a snapshot of these slots, which are in order and live, as slots 0, 1, 2 …"""
         columns = {name: values.only(slots) for name, values in self.columns.items()}
         return ColumnSnapshot(0, self.changes, np.ones(len(slots), dtype=np.bool_), columns)
 
@@ -212,13 +212,13 @@ class Columns:
         return self._snapshot
 
     def reached(self, changes: int, timeout: float) -> ColumnSnapshot:
-        """Return the snapshot after that write at least: one that is committed is applied a moment later."""
+        """Return a snapshot after that write or later. A committed write is applied a moment later."""
         with self._moved:
             self._moved.wait_for(lambda: self._snapshot.changes >= changes, timeout)
         return self._snapshot
 
     def apply(self, change: CollectionChange) -> None:
-        """Take in what a commit changed, and show it to readers from now on."""
+        """Apply what a commit changed, and show it to readers."""
         self.add([row for row, _ in change.upserted], change.cells, change.state.next)
         self.remove(change.deleted)
         by = change.state.base - self.origin

@@ -3,6 +3,16 @@
 If :meth:`Database.run` has returned, its changes are on disk (WAL, ``synchronous=FULL``). Failure policy:
 every error of SQLite or the disk is a :class:`~tabane.errors.StoreError`; failed work leaves no trace.
 
+The reading thread: two of them would compete for one interpreter, each slower and both together no faster. So
+long work calls :func:`give_way` between its blocks, and waiting short work then runs at once on another
+connection, with its own snapshot. Work declared as long waits for other long work. Never call
+:func:`give_way` while holding a lock.
+
+The writing thread: waiting jobs are committed together, and answered when they are on disk. A commit includes
+the jobs that are already waiting, for at most 2 ms or 100 rows. Each runs in a savepoint: if it fails, it is
+undone without affecting the others. A :class:`LongWrite` is a job of many commits. It works until others
+wait, at most 20 ms, and its rows are committed with theirs. Then it waits behind them for its next turn.
+
 Schema migrations: numbered steps, each applied once, in a transaction. The version of a file is the
 number of steps it has had (``PRAGMA user_version``). A step and its number are committed together. A file
 that contains data is copied into ``backups/`` first.

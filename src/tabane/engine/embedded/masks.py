@@ -1,8 +1,9 @@
-"""Filters, facets and counts over columns: exact for every filter, in nearly constant time.
+"""Filters, facets, pages and cached counts over columns: exact for every filter, in nearly constant time.
 
 Records whose texts contain given substrings: found by the index or by reading the texts, and cached. The
 texts of a row never change. So a cached result stays valid for the rows that existed then; only newer
-rows are read.
+rows are read. Its fields never change either. So a cached count is updated by counting only the rows that
+were added or removed since, and is as exact as counting all rows.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def _held(texts: Mapping[str, str], condition: Contains, needle: str) -> bool:
 
 
 def _stretches(slots: Slots) -> list[tuple[int, int]]:
-    """Slots in stretches with small gaps, as first and last."""
+    """Return slots as stretches with small gaps: the first and the last slot of each."""
     if not len(slots):
         return []
     breaks = np.flatnonzero(np.diff(slots) > _GAP)
@@ -125,7 +126,7 @@ class SubstringIndex(Protocol):
     """A source of texts by their parts."""
 
     def containing(self, connection: sqlite3.Connection, wanted: SubstringCondition) -> RowSet | None:
-        """Return the rows that are so, exactly; None: they have to be looked through."""
+        """Return exactly the rows that meet the condition; None: their texts have to be read."""
         ...
 
 
@@ -139,7 +140,7 @@ class _CachedRowMask:
     bits: Array
 
     def mask(self, snapshot: ColumnSnapshot) -> Mask | None:
-        """The slots of the snapshot, as far as they were there; None if it is of an older moment."""
+        """Return the slots of the snapshot that existed then; None if the snapshot is older."""
         skipped = snapshot.origin - self.origin
         if snapshot.changes < self.changes or not 0 <= skipped <= self.length:
             return None
@@ -164,7 +165,7 @@ class SubstringFilter:
         wanted: SubstringCondition,
         within: Mask,
     ) -> Mask:
-        """Return which slots of ``within`` are so; what it says of others does not count."""
+        """Return which slots of ``within`` meet the condition. Other slots may have any value."""
         known = self._known(snapshot, wanted)
         if known is not None and len(known) == len(within):
             return known
@@ -733,9 +734,7 @@ class CountCache:
         return found.copy()
 
     def bound(self, masks: Masks, order: Order, where: Filter, most: int) -> float:
-        """The rank of the last of the first ``most``, by a number; infinite if there are no more, and
-        for filters that ask something of texts.
-        """
+        """Return the rank of hit ``most`` by a number; infinite if there are fewer, or texts are read."""
         if costly(where):
             return np.inf
 

@@ -1,4 +1,4 @@
-"""Column segments, and the maintenance that seals them, compacts a table and sweeps unused data.
+"""Opening of a collection, and the segments of its columns.
 
 A segment is written once, in a transaction. When a collection is opened, only the rows after the last
 segment are read from the records. Segments do not say which slots are live: the tombstones do.
@@ -85,7 +85,7 @@ def _made(connection: sqlite3.Connection, shape: Shape) -> tuple[Truth, Shape]:
 
 
 def _loaded(truth: Truth, connection: sqlite3.Connection) -> tuple[Columns, CollectionState]:
-    """The columns as far as segments give them: not at all if one is damaged, for they are derived."""
+    """Return the columns up to the last segment, and the state. If a segment is damaged, there are none."""
     state = truth.state(connection)
     try:
         return loaded(truth, connection, state), state

@@ -122,7 +122,7 @@ class PersistentVectorCache:
         self._size, self.turn = connection.execute(query).fetchone()
 
     def _put(self, connection: sqlite3.Connection, part: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:
-        """Return how much larger it has become, and how much was put in."""
+        """Store a part. Return by how many bytes the cache grew, and how many were stored."""
         self._note_uses(connection)
         grown = put = 0
         for key, vector in part:

@@ -179,7 +179,7 @@ class NumericKeys:
             return True
 
     def of(self, rows: Array) -> list[str] | None:
-        """The keys of rows; None if some are of another kind, or were not read while they were live."""
+        """Return the keys of rows; None if some are no numbers, or were not read while they were live."""
         if self._other or self._first is None:
             return None
         places, held = rows - self._first, self._numbers.view()

@@ -154,7 +154,7 @@ class SortedSimilarities:
         self._rest: Array | None = None
 
     def block(self, first: int, size: int) -> tuple[Array, Array]:
-        """The rows of a block and their similarities. Blocks are asked for in order, the first one at 0."""
+        """Return the rows of a block and their similarities. Blocks are requested in order, from 0 on."""
         if first == 0:
             distances = -self._similarities
             near = np.arange(len(distances))
@@ -304,7 +304,7 @@ class VectorQueries:
         return keys
 
     async def ranking(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
-        """All that can be compared, most similar first: worked out by two threads, sorted a block ahead."""
+        """Yield all records that can be compared, most similar first, in blocks of 20,000."""
 
         def begin(connection: sqlite3.Connection) -> _VectorScan:
             masks, search = self._search(connection, asked, where)

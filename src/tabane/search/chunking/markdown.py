@@ -114,7 +114,7 @@ def text_outline(text: str) -> Outline:
 
 
 def code_outline(text: str) -> Outline:
-    """Runs of lines without a blank one; what begins at the margin is a definition of its own."""
+    """Return runs of lines without a blank line. A line at the margin begins a definition."""
     blocks = [OutlineBlock(start, strength, "code") for start, strength in code_parts(text)]
     return Outline(blocks, [()])
 

@@ -222,7 +222,7 @@ class CachedEmbedder:
         kind: Kind,
         taken: Callable[[Sequence[str], Sequence[bytes]], Awaitable[None]],
     ) -> None:
-        """Hand over what the cache has, then the rest as soon as it is embedded and stored."""
+        """Hand over vectors from the cache, then the others as soon as they are embedded and stored."""
         names = {text: key(self.fingerprint, kind, text) for text in texts}
         known = await self._vectors.get(list(names.values()))
         cached = [(text, vector) for text, vector in zip(texts, known, strict=True) if vector is not None]

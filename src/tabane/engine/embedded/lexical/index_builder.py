@@ -353,7 +353,7 @@ class IndexBuilder:
         analyst: RecordAnalyzer,
         process: AnalysisProcess | None = None,
     ) -> IndexBuilder:
-        """``process`` analyzes texts of bulks. It is closed by the caller, after the builder."""
+        """Open the index, and start its thread. ``process`` analyzes bulks; the caller closes it later."""
         builder = cls(folder, source, analyst, process)
         builder._begin()
         builder._thread.start()
@@ -362,7 +362,7 @@ class IndexBuilder:
     # For the table's writing thread
 
     def take(self, change: CollectionChange) -> None:
-        """A write that is in the truth; it is found from now on."""
+        """Make a committed write searchable. Called in the writing thread, in order."""
         with self._gate:
             self._fresh.take(change, self._ahead)
             self._changes = change.state.changes
@@ -399,7 +399,7 @@ class IndexBuilder:
 
     @contextlib.contextmanager
     def expecting(self) -> Iterator[dict[int, PreparedTokens]]:
-        """Room for what is analyzed before it is written, by the identity of texts: one writer at a time.
+        """Yield a place for texts that are analyzed before they are written, by their identity: one writer.
 
         The texts are to be held until the end, which is when they were taken or never will be.
         """
@@ -423,7 +423,7 @@ class IndexBuilder:
 
     @contextlib.contextmanager
     def view(self, changes: int = 0) -> Iterator[IndexSnapshot]:
-        """Everything that was taken so far, at one moment, for as long as it is held.
+        """Yield everything that was taken so far, at one moment, for as long as it is held.
 
         What looks again while it looks sees the same. Where write number ``changes`` is committed and not
         taken yet, that is waited for.
@@ -449,7 +449,7 @@ class IndexBuilder:
                 self._viewed = None
 
     def mistrust(self) -> bool:
-        """The index could not be read: it is rebuilt, and not asked until then. False: no more of that."""
+        """Rebuild the index, which could not be read. Return False if that has happened too often."""
         self._remade += 1
         self.remake()
         return self._remade <= _MOST_REMADE
@@ -480,7 +480,7 @@ class IndexBuilder:
         return self._fresh.empty and self._sealed is None and self.progress is None and not self._torn
 
     def close(self) -> None:
-        """Commit what waits and let go. What is not caught up yet is so at the next opening."""
+        """Commit what waits, and release the index. The next opening catches up with the rest."""
         with self._gate:
             self._closing = True
             self._gate.notify_all()
@@ -489,7 +489,7 @@ class IndexBuilder:
     # Opening
 
     def _begin(self) -> None:
-        """Open what there is if it can be caught up, else start again."""
+        """Open the index if it can catch up with the records; else begin an empty one."""
         state, tombstone = self._source.state()
         self._changes = state.changes
         watermark = read_watermark(self._folder)

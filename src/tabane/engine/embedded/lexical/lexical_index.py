@@ -4,6 +4,11 @@ There are two threads. One owns the writer of tantivy: it puts committed records
 every 4,000 rows or 2 seconds. The other one searches the index as of its last commit, and the memory
 segments of newer records, both at the same moment as the records. An index that is missing, damaged, or of
 another version or epoch is rebuilt from the records. Searches use what exists meanwhile.
+
+A search has common statistics of both. If there are memory segments, the best hits of the index are ranked
+again: tantivy explains how often each term occurs in a hit and how long the text is, the rest is arithmetic.
+The largest difference of the two rankings is known, so as many hits are fetched as necessary. Deleted records
+count until tantivy drops them with their segment, as in any Lucene.
 """
 
 from __future__ import annotations
@@ -162,7 +167,7 @@ class LexicalSearch:
     # The index
 
     def _older(self, fetch: int) -> tuple[list[tuple[int, float]], float | None]:
-        """Up to ``fetch`` hits of the index; and what any other scores at most, None if there is none."""
+        """Return up to ``fetch`` hits of the index, and the highest score that others may have, if any."""
         searcher, compiler = self._view.searcher, self._view.compiler
         assert searcher is not None
         assert compiler is not None
@@ -199,7 +204,7 @@ class LexicalSearch:
         return self._idf[term] / idf(self._indexed, having) if having else 0.0
 
     def _stretch(self) -> float:
-        """The most that a hit can score higher here: longer averages make its length weigh less."""
+        """Return how much higher a hit can score here: longer averages make its length weigh less."""
         assert self._view.searcher is not None
         if not self._mixed:
             return 1.0
@@ -355,12 +360,12 @@ _ANALYSED_AT_ONCE = 64  # records
 
 
 async def open_lexical(folder: str, table: CollectionTable) -> LexicalIndex:
-    """The index of a table, in a folder of its own, with the words of the extra ``ja`` if it is there."""
+    """Open the index of a table in a folder, with the words of the extra ``ja`` if it is installed."""
     return await LexicalIndex.open(folder, table, japanese())
 
 
 class LexicalIndex(LexicalFollower):
-    """See :class:`tabane.engine.embedded.collection.Lexical` for what it promises. Made by :meth:`open`."""
+    """Finds the records of one collection by their words. Made by :meth:`open`."""
 
     capabilities = _CAPABILITIES
 
@@ -379,7 +384,7 @@ class LexicalIndex(LexicalFollower):
 
     @classmethod
     async def open(cls, folder: str, table: CollectionTable, dictionary: Japanese | None) -> LexicalIndex:
-        """Open what there is, and begin to catch up or to rebuild it; that is not waited for."""
+        """Open the index, and begin to catch up or to rebuild it in the background."""
         analyst = RecordAnalyzer(table.shape, dictionary)
         source = TruthReader(table)
         process = analysis_process(analyst)
@@ -392,7 +397,7 @@ class LexicalIndex(LexicalFollower):
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Records put in of those to be, while the index is caught up or rebuilt; else None."""
+        """Return how many records are indexed, and of how many, while the index catches up; else None."""
         return self._builder.progress
 
     def committed(self, change: CollectionChange) -> None:
@@ -432,7 +437,7 @@ class LexicalIndex(LexicalFollower):
 
     @contextlib.asynccontextmanager
     async def ahead(self, records: Sequence[Record]) -> AsyncIterator[None]:
-        """Yield texts that are written within are analyzed before: else the next search has to do it."""
+        """Analyze texts, and yield while they are written: else the next search has to analyze them."""
         with self._builder.expecting() as found:
             for first in range(0, len(records), _ANALYSED_AT_ONCE):
                 part = records[first : first + _ANALYSED_AT_ONCE]
@@ -444,7 +449,7 @@ class LexicalIndex(LexicalFollower):
         await asyncio.to_thread(self._builder.settle)
 
     async def agrees(self) -> bool:
-        """Whether the index holds as many records as the truth, once it has caught up. For a check-up."""
+        """Return whether the index has as many records as the truth, once it has caught up. For checks."""
         await self.settled()
         live = await asyncio.to_thread(self._source.count)
         return self._builder.complete and (self._builder.behind > 0 or self._builder.records == live)
@@ -492,7 +497,7 @@ class LexicalIndex(LexicalFollower):
 
     @contextlib.contextmanager
     def _moment(self, connection: sqlite3.Connection) -> Iterator[tuple[Masks, IndexSnapshot]]:
-        """Records, columns and index of one moment, which is that of the connection's transaction then.
+        """Yield records, columns and index of one moment, which becomes that of the transaction.
 
         Raises StoreBusy if writes come in between all the time.
         """
@@ -523,7 +528,7 @@ class LexicalIndex(LexicalFollower):
     def _page(
         self, connection: sqlite3.Connection, found: ScoredRows, limit: int, offset: int, keys: dict[int, str]
     ) -> list[EngineHit]:
-        """Return the hits of a page, equal scores in order of keys: of those alone the keys are read."""
+        """Return the hits of a page, equal scores in order of keys. Only keys that this needs are read."""
         page = found.scores[offset : offset + limit]
         if not page:
             return []

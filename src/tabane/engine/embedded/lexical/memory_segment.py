@@ -139,7 +139,7 @@ class PendingGeneration:
     prepared: int = 0
 
     def take(self, change: CollectionChange, ahead: Mapping[int, PreparedTokens]) -> None:
-        """A write. ``ahead``: what was analyzed before it, by the identity of the texts."""
+        """Note a write. ``ahead``: the tokens that were made before it, by the identity of the texts."""
         if not self.rows and not self.removed:
             self.began = time.monotonic()
         self.waiting.extend(
@@ -158,7 +158,7 @@ class PendingGeneration:
         self.settled = len(self.removed)
 
     def follow(self, other: PendingGeneration) -> None:
-        """Take in the one before, which was not committed after all."""
+        """Take over the changes of the generation before, whose commit failed."""
         other.settle()
         self.waiting = [*other.segment.entries.values(), *self.waiting]
         self.removed = [*other.removed, *self.removed]

@@ -370,7 +370,7 @@ class VectorSpaceFiles:
 
 
 def some(count: int) -> Array:
-    """Places among so many: those at both ends, and some in between."""
+    """Return some places below ``count``: those at both ends, and some in between."""
     ends = [np.arange(min(_LOOKED_AT, count)), np.arange(max(0, count - _LOOKED_AT), count)]
     return np.unique(np.concatenate([*ends, np.arange(0, count, max(1, count // _LOOKED_AT))]))
 

@@ -258,7 +258,7 @@ class SpaceIndex:
         self._filled = following
 
     def _move(self, moved: list[VectorPlacement]) -> None:
-        """Other rows for vectors that are there; readers of older views see the old ones still."""
+        """Give vectors other rows. Readers of older views still see the old ones."""
         numbers, rows = self._numbers.view(), self._rows.view().copy()
         wanted = np.array([each.number for each in moved], dtype=np.int64)
         to = np.array([each.row for each in moved], dtype=np.int64)
@@ -441,7 +441,7 @@ class VectorIndex:
         return cls(truth, folder, spaces, changes, live)
 
     def committed(self, change: CollectionChange) -> None:
-        """The write is on the disk. Called in the writing thread, in order, before columns show it."""
+        """Apply a write that is on disk. Called in the writing thread, before the columns show it."""
         with self._lock:
             if change.spaces is not None:
                 self._respace(change.spaces)

@@ -117,7 +117,7 @@ class VectorDatabase(CommitCompanion):
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Yield what is put in within is taken out again where the work within fails."""
+        """Run a block of work. If it fails, the vectors that it wrote are deleted again."""
         before = len(self._fresh)
         try:
             yield
@@ -151,7 +151,7 @@ class VectorDatabase(CommitCompanion):
         return storage
 
     def storages(self, collection: str) -> list[tuple[str, int, int, int]]:
-        """Name when it was made, dimension, number and birth of what there is of a collection."""
+        """Return name at creation, dimension, number and birth of each stored space of a collection."""
         query = "SELECT name, dimension, number, birth FROM space WHERE collection = ? ORDER BY number"
         return self._connection.execute(query, (collection,)).fetchall()
 

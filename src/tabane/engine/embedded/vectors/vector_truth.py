@@ -254,7 +254,7 @@ class VectorTruth:
         return [VectorPlacement(storage.space.name, number, target) for storage, number in found]
 
     def shift(self, connection: sqlite3.Connection, by: int) -> None:
-        """All rows are smaller by so many."""
+        """Subtract a number from all rows."""
         connection.execute(f"UPDATE {self.table} SET row = row - ?", (by,))
         connection.execute("UPDATE space SET swept = 0")
 

@@ -433,7 +433,7 @@ class MilvusIndex(CandidateIndex):
 
     @contextlib.contextmanager
     def _reported(self) -> Iterator[None]:
-        """Convert errors of the client library, of which not all have a class in common."""
+        """Convert errors of the client library, which have no base class in common."""
         try:
             yield
         except StoreError:

@@ -69,7 +69,7 @@ class ChangeFeed:
         return found or await self.restart(follower)
 
     async def restart(self, follower: str) -> FeedPosition:
-        """Have the follower begin before the first record, with other marks."""
+        """Let the follower begin before the first record, with other marks."""
         return await self._write(lambda connection: self._tables.log.begin(connection, follower))
 
     async def position(self, follower: str) -> FeedPosition | None:

@@ -182,7 +182,7 @@ class ChangeLog:
         return FeedPosition(*found) if found else None
 
     def begin(self, connection: psycopg.Connection, follower: str) -> FeedPosition:
-        """Have a follower begin with the first record."""
+        """Let a follower begin with the first record."""
         changes = self._lock(connection)
         found = connection.execute(_BEGIN, (self.number, follower, changes, _fresh(), _fresh())).fetchone()
         assert found is not None
@@ -204,7 +204,7 @@ class ChangeLog:
         self._prune(connection)
 
     def forget_keywords(self, connection: psycopg.Connection) -> None:
-        """Have the followers begin again that hold the keywords of texts: the words are other ones now."""
+        """Let the followers begin again that hold the keywords of texts: the keywords have changed."""
         query = "SELECT name, note FROM follower WHERE collection = %s AND note <> ''"
         for name, note in connection.execute(query, (self.number,)).fetchall():
             if KEYWORDS in read(note):

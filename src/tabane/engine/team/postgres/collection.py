@@ -210,7 +210,7 @@ class PostgresCollection(Collection):
         return written
 
     def _index(self, state: CollectionRow) -> None:
-        """Have the approximate indexes of large spaces built in the background."""
+        """Request the approximate indexes of large spaces, which are built in the background."""
         for each in state.spaces:
             self._indexes.consider(ApproximateIndex(self._tables.writer.vectors(each)), each.vectors)
 

@@ -215,7 +215,7 @@ class IndexFollower:
         self._task = asyncio.create_task(self._run())
 
     def wake(self) -> None:
-        """Have it look for changes soon."""
+        """Look for changes soon."""
         self._news.set()
 
     async def close(self) -> None:

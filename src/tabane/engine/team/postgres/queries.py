@@ -306,7 +306,7 @@ def outside_question(
 
 
 def _combined(asked: VectorRequest, cosines: Sequence[sql.Composable]) -> sql.Composable:
-    """Return the combination of cosines, of which those of absent vectors are null."""
+    """Return the combination of cosines; those of absent vectors are null."""
     weights = [asked.weights[name] for name in asked.vectors]
     known = [sql.SQL("coalesce({}, 0)").format(each) for each in cosines]
     match asked.combination:

@@ -88,7 +88,7 @@ class PostgresStore:
     async def _follow(
         self, filling: IndexFilling, collection: PostgresCollection, outside: OutsideIndex
     ) -> None:
-        """Have the index follow a collection, with the fields of its shape."""
+        """Start a follower that fills the index with a collection and the fields of its shape."""
         shape = replace(collection.shape, spaces=())
         earlier = self._followers.pop(shape.name, None)
         if earlier is not None:

@@ -230,7 +230,7 @@ class ApproximateIndexBuilder:
         return self.least is not None and vectors >= self.least and index.is_possible
 
     def consider(self, index: ApproximateIndex, vectors: int) -> None:
-        """Have the index built if it is not there, unless a build failed a short time ago."""
+        """Request the index if it does not exist, unless a build has just failed."""
         if not self.wants(index, vectors):
             return
         with self._gate:
@@ -241,7 +241,7 @@ class ApproximateIndexBuilder:
             self._last = self._thread.submit(self._attempt, index, vectors)
 
     def miss(self, index: ApproximateIndex, vectors: int) -> None:
-        """Have the index built that a query did not find."""
+        """Request an index that a query did not find."""
         with self._gate:
             self._ready.discard(index.name)
         self.consider(index, vectors)
