@@ -145,7 +145,7 @@ _OTHERS = re.compile("[\\s\ufdd0-\ufdee\U0001fffe]")
 
 def substring_tokens(text: str) -> list[str]:
     """Return the tokens of a text in order, one for each character of the normalized text."""
-    spelt = _spelt(substring_spelling(text))
+    spelt = _spell_tokens(substring_spelling(text))
     return [*map(add, spelt, spelt[1:]), spelt[-1]] if spelt else []
 
 
@@ -154,7 +154,7 @@ def needle_tokens(needle: str) -> list[str]:
 
     For a needle of one character: the beginning of a token. See :func:`is_single`, :func:`is_whole`.
     """
-    spelt = _spelt(substring_spelling(needle)[: MOST_PAIRS + 1])
+    spelt = _spell_tokens(substring_spelling(needle)[: MOST_PAIRS + 1])
     return list(map(add, spelt, spelt[1:])) if len(spelt) > 1 else [spelt]
 
 
@@ -168,7 +168,7 @@ def is_whole(needle: str) -> bool:
     return len(substring_spelling(needle)) <= MOST_PAIRS + 1 and not _MISTAKE.search(needle)
 
 
-def _spelt(text: str) -> str:
+def _spell_tokens(text: str) -> str:
     """Return the text with white space replaced by reserved characters, since tokens are joined by spaces."""
     # A reserved character in the text is not a space. The only white space of most texts is the space.
     text = text.replace(_BLANK, _MISTAKEN).replace(" ", _BLANK)
@@ -283,7 +283,7 @@ class LexicalPlanner:
             leaves += tuple(self._kana(text, names))
         prefixes = (*self._prefixes(query, found, names), *self._characters(tokens, names))
         required = [phrase for text in query.phrases for phrase in self._phrase(text, names)]
-        required += self._required(query, found, names)
+        required += self._required_matches(query, found, names)
         if not leaves and query.mode is Mode.ANY:
             leaves, kana = self._hiragana(query.text, names)
             required += kana
@@ -296,7 +296,7 @@ class LexicalPlanner:
             text = " ".join(query.phrases)
             leaves = tuple(self._leaves(text, _distinct_tokens(text), names))
         without = tuple(phrase for text in query.exclude for phrase in self._phrase(text, names))
-        return LexicalPlan(leaves, _both(required), without, prefixes, plain)
+        return LexicalPlan(leaves, _all_of(required), without, prefixes, plain)
 
     def _leaves(self, text: str, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[ScoredTerm]:
         # A dictionary knows words better than a rule of thumb.
@@ -342,36 +342,41 @@ class LexicalPlanner:
             if _is_character(token):
                 yield from ((PrefixMatch(f"{PAIRS}_{name}", token), self._weights[name]) for name in names)
 
-    def _required(self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]) -> list[Match]:
+    def _required_matches(
+        self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
+    ) -> list[Match]:
         if query.mode is Mode.PHRASE:
             return list(self._phrase(query.text, names))
         if query.mode is Mode.ANY:
             return []
-        required = [self._group(group, names) for group in found]
+        required = [self._group_match(group, names) for group in found]
         # Runs of hiragana that stand alone have no token.
         runs = _HIRAGANA.findall(normalise(query.text))
-        required += [self._held(run, names) for run in runs if set(positioned(run)) == {GAP}]
+        required += [self._contains_match(run, names) for run in runs if set(positioned(run)) == {GAP}]
         if query.prefix and found and (starts := self._prefixes(query, found, names)):
             required[len(found) - 1] = AnyOf((required[len(found) - 1], *(each for each, _ in starts)))
         return [each for each in required if each != AllOf(())]
 
-    def _group(self, group: Sequence[str], names: tuple[str, ...]) -> Match:
+    def _group_match(self, group: Sequence[str], names: tuple[str, ...]) -> Match:
         """Return the condition that texts have all tokens of a run, or a name of several parts as a whole."""
         terms = [AnyOf(tuple(_term(token, name) for name in names)) for token in group if token != GAP]
         if len(group) > 2 and group[-1] == "".join(group[:-1]):
             return AnyOf((AllOf(tuple(terms[:-1])), terms[-1]))
-        return _both(terms)
+        return _all_of(terms)
 
     def _phrase(self, text: str, names: tuple[str, ...]) -> Iterator[Match]:
         """Yield the condition that a text has these words side by side; nothing for a text without words."""
         places = tuple((at, token) for at, token in enumerate(positioned(text)[:MOST_TERMS]) if token != GAP)
         stretches = dict.fromkeys(_HIRAGANA.findall(normalise(text)))
-        each = [_both([*_placed(places, name), *(_held(run, name) for run in stretches)]) for name in names]
+        each = [
+            _all_of([*_placed(places, name), *(_contains_match(run, name) for run in stretches)])
+            for name in names
+        ]
         if places or stretches:
             yield AnyOf(tuple(each))
 
-    def _held(self, run: str, names: tuple[str, ...]) -> Match:
-        return AnyOf(tuple(_held(run, name) for name in names))
+    def _contains_match(self, run: str, names: tuple[str, ...]) -> Match:
+        return AnyOf(tuple(_contains_match(run, name) for name in names))
 
     def _hiragana(self, text: str, names: tuple[str, ...]) -> tuple[tuple[ScoredTerm, ...], list[Match]]:
         """Return a query of hiragana alone, which has no tokens: scored by its pairs of characters."""
@@ -382,7 +387,7 @@ class LexicalPlanner:
             for name in names
             for token in pairs
         )
-        return tuple(leaves), [AnyOf(tuple(self._held(run, names) for run in runs))] if runs else []
+        return tuple(leaves), [AnyOf(tuple(self._contains_match(run, names) for run in runs))] if runs else []
 
 
 def _distinct_tokens(text: str) -> list[str]:
@@ -395,7 +400,7 @@ def needle(text: str, names: Iterable[str]) -> Match:
     if is_single(text):
         beginning = needle_tokens(text)[0]
         return AnyOf(tuple(PrefixMatch(f"{PAIRS}_{name}", beginning) for name in names))
-    return AnyOf(tuple(_held(text, name) for name in names))
+    return AnyOf(tuple(_contains_match(text, name) for name in names))
 
 
 def _placed(places: tuple[tuple[int, str], ...], name: str) -> Iterator[Match]:
@@ -419,9 +424,9 @@ def _is_character(token: str) -> bool:
     return len(token) == 1 and is_cjk(token)
 
 
-def _held(text: str, name: str) -> Match:
+def _contains_match(text: str, name: str) -> Match:
     tokens = tuple(enumerate(needle_tokens(text)))
-    return _both(list(_phrases(f"{PAIRS}_{name}", tokens)))
+    return _all_of(list(_phrases(f"{PAIRS}_{name}", tokens)))
 
 
 def _phrases(space: str, places: tuple[tuple[int, str], ...]) -> Iterator[Match]:
@@ -432,7 +437,7 @@ def _phrases(space: str, places: tuple[tuple[int, str], ...]) -> Iterator[Match]
         yield PhraseMatch(space, tuple((at - first, token) for at, token in places))
 
 
-def _both(of: Sequence[Match]) -> Match:
+def _all_of(of: Sequence[Match]) -> Match:
     return of[0] if len(of) == 1 else AllOf(tuple(of))
 
 

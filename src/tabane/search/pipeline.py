@@ -224,11 +224,11 @@ class _HybridSearch(Struct, frozen=True):
         meaning = structs.replace(self.meaning, proven=limit + offset if plain else None)
         request = NearestRequest(meaning, And((self.where, demands(self.words))), self.looked)
         nearest, found = await self.collection.together(
-            lambda records: self._compared(records, request, lexical),
+            lambda records: self._compare_candidates(records, request, lexical),
             long=demanding(request.query, request.where),
             first=request,
         )
-        fused = _fused(found, lexical, nearest, rule)[offset : offset + limit]
+        fused = _fuse(found, lexical, nearest, rule)[offset : offset + limit]
         exact = lexical.exact and max(len(lexical.hits), len(nearest.hits)) < self.looked
         hits = (found[key] for key, _ in fused)
         parts = _Explanation(lexical, nearest, found, rule)
@@ -238,7 +238,7 @@ class _HybridSearch(Struct, frozen=True):
         )
         return HybridRanking(tuple(scored), len(found), exact)
 
-    async def _compared(
+    async def _compare_candidates(
         self, records: JoinedRecords, request: NearestRequest, lexical: EngineHits
     ) -> tuple[EngineHits, dict[str, RankedRecord]]:
         """Return the nearest records, and these and the lexical hits by key, with cosines."""
@@ -258,13 +258,13 @@ class _HybridSearch(Struct, frozen=True):
         return nearest, found
 
 
-def _fused(
+def _fuse(
     found: dict[str, RankedRecord], lexical: EngineHits, nearest: EngineHits, rule: _FusionRule
 ) -> list[tuple[str, float]]:
     if rule.fusion == "rrf":
         return reciprocal_ranks([[hit.key for hit in hits.hits] for hits in (nearest, lexical)])
     meaning = rule.meaning(lexical)
-    rankings, scales = _scored(found, lexical, nearest, rule)
+    rankings, scales = _scores_and_scales(found, lexical, nearest, rule)
     fused = convex(rankings, (meaning, 1 - meaning), scales)
     if rule.fusion != "partial":
         return fused
@@ -273,7 +273,7 @@ def _fused(
     return sorted(raised, key=lambda item: -item[1])
 
 
-def _scored(
+def _scores_and_scales(
     found: dict[str, RankedRecord], lexical: EngineHits, nearest: EngineHits, rule: _FusionRule
 ) -> tuple[list[dict[str, float]], list[Scale]]:
     """Return cosines and BM25 by key, and how each is scaled."""
@@ -302,7 +302,7 @@ class _Explanation:
             self._words: Mapping[str, float] = _by_rank(self._words_ranks, most)
             self._meaning: Mapping[str, float] = _by_rank(self._meaning_ranks, most)
             return
-        rankings, scales = _scored(found, lexical, nearest, rule)
+        rankings, scales = _scores_and_scales(found, lexical, nearest, rule)
         meaning = rule.meaning(lexical)
         shares = (meaning, 1 - meaning)
         self._meaning, self._words = (
@@ -589,11 +589,11 @@ class CollectionSource(ABC, Generic[T]):
             return [[hit] for hit in (await self._hits(collection, query, asked, where, depth))[:limit]]
         depth = DEPTH
         hits = await self._hits(collection, query, asked, where, depth)
-        groups = self._grouped(hits)
+        groups = self._group_hits(hits)
         if len(groups) < limit and len(hits) == depth:
             depth = MOST_AT_ONCE
             hits = await self._hits(collection, query, asked, where, depth)
-            groups = self._grouped(hits)
+            groups = self._group_hits(hits)
         found, names = dict(groups), set[str]()
         for _ in range(_ROUNDS):
             if len(found) >= limit or len(hits) < depth:
@@ -602,11 +602,11 @@ class CollectionSource(ABC, Generic[T]):
             names |= {str(record.fields[self.group_field]) for record in firsts.values()}
             others = And((where, Not(In(self.group_field, tuple(sorted(names))))))
             hits = await self._hits(collection, query, asked, others, depth)
-            groups = self._grouped(hits)
+            groups = self._group_hits(hits)
             found |= {name: group for name, group in groups.items() if name not in found}
         return sorted(found.values(), key=lambda group: -group[0].score)[:limit]
 
-    def _grouped(self, hits: Sequence[RankedRecord]) -> dict[str, list[RankedRecord]]:
+    def _group_hits(self, hits: Sequence[RankedRecord]) -> dict[str, list[RankedRecord]]:
         """Group hits by the keys of their records, without reading the records."""
         groups: dict[str, list[RankedRecord]] = {}
         for hit in hits:
@@ -667,7 +667,9 @@ async def diversified(
     """
     known = await collection.vectors([hit.key for hit in ranked], space)
     by_key = {hit.key: hit for hit in ranked}
-    units = {hit.key: _unit(vector) for hit, vector in zip(ranked, known, strict=True) if vector is not None}
+    units = {
+        hit.key: _unit_vector(vector) for hit, vector in zip(ranked, known, strict=True) if vector is not None
+    }
     scores = [(hit.key, hit.score) for hit in ranked]
 
     def alike(one: str, other: str) -> float:
@@ -679,7 +681,7 @@ async def diversified(
     return [by_key[key] for key in chosen]
 
 
-def _unit(vector: bytes) -> array[float]:
+def _unit_vector(vector: bytes) -> array[float]:
     numbers = array("f", vector)
     length = math.hypot(*numbers)
     return array("f", (number / length for number in numbers))

@@ -46,11 +46,11 @@ class EmbeddedSource(CopySource):
             state = truth.state(connection)
             storages = truth.spaces(connection).storages
             vectors = {
-                each.space.name: _count(connection, f"vector_{truth.number} WHERE space = {each.birth}")
+                each.space.name: _count_rows(connection, f"vector_{truth.number} WHERE space = {each.birth}")
                 for each in storages
             }
             mark = f"{state.epoch}.{state.changes}.{state.next}"
-            records = _count(connection, f"record_{truth.number}")
+            records = _count_rows(connection, f"record_{truth.number}")
             return CollectionContents(mark, records, tuple(each.space for each in storages), vectors)
 
         return await self._table.database.read(reading)
@@ -64,7 +64,7 @@ class EmbeddedSource(CopySource):
                 return [StoredRecord(record=record, row=each) for each, record in found]
             vectors: dict[int, dict[str, bytes]] = defaultdict(dict)
             for storage in truth.spaces(connection).storages:
-                of_space = self._vectors(connection, storage, row, found[-1][0])
+                of_space = self._space_vectors(connection, storage, row, found[-1][0])
                 for each, vector in of_space.items():
                     vectors[each][storage.space.name] = vector
             return [
@@ -74,7 +74,7 @@ class EmbeddedSource(CopySource):
 
         return await self._table.database.aside(reading)
 
-    def _vectors(
+    def _space_vectors(
         self, connection: sqlite3.Connection, storage: SpaceStorage, after: int, last: int
     ) -> dict[int, bytes]:
         """Return the vectors of a space that records have, by row."""
@@ -96,10 +96,10 @@ class EmbeddedTarget(CopyTarget):
 
     async def records(self) -> int:
         table = f"record_{self._table.truth.number}"
-        return await self._table.database.read(lambda connection: _count(connection, table))
+        return await self._table.database.read(lambda connection: _count_rows(connection, table))
 
     async def progress(self) -> CopyProgress | None:
-        return await self._table.database.run(self._progress)
+        return await self._table.database.run(self._read_progress)
 
     async def begin(self, contents: CollectionContents) -> None:
         def respaced(connection: sqlite3.Connection, spaces: SpaceTable) -> bool:
@@ -112,17 +112,17 @@ class EmbeddedTarget(CopyTarget):
         if contents.spaces:
             await self._table.respace(respaced)
         begun = CopyProgress(contents.mark)
-        await self._table.database.run(lambda connection: self._note(connection, begun))
+        await self._table.database.run(lambda connection: self._write_progress(connection, begun))
 
     async def write(self, records: Sequence[StoredRecord]) -> None:
         given: list[Record] = [stored.record for stored in records]
 
         def writing(connection: sqlite3.Connection) -> CollectionChange:
             change = self._table.truth.upsert(connection, given, {})
-            before = self._progress(connection)
+            before = self._read_progress(connection)
             assert before is not None
             done = CopyProgress(before.mark, records[-1].row, before.records + len(records))
-            self._note(connection, done)
+            self._write_progress(connection, done)
             return change
 
         vectors = self._table.vectors
@@ -132,18 +132,18 @@ class EmbeddedTarget(CopyTarget):
 
     async def finish(self, told: IndexedRecords) -> None:
         def noting(connection: sqlite3.Connection) -> None:
-            before = self._progress(connection)
+            before = self._read_progress(connection)
             assert before is not None
-            self._note(connection, replace(before, complete=True))
+            self._write_progress(connection, replace(before, complete=True))
 
         await self._table.database.run(noting)
 
-    def _progress(self, connection: sqlite3.Connection) -> CopyProgress | None:
+    def _read_progress(self, connection: sqlite3.Connection) -> CopyProgress | None:
         connection.execute(_PROGRESS)
         found = connection.execute(_READ, (self._name,)).fetchone()
         return CopyProgress(found[0], found[1], found[2], bool(found[3])) if found else None
 
-    def _note(self, connection: sqlite3.Connection, done: CopyProgress) -> None:
+    def _write_progress(self, connection: sqlite3.Connection, done: CopyProgress) -> None:
         connection.execute(_PROGRESS)
         values = (self._name, done.mark, done.row, done.records, int(done.complete))
         connection.execute(_WRITE, values)
@@ -154,5 +154,5 @@ def forget_copies(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE IF EXISTS copying")
 
 
-def _count(connection: sqlite3.Connection, table: str) -> int:
+def _count_rows(connection: sqlite3.Connection, table: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])

@@ -144,7 +144,7 @@ class CollectionTable:
 
         Readers see the new ones after that. ``work`` returns whether it changed any.
         """
-        vectors = await self._equipped()
+        vectors = await self._open_vector_truth()
         change = await self.write(
             lambda connection: self.truth.respace(connection, work, vectors),
             ALONE,
@@ -152,7 +152,7 @@ class CollectionTable:
         if change.spaces is not None:
             self._tidying.wake()
 
-    async def _equipped(self) -> VectorTruth:
+    async def _open_vector_truth(self) -> VectorTruth:
         """Return the vectors of the collection, which may have had none so far."""
         async with self._equipping:
             if self.truth.vectors is None:
@@ -162,12 +162,12 @@ class CollectionTable:
                         connection, file, self.truth.number, self.truth.shape
                     ),
                     rows=ALONE,
-                    committed=self._equip,
+                    committed=self._set_vectors,
                 )
             assert self.truth.vectors is not None
             return self.truth.vectors
 
-    def _equip(self, vectors: VectorTruth) -> None:
+    def _set_vectors(self, vectors: VectorTruth) -> None:
         """Set the vectors in the writing thread, so that no write comes in between."""
         self.vectors = VectorIndex(vectors, self.vector_folder, {}, self.state.changes, self.columns.snapshot)
         self.truth.vectors = vectors
@@ -193,7 +193,7 @@ class CollectionTable:
         self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None = None
     ) -> int:
         """Attach vectors to rows that are live and still of that epoch. Return how many were."""
-        _, live = await self._counted(
+        _, live = await self._write_counting(
             lambda connection: self.truth.attach(connection, vectors, model, epoch), len(vectors)
         )
         return live
@@ -202,18 +202,18 @@ class CollectionTable:
         self, records: Sequence[Record], gone: Sequence[str], rows: int, models: Mapping[str, str]
     ) -> tuple[list[bool], int]:
         """Delete and write records in one write. Return the result of each, and how many were deleted."""
-        change, deleted = await self._counted(
+        change, deleted = await self._write_counting(
             lambda connection: self.truth.exchange(connection, records, gone, models), rows
         )
         return change.results, deleted
 
     async def replicate(self, records: Sequence[Record], gone: Sequence[str], rows: int) -> None:
         """Make records exactly as given, without other vectors, and delete others, in one write."""
-        await self._counted(
+        await self._write_counting(
             lambda connection: self.truth.exchange(connection, records, gone, {}, keep=False), rows
         )
 
-    async def _counted(
+    async def _write_counting(
         self, work: Callable[[sqlite3.Connection], tuple[CollectionChange, int]], rows: int
     ) -> tuple[CollectionChange, int]:
         """Do a write that also returns a count."""
@@ -231,7 +231,7 @@ class CollectionTable:
     ) -> CollectionChange:
         """Do a write. When this returns, it is on disk, in the columns and known to the follower."""
         change = await self.database.run(
-            lambda connection: self.followed(connection, work), rows=rows, committed=self._committed
+            lambda connection: self.followed(connection, work), rows=rows, committed=self._apply_commit
         )
         if self._tidying.wanted(change.state):
             self._tidying.wake()
@@ -246,7 +246,7 @@ class CollectionTable:
 
         def committed(change: CollectionChange) -> None:
             upsert.committed(change)
-            self._committed(change)
+            self._apply_commit(change)
 
         try:
             await self.database.run_long(upsert, committed)
@@ -333,7 +333,7 @@ class CollectionTable:
         with self.truth.vectors.file.together() if self.truth.vectors else contextlib.nullcontext():
             return work(connection)
 
-    def _committed(self, change: CollectionChange) -> None:
+    def _apply_commit(self, change: CollectionChange) -> None:
         self.state = change.state
         self.truth.strings.remember(change.strings)
         if change.upserted or change.deleted or change.vectors or change.spaces is not None:
@@ -455,12 +455,12 @@ class TableMaintenance:
         while after is not None:
             start = after
             after = await self._table.database.run(
-                lambda connection, start=start: self._swept(connection, start),  # type: ignore[misc]
+                lambda connection, start=start: self._sweep_strings_after(connection, start),  # type: ignore[misc]
                 rows=ALONE,
                 committed=lambda _: strings.forget(),
             )
 
-    def _swept(self, connection: sqlite3.Connection, after: int) -> int | None:
+    def _sweep_strings_after(self, connection: sqlite3.Connection, after: int) -> int | None:
         """Drop unused strings among the next codes. Return the last of these codes, None at the end.
 
         It has its own commit, so that everything written before is in the columns.

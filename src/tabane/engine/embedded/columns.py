@@ -196,7 +196,7 @@ class Columns:
         self._alive = GrowableArray(np.bool_)
         self._changes = changes
         self._moved = threading.Condition()
-        self._snapshot = self._taken()
+        self._snapshot = self._take_snapshot()
 
     def __len__(self) -> int:
         """Return how many slots there are, live or not."""
@@ -235,7 +235,7 @@ class Columns:
         if following <= first:
             return
         if len(rows) == following - first:
-            self._append(cells, None)
+            self._append_cells(cells, None)
             return
         empty: Cells = (None,) * len(self._columns)
         spread = [empty] * (following - first)
@@ -243,9 +243,9 @@ class Columns:
         for row, each in zip(rows, cells, strict=True):
             spread[row - first] = each
             alive[row - first] = True
-        self._append(spread, alive)
+        self._append_cells(spread, alive)
 
-    def _append(self, cells: Sequence[Cells], alive: Mask | None) -> None:
+    def _append_cells(self, cells: Sequence[Cells], alive: Mask | None) -> None:
         first = len(self)
         for column, of_column in zip(self._columns, zip(*cells, strict=True), strict=True):
             column.append(of_column, first)
@@ -286,10 +286,10 @@ class Columns:
         """Show the columns to readers as they are after write number ``changes``."""
         with self._moved:
             self._changes = changes
-            self._snapshot = self._taken()
+            self._snapshot = self._take_snapshot()
             self._moved.notify_all()
 
-    def _taken(self) -> ColumnSnapshot:
+    def _take_snapshot(self) -> ColumnSnapshot:
         columns = {column.field.name: column.view() for column in self._columns}
         return ColumnSnapshot(self.origin, self._changes, self._alive.view(), columns)
 

@@ -121,11 +121,11 @@ class ReadThread:
 
     def _work(self) -> None:
         while self._waiting.get():
-            job = self._next()
+            job = self._next_job()
             if job is not None:
-                self._answer(job)
+                self._answer_job(job)
 
-    def _next(self) -> _ReadJob | None:
+    def _next_job(self) -> _ReadJob | None:
         """Take from both queues in turns. None: the job was done between the slices of another one."""
         first, second = (self._long, self._short) if self._turn else (self._short, self._long)
         for waiting in (first, second):
@@ -143,10 +143,10 @@ class ReadThread:
         for _ in range(_MOST_BETWEEN):
             if not self._short:  # the work that was done here gave way itself
                 break
-            self._answer(self._short.popleft())
+            self._answer_job(self._short.popleft())
         self._began = time.monotonic()
 
-    def _answer(self, job: _ReadJob) -> None:
+    def _answer_job(self, job: _ReadJob) -> None:
         if not job.answer.set_running_or_notify_cancel():
             return
         before, self._long_running = self._long_running, job.long
@@ -247,7 +247,7 @@ class WriteThread:
                 raise failures.closed(self._path)
             if self._waiting.qsize() >= MOST_WAITING:
                 raise failures.busy(self._path)
-            self._put(job)
+            self._queue_job(job)
         return job.answer
 
     def submit_long(self, work: LongWrite, committed: Callable[[Any], None]) -> Future[Any]:
@@ -263,11 +263,11 @@ class WriteThread:
         """Return whether a short job waits."""
         return self._short > 0
 
-    def _put(self, job: WriteJob) -> None:
+    def _queue_job(self, job: WriteJob) -> None:
         self._short += job.long is None
         self._waiting.put(job)
 
-    def _taken(self) -> WriteJob | None:
+    def _take_job(self) -> WriteJob | None:
         job = self._waiting.get()
         if job is not None and job.long is None:
             with self._gate:
@@ -283,12 +283,12 @@ class WriteThread:
         self._thread.join()
 
     def _work(self) -> None:
-        while (job := self._held or self._taken()) is not None:
+        while (job := self._held or self._take_job()) is not None:
             self._held = None
-            self._group(job)
+            self._commit_group(job)
             self._points.committed(self._connection)
 
-    def _group(self, first: WriteJob) -> None:
+    def _commit_group(self, first: WriteJob) -> None:
         """Commit the job together with waiting jobs that fit."""
         group: list[WriteJob] = []
         rows, deadline = 0, time.monotonic() + LONGEST_GROUP
@@ -301,13 +301,13 @@ class WriteThread:
                     break
             if job.long is not None:  # short jobs that came meanwhile need no commit of their own
                 rows, deadline = 0, time.monotonic() + LONGEST_GROUP
-            job = self._next(rows, deadline)
-        self._finish(group)
+            job = self._next_job(rows, deadline)
+        self._commit_jobs(group)
 
-    def _next(self, rows: int, deadline: float) -> WriteJob | None:
+    def _next_job(self, rows: int, deadline: float) -> WriteJob | None:
         if time.monotonic() > deadline or self._waiting.empty():
             return None
-        job = self._taken()
+        job = self._take_job()
         if job is None:
             self._waiting.put(None)  # the end mark: read again after this commit
         elif rows + job.rows > MOST_ROWS:
@@ -326,10 +326,10 @@ class WriteThread:
             connection.execute("RELEASE work")
         except BaseException as error:
             job.error = failures.storage_error(error, self._path)
-            return self._undo()
+            return self._undo_job()
         return True
 
-    def _undo(self) -> bool:
+    def _undo_job(self) -> bool:
         """Undo only the last work. Return False if SQLite rolled back the whole transaction."""
         try:
             if self._connection.in_transaction:
@@ -340,7 +340,7 @@ class WriteThread:
             self._rollback()
         return False
 
-    def _finish(self, group: list[WriteJob]) -> None:
+    def _commit_jobs(self, group: list[WriteJob]) -> None:
         lost: BaseException | None = None
         try:
             if self._connection.in_transaction:
@@ -355,9 +355,9 @@ class WriteThread:
             self._rollback()
             lost = failures.storage_error(error, self._path)
         for job in group:
-            self._answer(job, job.error or lost)
+            self._answer_job(job, job.error or lost)
 
-    def _answer(self, job: WriteJob, error: BaseException | None) -> None:
+    def _answer_job(self, job: WriteJob, error: BaseException | None) -> None:
         if error is None and job.committed is not None:
             try:
                 job.committed(job.result)
@@ -371,7 +371,7 @@ class WriteThread:
             with self._gate:
                 goes_on = self._open
                 if goes_on:
-                    self._put(job)
+                    self._queue_job(job)
             if not goes_on:
                 job.answer.set_exception(failures.closed(self._path))
 
@@ -629,7 +629,7 @@ class Database:
         self._connection = connection
         self._points = points
         self._writer = WriteThread(connection, path, points)
-        self._reader = ReadThread(f"store-reader {path}", self._connect_reader, self._read)
+        self._reader = ReadThread(f"store-reader {path}", self._connect_reader, self._read_snapshot)
         self._aside = ThreadPoolExecutor(_MOST_ASIDE, f"store-aside {path}")
         self._asked = 0
         self._closed = False
@@ -729,13 +729,13 @@ class Database:
         """Finish waiting work, copy the log into the file, and release it. A second call does nothing."""
         if not self._closed:
             self._closed = True
-            await asyncio.to_thread(self._close)
+            await asyncio.to_thread(self._close_blocking)
 
     def _read_aside(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with contextlib.closing(self._connect_reader()) as connection:
-            return self._read(connection, work)
+            return self._read_snapshot(connection, work)
 
-    def _read(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _read_snapshot(self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             connection.execute("BEGIN")
             try:
@@ -754,7 +754,7 @@ class Database:
         connection.execute("PRAGMA query_only = ON")
         return connection
 
-    def _close(self) -> None:
+    def _close_blocking(self) -> None:
         self._writer.close()
         self._aside.shutdown(wait=True)  # it may write derived files, which the next process will own
         clean = False

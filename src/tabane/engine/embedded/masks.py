@@ -83,14 +83,14 @@ def slots_containing(
         for number, (row, texts) in enumerate(rows):
             if not number % _LOOKED_AT:
                 give_way(connection)
-            if all(_held(texts, *each) for each in includes) and not any(
-                _held(texts, *each) for each in excludes
+            if all(_contains_needle(texts, *each) for each in includes) and not any(
+                _contains_needle(texts, *each) for each in excludes
             ):
                 found.append(row - snapshot.origin)
     return found
 
 
-def _held(texts: Mapping[str, str], condition: Contains, needle: str) -> bool:
+def _contains_needle(texts: Mapping[str, str], condition: Contains, needle: str) -> bool:
     names = texts if condition.fields is None else condition.fields
     return contains((texts.get(name, "") for name in names), needle)
 
@@ -166,28 +166,28 @@ class SubstringFilter:
         within: Mask,
     ) -> Mask:
         """Return which slots of ``within`` meet the condition. Other slots may have any value."""
-        known = self._known(snapshot, wanted)
+        known = self._cached_mask(snapshot, wanted)
         if known is not None and len(known) == len(within):
             return known
         if known is not None and len(within) - len(known) <= _NEWER:
             newer = snapshot.alive.copy()
             newer[: len(known)] = False
-            found = self._looked_through(connection, snapshot, wanted, newer)
+            found = self._mask_by_reading(connection, snapshot, wanted, newer)
             found[: len(known)] = known
-            return self._remembered(snapshot, wanted, found)
+            return self._cache_mask(snapshot, wanted, found)
         if index is None or np.count_nonzero(within) <= LOOKED_AT:
-            return self._looked_through(connection, snapshot, wanted, within)
+            return self._mask_by_reading(connection, snapshot, wanted, within)
         rows = index.containing(connection, wanted)
         if rows is None:
-            return self._looked_through(connection, snapshot, wanted, within)
+            return self._mask_by_reading(connection, snapshot, wanted, within)
         found = np.full(len(within), rows.others)
         found[snapshot.slots_at(rows.rows)] = not rows.others
         if rows.changes > snapshot.changes:
-            gone = self._gone(snapshot, rows.changes)
-            found[gone] = self._looked_through(connection, snapshot, wanted, gone)[gone]
-        return self._remembered(snapshot, wanted, found)
+            gone = self._dropped_slots(snapshot, rows.changes)
+            found[gone] = self._mask_by_reading(connection, snapshot, wanted, gone)[gone]
+        return self._cache_mask(snapshot, wanted, found)
 
-    def _gone(self, snapshot: ColumnSnapshot, changes: int) -> Mask:
+    def _dropped_slots(self, snapshot: ColumnSnapshot, changes: int) -> Mask:
         """Return slots that are live in the snapshot but not after that write: the index has dropped them."""
         later = self._columns.reached(changes, _LONGEST_WAIT)
         gone = snapshot.alive.copy()
@@ -197,7 +197,7 @@ class SubstringFilter:
             gone[first : first + len(still)] &= ~still
         return gone
 
-    def _looked_through(
+    def _mask_by_reading(
         self,
         connection: sqlite3.Connection,
         snapshot: ColumnSnapshot,
@@ -208,7 +208,7 @@ class SubstringFilter:
         found[slots_containing(self._truth, connection, snapshot, wanted, within)] = True
         return found
 
-    def _known(self, snapshot: ColumnSnapshot, wanted: SubstringCondition) -> Mask | None:
+    def _cached_mask(self, snapshot: ColumnSnapshot, wanted: SubstringCondition) -> Mask | None:
         with self._lock:
             answer = self._answers.get(wanted)
             if answer is None:
@@ -217,7 +217,7 @@ class SubstringFilter:
         mask = answer.mask(snapshot)
         return None if mask is None else mask[: len(snapshot.alive)]
 
-    def _remembered(self, snapshot: ColumnSnapshot, wanted: SubstringCondition, found: Mask) -> Mask:
+    def _cache_mask(self, snapshot: ColumnSnapshot, wanted: SubstringCondition, found: Mask) -> Mask:
         answer = _CachedRowMask(snapshot.origin, snapshot.changes, len(found), np.packbits(found))
         with self._lock:
             before = self._answers.pop(wanted, None)
@@ -253,9 +253,9 @@ class Masks:
 
     def mask(self, where: Filter) -> Mask:
         """Return one flag a slot: whether it is live and matches the filter, which is checked already."""
-        return self._within(where, self.snapshot.alive)
+        return self._mask_within(where, self.snapshot.alive)
 
-    def _within(self, where: Filter, within: Mask) -> Mask:
+    def _mask_within(self, where: Filter, within: Mask) -> Mask:
         """Return the slots of ``within`` that match.
 
         Expensive conditions come last, for the remaining slots.
@@ -264,40 +264,40 @@ class Masks:
             case Everything():
                 return within
             case Not(of):
-                return within & ~self._within(of, within)
+                return within & ~self._mask_within(of, within)
             case And(of):
-                return self._all(of, within)
+                return self._mask_of_all(of, within)
             case Or(of):
                 found = np.zeros(len(within), dtype=np.bool_)
                 for each in sorted(of, key=costly):
-                    found |= self._within(each, within & ~found if costly(each) else within)
+                    found |= self._mask_within(each, within & ~found if costly(each) else within)
                 return found
             case Contains():
                 return within & self._holding(SubstringCondition((where,)), within)
             case _:
-                return within & self._matching(where)
+                return within & self._mask_of_condition(where)
 
-    def _all(self, of: Sequence[Filter], within: Mask) -> Mask:
+    def _mask_of_all(self, of: Sequence[Filter], within: Mask) -> Mask:
         """Return the slots of ``within`` that match all filters.
 
         Conditions on texts are evaluated together.
         """
         for each in of:
             if not costly(each):
-                within = self._within(each, within)
+                within = self._mask_within(each, within)
         texts = [each for each in of if costly(each)]
-        wanted = _wanted(texts)
+        wanted = _joined_condition(texts)
         if wanted is not None and within.any():
             within = within & self._holding(wanted, within)
         for each in texts:
-            if (wanted is None or not _joins(each)) and within.any():
-                within = self._within(each, within)
+            if (wanted is None or not _is_joinable(each)) and within.any():
+                within = self._mask_within(each, within)
         return within
 
-    def _matching(self, where: Condition) -> Mask:
+    def _mask_of_condition(self, where: Condition) -> Mask:
         column = self.snapshot.columns[where.field]
         if column.field.kind.textual:
-            matching = self._coded(where, column)
+            matching = self._match_codes(where, column)
             if column.slots is None:
                 return matching
             found = np.zeros(len(self.snapshot.alive), dtype=np.bool_)
@@ -307,19 +307,19 @@ class Masks:
             wanted = (
                 where.values if isinstance(where, In) else (where.value,) if isinstance(where, Equal) else ()
             )
-            return _table([int(value) for value in wanted], column.values)[column.values]
-        return _numbers(where, column.values)
+            return _membership_table([int(value) for value in wanted], column.values)[column.values]
+        return _compare_numbers(where, column.values)
 
-    def _coded(self, where: Condition, column: ColumnValues) -> Mask:
+    def _match_codes(self, where: Condition, column: ColumnValues) -> Mask:
         """Return which values of a column of codes match."""
-        codes = self._codes(where)
+        codes = self._codes_of_condition(where)
         if isinstance(where, Range) and where.low is None and where.high is None:
             return np.asarray(column.values > 0)
         if len(codes) == 1:
             return np.asarray(column.values == codes[0])
-        return _table(codes, column.values)[column.values]
+        return _membership_table(codes, column.values)[column.values]
 
-    def _codes(self, where: Condition) -> Sequence[int]:
+    def _codes_of_condition(self, where: Condition) -> Sequence[int]:
         strings, connection, field = self._strings, self._connection, where.field
         match where:
             case Equal(_, value):
@@ -387,7 +387,7 @@ class Masks:
 
     def firsts(self, field: str, order: Order, where: Filter) -> dict[str, list[int]]:
         """Return the first matching rows of each string, several if they are equal."""
-        slots, texts = self._grouped(field, where)
+        slots, texts = self._slots_by_string(field, where)
         codes, ranks = self.snapshot.columns[field].values[slots], self.ranks(order, slots)
         arranged = np.lexsort((ranks, codes))
         codes, ranks, rows = codes[arranged], ranks[arranged], slots[arranged] + self.snapshot.origin
@@ -402,12 +402,12 @@ class Masks:
                 found[text] = rows[begin:level].tolist()
         return found
 
-    def _grouped(self, field: str, where: Filter) -> tuple[Slots, dict[int, str] | None]:
+    def _slots_by_string(self, field: str, where: Filter) -> tuple[Slots, dict[int, str] | None]:
         """Return the matching slots, and the strings of the field by code, where the filter names them.
 
         Named strings are looked up in the index, so that only their slots are looked at.
         """
-        named, rest = _named(field, where)
+        named, rest = _split_by_field(field, where)
         if named is None or self._codes_at is None or costly(where):
             return np.flatnonzero(self.mask(where)), None
         texts = self._strings.named(self._connection, field, map(str, named.values))
@@ -437,12 +437,12 @@ class Masks:
             least = np.partition(counts[there], len(there) - limit)[len(there) - limit]
             above = there[counts[there] > least]
             tied = there[counts[there] == least]
-            there = np.concatenate([above, self._first(field, tied, limit - len(above))])
+            there = np.concatenate([above, self._first_codes(field, tied, limit - len(above))])
         named = [(self._strings.text(self._connection, code), int(counts[code])) for code in there.tolist()]
         known: list[tuple[Scalar, int]] = [(text, count) for text, count in named if text is not None]
         return sorted(known, key=lambda pair: (-pair[1], pair[0]))
 
-    def _first(self, field: str, codes: Array, most: int) -> Array:
+    def _first_codes(self, field: str, codes: Array, most: int) -> Array:
         """Return the first of these codes in order of their strings."""
         if len(codes) <= most:
             return codes
@@ -462,42 +462,42 @@ def costly(where: Filter) -> bool:
     return any(isinstance(leaf, Contains) for leaf in leaves(where))
 
 
-def _named(field: str, where: Filter) -> tuple[In | None, tuple[Filter, ...]]:
+def _split_by_field(field: str, where: Filter) -> tuple[In | None, tuple[Filter, ...]]:
     """Return the condition that a field has one of some values, if there is one, and the other conditions."""
-    conditions = list(_joined(where))
+    conditions = list(_conjuncts(where))
     for place, each in enumerate(conditions):
         if isinstance(each, In) and each.field == field:
             return each, (*conditions[:place], *conditions[place + 1 :])
     return None, tuple(conditions)
 
 
-def _joined(where: Filter) -> Iterator[Filter]:
+def _conjuncts(where: Filter) -> Iterator[Filter]:
     """Yield the filters all of which have to match."""
     match where:
         case And(of):
             for each in of:
-                yield from _joined(each)
+                yield from _conjuncts(each)
         case Everything():
             return
         case _:
             yield where
 
 
-def _joins(where: Filter) -> bool:
+def _is_joinable(where: Filter) -> bool:
     """Return whether it can be combined with other text conditions: the index must be exact for it."""
     leaf = where.of if isinstance(where, Not) else where
     return isinstance(leaf, Contains) and is_whole(leaf.text)
 
 
-def _wanted(of: Sequence[Filter]) -> SubstringCondition | None:
+def _joined_condition(of: Sequence[Filter]) -> SubstringCondition | None:
     """Return the text conditions to evaluate together, in a canonical order. None if there are none."""
-    joined = [each for each in of if _joins(each)]
+    joined = [each for each in of if _is_joinable(each)]
     includes = sorted((each for each in joined if isinstance(each, Contains)), key=repr)
     excludes = sorted((each.of for each in joined if isinstance(each, Not)), key=repr)
     return SubstringCondition(tuple(includes), tuple(excludes)) if joined else None  # type: ignore[arg-type]
 
 
-def _table(codes: Sequence[int], values: Array) -> Mask:
+def _membership_table(codes: Sequence[int], values: Array) -> Mask:
     """Return one flag a code: whether it is among ``codes``."""
     table = np.zeros(int(values.max(initial=0)) + 1, dtype=np.bool_)
     known = np.array(codes, dtype=np.int64)
@@ -505,7 +505,7 @@ def _table(codes: Sequence[int], values: Array) -> Mask:
     return table
 
 
-def _numbers(where: Condition, values: Array) -> Mask:
+def _compare_numbers(where: Condition, values: Array) -> Mask:
     """Return which numbers match. Absent numbers do not, because NaN compares as false."""
     match where:
         case Equal(_, value):
@@ -542,8 +542,8 @@ class RecordPaging:
     ) -> SelectedPage:
         """Return the slots of a mask in order, from behind a cursor on, as records."""
         rows: list[int] = []
-        for slots, after_key in self._groups(mask, order, after, limit + 1):
-            rows.extend(self._by_key(slots, after_key, limit + 1 - len(rows)))
+        for slots, after_key in self._order_groups(mask, order, after, limit + 1):
+            rows.extend(self._rows_by_key(slots, after_key, limit + 1 - len(rows)))
             if len(rows) > limit:
                 break
         records = [self._truth.stored(self._connection, row) for row in rows[:limit]]
@@ -552,7 +552,7 @@ class RecordPaging:
         last = records[-1].record
         return SelectedPage(tuple(records), input_checks.cursor_after(last, order, self._truth.shape))
 
-    def _groups(
+    def _order_groups(
         self, mask: Mask, order: Sequence[Order], after: RecordsCursor | None, most: int
     ) -> Iterator[tuple[Slots, str]]:
         """Yield groups of slots that are equal in the order, each with the key behind which it begins."""
@@ -564,7 +564,7 @@ class RecordPaging:
         if after is not None:
             behind, level = np.zeros(len(slots), dtype=np.bool_), np.ones(len(slots), dtype=np.bool_)
             for each, rank, value in zip(order, ranks, after.values, strict=True):
-                place = self._place(each, value)
+                place = self._cursor_rank(each, value)
                 behind |= level & (rank > place)
                 level &= rank == place
             if level.any():
@@ -575,7 +575,7 @@ class RecordPaging:
             slots, ranks = slots[near], [rank[near] for rank in ranks]
         arranged = np.lexsort(ranks[::-1])
         slots, ranks = slots[arranged], [rank[arranged] for rank in ranks]
-        yield from ((group, "") for group in _tied(slots, ranks))
+        yield from ((group, "") for group in _split_ties(slots, ranks))
 
     def _ranks(self, order: Order, slots: Slots) -> Array:
         """Return ranks in the requested order. Absent values are infinite, so they come last."""
@@ -597,7 +597,7 @@ class RecordPaging:
         ranks = -ranks if order.descending else ranks
         return np.where(np.isnan(ranks), np.inf, ranks)
 
-    def _place(self, order: Order, value: Scalar | None) -> float:
+    def _cursor_rank(self, order: Order, value: Scalar | None) -> float:
         """Return the rank of a cursor's value. A deleted string has a rank between two others."""
         if value is None:
             return float("inf")
@@ -610,7 +610,7 @@ class RecordPaging:
             place = float(value)
         return -place if order.descending else place
 
-    def _by_key(self, slots: Slots, after: str, most: int) -> list[int]:
+    def _rows_by_key(self, slots: Slots, after: str, most: int) -> list[int]:
         """Return the rows of the first ``most`` slots in order of keys, behind a key.
 
         A few slots are looked up one by one. If there are many, the index of keys is read in order.
@@ -631,7 +631,7 @@ class RecordPaging:
         return found[:most]
 
 
-def _tied(slots: Slots, ranks: list[Array]) -> list[Slots]:
+def _split_ties(slots: Slots, ranks: list[Array]) -> list[Slots]:
     """Return the slots, which are in order of ranks, in groups of equal ranks."""
     if not len(slots):
         return []
@@ -711,7 +711,7 @@ class CountCache:
         def joined(before: int, came: Masks, gone: Masks) -> int:
             return before + counted(came) - counted(gone)
 
-        return self._of(masks, where, ("count",), counted, joined)
+        return self._cached_count(masks, where, ("count",), counted, joined)
 
     def tally(self, masks: Masks, field: str, where: Filter) -> dict[Scalar, int]:
         """Return how many have each string."""
@@ -730,7 +730,7 @@ class CountCache:
         def counted(part: Masks) -> dict[Scalar, int]:
             return part.tally(field, where)
 
-        found: dict[Scalar, int] = self._of(masks, where, ("tally", field), counted, joined)
+        found: dict[Scalar, int] = self._cached_count(masks, where, ("tally", field), counted, joined)
         return found.copy()
 
     def bound(self, masks: Masks, order: Order, where: Filter, most: int) -> float:
@@ -748,10 +748,10 @@ class CountCache:
                 return None
             return np.sort(np.concatenate([before, first(came)]))[:most]
 
-        found = self._of(masks, where, ("bound", order, most), first, joined)
+        found = self._cached_count(masks, where, ("bound", order, most), first, joined)
         return float(found[-1]) if len(found) == most else np.inf
 
-    def _of(
+    def _cached_count(
         self,
         masks: Masks,
         where: Filter,
@@ -774,7 +774,7 @@ class CountCache:
             moments = (kept.origin, kept.changes, snapshot.origin, snapshot.changes)
             known, moved = self._moved
             if known != moments:
-                moved = kept.moved(snapshot, self._bits(snapshot))
+                moved = kept.moved(snapshot, self._live_bits(snapshot))
                 self._moved = (moments, moved)
         value = None
         if kept is not None and moved is not None:
@@ -782,12 +782,14 @@ class CountCache:
         if value is None:
             value = counted(masks)
         if not isinstance(value, dict) or len(value) <= MOST_VALUES:
-            bits = self._bits(snapshot)
+            bits = self._live_bits(snapshot)
             slots = len(snapshot.alive)
-            self._put(key, _CachedCount(snapshot.origin, snapshot.changes, masks.sweeps, slots, bits, value))
+            self._cache_count(
+                key, _CachedCount(snapshot.origin, snapshot.changes, masks.sweeps, slots, bits, value)
+            )
         return value
 
-    def _bits(self, snapshot: ColumnSnapshot) -> Array:
+    def _live_bits(self, snapshot: ColumnSnapshot) -> Array:
         """Return one bit a slot: whether it is live. Computed once for each snapshot."""
         of, bits = self._packed
         if of is not snapshot.alive:
@@ -795,7 +797,7 @@ class CountCache:
             self._packed = (snapshot.alive, bits)
         return bits
 
-    def _put(self, key: tuple[object, ...], kept: _CachedCount[object]) -> None:
+    def _cache_count(self, key: tuple[object, ...], kept: _CachedCount[object]) -> None:
         with self._lock:
             known = self._kept.get(key)
             if known is None or known.changes <= kept.changes:

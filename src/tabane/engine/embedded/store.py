@@ -66,7 +66,7 @@ class PersistentVectorCache:
     async def open(cls, database: Database, most: int = MOST_BYTES) -> PersistentVectorCache:
         """Open the cache in a database. Creates its table if needed, and frees room if it is too large."""
         found = cls(database, most)
-        await database.run(found._prepare, rows=MOST_ROWS)
+        await database.run(found._create_tables, rows=MOST_ROWS)
         await found._make_room()
         return found
 
@@ -77,7 +77,7 @@ class PersistentVectorCache:
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the vector of each key, None if there is none. At most 10,000 keys of 32 bytes."""
-        _check(keys)
+        _check_keys(keys)
         query = "SELECT key, number, turn, vector FROM kept JOIN kept_vector USING (number) WHERE key IN"
 
         def reading(connection: sqlite3.Connection) -> dict[bytes, tuple[int, int, bytes]]:
@@ -95,21 +95,21 @@ class PersistentVectorCache:
 
     async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
         """Store vectors by key, replacing those with the same keys. Up to 1 MB each."""
-        _check([key for key, _ in vectors])
+        _check_keys([key for key, _ in vectors])
         if any(len(vector) > LARGEST for _, vector in vectors):
             raise BadArguments(say("a vector has at most {most} {most:byte|bytes}", most=LARGEST), "vectors")
-        for part in _parts(vectors):
+        for part in _vector_parts(vectors):
             await self._database.run(
-                lambda connection, part=part: self._put(connection, part),  # type: ignore[misc]
+                lambda connection, part=part: self._write_vectors(connection, part),  # type: ignore[misc]
                 rows=len(part),
-                committed=self._grown,
+                committed=self._add_size,
             )
         if self._size > self._most:
             await self._make_room()
 
     # In the writing thread
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _create_tables(self, connection: sqlite3.Connection) -> None:
         for statement in (
             "CREATE TABLE IF NOT EXISTS kept (number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
             "turn INTEGER NOT NULL, size INTEGER NOT NULL)",
@@ -121,7 +121,9 @@ class PersistentVectorCache:
         query = "SELECT coalesce(sum(size), 0), coalesce(max(turn), 0) + 1 FROM kept"
         self._size, self.turn = connection.execute(query).fetchone()
 
-    def _put(self, connection: sqlite3.Connection, part: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:
+    def _write_vectors(
+        self, connection: sqlite3.Connection, part: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[int, int]:
         """Store a part. Return by how many bytes the cache grew, and how many were stored."""
         self._note_uses(connection)
         grown = put = 0
@@ -143,7 +145,7 @@ class PersistentVectorCache:
             grown, put = grown + size - before, put + size
         return grown, put
 
-    def _grown(self, by: tuple[int, int]) -> None:
+    def _add_size(self, by: tuple[int, int]) -> None:
         self._size += by[0]
         self._put_in_turn += by[1]
         if self._put_in_turn * _TURNS >= self._most:
@@ -161,7 +163,7 @@ class PersistentVectorCache:
         """Delete some of the least recently used entries. Return the freed bytes."""
         self._note_uses(connection)
         query = f"SELECT number, size FROM kept ORDER BY turn, number LIMIT {_FORGOTTEN}"
-        excess, found = self._size - self._wanted, 0
+        excess, found = self._size - self._reduced_size, 0
         for number, size in connection.execute(query).fetchall():
             if found >= excess:
                 break
@@ -170,11 +172,11 @@ class PersistentVectorCache:
             found += size
         return found
 
-    def _smaller(self, by: int) -> None:
+    def _subtract_size(self, by: int) -> None:
         self._size -= by
 
     @property
-    def _wanted(self) -> int:
+    def _reduced_size(self) -> int:
         """Return how large it is once there is room again."""
         return self._most - self._most // _ROOM
 
@@ -184,11 +186,13 @@ class PersistentVectorCache:
         async with self._evicting:
             if self._size > self._most:
                 freed = 1
-                while self._size > self._wanted and freed:
-                    freed = await self._database.run(self._forget, rows=MOST_ROWS, committed=self._smaller)
+                while self._size > self._reduced_size and freed:
+                    freed = await self._database.run(
+                        self._forget, rows=MOST_ROWS, committed=self._subtract_size
+                    )
 
 
-def _check(keys: Sequence[bytes]) -> None:
+def _check_keys(keys: Sequence[bytes]) -> None:
     if len(keys) > MOST_AT_ONCE or any(len(key) != KEY for key in keys):
         message = say(
             "there can be at most {most} {most:key|keys}, of {size} {size:byte|bytes} each",
@@ -198,7 +202,7 @@ def _check(keys: Sequence[bytes]) -> None:
         raise BadArguments(message, "keys")
 
 
-def _parts(vectors: Sequence[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+def _vector_parts(vectors: Sequence[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
     part: list[tuple[bytes, bytes]] = []
     size = 0
     for pair in vectors:

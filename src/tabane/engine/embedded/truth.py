@@ -149,10 +149,10 @@ class NumericKeys:
     def behind(self, connection: sqlite3.Connection, following: int) -> int:
         """Return how many rows :meth:`read_on` would read."""
         with self._lock:
-            start = self._start(connection)
+            start = self._first_unread(connection)
         return 0 if self._other else max(0, following - start)
 
-    def _start(self, connection: sqlite3.Connection) -> int:
+    def _first_unread(self, connection: sqlite3.Connection) -> int:
         if self._first is None:
             self._first = self._records.state(connection).base
         return self._first + self._numbers.length
@@ -165,7 +165,7 @@ class NumericKeys:
     def _read_some(self, connection: sqlite3.Connection, end: int) -> bool:
         """Read some of them. Return False if there are no more to read."""
         with self._lock:
-            start = self._start(connection)
+            start = self._first_unread(connection)
             if self._other or start >= end:
                 return False
             following = min(end, start + _AT_ONCE)
@@ -395,8 +395,13 @@ class Truth(RecordTable):
         ``models``: model of the vectors of a space; vectors for spaces of another model are left out.
         ``turn``: the records after its end are not written; there are as many results as records that were.
         """
-        return self._put_in(
-            connection, CollectionChange(state=self.state(connection)), records, self._has, models, turn
+        return self._write_records(
+            connection,
+            CollectionChange(state=self.state(connection)),
+            records,
+            self._has_vectors,
+            models,
+            turn,
         )
 
     def exchange(
@@ -413,12 +418,12 @@ class Truth(RecordTable):
         ``keep``: a record without vectors equals a stored one with vectors if everything else is equal.
         """
         change = CollectionChange(state=self.state(connection))
-        self._take_out(connection, change, gone)
+        self._delete_keys(connection, change, gone)
         deleted = len(change.deleted)
-        same = self._keeps if keep else self._has
-        return self._put_in(connection, change, records, same, models), deleted
+        same = self._keeps_vectors if keep else self._has_vectors
+        return self._write_records(connection, change, records, same, models), deleted
 
-    def _put_in(
+    def _write_records(
         self,
         connection: sqlite3.Connection,
         change: CollectionChange,
@@ -436,7 +441,7 @@ class Truth(RecordTable):
             if turn is not None and change.results and turn.over:
                 break
             record = without_other_models(given, models, current) if models else given
-            replaced = self._put(inserts, record, row, same)
+            replaced = self._put_record(inserts, record, row, same)
             change.results.append(replaced != _SAME)
             if replaced == _SAME:
                 continue
@@ -452,21 +457,21 @@ class Truth(RecordTable):
             strings = (pair for record in rows.values() for pair in self._strings_of(record.fields))
             self.strings.code_all(connection, strings, change.strings)
         change.cells = [self.cells(connection, record.fields, change.strings) for record in rows.values()]
-        return self._moved_on(connection, change, row)
+        return self._save_counters(connection, change, row)
 
-    def _has(
+    def _has_vectors(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, record: Record
     ) -> bool:
         """Return whether the record of a row has the vectors of this one and no others."""
         return self.vectors is None or self.vectors.same(connection, spaces, row, record.vectors)
 
-    def _keeps(
+    def _keeps_vectors(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, record: Record
     ) -> bool:
         """Return whether the record of a row keeps its vectors: the new one has none, or the same."""
-        return not record.vectors or self._has(connection, spaces, row, record)
+        return not record.vectors or self._has_vectors(connection, spaces, row, record)
 
-    def _put(self, inserts: _RecordInserts, record: Record, row: int, same: _Same) -> int | None:
+    def _put_record(self, inserts: _RecordInserts, record: Record, row: int, same: _Same) -> int | None:
         """Write the record under ``row``. Return its old row, or that the stored record is equal."""
         if row > FULL:
             raise OverflowError("row numbers")
@@ -479,24 +484,24 @@ class Truth(RecordTable):
             inserts.flush()
             if found[1:] == blobs and same(connection, inserts.spaces, found[0], record):
                 return _SAME
-            self._remove(connection, found[0])
+            self._bury_row(connection, found[0])
         inserts.add(row, record, blobs)
         return found[0] if found else None
 
     def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> CollectionChange:
         """Delete records by key, in one change."""
         change = CollectionChange(state=self.state(connection))
-        self._take_out(connection, change, keys)
-        return self._moved_on(connection, change, change.state.next)
+        self._delete_keys(connection, change, keys)
+        return self._save_counters(connection, change, change.state.next)
 
-    def _take_out(
+    def _delete_keys(
         self, connection: sqlite3.Connection, change: CollectionChange, keys: Iterable[str]
     ) -> None:
         query = f"SELECT row FROM {self._records} WHERE key = ?"
         for key in keys:
             found = connection.execute(query, (key,)).fetchone()
             if found:
-                self._remove(connection, found[0])
+                self._bury_row(connection, found[0])
                 change.deleted.append(found[0])
 
     def compact(self, connection: sqlite3.Connection, most: int, applied: int | None) -> CollectionChange:
@@ -515,10 +520,10 @@ class Truth(RecordTable):
             change.upserted.append((target, record))
             change.deleted.append(row)
         change.cells = [self.cells(connection, each.fields, change.strings) for _, each in change.upserted]
-        change = self._moved_on(connection, change, change.state.next + len(change.upserted))
-        return self._rebased(connection, change, applied)
+        change = self._save_counters(connection, change, change.state.next + len(change.upserted))
+        return self._prune_below(connection, change, applied)
 
-    def _rebased(
+    def _prune_below(
         self, connection: sqlite3.Connection, change: CollectionChange, applied: int | None
     ) -> CollectionChange:
         lowest = connection.execute(f"SELECT min(row) FROM {self._records}").fetchone()[0]
@@ -559,7 +564,7 @@ class Truth(RecordTable):
         connection.execute(f"DELETE FROM segment_{self.number}")
         connection.execute("UPDATE collection SET sealed = base WHERE id = ?", (self.number,))
 
-    def _remove(self, connection: sqlite3.Connection, row: int) -> None:
+    def _bury_row(self, connection: sqlite3.Connection, row: int) -> None:
         connection.execute(f"DELETE FROM {self._records} WHERE row = ?", (row,))
         connection.execute(self._bury, (row,))
         if self.vectors is not None:
@@ -587,7 +592,7 @@ class Truth(RecordTable):
             if self.vectors is not None:
                 fitting = spaces.of_model(of_row, model) if model else of_row
                 change.vectors += self.vectors.attach(connection, spaces, row, fitting)
-        return (self._counted(connection, change) if change.vectors else change), live
+        return (self._count_change(connection, change) if change.vectors else change), live
 
     def respace(
         self,
@@ -599,7 +604,7 @@ class Truth(RecordTable):
         change = CollectionChange(state=self.state(connection))
         if work(connection, vectors.list):
             change.spaces = vectors.spaces(connection)
-            change = self._counted(connection, change)
+            change = self._count_change(connection, change)
         return change
 
     def spaces(self, connection: sqlite3.Connection) -> CollectionSpaces:
@@ -608,14 +613,14 @@ class Truth(RecordTable):
             self.vectors.spaces(connection) if self.vectors is not None else CollectionSpaces(self.shape, ())
         )
 
-    def _counted(self, connection: sqlite3.Connection, change: CollectionChange) -> CollectionChange:
+    def _count_change(self, connection: sqlite3.Connection, change: CollectionChange) -> CollectionChange:
         """Return a numbered change without changed records."""
         connection.execute("UPDATE collection SET changes = changes + 1 WHERE id = ?", (self.number,))
         change.state = self.state(connection)
         change.tombstone = self.last_tombstone(connection)
         return change
 
-    def _moved_on(
+    def _save_counters(
         self, connection: sqlite3.Connection, change: CollectionChange, following: int
     ) -> CollectionChange:
         if change.upserted or change.deleted:

@@ -56,7 +56,7 @@ class VectorCoverage:
         """Count the records that match and have a vector in ``space``."""
         return await self.table.read(
             lambda masks, connection: int(
-                np.count_nonzero(masks.mask(where) & self._having(masks, connection, space))
+                np.count_nonzero(masks.mask(where) & self._mask_with_vector(masks, connection, space))
             )
         )
 
@@ -66,9 +66,9 @@ class VectorCoverage:
         """Return records that match and lack a vector, newest first. ``skip`` of them are passed over."""
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> list[StoredRecord]:
-            lacking = masks.mask(where) & ~self._having(masks, connection, space)
+            lacking = masks.mask(where) & ~self._mask_with_vector(masks, connection, space)
             times = None if field is None else masks.snapshot.columns[field].values
-            slots = _newest(np.flatnonzero(lacking), times, skip, limit)
+            slots = _newest_slots(np.flatnonzero(lacking), times, skip, limit)
             rows = masks.snapshot.rows(slots)
             epoch = self.table.truth.state(connection).epoch
             found = (self.table.truth.stored(connection, row) for row in rows)
@@ -114,7 +114,7 @@ class VectorCoverage:
             give_way(connection)
         return found[:limit]
 
-    def _having(self, masks: Masks, connection: sqlite3.Connection, space: str) -> Mask:
+    def _mask_with_vector(self, masks: Masks, connection: sqlite3.Connection, space: str) -> Mask:
         """Mark the slots of the columns whose records have a vector."""
         snapshot = masks.snapshot
         having = np.zeros(len(snapshot.alive), dtype=np.bool_)
@@ -132,7 +132,7 @@ class VectorCoverage:
         return np.fromiter((row for _, row in found), np.int64, len(found))
 
 
-def _newest(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
+def _newest_slots(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
     """Order slots by time, newest first and those without a time last, and return one part of them."""
     latest = slots[::-1]
     if times is not None:
@@ -217,11 +217,11 @@ class VectorQueries:
         offset: int,
     ) -> EngineHits:
         """Return the nearest records of a moment, which is that of the connection's transaction. Blocks."""
-        self._check(connection, moment, asked)
+        self._check_spaces(connection, moment, asked)
         found = _search(connection, asked, where, masks, moment).best(limit + offset)
         hits = self.hits_of(connection, found, masks.snapshot.origin)
         assert hits is not None  # a match is live at its own moment
-        exact = (found.whole or asked.threshold is None) and _whole(moment, asked)
+        exact = (found.whole or asked.threshold is None) and _is_whole(moment, asked)
         return EngineHits(tuple(hits[offset : offset + limit]), found.compared, exact)
 
     def _search(
@@ -232,10 +232,10 @@ class VectorQueries:
         Raises BadArguments if the spaces of that moment are others than those that the request was made for.
         """
         masks, moment = at_one_moment(self._table, self._index, connection)
-        self._check(connection, moment, asked)
+        self._check_spaces(connection, moment, asked)
         return masks, _search(connection, asked, where, masks, moment)
 
-    def _check(self, connection: sqlite3.Connection, moment: Moment, asked: VectorRequest) -> None:
+    def _check_spaces(self, connection: sqlite3.Connection, moment: Moment, asked: VectorRequest) -> None:
         for name, vector in asked.vectors.items():
             if name not in moment or moment[name].dimension != len(vector):
                 self._index.truth.spaces(connection).fitting(name, vector.tobytes())
@@ -261,15 +261,15 @@ class VectorQueries:
             places, slots = search.places()
             return _VectorScan(search, places + masks.snapshot.origin, slots)
 
-        await self._remade()
+        await self._wait_until_whole()
         scan = await self._table.database.read(begin, long=True)
         for first in range(0, len(scan.rows), BLOCK):
             yield await self._table.database.read(
-                lambda connection, first=first: self._block(connection, scan, first),  # type: ignore[misc]
+                lambda connection, first=first: self._scan_block(connection, scan, first),  # type: ignore[misc]
                 long=True,
             )
 
-    def _block(self, connection: sqlite3.Connection, scan: _VectorScan, first: int) -> Similarities:
+    def _scan_block(self, connection: sqlite3.Connection, scan: _VectorScan, first: int) -> Similarities:
         part = slice(first, first + BLOCK)
         rows, slots = scan.rows[part], [each[part] for each in scan.slots]
         snapshot = self._table.masks(connection).snapshot
@@ -312,7 +312,7 @@ class VectorQueries:
             self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
             return _VectorScan(search, places + masks.snapshot.origin, slots)
 
-        await self._remade()
+        await self._wait_until_whole()
         scan = await self._table.database.read(begin, long=True)
         half = len(scan.rows) // 2
         parts = await asyncio.gather(
@@ -335,7 +335,7 @@ class VectorQueries:
                 similarities = similarities[[row in found for row in listed]]
             yield Ranks(keys, similarities.tolist(), len(scan.rows))
 
-    async def _remade(self) -> None:
+    async def _wait_until_whole(self) -> None:
         """Wait while vectors are missing in what is derived. Raises StoreBusy after a minute."""
         if self._index.whole or await asyncio.to_thread(self._index.wait_until_whole, _LONGEST_WAIT):
             return
@@ -360,9 +360,9 @@ class VectorQueries:
     ) -> list[float | None]:
         """Return the similarities of records at a moment: that of the connection's transaction. Blocks."""
         question = replace(asked, threshold=None)
-        self._check(connection, moment, question)
+        self._check_spaces(connection, moment, question)
         rows = self._truth.rows_of(connection, keys)
-        if not _whole(moment, question):
+        if not _is_whole(moment, question):
             moment = self._picked_out(connection, question, sorted({row for row in rows if row}))
         mask = np.zeros(len(masks.snapshot.alive), dtype=np.bool_)
         mask[masks.snapshot.slots_of(row for row in rows if row)] = True
@@ -413,5 +413,5 @@ def _search(
     return VectorSpaceSearch(asked, moment, mask, origin, lambda: give_way(connection))
 
 
-def _whole(moment: Moment, asked: VectorRequest) -> bool:
+def _is_whole(moment: Moment, asked: VectorRequest) -> bool:
     return all(moment[name].whole for name in asked.vectors)

@@ -234,26 +234,26 @@ class EntryAnalysis:
             yield from self.tokens(entries)
             return
         under_way: deque[tuple[list[SegmentEntry], list[SegmentEntry], Future[bytes] | None]] = deque()
-        for part in _parts(entries):
+        for part in _entry_parts(entries):
             lacking = [entry for entry in part if entry.joined is None]
             answer = process.begin(lacking) if lacking and process.usable else None
             under_way.append((part, lacking, answer))
             if len(under_way) >= _UNDER_WAY:
-                yield from self._finished(process, *under_way.popleft())
+                yield from self._yield_finished(process, *under_way.popleft())
         while under_way:
-            yield from self._finished(process, *under_way.popleft())
+            yield from self._yield_finished(process, *under_way.popleft())
 
     def analyse_ahead(self, entries: Sequence[SegmentEntry]) -> None:
         """Analyze entries before they are wanted: in the process if they fill a part."""
         process, lacking = self._process, [entry for entry in entries if entry.joined is None]
         if process is not None and process.usable and len(lacking) >= PART:
-            for part in _parts(lacking):
+            for part in _entry_parts(lacking):
                 process.finish(part, process.begin(part))
         else:
             for entry in lacking:
                 entry.analysed(self._analyst)
 
-    def _finished(
+    def _yield_finished(
         self,
         process: AnalysisProcess,
         part: list[SegmentEntry],
@@ -270,18 +270,18 @@ def analysis_process(analyst: RecordAnalyzer) -> AnalysisProcess | None:
     return AnalysisProcess(analyst) if (os.cpu_count() or 1) >= _CORES else None
 
 
-def _parts(entries: Iterable[SegmentEntry]) -> Iterator[list[SegmentEntry]]:
+def _entry_parts(entries: Iterable[SegmentEntry]) -> Iterator[list[SegmentEntry]]:
     """Yield the entries in order, in parts of limited length and size."""
     left = iter(entries)
     while part := list(islice(left, 1)):
-        size = _size(part[0])
+        size = _text_length(part[0])
         while size < _MOST_CHARACTERS and len(part) < PART and (more := next(left, None)) is not None:
             part.append(more)
-            size += _size(more)
+            size += _text_length(more)
         yield part
 
 
-def _size(entry: SegmentEntry) -> int:
+def _text_length(entry: SegmentEntry) -> int:
     return sum(map(len, entry.record.texts.values()))
 
 
@@ -355,7 +355,7 @@ class IndexBuilder:
     ) -> IndexBuilder:
         """Open the index, and start its thread. ``process`` analyzes bulks; the caller closes it later."""
         builder = cls(folder, source, analyst, process)
-        builder._begin()
+        builder._open_index()
         builder._thread.start()
         return builder
 
@@ -488,7 +488,7 @@ class IndexBuilder:
 
     # Opening
 
-    def _begin(self) -> None:
+    def _open_index(self) -> None:
         """Open the index if it can catch up with the records; else begin an empty one."""
         state, tombstone = self._source.state()
         self._changes = state.changes
@@ -500,9 +500,9 @@ class IndexBuilder:
             and state.pruned <= watermark.tombstone <= tombstone
             and watermark.row < state.next
         )
-        if watermark is None or not usable or not self._resumed(watermark):
+        if watermark is None or not usable or not self._resume_index(watermark):
             watermark = IndexWatermark(fingerprint, state.epoch, state.base - 1, tombstone)
-            self._anew(watermark)
+            self._create_index(watermark)
         last = state.next - 1
         newer = self._source.rows(self._watermark.row, _LOADED + 1)
         if len(newer) <= _LOADED:
@@ -513,7 +513,7 @@ class IndexBuilder:
         else:
             self._until = last
 
-    def _resumed(self, watermark: IndexWatermark) -> bool:
+    def _resume_index(self, watermark: IndexWatermark) -> bool:
         """Return whether the index could be opened; it is then exactly where its watermark says."""
         if not exists(self._folder):
             return False
@@ -528,18 +528,18 @@ class IndexBuilder:
             self._searcher = self._index.searcher()
         except BaseException as error:  # tantivy panics where its files are not what they were
             _reraise(error)
-            self._drop()
+            self._close_index()
             return False
         return True
 
-    def _anew(self, watermark: IndexWatermark) -> None:
-        self._drop()
+    def _create_index(self, watermark: IndexWatermark) -> None:
+        self._close_index()
         wipe(self._folder)
         self._index = TantivyIndex.open(self._folder, self._source.shape, self._analyst)
         self._watermark = watermark
         self._searcher = self._index.searcher()
 
-    def _drop(self) -> None:
+    def _close_index(self) -> None:
         index, self._index, self._searcher = self._index, None, None
         if index is not None:
             with contextlib.suppress(Exception):
@@ -555,27 +555,27 @@ class IndexBuilder:
     # The thread
 
     def _work(self) -> None:
-        while self._wait():
-            self._attempt()
+        while self._wait_for_work():
+            self._work_once()
         if not self._torn and self.progress is None and not self._fresh.empty:
-            self._attempt()
+            self._work_once()
         self._committing.shutdown()
-        self._drop()
+        self._close_index()
         with self._gate:
             self._gate.notify_all()
 
-    def _wait(self) -> bool:
+    def _wait_for_work(self) -> bool:
         """Wait until there is something to do; False at the end."""
         with self._gate:
             pause = min(_LONGEST_PAUSE, 2.0**self._failures) if self._failures else 0.0
             if pause:
                 self._gate.wait_for(lambda: self._closing, pause)
-            while not (self._closing or self._due or self._is_part_ready):
+            while not (self._closing or self._is_due or self._is_part_ready):
                 self._gate.wait(None if self._fresh.empty else self._fresh.remaining)
             return not self._closing
 
     @property
-    def _due(self) -> bool:
+    def _is_due(self) -> bool:
         if self._torn or self.progress is not None:
             return True
         fresh = self._fresh
@@ -589,16 +589,16 @@ class IndexBuilder:
         fresh = self._fresh
         return len(fresh.waiting) >= fresh.prepared + PART and self._entries.is_bulk(fresh.size)
 
-    def _attempt(self) -> None:
+    def _work_once(self) -> None:
         try:
             if self._torn or self._index is None:
                 self._remake()
-            elif not (self._due or self._closing):
-                self._prepare_some(PART)
+            elif not (self._is_due or self._closing):
+                self._analyze_next(PART)
             elif self.progress is not None and self._fresh.size < COMMITTED_ROWS:
                 self._catch_up()
             else:
-                self._commit()
+                self._commit_generation()
             self._failures = 0
         except BaseException as error:
             _reraise(error)
@@ -615,9 +615,9 @@ class IndexBuilder:
             self._torn = True  # half caught up, with newer rows behind: simpler to begin again
         elif not self._torn:
             # What the writer took is in no commit: a new one begins where the last commit was.
-            self._drop()
+            self._close_index()
             with contextlib.suppress(Exception):
-                if not self._resumed(self._watermark):
+                if not self._resume_index(self._watermark):
                     self._torn = True
 
     def _unseal(self) -> None:
@@ -632,7 +632,7 @@ class IndexBuilder:
             self._fresh.settle()
             state, tombstone = self._source.state()
             held = min(self._fresh.segment.entries, default=state.next)
-            self._anew(IndexWatermark(self._fingerprint(), state.epoch, state.base - 1, tombstone))
+            self._create_index(IndexWatermark(self._fingerprint(), state.epoch, state.base - 1, tombstone))
             self._until = min(held, state.next) - 1
             self._torn = False
 
@@ -640,10 +640,12 @@ class IndexBuilder:
         """Put in the next rows from the truth; commit now and then."""
         assert self._index is not None
         watermark, reading = self._watermark, _Reading(self._watermark.row)
-        self._add(self._entries.tokens_of_bulk(self._next_rows(reading)))
+        self._add_entries(self._entries.tokens_of_bulk(self._next_rows(reading)))
         if (row := reading.row) > watermark.row:
             row = max(row, self._reached) if row >= self._until else row
-            self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, watermark.tombstone))
+            self._commit_index(
+                IndexWatermark(watermark.fingerprint, watermark.epoch, row, watermark.tombstone)
+            )
 
     def _next_rows(self, reading: _Reading) -> Iterator[SegmentEntry]:
         """Yield the next records of the truth. ``reading`` tells how far they went."""
@@ -654,7 +656,7 @@ class IndexBuilder:
             reading.row = batch[-1][0] if len(batch) == _BATCH else self._until
             read += len(batch)
 
-    def _commit(self) -> None:
+    def _commit_generation(self) -> None:
         """Commit the generation that grew until now; another grows meanwhile."""
         with self._viewing, self._gate:
             sealed = self._sealed = self._fresh
@@ -663,27 +665,27 @@ class IndexBuilder:
             entries = list(sealed.segment.entries.values())
         assert self._index is not None
         bulk = self._entries.is_bulk(len(entries))
-        self._add(self._entries.tokens_of_bulk(entries) if bulk else self._entries.tokens(entries))
+        self._add_entries(self._entries.tokens_of_bulk(entries) if bulk else self._entries.tokens(entries))
         self._index.delete(sealed.removed)
         self._reached = max(self._reached, sealed.last)
         watermark = self._watermark
         # While rows before these are missing, the index stands there: these are put in twice after a death.
         row = watermark.row if self.progress is not None else max(watermark.row, sealed.last)
         tombstone = max(watermark.tombstone, sealed.tombstone)
-        self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, tombstone), bulk=bulk)
+        self._commit_index(IndexWatermark(watermark.fingerprint, watermark.epoch, row, tombstone), bulk=bulk)
 
-    def _add(self, entries: Iterable[tuple[SegmentEntry, JoinedAnalysis]]) -> None:
+    def _add_entries(self, entries: Iterable[tuple[SegmentEntry, JoinedAnalysis]]) -> None:
         assert self._index is not None
         for entry, tokens in entries:
             self._index.add(entry.row, entry.record, tokens)
             if not entry.row % _YIELDED:
                 time.sleep(0)  # a thread that waits for the interpreter gets it now, not 5 ms later
 
-    def _exchange(self, watermark: IndexWatermark, *, bulk: bool = False) -> None:
+    def _commit_index(self, watermark: IndexWatermark, *, bulk: bool = False) -> None:
         """Commit, and show the index as of now instead of the generation that is in it."""
         assert self._index is not None
         committing = self._committing.submit(self._index.commit, watermark)
-        self._prepare(committing, PART if bulk else 1)
+        self._analyze_until_done(committing, PART if bulk else 1)
         committing.result()
         searcher = self._index.searcher()
         with self._viewing, self._gate:
@@ -692,7 +694,7 @@ class IndexBuilder:
             self._sealed = None
             self._gate.notify_all()
 
-    def _prepare(self, committing: Future[None], least: int) -> None:
+    def _analyze_until_done(self, committing: Future[None], least: int) -> None:
         """Analyse what comes in until the commit is done: tantivy leaves the interpreter to others.
 
         ``least`` entries are waited for: in a bulk, a part for the process.
@@ -704,10 +706,10 @@ class IndexBuilder:
                     self._gate.wait()
             if committing.done():
                 return
-            self._prepare_some(max(least, _YIELDED))
+            self._analyze_next(max(least, _YIELDED))
             time.sleep(0)
 
-    def _prepare_some(self, most: int) -> None:
+    def _analyze_next(self, most: int) -> None:
         """Analyse what comes next, so that a search does not have to."""
         with self._gate:
             fresh = self._fresh

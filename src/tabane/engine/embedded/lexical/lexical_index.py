@@ -109,13 +109,13 @@ def matching(view: IndexSnapshot, must: Match, without: Match, *, turned: bool) 
     searcher = view.searcher.searcher
     query = view.compiler.unscored(must, without)
     most = min(searcher.num_docs, _at_most(view.searcher, must))
-    if turned and most * 2 > searcher.num_docs and _count(searcher, query) * 2 > searcher.num_docs:
+    if turned and most * 2 > searcher.num_docs and _count_matches(searcher, query) * 2 > searcher.num_docs:
         newer = {row for segment in segments for row in segment.entries} - newer
         query = view.compiler.others(must, without)
         most = searcher.num_docs
     else:
         turned = False
-    found = _looked_up(searcher, query, most)[1] if most else []
+    found = _search_index(searcher, query, most)[1] if most else []
     return RowSet(np.array([*found, *newer] if newer else found, dtype=np.int64), turned)
 
 
@@ -151,13 +151,13 @@ class LexicalSearch:
 
     def best(self, wanted: int) -> ScoredRows:
         """Return the best ``wanted`` and whatever ties with the last of them."""
-        newer = self._newer()
+        newer = self._segment_hits()
         if self._view.searcher is None or not self._view.searcher.searcher.num_docs:
-            return ScoredRows(_ranked(newer), True, self._ceiling())
+            return ScoredRows(_sort_by_score(newer), True, self._ceiling())
         fetch = wanted + _SPARE + min(len(self._view.dead), 1000)
         while True:
-            hits, bound = self._older(fetch)
-            scores = _ranked([*newer, *hits])
+            hits, bound = self._indexed_hits(fetch)
+            scores = _sort_by_score([*newer, *hits])
             if bound is None:
                 return ScoredRows(scores, True, self._ceiling())
             if fetch >= MOST_FETCHED or (len(scores) >= wanted and scores[wanted - 1][1] > bound):
@@ -166,7 +166,7 @@ class LexicalSearch:
 
     # The index
 
-    def _older(self, fetch: int) -> tuple[list[tuple[int, float]], float | None]:
+    def _indexed_hits(self, fetch: int) -> tuple[list[tuple[int, float]], float | None]:
         """Return up to ``fetch`` hits of the index, and the highest score that others may have, if any."""
         searcher, compiler = self._view.searcher, self._view.compiler
         assert searcher is not None
@@ -175,7 +175,7 @@ class LexicalSearch:
         if not leaves and self._question.plan.plain:
             return [], None
         query = compiler.search(self._question.plan, leaves, self._question.where)
-        hits, rows = _looked_up(searcher.searcher, query, fetch)
+        hits, rows = _search_index(searcher.searcher, query, fetch)
         kept = set(rows) - self._view.dead
         if self._question.accept and kept:
             kept = self._question.accept(list(kept))
@@ -220,12 +220,12 @@ class LexicalSearch:
             explained = explain(self._view.searcher.searcher, address).to_json()
         except ValueError:
             return 0.0  # found by something else than a leaf
-        terms = _evidence(msgspec.json.decode(explained), list(self._view.searcher.averages))
-        return rounded(sum(weights[term] * self._worth(term, *rest) for term, *rest in terms))
+        terms = _explained_terms(msgspec.json.decode(explained), list(self._view.searcher.averages))
+        return rounded(sum(weights[term] * self._term_score(term, *rest) for term, *rest in terms))
 
     # The memory segment
 
-    def _newer(self) -> list[tuple[int, float]]:
+    def _segment_hits(self) -> list[tuple[int, float]]:
         plan, question = self._question.plan, self._question
         found: list[tuple[int, float]] = []
         for segment in self._view.segments:
@@ -241,13 +241,13 @@ class LexicalSearch:
                 lengths = segment.space(leaf.term.space).lengths
                 for row, frequency in segment.having(leaf.term).items():
                     if row in scores:
-                        scores[row] += leaf.weight * self._worth(leaf.term, frequency, lengths[row])
+                        scores[row] += leaf.weight * self._term_score(leaf.term, frequency, lengths[row])
             found.extend((row, rounded(score)) for row, score in scores.items())
         return found
 
     # Statistics of both
 
-    def _worth(self, term: TermMatch, frequency: float, length: float) -> float:
+    def _term_score(self, term: TermMatch, frequency: float, length: float) -> float:
         return self._idf[term] * saturation(frequency, length, self._average(term.space))
 
     def _rarity(self, term: TermMatch) -> float:
@@ -274,10 +274,10 @@ class LexicalSearch:
         """Yield the tokens that prefixes stand for, the most frequent of them."""
         known = {leaf.term for leaf in self._question.plan.leaves}
         for starts, weight in self._question.plan.prefixes:
-            terms = (TermMatch(starts.space, token) for token in self._tokens(starts))
+            terms = (TermMatch(starts.space, token) for token in self._expand_prefix(starts))
             yield from (ScoredTerm(term, weight) for term in terms if term not in known)
 
-    def _tokens(self, starts: PrefixMatch) -> list[str]:
+    def _expand_prefix(self, starts: PrefixMatch) -> list[str]:
         counts: dict[str, int] = {}
         for segment in self._view.segments:
             for token, count in segment.beginning(starts).items():
@@ -292,7 +292,7 @@ class LexicalSearch:
         return sorted(first, key=lambda token: (-counts[token], token))[:MOST_EXPANSIONS]
 
 
-def _looked_up(searcher: Any, query: Any, fetch: int) -> tuple[list[tuple[float, Any]], list[int]]:
+def _search_index(searcher: Any, query: Any, fetch: int) -> tuple[list[tuple[float, Any]], list[int]]:
     """Return scores and addresses, and their rows. Raises :class:`UnreadableIndex` if tantivy fails."""
     try:
         hits = searcher.search(query, fetch, count=False).hits
@@ -303,7 +303,7 @@ def _looked_up(searcher: Any, query: Any, fetch: int) -> tuple[list[tuple[float,
         raise UnreadableIndex(str(error)) from error
 
 
-def _count(searcher: Any, query: Any) -> int:
+def _count_matches(searcher: Any, query: Any) -> int:
     """Return how many match. Raises :class:`UnreadableIndex`."""
     try:
         return int(searcher.search(query, 1).count)
@@ -313,11 +313,11 @@ def _count(searcher: Any, query: Any) -> int:
         raise UnreadableIndex(str(error)) from error
 
 
-def _ranked(scores: list[tuple[int, float]]) -> list[tuple[int, float]]:
+def _sort_by_score(scores: list[tuple[int, float]]) -> list[tuple[int, float]]:
     return sorted(scores, key=lambda pair: -pair[1])
 
 
-def _evidence(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[TermMatch, float, float]]:
+def _explained_terms(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[TermMatch, float, float]]:
     """Yield the terms of an explanation, how often each occurs, and how long the text is."""
     waiting = [explained]
     while waiting:
@@ -407,8 +407,8 @@ class LexicalIndex(LexicalFollower):
         """See :class:`tabane.engine.embedded.masks.Index`. None too while the index catches up."""
         if any(not is_whole(each.text) for each in wanted.excludes):
             return None
-        must = AllOf(tuple(map(self._needle, wanted.includes)))
-        without = AnyOf(tuple(map(self._needle, wanted.excludes)))
+        must = AllOf(tuple(map(self._needle_match, wanted.includes)))
+        without = AnyOf(tuple(map(self._needle_match, wanted.excludes)))
         try:
             with self._builder.view() as view:
                 if not self._builder.complete:
@@ -423,12 +423,12 @@ class LexicalIndex(LexicalFollower):
             found = RowSet(np.array(rows, dtype=np.int64))
         return found._replace(changes=changes)
 
-    def _needle(self, condition: Contains) -> Match:
+    def _needle_match(self, condition: Contains) -> Match:
         return needle(condition.text, self._source.shape.text_names(condition.fields))
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._searching, self._search, query, where, limit, offset)
+        return await loop.run_in_executor(self._searching, self._search_blocking, query, where, limit, offset)
 
     async def room(self) -> None:
         """Wait, half a minute at most, if the index is far behind the records."""
@@ -464,23 +464,23 @@ class LexicalIndex(LexicalFollower):
         await asyncio.to_thread(self._builder.remake)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._close)
+        await asyncio.to_thread(self._close_blocking)
         if self._process is not None:
             await self._process.close()
 
-    def _close(self) -> None:
+    def _close_blocking(self) -> None:
         self._searching.shutdown(wait=True)
         self._builder.close()
         self._source.close()
 
-    def _search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
+    def _search_blocking(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
         plan = self._planner.plan(query)
         if plan == NOTHING:
             return EngineHits()
         with self._source.reading() as connection:
             try:
                 with self._moment(connection) as (masks, view):
-                    found, keys = self._found(plan, where, masks, view, offset + limit)
+                    found, keys = self._search_moment(plan, where, masks, view, offset + limit)
                     complete = self._builder.complete
             except UnreadableIndex as error:
                 if not self._builder.mistrust():
@@ -491,9 +491,9 @@ class LexicalIndex(LexicalFollower):
                     )
                     raise StoreError(detail) from error
             else:
-                page = self._page(connection, found, limit, offset, keys)
+                page = self._page_hits(connection, found, limit, offset, keys)
                 return EngineHits(tuple(page), len(found.scores), found.whole and complete, found.ceiling)
-        return self._search(query, where, limit, offset)
+        return self._search_blocking(query, where, limit, offset)
 
     @contextlib.contextmanager
     def _moment(self, connection: sqlite3.Connection) -> Iterator[tuple[Masks, IndexSnapshot]]:
@@ -512,7 +512,7 @@ class LexicalIndex(LexicalFollower):
             connection.execute("BEGIN")
         raise self._source.busy()
 
-    def _found(
+    def _search_moment(
         self, plan: LexicalPlan, where: Filter, masks: Masks, view: IndexSnapshot, wanted: int
     ) -> tuple[ScoredRows, dict[int, str]]:
         """Return the best, and the keys of those that are not in the index yet."""
@@ -525,7 +525,7 @@ class LexicalIndex(LexicalFollower):
         held = (segment.entries.get(row) for row, _ in found.scores for segment in view.segments)
         return found, {entry.row: entry.record.key for entry in held if entry is not None}
 
-    def _page(
+    def _page_hits(
         self, connection: sqlite3.Connection, found: ScoredRows, limit: int, offset: int, keys: dict[int, str]
     ) -> list[EngineHit]:
         """Return the hits of a page, equal scores in order of keys. Only keys that this needs are read."""

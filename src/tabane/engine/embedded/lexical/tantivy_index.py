@@ -357,16 +357,18 @@ def _statistics(searcher: Any, schema: Any, space: str, terms: dict[str, str]) -
     tantivy tells both in the explanation of a hit, whatever its term, and nowhere else. ``terms`` holds
     one to begin with if one is known: that of a record put in, which may be gone since.
     """
-    if (known := terms.get(space)) is not None and (told := _told(searcher, schema, space, known)):
+    if (known := terms.get(space)) is not None and (
+        told := _explained_statistics(searcher, schema, space, known)
+    ):
         return told
     found = searcher.terms_with_prefix(space, "", None, 1)  # looks at all of them
     if not found:
         return searcher.num_docs, 0.0
     terms[space] = found[0][0]
-    return _told(searcher, schema, space, found[0][0]) or (searcher.num_docs, 0.0)
+    return _explained_statistics(searcher, schema, space, found[0][0]) or (searcher.num_docs, 0.0)
 
 
-def _told(searcher: Any, schema: Any, space: str, term: str) -> tuple[int, float] | None:
+def _explained_statistics(searcher: Any, schema: Any, space: str, term: str) -> tuple[int, float] | None:
     query = Query.term_query(schema, space, term, "freq")
     hits = searcher.search(query, 1, count=False).hits
     if not hits:

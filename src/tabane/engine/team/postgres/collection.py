@@ -95,7 +95,7 @@ class PostgresCollection(Collection):
         self._outside = outside
         self.feed, self.keywords = ChangeFeed(database, writing, tables), tables.keywords
         self.written: Callable[[], None] = lambda: None  # is called after each write
-        self._index(state)
+        self._request_indexes(state)
 
     @property
     def shape(self) -> Shape:
@@ -122,16 +122,20 @@ class PostgresCollection(Collection):
     async def add_space(self, space: EmbeddingSpace) -> None:
         ready = checked_space(space)
         if not any(there.name == ready.name and there.takes(ready) for there in self.spaces):
-            await self._write(lambda connection: self._tables.writer.add_space(connection, ready), ALONE)
+            await self._commit_write(
+                lambda connection: self._tables.writer.add_space(connection, ready), ALONE
+            )
 
     async def drop_space(self, name: str) -> None:
         if any(space.name == name for space in self.spaces):
-            await self._write(lambda connection: self._tables.writer.drop_space(connection, name), ALONE)
+            await self._commit_write(
+                lambda connection: self._tables.writer.drop_space(connection, name), ALONE
+            )
             self.clear_spaces()
 
     async def succeed(self, name: str, by: str) -> None:
         checked_space(structs.replace(self.shape.space(by), name=name))
-        await self._write(lambda connection: self._tables.writer.succeed(connection, name, by), ALONE)
+        await self._commit_write(lambda connection: self._tables.writer.succeed(connection, name, by), ALONE)
         self.clear_spaces()
 
     def clear_spaces(self) -> None:
@@ -145,7 +149,7 @@ class PostgresCollection(Collection):
         ready = await input_checks.checked_records(records, self.shape, known)
         results: list[bool] = []
         for part in input_checks.cut(ready):
-            written = await self._write(
+            written = await self._commit_write(
                 lambda connection, part=part: self._tables.writer.upsert(connection, part, known),  # type: ignore[misc]
                 len(part),
             )
@@ -164,7 +168,7 @@ class PostgresCollection(Collection):
         keys, rows = await input_checks.checked_exchange(ready, gone)
         if not rows:
             return Exchanged()
-        written = await self._write(
+        written = await self._commit_write(
             lambda connection: self._tables.writer.exchange(connection, ready, keys, known), rows
         )
         return Exchanged(written.results, written.deleted)
@@ -174,7 +178,7 @@ class PostgresCollection(Collection):
         removed = 0
         for first in range(0, len(ready), MOST_ROWS):
             part = ready[first : first + MOST_ROWS]
-            written = await self._write(
+            written = await self._commit_write(
                 lambda connection, part=part: self._tables.writer.delete(connection, part),  # type: ignore[misc]
                 len(part),
             )
@@ -188,33 +192,33 @@ class PostgresCollection(Collection):
         rows, live = list(ready), 0
         for first in range(0, len(rows), MOST_ROWS):
             part = {row: ready[row] for row in rows[first : first + MOST_ROWS]}
-            written = await self._write(
+            written = await self._commit_write(
                 lambda connection, part=part: self._tables.writer.attach(connection, part, model, epoch),  # type: ignore[misc]
                 len(part),
             )
             live += written.deleted
         return live
 
-    async def _write(
+    async def _commit_write(
         self, work: Callable[[psycopg.Connection], CollectionWrite], rows: int
     ) -> CollectionWrite:
         def committed(written: CollectionWrite) -> None:
-            self._learn(written.state)
+            self._remember_state(written.state)
             if self._tables.writer.is_untidy(written.state):
                 self._writing.attempt(self._tables.writer.tidy)
-            self._index(written.state)
+            self._request_indexes(written.state)
 
         answer = self._writing.submit(CommitJob(work, rows, committed))
         written: CollectionWrite = await asyncio.shield(asyncio.wrap_future(answer))
         self.written()
         return written
 
-    def _index(self, state: CollectionRow) -> None:
+    def _request_indexes(self, state: CollectionRow) -> None:
         """Request the approximate indexes of large spaces, which are built in the background."""
         for each in state.spaces:
             self._indexes.consider(ApproximateIndex(self._tables.writer.vectors(each)), each.vectors)
 
-    def _learn(self, state: CollectionRow) -> None:
+    def _remember_state(self, state: CollectionRow) -> None:
         """Remember a state, unless a newer one is known."""
         if state.changes >= self._state.changes:
             self._state = state
@@ -223,7 +227,7 @@ class PostgresCollection(Collection):
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
         ready = checked_keys(keys)
-        return await self._ask(lambda asking, _: asking.get(ready))
+        return await self._query_records(lambda asking, _: asking.get(ready))
 
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
@@ -232,34 +236,34 @@ class PostgresCollection(Collection):
         meant = self._condition(where)
         input_checks.check_order(order, self._shape)
         cursor = None if after is None else input_checks.read_cursor(after, order, self._shape)
-        return await self._ask(lambda asking, _: asking.select(meant, order, cursor, limit))
+        return await self._query_records(lambda asking, _: asking.select(meant, order, cursor, limit))
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         self._shape.field(field)
         meant = self._condition(where)
-        return await self._ask(lambda asking, _: asking.facet(field, meant, limit))
+        return await self._query_records(lambda asking, _: asking.facet(field, meant, limit))
 
     async def count(self, where: Filter) -> int:
         meant = self._condition(where)
-        return await self._ask(lambda asking, _: asking.count(meant))
+        return await self._query_records(lambda asking, _: asking.count(meant))
 
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
         check_textual(self._shape.field(field), "tally")
         meant = self._condition(where)
-        return dict(await self._ask(lambda asking, _: asking.facet(field, meant, None)))
+        return dict(await self._query_records(lambda asking, _: asking.facet(field, meant, None)))
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         check_bounds(bounds)
         check_numeric(self._shape.field(field), "histogram")
         meant = self._condition(where)
-        return await self._ask(lambda asking, _: asking.histogram(field, bounds, meant))
+        return await self._query_records(lambda asking, _: asking.histogram(field, bounds, meant))
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
         check_string(self._shape.field(field), "firsts")
         check_numeric(self._shape.field(order.field), "order")
         meant = self._condition(where)
-        return await self._ask(lambda asking, _: asking.firsts(field, order, meant))
+        return await self._query_records(lambda asking, _: asking.firsts(field, order, meant))
 
     async def together(
         self,
@@ -273,7 +277,7 @@ class PostgresCollection(Collection):
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         check_numeric(self._shape.field(order.field), "order")
         meant = self._condition(where)
-        found = await self._ask(lambda asking, _: asking.listing(order, meant))
+        found = await self._query_records(lambda asking, _: asking.listing(order, meant))
         for first in range(0, len(found.rows), BLOCK):
             keys = await asyncio.to_thread(found.keys_of, first, min(first + BLOCK, len(found.rows)))
             yield ListedKeys(keys, len(found.rows))
@@ -299,7 +303,7 @@ class PostgresCollection(Collection):
             asked = PostingSearch(connection, tables.postings, tables.records, state.lexical, plan)
             return asked.hits(meant, page)
 
-        return await self._read(searching)
+        return await self._read_with_state(searching)
 
     # Vectors
 
@@ -315,7 +319,7 @@ class PostgresCollection(Collection):
             found = table.given(connection, [row for row in rows if row is not None])
             return [None if row is None else found.get(row) for row in rows]
 
-        return await self._read(
+        return await self._read_with_state(
             lambda connection, state: asking(self._records(connection), state, connection)
         )
 
@@ -325,7 +329,7 @@ class PostgresCollection(Collection):
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
         self.shape.space(space)
         meant, tables = self._condition(where), self._tables
-        return await self._ask(
+        return await self._query_records(
             lambda asking, state: asking.lacking(
                 tables.writer.vectors(state.named(space, self._shape)), after, limit, meant
             )
@@ -340,7 +344,7 @@ class PostgresCollection(Collection):
                 return 0 if found is None else found.vectors
             return asking.embedded(tables.writer.vectors(found), meant)
 
-        return await self._ask(counted)
+        return await self._query_records(counted)
 
     async def waiting(
         self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
@@ -350,7 +354,7 @@ class PostgresCollection(Collection):
         if newest is not None:
             check_numeric(self._shape.field(newest), "waiting")
         meant, tables = self._condition(where), self._tables
-        return await self._ask(
+        return await self._query_records(
             lambda asking, state: asking.waiting(
                 tables.writer.vectors(state.named(space, self._shape)), meant, newest, skip, limit
             )
@@ -359,7 +363,7 @@ class PostgresCollection(Collection):
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
         ready = checked_keys(keys)
         asked = checked_request(query, self.shape)
-        return await self._compare(lambda asking: asking.of_keys(asked, ready))
+        return await self._query_vectors(lambda asking: asking.of_keys(asked, ready))
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_bounded("limit", limit, 1, MOST_AT_ONCE)
@@ -375,18 +379,18 @@ class PostgresCollection(Collection):
 
         def searching(connection: psycopg.Connection) -> EngineHits:
             reading = self._tables.states.ask(connection)
-            begun = self._similar(connection, self._state).begin(question, name, search)
-            similar = self._similar(connection, self._learned(reading))
+            begun = self._similarity_queries(connection, self._state).begin(question, name, search)
+            similar = self._similarity_queries(connection, self._read_state(reading))
             return similar.nearest(asked, filtered, meant, limit, offset, begun)
 
         return await self._database.read(searching, pipelined=self._outside is not None)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
         asked, meant = checked_request(query, self.shape), self._filter(where)
-        found = await self._compare(lambda asking: asking.all(asked, meant, ranked=False))
+        found = await self._query_vectors(lambda asking: asking.all(asked, meant, ranked=False))
         for first in range(0, len(found.rows), BLOCK):
             rows: list[int] = found.rows[first : first + BLOCK].tolist()
-            keys = await self._ask(lambda asking, _, rows=rows: asking.live_keys(rows))  # type: ignore[misc]
+            keys = await self._query_records(lambda asking, _, rows=rows: asking.live_keys(rows))  # type: ignore[misc]
             similar: list[float] = found.similarities[first : first + BLOCK].tolist()
             live = [(keys[row], row, each) for row, each in zip(rows, similar, strict=True) if row in keys]
             yield Similarities(
@@ -395,7 +399,7 @@ class PostgresCollection(Collection):
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
         asked, meant = checked_request(query, self.shape), self._filter(where)
-        found = await self._compare(lambda asking: asking.all(asked, meant, ranked=True))
+        found = await self._query_vectors(lambda asking: asking.all(asked, meant, ranked=True))
         for first in range(0, len(found.rows), BLOCK):
             last = min(first + BLOCK, len(found.rows))
             keys = await asyncio.to_thread(found.keys_of, first, last)
@@ -403,25 +407,27 @@ class PostgresCollection(Collection):
 
     # Transactions
 
-    async def _read(self, work: Callable[[psycopg.Connection, CollectionRow], T]) -> T:
+    async def _read_with_state(self, work: Callable[[psycopg.Connection, CollectionRow], T]) -> T:
         """Run work in a transaction, with the state at its moment, which is remembered."""
         states = self._tables.states
         return await self._database.read(
-            lambda connection: work(connection, self._learned(states.ask(connection)))
+            lambda connection: work(connection, self._read_state(states.ask(connection)))
         )
 
-    def _learned(self, reading: psycopg.Cursor) -> CollectionRow:
+    def _read_state(self, reading: psycopg.Cursor) -> CollectionRow:
         state = self._tables.states.answer(reading)
-        self._learn(state)
+        self._remember_state(state)
         return state
 
-    async def _ask(self, work: Callable[[RecordQueries, CollectionRow], T]) -> T:
-        return await self._read(lambda connection, state: work(self._records(connection), state))
+    async def _query_records(self, work: Callable[[RecordQueries, CollectionRow], T]) -> T:
+        return await self._read_with_state(lambda connection, state: work(self._records(connection), state))
 
-    async def _compare(self, work: Callable[[SimilarityQueries], T]) -> T:
-        return await self._read(lambda connection, state: work(self._similar(connection, state)))
+    async def _query_vectors(self, work: Callable[[SimilarityQueries], T]) -> T:
+        return await self._read_with_state(
+            lambda connection, state: work(self._similarity_queries(connection, state))
+        )
 
-    def _similar(self, connection: psycopg.Connection, state: CollectionRow) -> SimilarityQueries:
+    def _similarity_queries(self, connection: psycopg.Connection, state: CollectionRow) -> SimilarityQueries:
         tables, records = self._tables.writer, self._tables.records
         return SimilarityQueries(
             connection, state, tables, records, self._shape, self._indexes, self._outside

@@ -50,7 +50,7 @@ class PostgresSource(CopySource):
             state = self._tables.states.read(connection)
             return CollectionContents(
                 f"{state.changes}.{state.next}",
-                _count(connection, self._tables),
+                _count_records(connection, self._tables),
                 tuple(each.space for each in state.spaces),
                 {each.space.name: each.vectors for each in state.spaces},
             )
@@ -80,7 +80,7 @@ class PostgresTarget(CopyTarget):
         self._number = tables.states.number
 
     async def records(self) -> int:
-        return await self._store.database.read(lambda connection: _count(connection, self._tables))
+        return await self._store.database.read(lambda connection: _count_records(connection, self._tables))
 
     async def progress(self) -> CopyProgress | None:
         def reading(connection: psycopg.Connection) -> CopyProgress | None:
@@ -119,11 +119,11 @@ class PostgresTarget(CopyTarget):
         await self._store.write(writing)
 
     async def finish(self, told: IndexedRecords) -> None:
-        while (done := await self._store.write(self._index)) is not None:
+        while (done := await self._store.write(self._index_next)) is not None:
             told(done)
-        await self._store.write(self._complete)
+        await self._store.write(self._complete_copy)
 
-    def _index(self, connection: psycopg.Connection) -> int | None:
+    def _index_next(self, connection: psycopg.Connection) -> int | None:
         """Add records to the lexical index. Return how many it has; None if there were no more."""
         state = self._tables.states.lock(connection)
         query = "SELECT indexed FROM copying WHERE collection = %s"
@@ -138,7 +138,7 @@ class PostgresTarget(CopyTarget):
         connection.execute(update, (stored[-1].row, self._number))
         return lexical.records
 
-    def _complete(self, connection: psycopg.Connection) -> None:
+    def _complete_copy(self, connection: psycopg.Connection) -> None:
         with unlimited(connection):
             connection.execute(_PATIENTLY)
             self._tables.records.create_indexes(connection)
@@ -166,7 +166,7 @@ def forget_copies(connection: psycopg.Connection) -> None:
     connection.execute("DROP TABLE IF EXISTS copying")
 
 
-def _count(connection: psycopg.Connection, tables: CollectionTables) -> int:
+def _count_records(connection: psycopg.Connection, tables: CollectionTables) -> int:
     query = sql.SQL("SELECT count(*) FROM {}").format(tables.records.table)
     found = connection.execute(query).fetchone()
     return int(found[0]) if found else 0

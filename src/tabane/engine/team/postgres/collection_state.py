@@ -136,7 +136,7 @@ class StateTable:
     @staticmethod
     def answer(reading: psycopg.Cursor) -> CollectionRow:
         """Return the state that :meth:`ask` asked for. Raises LookupError if the collection was deleted."""
-        return _state(reading.fetchone())
+        return _parse_state(reading.fetchone())
 
     def last_change(self, connection: psycopg.Connection) -> int:
         """Return the number of the last committed change."""
@@ -147,7 +147,7 @@ class StateTable:
 
     def lock(self, connection: psycopg.Connection) -> CollectionRow:
         """Take the next change number, and with it the turn to write until the transaction ends."""
-        return _state(connection.execute(self._LOCK, (self.number,)).fetchone())
+        return _parse_state(connection.execute(self._LOCK, (self.number,)).fetchone())
 
     def analysis(self, connection: psycopg.Connection) -> int:
         """Return the version of the analysis that made the lexical index."""
@@ -180,7 +180,7 @@ class StateTable:
         connection.execute(self._SAVE, values)
 
 
-def _state(found: tuple[Any, ...] | None) -> CollectionRow:
+def _parse_state(found: tuple[Any, ...] | None) -> CollectionRow:
     if found is None:
         raise LookupError("the collection was deleted")
     following, changes, next_space, spaces, lexical, log_from = found

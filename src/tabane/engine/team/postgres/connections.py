@@ -137,7 +137,7 @@ def is_lost(error: BaseException) -> bool:
 def is_away(error: psycopg.OperationalError) -> bool:
     """Return whether no connection was made because the server does not run, or has just been started."""
     words = _detail(error).lower()
-    return is_lost(error) and not (_is_tls(words) or _has(words, *_LOGIN_WORDS, *_OTHER_WORDS))
+    return is_lost(error) and not (_is_tls(words) or _has_word(words, *_LOGIN_WORDS, *_OTHER_WORDS))
 
 
 def is_changed(error: BaseException) -> bool:
@@ -180,9 +180,9 @@ def _by_code(error: psycopg.Error, place: str) -> StoreError:
 def _by_words(error: psycopg.Error, place: str) -> StoreError:
     detail = _detail(error)
     words = detail.lower()
-    if _has(words, *_FULL_WORDS):
+    if _has_word(words, *_FULL_WORDS):
         return busy(place)
-    if _has(words, *_LOGIN_WORDS):
+    if _has_word(words, *_LOGIN_WORDS):
         return refused_login(place, detail)
     if "database" in words and "does not exist" in words:
         return StoreError(
@@ -199,13 +199,13 @@ def _by_words(error: psycopg.Error, place: str) -> StoreError:
     return unreachable(place, detail)
 
 
-def _has(words: str, *looked_for: str) -> bool:
+def _has_word(words: str, *looked_for: str) -> bool:
     return any(each in words for each in looked_for)
 
 
 def _is_tls(words: str) -> bool:
     """Return whether the encryption failed, not the connection below it."""
-    return _has(words, *_TLS_WORDS) and not _has(words, *_CUT_WORDS)
+    return _has_word(words, *_TLS_WORDS) and not _has_word(words, *_CUT_WORDS)
 
 
 def _detail(error: psycopg.Error) -> str:
@@ -335,16 +335,16 @@ class SpareConnections:
                 idle.append(self._spare.pop(0)[1])
             if not connection.closed:
                 self._spare.append((now, connection))
-        _close(idle)
+        _close_all(idle)
 
     def clear(self) -> None:
         """Close all of them: one was lost, so the others probably are as well."""
         with self._gate:
             spare, self._spare = self._spare, []
-        _close([connection for _, connection in spare])
+        _close_all([connection for _, connection in spare])
 
 
-def _close(connections: list[BoundedConnection]) -> None:
+def _close_all(connections: list[BoundedConnection]) -> None:
     for each in connections:
         with contextlib.suppress(psycopg.Error):
             each.close()

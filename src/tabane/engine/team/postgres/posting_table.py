@@ -59,15 +59,15 @@ class PostingBatch:
 
     def parts(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield token, entries and places of each part, in order of tokens."""
-        texts, places, codes = self._sorted()
+        texts, places, codes = self._sort_occurrences()
         if not len(codes):
             return
-        firsts = _firsts(codes, texts)  # of each token in each text
+        firsts = _first_places(codes, texts)  # of each token in each text
         entries = np.empty(len(firsts), dtype=ENTRY)
         entries["row"] = np.asarray(self._rows)[texts[firsts]]
         entries["length"] = np.asarray(self._lengths)[texts[firsts]]
         entries["count"] = np.diff(firsts, append=len(codes))
-        starts = np.append(_firsts(codes[firsts]), len(firsts))  # of each code among the entries
+        starts = np.append(_first_places(codes[firsts]), len(firsts))  # of each code among the entries
         bounds = (np.append(firsts, len(codes))[starts] * places.itemsize).tolist()
         ends: list[int] = (starts * ENTRY.itemsize).tolist()
         packed, placed, keys = entries.tobytes(), places.tobytes(), self._keys
@@ -76,7 +76,7 @@ class PostingBatch:
             following = code + 1
             yield token, packed[ends[code] : ends[following]], placed[bounds[code] : bounds[following]]
 
-    def _sorted(self) -> tuple[Array, Array, Array]:
+    def _sort_occurrences(self) -> tuple[Array, Array, Array]:
         """Return text, position and code of each occurrence, by code, then in order."""
         sizes, codes = np.asarray(self._sizes), np.asarray(self._codes)
         texts = np.repeat(np.arange(len(sizes)), sizes)
@@ -105,7 +105,7 @@ class _SpaceCodes(dict[str, int]):
         return code
 
 
-def _firsts(*columns: Array) -> Array:
+def _first_places(*columns: Array) -> Array:
     """Return the places at which one of the columns has another value than before."""
     changed = np.zeros(len(columns[0]), dtype=np.bool_)
     changed[0] = True
@@ -172,15 +172,15 @@ class PostingTable:
         self, connection: psycopg.Connection, state: LexicalState, records: Sequence[tuple[int, Record]]
     ) -> LexicalState:
         """Add the texts of new records, in order of rows. Return the state after it."""
-        return self._added(connection, state, records, level=0)
+        return self._add_records(connection, state, records, level=0)
 
     def add_many(
         self, connection: psycopg.Connection, state: LexicalState, records: Sequence[tuple[int, Record]]
     ) -> LexicalState:
         """Add the texts of thousands of records as one part that need not be joined."""
-        return self._added(connection, state, records, level=LEVELS - 1)
+        return self._add_records(connection, state, records, level=LEVELS - 1)
 
-    def _added(
+    def _add_records(
         self,
         connection: psycopg.Connection,
         state: LexicalState,
@@ -249,14 +249,14 @@ class PostingTable:
         gone: dict[str, dict[int, int]] = defaultdict(dict)
         for table in self.tables:
             after = ""
-            while part := self._parts(connection, table, after):
-                changed = [each for each in (_cleaned(*row, live, before, gone) for row in part) if each]
-                self._replace(connection, table, changed)
+            while part := self._next_parts(connection, table, after):
+                changed = [each for each in (_clean_part(*row, live, before, gone) for row in part) if each]
+                self._replace_parts(connection, table, changed)
                 after = part[-1][0]
         lengths = {space: total - sum(gone[space].values()) for space, total in state.lengths.items()}
         return replace(state, records=max(0, state.records - state.dead), dead=0, lengths=lengths)
 
-    def _parts(
+    def _next_parts(
         self, connection: psycopg.Connection, table: sql.Identifier, after: str
     ) -> list[tuple[str, int, bytes, bytes]]:
         """Return all parts of the next tokens."""
@@ -267,7 +267,7 @@ class PostingTable:
         ).format(table, table)
         return connection.execute(query, (after, after, _SWEPT)).fetchall()
 
-    def _replace(
+    def _replace_parts(
         self,
         connection: psycopg.Connection,
         table: sql.Identifier,
@@ -331,7 +331,7 @@ class PostingTable:
         return [(token, int(count)) for token, count in found]
 
 
-def _cleaned(
+def _clean_part(
     token: str,
     part: int,
     entries: bytes,
@@ -369,7 +369,7 @@ class KeywordVectors:
     def of_texts(self, texts: Mapping[str, str], lexical: LexicalState) -> SparseVector:
         """Return the vector of the texts of a record. It is empty if they have no words."""
         found: dict[int, float] = {}
-        for space, (counts, length) in self._counted(texts):
+        for space, (counts, length) in self._count_tokens(texts):
             average = lexical.average(space)
             for name, count in counts.items():
                 place = dimension(name)
@@ -384,7 +384,7 @@ class KeywordVectors:
         lexical: LexicalState,
     ) -> float | None:
         """Return the exact score of texts; None if they have none of the terms."""
-        counted, score = dict(self._counted(texts)), None
+        counted, score = dict(self._count_tokens(texts)), None
         for leaf in leaves:
             counts, length = counted.get(leaf.term.space, (Counter[str](), 0))
             count = counts[name_of(leaf.term)]
@@ -393,7 +393,7 @@ class KeywordVectors:
                 score = (score or 0.0) + leaf.weight * rarities[leaf.term] * worth
         return score
 
-    def _counted(self, texts: Mapping[str, str]) -> Iterator[tuple[str, tuple[Counter[str], int]]]:
+    def _count_tokens(self, texts: Mapping[str, str]) -> Iterator[tuple[str, tuple[Counter[str], int]]]:
         """Yield the occurrences of the tokens of each space, by their names, and the length of the text.
 
         The length is the one that is scored.

@@ -113,9 +113,9 @@ class SimilarityQueries:
         ``begun``: what :meth:`begin` returned.
         """
         wanted = limit + offset
-        near, matching = self._near(asked, filtered, where, wanted, begun)
-        hits = self._exact(asked, where, wanted) if near is None else near
-        return self._counted(asked, where, hits[offset:wanted], limit, offset, matching)
+        near, matching = self._search_index(asked, filtered, where, wanted, begun)
+        hits = self._compare_all(asked, where, wanted) if near is None else near
+        return self._with_total(asked, where, hits[offset:wanted], limit, offset, matching)
 
     def begin(
         self, question: VectorQuestion | None, name: str, search: BegunSearch | None
@@ -129,13 +129,13 @@ class SimilarityQueries:
             return None
         if not self._outside.link.serves(space.vectors):
             return None
-        return self._far(self._outside, space).begin(question, search)
+        return self._outside_search(self._outside, space).begin(question, search)
 
-    def _far(self, outside: OutsideIndex, space: StoredSpace) -> OutsideSearch:
+    def _outside_search(self, outside: OutsideIndex, space: StoredSpace) -> OutsideSearch:
         tables = self._records, self._tables.vectors(space)
         return OutsideSearch(self._connection, outside, tables, space, self._shape, self._state)
 
-    def _near(
+    def _search_index(
         self,
         asked: VectorRequest,
         filtered: Filter,
@@ -152,7 +152,11 @@ class SimilarityQueries:
             if not self._outside.link.serves(space.vectors):
                 return None, None
             question = outside_question(asked, filtered, where, wanted)
-            return self._far(self._outside, space).nearest(question, begun) if question else (None, None)
+            return (
+                self._outside_search(self._outside, space).nearest(question, begun)
+                if question
+                else (None, None)
+            )
         table = self._tables.vectors(space)
         index = ApproximateIndex(table)
         iterative = self._indexes.has_iterative_scan
@@ -169,14 +173,14 @@ class SimilarityQueries:
         sent = WireVector(vector.astype("<f4").tobytes())
         return search.nearest(sent, where, wanted, probe.matching), MatchCount(probe.matching)
 
-    def _exact(self, asked: VectorRequest, where: SqlCondition | None, wanted: int) -> list[EngineHit]:
-        hits = self._best(asked, where, sql.SQL("LIMIT %s"), wanted + _TIED)
+    def _compare_all(self, asked: VectorRequest, where: SqlCondition | None, wanted: int) -> list[EngineHit]:
+        hits = self._best_hits(asked, where, sql.SQL("LIMIT %s"), wanted + _TIED)
         if len(hits) == wanted + _TIED and hits[-1].score == hits[wanted - 1].score:
             # More are equal: which of them come first is decided by the keys of all.
-            return self._best(asked, where, sql.SQL("FETCH FIRST %s ROWS WITH TIES"), wanted)
+            return self._best_hits(asked, where, sql.SQL("FETCH FIRST %s ROWS WITH TIES"), wanted)
         return hits
 
-    def _best(
+    def _best_hits(
         self, asked: VectorRequest, where: SqlCondition | None, most: sql.SQL, count: int
     ) -> list[EngineHit]:
         """Return the most similar records, best first, equal ones in order of keys."""
@@ -191,7 +195,7 @@ class SimilarityQueries:
             rows=found.rows,
             similarity=found.expression,
             source=found.source,
-            conditions=self._conditions(found, where),
+            conditions=self._join_conditions(found, where),
             most=most,
             records=self._records.table,
         )
@@ -199,7 +203,7 @@ class SimilarityQueries:
         rows = self._connection.execute(query, values).fetchall()
         return [EngineHit(formats.given(key), row, float(score)) for row, key, score in rows]
 
-    def _counted(
+    def _with_total(
         self,
         asked: VectorRequest,
         where: SqlCondition | None,
@@ -211,14 +215,14 @@ class SimilarityQueries:
         """Return hits with their total. ``matching``: how many records can be compared, if it is known."""
         threshold = asked.threshold
         if threshold is None:
-            known = matching or MatchCount(self._compared(asked, where))
+            known = matching or MatchCount(self._count_compared(asked, where))
             return EngineHits(tuple(hits), known.count, known.exact)
         kept = tuple(hit for hit in hits if hit.score >= threshold)
         if len(kept) < limit and (kept or not offset):  # the last one is among them
             return EngineHits(kept, offset + len(kept))
-        return EngineHits(kept, self._compared(asked, where, threshold))
+        return EngineHits(kept, self._count_compared(asked, where, threshold))
 
-    def _compared(
+    def _count_compared(
         self, asked: VectorRequest, where: SqlCondition | None, threshold: float | None = None
     ) -> int:
         """Count the records that can be compared, and reach the threshold."""
@@ -226,7 +230,7 @@ class SimilarityQueries:
             return self._state.named(next(iter(asked.vectors)), self._shape).vectors
         found = self._similarity(asked, with_records=where is not None)
         query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
-            found.source, self._conditions(found, where)
+            found.source, self._join_conditions(found, where)
         )
         values: tuple[Any, ...] = where.values if where else ()
         if threshold is not None:
@@ -244,7 +248,7 @@ class SimilarityQueries:
             "string_agg(int4send(octet_length(key)), ''::bytea), "
             "string_agg(convert_to(key, 'UTF8'), ''::bytea) "
             "FROM (SELECT {} AS row, r.key AS key, ({})::real AS similarity FROM {} WHERE {} ORDER BY {}) t"
-        ).format(found.rows, found.expression, found.source, self._conditions(found, where), order)
+        ).format(found.rows, found.expression, found.source, self._join_conditions(found, where), order)
         values = (*found.values, *(where.values if where else ()))
         with self._connection.cursor(binary=True) as cursor:
             row = cursor.execute(query, values).fetchone() or (None,) * 4
@@ -266,7 +270,7 @@ class SimilarityQueries:
         known: dict[str, float] = dict(self._connection.execute(query, (*found.values, wanted)).fetchall())
         return [float(known[key]) if key in known else None for key in wanted]
 
-    def _conditions(self, found: _Similarity, where: SqlCondition | None) -> sql.Composable:
+    def _join_conditions(self, found: _Similarity, where: SqlCondition | None) -> sql.Composable:
         if where is None:
             return found.compared
         return sql.SQL("{} AND {}").format(found.compared, where.text)
@@ -372,7 +376,7 @@ class RecordQueries:
             found.append(joined(" AND ", [*level, last], "TRUE"))
             behind = joined(" OR ", found, "FALSE")
         query = sql.SQL("SELECT {} FROM {} r WHERE {} AND {} ORDER BY {} LIMIT %s").format(
-            STORED, self._table.table, where.text, behind.text, self._order(order)
+            STORED, self._table.table, where.text, behind.text, self._order_by(order)
         )
         rows = self._connection.execute(query, (*where.values, *behind.values, limit + 1)).fetchall()
         records = [stored_record(*row) for row in rows]
@@ -381,7 +385,7 @@ class RecordQueries:
         page = tuple(records[:limit])
         return SelectedPage(page, input_checks.cursor_after(page[-1].record, order, self._shape))
 
-    def _order(self, order: Sequence[Order]) -> sql.Composable:
+    def _order_by(self, order: Sequence[Order]) -> sql.Composable:
         parts = [
             sql.SQL("{} DESC NULLS LAST" if each.descending else "{} ASC NULLS LAST").format(
                 self._column(each.field)
@@ -393,7 +397,7 @@ class RecordQueries:
     def count(self, where: SqlCondition) -> int:
         """Return the number of matching records."""
         query = sql.SQL("SELECT count(*) FROM {} r WHERE {}").format(self._table.table, where.text)
-        return self._number(query, where.values)
+        return self._fetch_number(query, where.values)
 
     def facet(self, name: str, where: SqlCondition, limit: int | None) -> list[tuple[Scalar, int]]:
         """Return the values of a field with their counts, most frequent first; None: all of them."""
@@ -425,7 +429,7 @@ class RecordQueries:
         field, column = self._shape.field(name), self._column(name)
         query = sql.SQL(
             "SELECT DISTINCT ON ({}) {}, r.key FROM {} r WHERE {} AND {} IS NOT NULL ORDER BY {}, {}"
-        ).format(column, column, self._table.table, where.text, column, column, self._order((order,)))
+        ).format(column, column, self._table.table, where.text, column, column, self._order_by((order,)))
         rows = self._connection.execute(query, where.values).fetchall()
         return {scalar(value, field): formats.given(key) for value, key in rows}
 
@@ -455,13 +459,15 @@ class RecordQueries:
     def embedded(self, vectors: VectorTable, where: SqlCondition) -> int:
         """Return the number of matching records that have a vector."""
         query = sql.SQL("SELECT count(*) FROM {} v JOIN {} r ON r.row = v.row WHERE {}")
-        return self._number(query.format(vectors.table, self._table.table, where.text), where.values)
+        return self._fetch_number(query.format(vectors.table, self._table.table, where.text), where.values)
 
     def lacking(
         self, vectors: VectorTable, after: int, limit: int, where: SqlCondition
     ) -> list[StoredRecord]:
         """Return matching records behind row ``after`` without a vector, in order of rows."""
-        query = sql.SQL("{} AND r.row > %s ORDER BY r.row LIMIT %s").format(self._lacking(vectors, where))
+        query = sql.SQL("{} AND r.row > %s ORDER BY r.row LIMIT %s").format(
+            self._select_lacking(vectors, where)
+        )
         rows = self._connection.execute(query, (*where.values, after, limit))
         return [stored_record(*row) for row in rows]
 
@@ -471,12 +477,12 @@ class RecordQueries:
         """Return matching records without a vector, newest first, without the first ``skip``."""
         times = sql.SQL("{} DESC NULLS LAST, ").format(self._column(newest)) if newest else sql.SQL("")
         query = sql.SQL("{} ORDER BY {}r.row DESC OFFSET %s LIMIT %s").format(
-            self._lacking(vectors, where), times
+            self._select_lacking(vectors, where), times
         )
         rows = self._connection.execute(query, (*where.values, skip, limit))
         return [stored_record(*row) for row in rows]
 
-    def _lacking(self, vectors: VectorTable, where: SqlCondition) -> sql.Composable:
+    def _select_lacking(self, vectors: VectorTable, where: SqlCondition) -> sql.Composable:
         return sql.SQL(
             "SELECT {} FROM {} r WHERE {} AND NOT EXISTS (SELECT FROM {} v WHERE v.row = r.row)"
         ).format(STORED, self._table.table, where.text, vectors.table)
@@ -484,6 +490,6 @@ class RecordQueries:
     def _column(self, name: str) -> sql.Composable:
         return sql.SQL("r.{}").format(sql.Identifier(self._table.fields[name][1]))
 
-    def _number(self, query: sql.Composed, values: Sequence[Any]) -> int:
+    def _fetch_number(self, query: sql.Composed, values: Sequence[Any]) -> int:
         row = self._connection.execute(query, values).fetchone()
         return int(row[0]) if row else 0

@@ -71,7 +71,7 @@ class RecordWriter:
     ) -> CollectionWrite:
         """Write records, each in place of that with its key."""
         state = self._states.lock(connection)
-        return self._put(connection, state, records, models, keep=False)
+        return self._write_records(connection, state, records, models, keep=False)
 
     def exchange(
         self,
@@ -81,18 +81,18 @@ class RecordWriter:
         models: Mapping[str, str],
     ) -> CollectionWrite:
         """Delete keys and write records, as one change."""
-        state, deleted = self._take_out(connection, self._states.lock(connection), gone)
-        written = self._put(connection, state, records, models, keep=True)
+        state, deleted = self._delete_keys(connection, self._states.lock(connection), gone)
+        written = self._write_records(connection, state, records, models, keep=True)
         written.deleted = deleted
         return written
 
     def delete(self, connection: psycopg.Connection, keys: Sequence[str]) -> CollectionWrite:
         """Delete records by key."""
-        state, deleted = self._take_out(connection, self._states.lock(connection), keys)
+        state, deleted = self._delete_keys(connection, self._states.lock(connection), keys)
         self._states.save(connection, state)
         return CollectionWrite(state, deleted=deleted)
 
-    def _put(
+    def _write_records(
         self,
         connection: psycopg.Connection,
         state: CollectionRow,
@@ -105,7 +105,7 @@ class RecordWriter:
         if models:
             current = {each.space.name: each.space.model for each in state.spaces}
             records = [without_other_models(record, models, current) for record in records]
-        known = self._known(connection, state, [record.key for record in records])
+        known = self._stored_versions(connection, state, [record.key for record in records])
         fresh: dict[str, Record] = {}
         results, replaced = [], dict[int, str]()
         for record in records:
@@ -125,14 +125,14 @@ class RecordWriter:
             known[record.key] = now
             fresh.pop(record.key, None)
             fresh[record.key] = record
-        state = self._remove(connection, state, replaced)
+        state = self._delete_rows(connection, state, replaced)
         loaded = self.load(connection, state, list(fresh.values()))
         numbered = list(enumerate(fresh.values(), state.next))
         state = replace(loaded, lexical=self._postings.add(connection, state.lexical, numbered))
         self._states.save(connection, state)
         return CollectionWrite(state, results)
 
-    def _known(
+    def _stored_versions(
         self, connection: psycopg.Connection, state: CollectionRow, keys: Sequence[str]
     ) -> dict[str, StoredVersion]:
         found = self._records.known(connection, keys)
@@ -163,14 +163,14 @@ class RecordWriter:
             more[each.number] = len(vectors)
         return replace(state.counted(more), next=state.next + len(records))
 
-    def _take_out(
+    def _delete_keys(
         self, connection: psycopg.Connection, state: CollectionRow, keys: Sequence[str]
     ) -> tuple[CollectionRow, int]:
         found = self._records.known(connection, keys) if keys else {}
         gone = {row: key for key, (row, _) in found.items()}
-        return self._remove(connection, state, gone), len(gone)
+        return self._delete_rows(connection, state, gone), len(gone)
 
-    def _remove(
+    def _delete_rows(
         self, connection: psycopg.Connection, state: CollectionRow, gone: Mapping[int, str]
     ) -> CollectionRow:
         """Remove records: row → key."""

@@ -72,7 +72,7 @@ class VectorTable:
         """Insert vectors of float32, little-endian. None has a row that is there."""
         command = sql.SQL("COPY {} (row, digest, vec, given) FROM STDIN (FORMAT BINARY)").format(self.table)
         with connection.cursor().copy(command) as copy:
-            for block in formats.encoded(self._cells(row, vector) for row, vector in vectors):
+            for block in formats.encoded(self._encode_cells(row, vector) for row, vector in vectors):
                 copy.write(block)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> int:
@@ -98,7 +98,7 @@ class VectorTable:
             for row, vector, sent in cursor.execute(query.format(self.table), (after, last)):
                 yield row, formats.numbers_of(vector) if sent else vector
 
-    def _cells(self, row: int, vector: bytes) -> list[Cell]:
+    def _encode_cells(self, row: int, vector: bytes) -> list[Cell]:
         numbers = np.frombuffer(vector, dtype="<f4").astype(np.float64)
         usual = _SMALLEST < math.sqrt(float(numbers @ numbers)) < _LARGEST
         sent = vector if usual else unit(vector, self.dimension)
@@ -145,13 +145,13 @@ class ApproximateIndex:
 
     def indexed(self, alias: str) -> sql.Composed:
         """Return what is indexed of a row with that alias."""
-        return self._halved(sql.SQL("l2_normalize({}.vec)").format(sql.Identifier(alias)))
+        return self._as_halfvec(sql.SQL("l2_normalize({}.vec)").format(sql.Identifier(alias)))
 
     def asked(self) -> sql.Composed:
         """Return what is compared with it: a unit vector as a parameter."""
-        return self._halved(sql.SQL("%s::vector"))
+        return self._as_halfvec(sql.SQL("%s::vector"))
 
-    def _halved(self, vector: sql.Composable) -> sql.Composed:
+    def _as_halfvec(self, vector: sql.Composable) -> sql.Composed:
         return sql.SQL("({}::halfvec({}))").format(vector, sql.Literal(self.table.dimension))
 
     def state(self, connection: psycopg.Connection) -> IndexState:
@@ -179,7 +179,7 @@ class ApproximateIndex:
             ).format(
                 sql.Identifier(self.name),
                 self.table.table,
-                self._halved(sql.SQL("l2_normalize(vec)")),
+                self._as_halfvec(sql.SQL("l2_normalize(vec)")),
                 sql.Literal(_EDGES),
                 sql.Literal(_EFFORT),
             )
@@ -238,7 +238,7 @@ class ApproximateIndexBuilder:
             if known or not self._open or time.monotonic() < self._rested:
                 return
             self._waiting.add(index.name)
-            self._last = self._thread.submit(self._attempt, index, vectors)
+            self._last = self._thread.submit(self._try_build, index, vectors)
 
     def miss(self, index: ApproximateIndex, vectors: int) -> None:
         """Request an index that a query did not find."""
@@ -259,21 +259,21 @@ class ApproximateIndexBuilder:
                 self._last.result(_CANCELED)
         self._thread.shutdown(wait=True)
 
-    def _attempt(self, index: ApproximateIndex, vectors: int) -> None:
+    def _try_build(self, index: ApproximateIndex, vectors: int) -> None:
         ready = failed = False
         try:
-            ready = self._open and self._built(index, vectors)
+            ready = self._open and self._build_index(index, vectors)
         except psycopg.Error as error:
             failed = True
             if self._open and not isinstance(error, errors.UndefinedTable):  # its space was dropped
                 log.warning("the approximate index %s was not built: %s", index.name, error)
         finally:
             self._connection = None
-            self._note(index, ready=ready, failed=failed)
+            self._note_build(index, ready=ready, failed=failed)
         if self._open:
             self._ended()
 
-    def _note(self, index: ApproximateIndex, *, ready: bool, failed: bool) -> None:
+    def _note_build(self, index: ApproximateIndex, *, ready: bool, failed: bool) -> None:
         with self._gate:
             self._waiting.discard(index.name)
             if ready:
@@ -283,7 +283,7 @@ class ApproximateIndexBuilder:
             self._rested = time.monotonic() + min(_REST * 2**self._failures, _LONGEST_REST)
             self._failures = min(self._failures + failed, _MOST_FAILURES)
 
-    def _built(self, index: ApproximateIndex, vectors: int) -> bool:
+    def _build_index(self, index: ApproximateIndex, vectors: int) -> bool:
         """Build the index. Return False if another hub builds one."""
         with contextlib.closing(self._database.connect()) as connection:
             connection.autocommit = True
