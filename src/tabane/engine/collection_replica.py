@@ -239,7 +239,7 @@ class CollectionReplica:
             return self._local if self._reached is not None else None
         self._newest = max(self._newest, newest)
         if not self._has(newest):
-            await self._wait_until(lambda: self._reached is None or self._has(newest), self._patience)
+            await self._wait_for_change(newest, self._patience, while_lent=True)
         return self._local if self._has(newest) else None
 
     @property
@@ -259,7 +259,7 @@ class CollectionReplica:
         newest = None if self._away else await self._ask_newest_change()
         if newest is None or self._has(newest):
             return True
-        await self._wait_until(lambda: self._has(newest), seconds)
+        await self._wait_for_change(newest, seconds)
         return self._has(newest)
 
     async def _ask_newest_change(self) -> int | None:
@@ -281,12 +281,13 @@ class CollectionReplica:
         self._away = False
         return newest
 
-    async def _wait_until(self, applied: Callable[[], bool], seconds: float) -> None:
-        """Wait until changes were applied, or until the time is over."""
+    async def _wait_for_change(self, change: int, seconds: float, *, while_lent: bool = False) -> None:
+        """Wait until the replica has a change, or the time is over. ``while_lent``: or it is not lent."""
         self.wake()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._applied:
-                await self._applied.wait_for(applied)
+                while not (self._has(change) or (while_lent and self._reached is None)):
+                    await self._applied.wait()
 
     @property
     def newest(self) -> int:
@@ -535,10 +536,10 @@ class ReplicatedCollection(Collection):
         return await self._write_to_truth(self.truth.attach(vectors, model, epoch))
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        return await self._ask_truth(lambda asked: asked.get(keys))
+        return await self._ask_truth(lambda collection: collection.get(keys))
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        return await self._ask_truth(lambda asked: asked.vectors(keys, space))
+        return await self._ask_truth(lambda collection: collection.vectors(keys, space))
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
@@ -583,35 +584,35 @@ class ReplicatedCollection(Collection):
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
         return await self._ask_replica(
-            lambda asked: asked.select(where, order=order, after=after, limit=limit)
+            lambda collection: collection.select(where, order=order, after=after, limit=limit)
         )
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
-        return await self._ask_replica(lambda asked: asked.facet(field, where, limit))
+        return await self._ask_replica(lambda collection: collection.facet(field, where, limit))
 
     async def count(self, where: Filter) -> int:
-        return await self._ask_replica(lambda asked: asked.count(where))
+        return await self._ask_replica(lambda collection: collection.count(where))
 
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
-        return await self._ask_replica(lambda asked: asked.tally(field, where))
+        return await self._ask_replica(lambda collection: collection.tally(field, where))
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
-        return await self._ask_replica(lambda asked: asked.histogram(field, bounds, where))
+        return await self._ask_replica(lambda collection: collection.histogram(field, bounds, where))
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        return await self._ask_replica(lambda asked: asked.firsts(field, order, where))
+        return await self._ask_replica(lambda collection: collection.firsts(field, order, where))
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        return await self._ask_replica(lambda asked: asked.search(query, where, limit, offset))
+        return await self._ask_replica(lambda collection: collection.search(query, where, limit, offset))
 
     async def embedded(self, space: str, where: Filter) -> int:
-        return await self._ask_replica(lambda asked: asked.embedded(space, where))
+        return await self._ask_replica(lambda collection: collection.embedded(space, where))
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        return await self._ask_replica(lambda asked: asked.similarities(query, keys))
+        return await self._ask_replica(lambda collection: collection.similarities(query, keys))
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        return await self._ask_replica(lambda asked: asked.nearest(query, where, limit, offset))
+        return await self._ask_replica(lambda collection: collection.nearest(query, where, limit, offset))
 
     async def together(
         self,
@@ -623,15 +624,15 @@ class ReplicatedCollection(Collection):
         return await work(self)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
-        async for block in self._yield_blocks(lambda asked: asked.listing(order, where)):
+        async for block in self._yield_blocks(lambda collection: collection.listing(order, where)):
             yield block
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        async for block in self._yield_blocks(lambda asked: asked.scan(query, where)):
+        async for block in self._yield_blocks(lambda collection: collection.scan(query, where)):
             yield block
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        async for block in self._yield_blocks(lambda asked: asked.ranking(query, where)):
+        async for block in self._yield_blocks(lambda collection: collection.ranking(query, where)):
             yield block
 
     async def _ask_replica(self, work: Callable[[Collection], Awaitable[T]]) -> T:

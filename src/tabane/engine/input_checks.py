@@ -17,7 +17,14 @@ import msgspec
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.engine import LARGEST_EXCHANGE, LARGEST_VECTORS, MOST_AT_ONCE, MOST_EXCHANGED, Order
+from tabane.search.engine import (
+    DEEPEST_OFFSET,
+    LARGEST_EXCHANGE,
+    LARGEST_VECTORS,
+    MOST_AT_ONCE,
+    MOST_EXCHANGED,
+    Order,
+)
 from tabane.search.records import (
     MOST_FIELDS,
     EmbeddingSpace,
@@ -212,6 +219,12 @@ def check_bounded(name: str, value: int, least: int, most: int) -> None:
     """Raise unless the value is within these limits, both included."""
     if not least <= value <= most:
         raise BadArguments(say("{field} must be {least} to {most}", field=name, least=least, most=most), name)
+
+
+def check_page(limit: int, offset: int = 0) -> None:
+    """Raise unless a page has 1 to 1,000 hits, behind at most 10,000 others."""
+    check_bounded("limit", limit, 1, MOST_AT_ONCE)
+    check_bounded("offset", offset, 0, DEEPEST_OFFSET)
 
 
 def checked_keys(keys: Sequence[str]) -> list[str]:

@@ -279,16 +279,6 @@ def checked_scalar(value: object, field: Field) -> Scalar:
         if not isinstance(value, bool):
             raise _unfit_value(field, say("true or false"))
         return value
-    return _checked_number(value, field)
-
-
-def _checked_string(value: object, field: Field) -> str:
-    if not isinstance(value, str) or len(encodable(value, field.name).encode()) > LONGEST_STRING:
-        raise _unfit_value(field, say("a string of at most {most} {most:byte|bytes}", most=LONGEST_STRING))
-    return value
-
-
-def _checked_number(value: object, field: Field) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         wanted = say("seconds since 1970") if field.kind is Kind.DATE else say("a finite number")
         raise _unfit_value(field, wanted)
@@ -296,6 +286,12 @@ def _checked_number(value: object, field: Field) -> int | float:
         # A rounded id would find another record.
         raise _unfit_value(field, say("a number up to 2**53; longer ids are strings"))
     return int(value) if value == int(value) and abs(value) <= EXACT else float(value)
+
+
+def _checked_string(value: object, field: Field) -> str:
+    if not isinstance(value, str) or len(encodable(value, field.name).encode()) > LONGEST_STRING:
+        raise _unfit_value(field, say("a string of at most {most} {most:byte|bytes}", most=LONGEST_STRING))
+    return value
 
 
 def _unfit_value(field: Field, wanted: object) -> BadArguments:

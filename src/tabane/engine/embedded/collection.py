@@ -31,9 +31,9 @@ from tabane.engine.input_checks import (
     ALONE,
     MOST_ROWS,
     RecordsCursor,
-    check_bounded,
     check_bounds,
     check_numeric,
+    check_page,
     check_string,
     check_textual,
     checked_keys,
@@ -43,8 +43,6 @@ from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search import records
 from tabane.search.engine import (
-    DEEPEST_OFFSET,
-    MOST_AT_ONCE,
     Capability,
     Collection,
     EngineHits,
@@ -97,8 +95,8 @@ class ForeseenHits:
 
     def answers(self, query: VectorQuery, where: Filter, limit: int) -> bool:
         """Return whether these are the hits of a request: the same query, filter and limit."""
-        asked = self.request
-        return query is asked.query and where is asked.where and limit == asked.limit
+        request = self.request
+        return query is request.query and where is request.where and limit == request.limit
 
 
 class JoinedReads(JoinedRecords):
@@ -128,22 +126,21 @@ class JoinedReads(JoinedRecords):
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        asked = self._collection.checked_selection(where, order, after, limit)
-        return self._collection.page_of(self._masks, self._connection, asked)
+        request = self._collection.checked_selection(where, order, after, limit)
+        return self._collection.page_of(self._masks, self._connection, request)
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        meant = self._collection.checked_firsts(field, order, where)
-        return self._collection.firsts_of(self._masks, self._connection, field, order, meant)
+        condition = self._collection.checked_firsts(field, order, where)
+        return self._collection.firsts_of(self._masks, self._connection, field, order, condition)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
         ready = checked_keys(keys)
-        asked = checked_request(query, self._collection.shape)
+        request = checked_request(query, self._collection.shape)
         masks, spaces = self._moment
-        return self._vectors().similarities_of(self._connection, masks, spaces, asked, ready)
+        return self._vectors().similarities_of(self._connection, masks, spaces, request, ready)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
+        check_page(limit, offset)
         foreseen = self._foreseen
         if foreseen is not None and not offset and foreseen.answers(query, where, limit):
             self._moment  # noqa: B018  (as above)
@@ -151,9 +148,9 @@ class JoinedReads(JoinedRecords):
             if hits is not None:
                 return EngineHits(tuple(hits[:limit]), foreseen.found.matches.compared, foreseen.found.exact)
         shape = self._collection.shape
-        asked, meant = checked_request(query, shape), records.checked_filter(where, shape)
+        request, condition = checked_request(query, shape), records.checked_filter(where, shape)
         masks, spaces = self._moment
-        return self._vectors().nearest_of(self._connection, masks, spaces, asked, meant, limit, offset)
+        return self._vectors().nearest_of(self._connection, masks, spaces, request, condition, limit, offset)
 
     @property
     def _masks(self) -> Masks:
@@ -329,25 +326,24 @@ class StoredCollection(Collection):
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        asked = self.checked_selection(where, order, after, limit)
+        request = self.checked_selection(where, order, after, limit)
         return await self.table.read(
-            lambda masks, connection: self.page_of(masks, connection, asked), long=costly(asked.where)
+            lambda masks, connection: self.page_of(masks, connection, request), long=costly(request.where)
         )
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_page(limit)
         self.shape.field(field)
-        meant = records.checked_filter(where, self.shape)
-        return await self.table.read(lambda masks, _: masks.facet(field, meant, limit), long=True)
+        condition = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: masks.facet(field, condition, limit), long=True)
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
+        check_page(limit, offset)
         self.shape.text_names(query.fields)
-        meant = records.checked_filter(where, self.shape)
+        condition = records.checked_filter(where, self.shape)
         if self.lexical is None or Capability.LEXICAL not in self.capabilities:
             raise StoreError(say("{collection} has no keyword index", collection=self.shape.name))
-        return await self.lexical.search(query, meant, limit, offset)
+        return await self.lexical.search(query, condition, limit, offset)
 
     async def attach(
         self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
@@ -368,44 +364,43 @@ class StoredCollection(Collection):
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
     ) -> list[StoredRecord]:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_page(limit)
         self.shape.space(space)
         return await self._waiting().lacking(space, after, limit, records.checked_filter(where, self.shape))
 
     async def embedded(self, space: str, where: Filter) -> int:
-        meant = records.checked_filter(where, self.shape)
+        condition = records.checked_filter(where, self.shape)
         if not any(each.name == space for each in self.spaces):
             return 0
-        return await self._waiting().embedded(space, meant)
+        return await self._waiting().embedded(space, condition)
 
     async def waiting(
         self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
     ) -> list[StoredRecord]:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_page(limit)
         self.shape.space(space)
         if newest is not None:
             check_numeric(self.shape.field(newest), "waiting")
-        meant = records.checked_filter(where, self.shape)
-        return await self._waiting().newest(space, meant, newest, skip, limit)
+        condition = records.checked_filter(where, self.shape)
+        return await self._waiting().newest(space, condition, newest, skip, limit)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        ready, asked = checked_keys(keys), checked_request(query, self.shape)
-        return await self._vectors().similarities(asked, ready)
+        ready, request = checked_keys(keys), checked_request(query, self.shape)
+        return await self._vectors().similarities(request, ready)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, meant = checked_request(query, self.shape), records.checked_filter(where, self.shape)
-        return await self._vectors().nearest(asked, meant, limit, offset)
+        check_page(limit, offset)
+        request, condition = checked_request(query, self.shape), records.checked_filter(where, self.shape)
+        return await self._vectors().nearest(request, condition, limit, offset)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        asked, meant = checked_request(query, self.shape), records.checked_filter(where, self.shape)
-        async for block in self._vectors().scan(asked, meant):
+        request, condition = checked_request(query, self.shape), records.checked_filter(where, self.shape)
+        async for block in self._vectors().scan(request, condition):
             yield block
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        asked, meant = checked_request(query, self.shape), records.checked_filter(where, self.shape)
-        async for block in self._vectors().ranking(asked, meant):
+        request, condition = checked_request(query, self.shape), records.checked_filter(where, self.shape)
+        async for block in self._vectors().ranking(request, condition):
             yield block
 
     async def together(
@@ -433,10 +428,10 @@ class StoredCollection(Collection):
         moment = None if vectors is None else vectors.moment(snapshot.changes)
         if moment is None or not unconditional(first.where):
             return None
-        asked = checked_request(first.query, self.shape)
-        if asked.strict or asked.multiplied:  # others would wait for it
+        request = checked_request(first.query, self.shape)
+        if request.strict or request.multiplied:  # others would wait for it
             return None
-        found = await process.search(snapshot, moment, asked, first.limit)
+        found = await process.search(snapshot, moment, request, first.limit)
         return None if found is None else ForeseenHits(first, found)
 
     def _vectors(self) -> VectorQueries:
@@ -458,23 +453,25 @@ class StoredCollection(Collection):
 
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
         check_textual(self.shape.field(field), "tally")
-        meant = records.checked_filter(where, self.shape)
-        return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, meant), long=True)
+        condition = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, condition), long=True)
 
     async def count(self, where: Filter) -> int:
-        meant = records.checked_filter(where, self.shape)
-        return await self.table.read(lambda masks, _: self._tallies.count(masks, meant), long=costly(meant))
+        condition = records.checked_filter(where, self.shape)
+        return await self.table.read(
+            lambda masks, _: self._tallies.count(masks, condition), long=costly(condition)
+        )
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         check_bounds(bounds)
         check_numeric(self.shape.field(field), "histogram")
-        meant = records.checked_filter(where, self.shape)
-        return await self.table.read(lambda masks, _: masks.histogram(field, bounds, meant), long=True)
+        condition = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: masks.histogram(field, bounds, condition), long=True)
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        meant = self.checked_firsts(field, order, where)
+        condition = self.checked_firsts(field, order, where)
         return await self.table.read(
-            lambda masks, connection: self.firsts_of(masks, connection, field, order, meant), long=True
+            lambda masks, connection: self.firsts_of(masks, connection, field, order, condition), long=True
         )
 
     def checked_firsts(self, field: str, order: Order, where: Filter) -> Filter:
@@ -484,10 +481,10 @@ class StoredCollection(Collection):
         return records.checked_filter(where, self.shape)
 
     def firsts_of(
-        self, masks: Masks, connection: sqlite3.Connection, field: str, order: Order, meant: Filter
+        self, masks: Masks, connection: sqlite3.Connection, field: str, order: Order, condition: Filter
     ) -> dict[Scalar, str]:
         """Answer a checked request at the moment of the masks. Blocks."""
-        found = masks.firsts(field, order, meant)
+        found = masks.firsts(field, order, condition)
         keys = self.table.truth.keys_at(connection, [row for rows in found.values() for row in rows])
         return {value: min(keys[row] for row in rows) for value, rows in found.items()}
 
@@ -495,25 +492,25 @@ class StoredCollection(Collection):
         self, where: Filter, order: tuple[Order, ...], after: str | None, limit: int
     ) -> RecordSelection:
         """Check a request for a page of records."""
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        meant = records.checked_filter(where, self.shape)
+        check_page(limit)
+        condition = records.checked_filter(where, self.shape)
         input_checks.check_order(order, self.shape)
         cursor = None if after is None else input_checks.read_cursor(after, order, self.shape)
-        return RecordSelection(meant, order, cursor, limit)
+        return RecordSelection(condition, order, cursor, limit)
 
-    def page_of(self, masks: Masks, connection: sqlite3.Connection, asked: RecordSelection) -> SelectedPage:
+    def page_of(self, masks: Masks, connection: sqlite3.Connection, request: RecordSelection) -> SelectedPage:
         """Answer a checked request at the moment of the masks. Blocks."""
-        where, order, cursor, limit = asked
+        where, order, cursor, limit = request
         mask = self._first(masks, where, order, limit + 1) if cursor is None else masks.mask(where)
         return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         check_numeric(self.shape.field(order.field), "order")
-        meant = records.checked_filter(where, self.shape)
+        condition = records.checked_filter(where, self.shape)
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> Array:
             self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
-            return masks.arranged(order, meant)
+            return masks.arranged(order, condition)
 
         rows = await self.table.read(reading, long=True)
         for first in range(0, len(rows), LISTED):

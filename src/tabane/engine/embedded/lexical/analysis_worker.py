@@ -21,14 +21,14 @@ class AnalysisWorker:
 
     def respond(self, body: bytes) -> bytes:
         """Analyze the texts of a request; answer None if its fingerprint is that of another analyzer."""
-        asked = read_request(body)
-        analyzer = self._analyzers.get(asked.names)
+        request = read_request(body)
+        analyzer = self._analyzers.get(request.names)
         if analyzer is None:
-            shape = Shape("texts", tuple(map(TextField, asked.names)))
-            analyzer = self._analyzers[asked.names] = RecordAnalyzer(shape, self._dictionary)
-        if analyzer.fingerprint != asked.fingerprint:
+            shape = Shape("texts", tuple(map(TextField, request.names)))
+            analyzer = self._analyzers[request.names] = RecordAnalyzer(shape, self._dictionary)
+        if analyzer.fingerprint != request.fingerprint:
             return packed_answer(None)
-        return packed_answer([analyzer.joined(texts) for texts in asked.texts])
+        return packed_answer([analyzer.joined(texts) for texts in request.texts])
 
 
 if __name__ == "__main__":

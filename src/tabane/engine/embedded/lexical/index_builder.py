@@ -472,7 +472,8 @@ class IndexBuilder:
         with self._gate:
             self._urgent = True
             self._gate.notify_all()
-            self._gate.wait_for(lambda: self._closing or self._failures or self._is_settled)
+            while not (self._closing or self._failures or self._is_settled):
+                self._gate.wait()
             self._urgent = False
 
     @property

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -112,21 +112,19 @@ class ChangeFeed:
         stored = [*self._tables.records.of_rows(connection, changed), *fresh]
         at_end = len(fresh) < most
         row = state.next - 1 if at_end else fresh[-1].row
+        gone = set(logged.removed.values())
+        if gone:  # a record that was replaced has another row
+            gone -= self._tables.records.known(connection, list(gone)).keys()
         return ChangeBatch(
             self._with_vectors(connection, state, stored),
             logged.removed.keys(),
-            self._keys_without_record(connection, logged.removed.values()),
+            gone,
             state.spaces,
             state.lexical,
             position.moved(logged.change, row),
             state.changes,
             at_end and logged.complete,
         )
-
-    def _keys_without_record(self, connection: psycopg.Connection, keys: Iterable[str]) -> Set[str]:
-        """Return the keys that have no record by now. A record that was replaced has another row."""
-        removed = set(keys)
-        return removed - self._tables.records.known(connection, list(removed)).keys() if removed else removed
 
     def _with_vectors(
         self, connection: psycopg.Connection, state: CollectionRow, stored: Sequence[StoredRecord]

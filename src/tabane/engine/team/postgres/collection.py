@@ -17,9 +17,9 @@ from tabane.engine import input_checks
 from tabane.engine.input_checks import (
     ALONE,
     MOST_ROWS,
-    check_bounded,
     check_bounds,
     check_numeric,
+    check_page,
     check_string,
     check_textual,
     checked_keys,
@@ -38,8 +38,6 @@ from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
 from tabane.engine.vector_request import checked_request
 from tabane.search import records
 from tabane.search.engine import (
-    DEEPEST_OFFSET,
-    MOST_AT_ONCE,
     Capability,
     Collection,
     EngineHits,
@@ -76,8 +74,6 @@ _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 class PostgresCollection(Collection):
     """An open collection. The protocols of :mod:`tabane.search.engine` document its methods."""
 
-    capabilities_without_spaces = _LEXICAL
-
     def __init__(
         self,
         database: PostgresDatabase,
@@ -94,7 +90,7 @@ class PostgresCollection(Collection):
         self._state = state
         self._outside = outside
         self.feed, self.keywords = ChangeFeed(database, writing, tables), tables.keywords
-        self.written: Callable[[], None] = lambda: None  # is called after each write
+        self.written: Callable[[], None] | None = None  # is called after each write
         self._request_indexes(state)
 
     @property
@@ -210,7 +206,8 @@ class PostgresCollection(Collection):
 
         answer = self._writing.submit(CommitJob(work, rows, committed))
         written: CollectionWrite = await asyncio.shield(asyncio.wrap_future(answer))
-        self.written()
+        if self.written is not None:
+            self.written()
         return written
 
     def _request_indexes(self, state: CollectionRow) -> None:
@@ -232,38 +229,38 @@ class PostgresCollection(Collection):
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        meant = self._condition(where)
+        check_page(limit)
+        matching = self._condition(where)
         input_checks.check_order(order, self._shape)
         cursor = None if after is None else input_checks.read_cursor(after, order, self._shape)
-        return await self._query_records(lambda asking, _: asking.select(meant, order, cursor, limit))
+        return await self._query_records(lambda asking, _: asking.select(matching, order, cursor, limit))
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_page(limit)
         self._shape.field(field)
-        meant = self._condition(where)
-        return await self._query_records(lambda asking, _: asking.facet(field, meant, limit))
+        matching = self._condition(where)
+        return await self._query_records(lambda asking, _: asking.facet(field, matching, limit))
 
     async def count(self, where: Filter) -> int:
-        meant = self._condition(where)
-        return await self._query_records(lambda asking, _: asking.count(meant))
+        matching = self._condition(where)
+        return await self._query_records(lambda asking, _: asking.count(matching))
 
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
         check_textual(self._shape.field(field), "tally")
-        meant = self._condition(where)
-        return dict(await self._query_records(lambda asking, _: asking.facet(field, meant, None)))
+        matching = self._condition(where)
+        return dict(await self._query_records(lambda asking, _: asking.facet(field, matching, None)))
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         check_bounds(bounds)
         check_numeric(self._shape.field(field), "histogram")
-        meant = self._condition(where)
-        return await self._query_records(lambda asking, _: asking.histogram(field, bounds, meant))
+        matching = self._condition(where)
+        return await self._query_records(lambda asking, _: asking.histogram(field, bounds, matching))
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
         check_string(self._shape.field(field), "firsts")
         check_numeric(self._shape.field(order.field), "order")
-        meant = self._condition(where)
-        return await self._query_records(lambda asking, _: asking.firsts(field, order, meant))
+        matching = self._condition(where)
+        return await self._query_records(lambda asking, _: asking.firsts(field, order, matching))
 
     async def together(
         self,
@@ -276,8 +273,8 @@ class PostgresCollection(Collection):
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         check_numeric(self._shape.field(order.field), "order")
-        meant = self._condition(where)
-        found = await self._query_records(lambda asking, _: asking.listing(order, meant))
+        matching = self._condition(where)
+        found = await self._query_records(lambda asking, _: asking.listing(order, matching))
         for first in range(0, len(found.rows), BLOCK):
             keys = await asyncio.to_thread(found.keys_of, first, min(first + BLOCK, len(found.rows)))
             yield ListedKeys(keys, len(found.rows))
@@ -285,11 +282,10 @@ class PostgresCollection(Collection):
     # Texts
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
+        check_page(limit, offset)
         self._shape.text_names(query.fields)
         filtered = records.checked_filter(where, self._shape)
-        meant, tables, page = self._condition(where), self._tables, LexicalPage(limit, offset)
+        matching, tables, page = self._condition(where), self._tables, LexicalPage(limit, offset)
 
         def searching(connection: psycopg.Connection, state: CollectionRow) -> EngineHits:
             plan = tables.planner.plan(query)
@@ -297,11 +293,11 @@ class PostgresCollection(Collection):
                 return EngineHits()
             if self._outside is not None:
                 outside = OutsideKeywords(connection, self._outside, tables, state, self._shape)
-                found = outside.hits(plan, filtered, meant, page)
+                found = outside.hits(plan, filtered, matching, page)
                 if found is not None:
                     return found
-            asked = PostingSearch(connection, tables.postings, tables.records, state.lexical, plan)
-            return asked.hits(meant, page)
+            request = PostingSearch(connection, tables.postings, tables.records, state.lexical, plan)
+            return request.hits(matching, page)
 
         return await self._read_with_state(searching)
 
@@ -326,53 +322,55 @@ class PostgresCollection(Collection):
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
     ) -> list[StoredRecord]:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_page(limit)
         self.shape.space(space)
-        meant, tables = self._condition(where), self._tables
+        matching, tables = self._condition(where), self._tables
         return await self._query_records(
             lambda asking, state: asking.lacking(
-                tables.writer.vectors(state.named(space, self._shape)), after, limit, meant
+                tables.writer.vectors(state.named(space, self._shape)), after, limit, matching
             )
         )
 
     async def embedded(self, space: str, where: Filter) -> int:
-        meant, tables = self._condition(where), self._tables
+        matching, tables = self._condition(where), self._tables
 
         def counted(asking: RecordQueries, state: CollectionRow) -> int:
             found = state.get(space)
             if found is None or where == EVERYTHING:
                 return 0 if found is None else found.vectors
-            return asking.embedded(tables.writer.vectors(found), meant)
+            return asking.embedded(tables.writer.vectors(found), matching)
 
         return await self._query_records(counted)
 
     async def waiting(
         self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
     ) -> list[StoredRecord]:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_page(limit)
         self.shape.space(space)
         if newest is not None:
             check_numeric(self._shape.field(newest), "waiting")
-        meant, tables = self._condition(where), self._tables
+        matching, tables = self._condition(where), self._tables
         return await self._query_records(
             lambda asking, state: asking.waiting(
-                tables.writer.vectors(state.named(space, self._shape)), meant, newest, skip, limit
+                tables.writer.vectors(state.named(space, self._shape)), matching, newest, skip, limit
             )
         )
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
         ready = checked_keys(keys)
-        asked = checked_request(query, self.shape)
-        return await self._query_vectors(lambda asking: asking.of_keys(asked, ready))
+        request = checked_request(query, self.shape)
+        return await self._query_vectors(lambda asking: asking.of_keys(request, ready))
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, filtered = checked_request(query, self.shape), records.checked_filter(where, self._shape)
-        meant = self._filter(where)
+        check_page(limit, offset)
+        request, filtered = checked_request(query, self.shape), records.checked_filter(where, self._shape)
+        matching = self._filter(where)
 
         # The index is asked first. What does not depend on the state is sent with the question for it.
-        name, question = next(iter(asked.vectors)), outside_question(asked, filtered, meant, limit + offset)
+        name, question = (
+            next(iter(request.vectors)),
+            outside_question(request, filtered, matching, limit + offset),
+        )
         space, search = self._state.get(name), None
         if self._outside is not None and question is not None and space is not None:
             search = self._outside.begin(question, space, self._shape)
@@ -381,13 +379,13 @@ class PostgresCollection(Collection):
             reading = self._tables.states.ask(connection)
             begun = self._similarity_queries(connection, self._state).begin(question, name, search)
             similar = self._similarity_queries(connection, self._read_state(reading))
-            return similar.nearest(asked, filtered, meant, limit, offset, begun)
+            return similar.nearest(request, filtered, matching, limit, offset, begun)
 
         return await self._database.read(searching, pipelined=self._outside is not None)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        asked, meant = checked_request(query, self.shape), self._filter(where)
-        found = await self._query_vectors(lambda asking: asking.all(asked, meant, ranked=False))
+        request, matching = checked_request(query, self.shape), self._filter(where)
+        found = await self._query_vectors(lambda asking: asking.all(request, matching, ranked=False))
         for first in range(0, len(found.rows), BLOCK):
             rows: list[int] = found.rows[first : first + BLOCK].tolist()
             keys = await self._query_records(lambda asking, _, rows=rows: asking.live_keys(rows))  # type: ignore[misc]
@@ -398,8 +396,8 @@ class PostgresCollection(Collection):
             )
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        asked, meant = checked_request(query, self.shape), self._filter(where)
-        found = await self._query_vectors(lambda asking: asking.all(asked, meant, ranked=True))
+        request, matching = checked_request(query, self.shape), self._filter(where)
+        found = await self._query_vectors(lambda asking: asking.all(request, matching, ranked=True))
         for first in range(0, len(found.rows), BLOCK):
             last = min(first + BLOCK, len(found.rows))
             keys = await asyncio.to_thread(found.keys_of, first, last)
@@ -440,5 +438,5 @@ class PostgresCollection(Collection):
         return condition(records.checked_filter(where, self._shape), self._tables.records)
 
     def _filter(self, where: Filter) -> SqlCondition | None:
-        meant = records.checked_filter(where, self._shape)
-        return None if meant == EVERYTHING else condition(meant, self._tables.records)
+        matching = records.checked_filter(where, self._shape)
+        return None if matching == EVERYTHING else condition(matching, self._tables.records)

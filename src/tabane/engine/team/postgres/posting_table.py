@@ -30,12 +30,14 @@ from tabane.engine.candidate_index import SparseVector
 from tabane.engine.query_plans import PAIRS, RecordAnalyzer, ScoredTerm, TermMatch
 from tabane.engine.team.postgres import formats
 from tabane.engine.team.postgres.collection_state import LexicalState
+from tabane.engine.team.postgres.connections import copy_rows
 from tabane.engine.vector_request import Array
 from tabane.search.analysis import GAP, is_cjk
 from tabane.search.records import Record
 
 ENTRY = np.dtype([("row", "<u8"), ("count", "<u4"), ("length", "<u4")])
 _LEFT_OUT = -1
+_COLUMNS = sql.SQL("token, part, entries, places")
 
 
 class PostingBatch:
@@ -196,21 +198,12 @@ class PostingTable:
                 batch.add(space, row, found, length)
                 lengths[space] = lengths.get(space, 0) + length
         parts = list(state.parts)
-        parts[level] += self._insert(connection, self.tables[level], records[0][0], batch)
-        return replace(state, records=state.records + len(records), lengths=lengths, parts=tuple(parts))
-
-    def _insert(
-        self, connection: psycopg.Connection, table: sql.Identifier, part: int, batch: PostingBatch
-    ) -> bool:
-        """Insert the parts of tokens. Return whether there is any."""
-        number = formats.int8(part)
-        rows = [(token.encode(), number, entries, places) for token, entries, places in batch.parts()]
+        part = formats.int8(records[0][0])
+        rows = [(token.encode(), part, entries, places) for token, entries, places in batch.parts()]
         if rows:
-            command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)")
-            with connection.cursor().copy(command.format(table)) as copy:
-                for block in formats.encoded(rows):
-                    copy.write(block)
-        return bool(rows)
+            copy_rows(connection, self.tables[level], _COLUMNS, rows)
+            parts[level] += 1
+        return replace(state, records=state.records + len(records), lengths=lengths, parts=tuple(parts))
 
     def join(self, connection: psycopg.Connection, state: LexicalState) -> LexicalState:
         """Join the parts of the first level that has too many. Return the state after it."""
@@ -282,11 +275,8 @@ class PostingTable:
         )
         connection.execute(delete.format(table), (tokens, parts))
         kept = [each for each in changed if each[2]]
-        command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)").format(table)
-        with connection.cursor().copy(command) as copy:
-            rows = ((token.encode(), formats.int8(part), *rest) for token, part, *rest in kept)
-            for block in formats.encoded(rows):
-                copy.write(block)
+        rows = ((token.encode(), formats.int8(part), *rest) for token, part, *rest in kept)
+        copy_rows(connection, table, _COLUMNS, rows)
 
     # Reading
 

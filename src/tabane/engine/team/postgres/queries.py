@@ -101,7 +101,7 @@ class SimilarityQueries:
 
     def nearest(
         self,
-        asked: VectorRequest,
+        request: VectorRequest,
         filtered: Filter,
         where: SqlCondition | None,
         limit: int,
@@ -113,9 +113,9 @@ class SimilarityQueries:
         ``begun``: what :meth:`begin` returned.
         """
         wanted = limit + offset
-        near, matching = self._search_index(asked, filtered, where, wanted, begun)
-        hits = self._compare_all(asked, where, wanted) if near is None else near
-        return self._with_total(asked, where, hits[offset:wanted], limit, offset, matching)
+        near, matching = self._search_index(request, filtered, where, wanted, begun)
+        hits = self._compare_all(request, where, wanted) if near is None else near
+        return self._with_total(request, where, hits[offset:wanted], limit, offset, matching)
 
     def begin(
         self, question: VectorQuestion | None, name: str, search: BegunSearch | None
@@ -137,21 +137,21 @@ class SimilarityQueries:
 
     def _search_index(
         self,
-        asked: VectorRequest,
+        request: VectorRequest,
         filtered: Filter,
         where: SqlCondition | None,
         wanted: int,
         begun: BegunQuestion | None,
     ) -> tuple[list[EngineHit] | None, MatchCount | None]:
         """Return the hits of an index, if one is to be used, and how many records match."""
-        if len(asked.vectors) > 1 or wanted > DEEPEST:
+        if len(request.vectors) > 1 or wanted > DEEPEST:
             return None, None
-        name, vector = next(iter(asked.vectors.items()))
+        name, vector = next(iter(request.vectors.items()))
         space = self._state.fitting(name, vector.tobytes(), self._shape)
         if self._outside is not None:
             if not self._outside.link.serves(space.vectors):
                 return None, None
-            question = outside_question(asked, filtered, where, wanted)
+            question = outside_question(request, filtered, where, wanted)
             return (
                 self._outside_search(self._outside, space).nearest(question, begun)
                 if question
@@ -173,18 +173,20 @@ class SimilarityQueries:
         sent = WireVector(vector.astype("<f4").tobytes())
         return search.nearest(sent, where, wanted, probe.matching), MatchCount(probe.matching)
 
-    def _compare_all(self, asked: VectorRequest, where: SqlCondition | None, wanted: int) -> list[EngineHit]:
-        hits = self._best_hits(asked, where, sql.SQL("LIMIT %s"), wanted + _TIED)
+    def _compare_all(
+        self, request: VectorRequest, where: SqlCondition | None, wanted: int
+    ) -> list[EngineHit]:
+        hits = self._best_hits(request, where, sql.SQL("LIMIT %s"), wanted + _TIED)
         if len(hits) == wanted + _TIED and hits[-1].score == hits[wanted - 1].score:
             # More are equal: which of them come first is decided by the keys of all.
-            return self._best_hits(asked, where, sql.SQL("FETCH FIRST %s ROWS WITH TIES"), wanted)
+            return self._best_hits(request, where, sql.SQL("FETCH FIRST %s ROWS WITH TIES"), wanted)
         return hits
 
     def _best_hits(
-        self, asked: VectorRequest, where: SqlCondition | None, most: sql.SQL, count: int
+        self, request: VectorRequest, where: SqlCondition | None, most: sql.SQL, count: int
     ) -> list[EngineHit]:
         """Return the most similar records, best first, equal ones in order of keys."""
-        found = self._similarity(asked, with_records=where is not None)
+        found = self._similarity(request, with_records=where is not None)
         query = sql.SQL(
             "WITH best AS MATERIALIZED (SELECT {rows} AS row, {similarity} AS similarity FROM {source} "
             "WHERE {conditions} ORDER BY 2 DESC {most}) "
@@ -205,7 +207,7 @@ class SimilarityQueries:
 
     def _with_total(
         self,
-        asked: VectorRequest,
+        request: VectorRequest,
         where: SqlCondition | None,
         hits: list[EngineHit],
         limit: int,
@@ -213,22 +215,22 @@ class SimilarityQueries:
         matching: MatchCount | None,
     ) -> EngineHits:
         """Return hits with their total. ``matching``: how many records can be compared, if it is known."""
-        threshold = asked.threshold
+        threshold = request.threshold
         if threshold is None:
-            known = matching or MatchCount(self._count_compared(asked, where))
+            known = matching or MatchCount(self._count_compared(request, where))
             return EngineHits(tuple(hits), known.count, known.exact)
         kept = tuple(hit for hit in hits if hit.score >= threshold)
         if len(kept) < limit and (kept or not offset):  # the last one is among them
             return EngineHits(kept, offset + len(kept))
-        return EngineHits(kept, self._count_compared(asked, where, threshold))
+        return EngineHits(kept, self._count_compared(request, where, threshold))
 
     def _count_compared(
-        self, asked: VectorRequest, where: SqlCondition | None, threshold: float | None = None
+        self, request: VectorRequest, where: SqlCondition | None, threshold: float | None = None
     ) -> int:
         """Count the records that can be compared, and reach the threshold."""
-        if where is None and threshold is None and len(asked.vectors) == 1:
-            return self._state.named(next(iter(asked.vectors)), self._shape).vectors
-        found = self._similarity(asked, with_records=where is not None)
+        if where is None and threshold is None and len(request.vectors) == 1:
+            return self._state.named(next(iter(request.vectors)), self._shape).vectors
+        found = self._similarity(request, with_records=where is not None)
         query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
             found.source, self._join_conditions(found, where)
         )
@@ -239,9 +241,9 @@ class SimilarityQueries:
         row = self._connection.execute(query, values).fetchone()
         return int(row[0]) if row else 0
 
-    def all(self, asked: VectorRequest, where: SqlCondition | None, *, ranked: bool) -> ComparedRows:
+    def all(self, request: VectorRequest, where: SqlCondition | None, *, ranked: bool) -> ComparedRows:
         """Return all records that can be compared, in order of rows, or ``ranked`` by similarity."""
-        found = self._similarity(asked, with_records=True)
+        found = self._similarity(request, with_records=True)
         order = sql.SQL("similarity DESC, row" if ranked else "row")
         query = sql.SQL(
             "SELECT string_agg(int8send(row), ''::bytea), string_agg(float4send(similarity), ''::bytea), "
@@ -260,9 +262,9 @@ class SimilarityQueries:
             keys,
         )
 
-    def of_keys(self, asked: VectorRequest, keys: Sequence[str]) -> list[float | None]:
+    def of_keys(self, request: VectorRequest, keys: Sequence[str]) -> list[float | None]:
         """Return the similarity of each of these records; None if it cannot be compared."""
-        found = self._similarity(asked, with_records=True)
+        found = self._similarity(request, with_records=True)
         query = sql.SQL("SELECT r.key, {} FROM {} WHERE {} AND r.key = ANY(%s)").format(
             found.expression, found.source, found.compared
         )
@@ -275,12 +277,13 @@ class SimilarityQueries:
             return found.compared
         return sql.SQL("{} AND {}").format(found.compared, where.text)
 
-    def _similarity(self, asked: VectorRequest, *, with_records: bool) -> _Similarity:
+    def _similarity(self, request: VectorRequest, *, with_records: bool) -> _Similarity:
         """Return the similarity to a request. Raises BadArguments if it does not fit the current spaces."""
         spaces = [
-            self._state.fitting(name, vector.tobytes(), self._shape) for name, vector in asked.vectors.items()
+            self._state.fitting(name, vector.tobytes(), self._shape)
+            for name, vector in request.vectors.items()
         ]
-        values = tuple(WireVector(vector.astype("<f4").tobytes()) for vector in asked.vectors.values())
+        values = tuple(WireVector(vector.astype("<f4").tobytes()) for vector in request.vectors.values())
         tables = [self._tables.vectors(each).table for each in spaces]
         names = [sql.Identifier(f"v{place}") for place in range(len(tables))]
         cosines = [sql.SQL("(1 - ({}.vec <=> %s::vector))").format(name) for name in names]
@@ -292,28 +295,28 @@ class SimilarityQueries:
         source = sql.SQL("{} r").format(self._records.table)
         for table, name in zip(tables, names, strict=True):
             source = sql.SQL("{} LEFT JOIN {} {} ON {}.row = r.row").format(source, table, name, name)
-        word = " AND " if asked.whole else " OR "
+        word = " AND " if request.whole else " OR "
         there = sql.SQL(word).join(sql.SQL("{}.row IS NOT NULL").format(name) for name in names)
         return _Similarity(
-            _combined(asked, cosines), values, source, sql.SQL("r.row"), sql.SQL("({})").format(there)
+            _combined(request, cosines), values, source, sql.SQL("r.row"), sql.SQL("({})").format(there)
         )
 
 
 def outside_question(
-    asked: VectorRequest, filtered: Filter, where: SqlCondition | None, wanted: int
+    request: VectorRequest, filtered: Filter, where: SqlCondition | None, wanted: int
 ) -> VectorQuestion | None:
     """Return the question for an index outside of the database; None if it cannot answer the request."""
-    if len(asked.vectors) > 1 or wanted > DEEPEST:
+    if len(request.vectors) > 1 or wanted > DEEPEST:
         return None
-    (vector,) = asked.vectors.values()
+    (vector,) = request.vectors.values()
     return VectorQuestion(vector.astype("<f4").tobytes(), filtered, where, wanted)
 
 
-def _combined(asked: VectorRequest, cosines: Sequence[sql.Composable]) -> sql.Composable:
+def _combined(request: VectorRequest, cosines: Sequence[sql.Composable]) -> sql.Composable:
     """Return the combination of cosines; those of absent vectors are null."""
-    weights = [asked.weights[name] for name in asked.vectors]
+    weights = [request.weights[name] for name in request.vectors]
     known = [sql.SQL("coalesce({}, 0)").format(each) for each in cosines]
-    match asked.combination:
+    match request.combination:
         case Combination.MAXIMUM:
             return sql.SQL("greatest({})").format(sql.SQL(", ").join(cosines))
         case Combination.MINIMUM:

@@ -23,6 +23,7 @@ from psycopg import sql
 
 from tabane.engine.query_plans import PAIRS
 from tabane.engine.team.postgres import formats
+from tabane.engine.team.postgres.connections import copy_rows
 from tabane.engine.team.postgres.formats import Cell
 from tabane.search.records import (
     EXACT,
@@ -162,11 +163,8 @@ class RecordColumns:
     def insert(self, connection: psycopg.Connection, records: Iterable[tuple[int, Record]]) -> None:
         """Insert records with these rows. None has a key that is there."""
         columns = sql.SQL(", ").join(map(sql.Identifier, self.columns))
-        command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(self.table, columns)
         rows = (self._encode_cells(row, record) for row, record in records)
-        with connection.cursor().copy(command) as copy:
-            for block in formats.encoded(rows):
-                copy.write(block)
+        copy_rows(connection, self.table, columns, rows)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> None:
         """Delete the records of rows."""

@@ -30,6 +30,7 @@ import psycopg
 from psycopg import errors, sql
 
 from tabane.engine.team.postgres import formats
+from tabane.engine.team.postgres.connections import copy_rows
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.formats import Cell
 from tabane.engine.team.postgres.record_table import digest_of
@@ -70,10 +71,8 @@ class VectorTable:
 
     def insert(self, connection: psycopg.Connection, vectors: Iterable[tuple[int, bytes]]) -> None:
         """Insert vectors of float32, little-endian. None has a row that is there."""
-        command = sql.SQL("COPY {} (row, digest, vec, given) FROM STDIN (FORMAT BINARY)").format(self.table)
-        with connection.cursor().copy(command) as copy:
-            for block in formats.encoded(self._encode_cells(row, vector) for row, vector in vectors):
-                copy.write(block)
+        rows = (self._encode_cells(row, vector) for row, vector in vectors)
+        copy_rows(connection, self.table, sql.SQL("row, digest, vec, given"), rows)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> int:
         """Delete the vectors of rows. Return how many there were."""
