@@ -98,13 +98,7 @@ class CandidateIndex(Protocol):
         ...
 
     def nearest(
-        self,
-        name: str,
-        vector: bytes | SparseVector,
-        where: Filter,
-        shape: Shape,
-        most: int,
-        note: str,
+        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         """Return up to ``most`` rows, the most similar first. All that match the filter may be among them."""
         ...

@@ -101,11 +101,7 @@ def after_step(held: Mapping[int, str], step: SpaceStep) -> dict[int, str]:
 
 def reached(held: Mapping[int, str], step: SpaceStep, names: Container[str]) -> dict[int, str]:
     """Return number → name as it is, if the step was noted but perhaps not done. ``names``: what is there."""
-    done = {
-        "add": step.name in names,
-        "drop": step.name not in names,
-        "rename": step.old not in names,
-    }
+    done = {"add": step.name in names, "drop": step.name not in names, "rename": step.old not in names}
     return after_step(held, step) if done[step.kind] else dict(held)
 
 
@@ -520,10 +516,7 @@ class ReplicatedCollection(Collection):
         return await self._write_to_truth(self.truth.upsert(records, models))
 
     async def exchange(
-        self,
-        records: Sequence[Record],
-        gone: Sequence[str] = (),
-        models: Mapping[str, str] | None = None,
+        self, records: Sequence[Record], gone: Sequence[str] = (), models: Mapping[str, str] | None = None
     ) -> Exchanged:
         return await self._write_to_truth(self.truth.exchange(records, gone, models))
 

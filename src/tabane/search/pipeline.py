@@ -288,11 +288,7 @@ class _Explanation:
     """The parts of the scores of one fusion."""
 
     def __init__(
-        self,
-        lexical: EngineHits,
-        nearest: EngineHits,
-        found: dict[str, RankedRecord],
-        rule: _FusionRule,
+        self, lexical: EngineHits, nearest: EngineHits, found: dict[str, RankedRecord], rule: _FusionRule
     ) -> None:
         self._fusion = rule.fusion
         self._words_ranks = {hit.key: rank for rank, hit in enumerate(lexical.hits, 1)}

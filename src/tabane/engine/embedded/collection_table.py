@@ -145,10 +145,7 @@ class CollectionTable:
         Readers see the new ones after that. ``work`` returns whether it changed any.
         """
         vectors = await self._open_vector_truth()
-        change = await self.write(
-            lambda connection: self.truth.respace(connection, work, vectors),
-            ALONE,
-        )
+        change = await self.write(lambda connection: self.truth.respace(connection, work, vectors), ALONE)
         if change.spaces is not None:
             self._tidying.wake()
 

@@ -8,14 +8,7 @@ import sqlite3
 
 import msgspec
 
-from tabane.errors import (
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreLocked,
-    StoreReadOnly,
-)
+from tabane.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreReadOnly
 from tabane.messages import say
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

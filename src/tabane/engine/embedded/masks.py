@@ -30,9 +30,7 @@ from tabane.engine.embedded.columns import (
 )
 from tabane.engine.embedded.database import give_way
 from tabane.engine.embedded.truth import StringTable, Truth
-from tabane.engine.input_checks import (
-    RecordsCursor,
-)
+from tabane.engine.input_checks import RecordsCursor
 from tabane.engine.query_plans import is_whole
 from tabane.search.analysis import substring_spelling
 from tabane.search.engine import Order, SelectedPage

@@ -248,9 +248,7 @@ class ModelHub:
         if failure.kind == "listing":
             return ModelError(
                 say(
-                    "The list of files of {model} is not valid: {reason}.",
-                    model=model,
-                    reason=failure.reason,
+                    "The list of files of {model} is not valid: {reason}.", model=model, reason=failure.reason
                 )
             )
         if failure.kind == "checksum":

@@ -347,11 +347,7 @@ class IndexBuilder:
 
     @classmethod
     def open(
-        cls,
-        folder: str,
-        source: TruthReader,
-        analyst: RecordAnalyzer,
-        process: AnalysisProcess | None = None,
+        cls, folder: str, source: TruthReader, analyst: RecordAnalyzer, process: AnalysisProcess | None = None
     ) -> IndexBuilder:
         """Open the index, and start its thread. ``process`` analyzes bulks; the caller closes it later."""
         builder = cls(folder, source, analyst, process)

@@ -18,13 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tabane.engine.embedded import failures
 from tabane.engine.embedded.clean_points import PAGES, CleanPoints
 from tabane.engine.embedded.collection_state import SpaceStorage
-from tabane.engine.embedded.database import (
-    CommitCompanion,
-    connected,
-    examine,
-    open_checked,
-    select_among,
-)
+from tabane.engine.embedded.database import CommitCompanion, connected, examine, open_checked, select_among
 from tabane.search.records import EmbeddingSpace
 
 _PAGE = 16_384  # bytes: a vector of 768 numbers has 3,072, and a page holds several

@@ -92,13 +92,7 @@ class ChromaIndex(CandidateIndex):
         return where == EVERYTHING
 
     def nearest(
-        self,
-        name: str,
-        vector: bytes | SparseVector,
-        where: Filter,
-        shape: Shape,
-        most: int,
-        note: str,
+        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         dense = _dense(vector)
         return self._service.nearest(self._collection_name(name), note, dense, min(most, MOST), self.slowest)

@@ -378,13 +378,7 @@ class MilvusIndex(CandidateIndex):
         return found is not None and found.exact
 
     def nearest(
-        self,
-        name: str,
-        vector: bytes | SparseVector,
-        where: Filter,
-        shape: Shape,
-        most: int,
-        note: str,
+        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         said = expression(where, shape)
         effort = self._effort(most) if isinstance(vector, bytes) else {}

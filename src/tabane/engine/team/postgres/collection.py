@@ -153,10 +153,7 @@ class PostgresCollection(Collection):
         return results
 
     async def exchange(
-        self,
-        records: Sequence[Record],
-        gone: Sequence[str] = (),
-        models: Mapping[str, str] | None = None,
+        self, records: Sequence[Record], gone: Sequence[str] = (), models: Mapping[str, str] | None = None
     ) -> Exchanged:
         input_checks.check_count(records, gone)
         known = models or {}

@@ -25,14 +25,7 @@ import psycopg
 from psycopg import IsolationLevel, errors, sql
 
 from tabane.engine.team.postgres.formats import Cell, encoded
-from tabane.errors import (
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreNewer,
-    StoreReadOnly,
-)
+from tabane.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreNewer, StoreReadOnly
 from tabane.messages import Message, say
 
 T = TypeVar("T")

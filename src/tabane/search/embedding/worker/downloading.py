@@ -103,10 +103,7 @@ class Downloads:
     def _listing(self, request: ListRequest) -> DownloadResult:
         try:
             found = self._api.model_info(
-                request.model,
-                revision=request.revision,
-                files_metadata=True,
-                timeout=self._settings.timeout,
+                request.model, revision=request.revision, files_metadata=True, timeout=self._settings.timeout
             )
             files = [_checked(sibling) for sibling in found.siblings or ()]
             listing = msgspec.convert(
