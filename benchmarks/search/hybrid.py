@@ -34,7 +34,7 @@ from tabane.search.embedding.model_finder import ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.engine import EngineHits, JoinedRecords, LexicalQuery, NearestRequest, VectorQuery
 from tabane.search.fusion import CosineWeight, Scale, convex, reciprocal_ranks
-from tabane.search.hybrid import hybrid
+from tabane.search.pipeline import hybrid
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, Shape, TextField
 
 DEEPEST = 200

@@ -20,8 +20,8 @@ from typing import Any
 
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.engine.embedded.store import Store
+from tabane.engine.query_plans import japanese
 from tabane.search.engine import LexicalQuery
-from tabane.search.index_tokens import japanese
 from tabane.search.records import EVERYTHING, Record, Shape, TextField
 
 DEPTH = 10

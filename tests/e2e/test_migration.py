@@ -28,7 +28,7 @@ from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import Collection, LexicalQuery, VectorQuery
-from tabane.search.hybrid import hybrid
+from tabane.search.pipeline import hybrid
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Record
 from tests.harness.home import Home
 from tests.harness.home import hub as running

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.search.engine import LexicalQuery, Mode
-from tabane.search.hybrid import demands, sense, typed
+from tabane.search.pipeline import demands, sense, typed
 from tabane.search.records import Record, matches
 
 TYPED = st.text(st.one_of(st.sampled_from('ab東京 　"“”「」『』-－−*＊'), st.characters()), max_size=60)

@@ -17,7 +17,7 @@ import tabane.engine.embedded.vectors.space_index  # noqa: F401
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.search.engine import Combination, LexicalQuery, VectorQuery
-from tabane.search.hybrid import hybrid
+from tabane.search.pipeline import hybrid
 from tabane.search.records import (
     EVERYTHING,
     And,

@@ -30,9 +30,17 @@ from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.search.engine import Collection
-from tabane.search.hybrid import RankedRecord, sense, typed
 from tabane.search.models import Models
-from tabane.search.pipeline import CollectionSource, QueryVectors, SearchMode, records_of, words_of
+from tabane.search.pipeline import (
+    CollectionSource,
+    QueryVectors,
+    RankedRecord,
+    SearchMode,
+    records_of,
+    sense,
+    typed,
+    words_of,
+)
 from tabane.search.records import (
     DEEPEST,
     MOST_VALUES,

@@ -98,13 +98,7 @@ class CandidateIndex(Protocol):
         ...
 
     def nearest(
-        self,
-        name: str,
-        vector: bytes | SparseVector,
-        where: Filter,
-        shape: Shape,
-        most: int,
-        note: str,
+        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         """Return up to ``most`` rows, the most similar first. All that match the filter may be among them."""
         ...
@@ -131,6 +125,7 @@ class IndexParameters:
         self._given = given
 
     def take(self, name: str, read: Callable[[str], T | None], default: T) -> T:
+        """Return a parameter as ``read`` parses it, or the default. ``read`` returns None if it is wrong."""
         if name not in self._given:
             return default
         found = read(self._given.pop(name))
@@ -171,18 +166,22 @@ def split_address(url: str, port: int) -> IndexAddress:
 
 
 def boolean(text: str) -> bool | None:
+    """Parse ``true`` or ``false``; None for anything else."""
     return _WORDS.get(text)
 
 
 def one_of(words: tuple[str, ...]) -> Callable[[str], str | None]:
+    """Return a parser that accepts one of these words."""
     return lambda text: text if text in words else None
 
 
 def matching(pattern: re.Pattern[str]) -> Callable[[str], str | None]:
+    """Return a parser that accepts texts which match the pattern as a whole."""
     return lambda text: text if pattern.fullmatch(text) else None
 
 
 def whole(least: int, most: int) -> Callable[[str], int | None]:
+    """Return a parser that accepts whole numbers from ``least`` to ``most``."""
     return lambda text: int(text) if _NUMBER.fullmatch(text) and least <= int(text) <= most else None
 
 

@@ -54,7 +54,9 @@ IndexedRecords = Callable[[int], None]
 class CopySource(Protocol):
     """A collection that is read as a whole."""
 
-    async def contents(self) -> CollectionContents: ...
+    async def contents(self) -> CollectionContents:
+        """Return the spaces of the collection, and how many records and vectors it has."""
+        ...
 
     async def after(self, row: int, most: int) -> list[StoredRecord]:
         """Return up to ``most`` records behind a row, in order of rows, with their vectors."""

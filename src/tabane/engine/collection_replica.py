@@ -85,7 +85,8 @@ def next_step(held: Mapping[int, str], wanted: Mapping[int, str]) -> SpaceStep |
         if wanted[number] not in taken:
             return SpaceStep(kind="rename", number=number, name=wanted[number], old=held[number])
     if moving:
-        number, free = moving[0], _free_name(taken | set(wanted.values()))
+        number, used = moving[0], taken | set(wanted.values())
+        free = next(name for place in range(len(used) + 1) if (name := f"moving{place}") not in used)
         return SpaceStep(kind="rename", number=number, name=free, old=held[number])
     for number in sorted(wanted.keys() - held.keys()):
         return SpaceStep(kind="add", number=number, name=wanted[number])
@@ -100,16 +101,8 @@ def after_step(held: Mapping[int, str], step: SpaceStep) -> dict[int, str]:
 
 def reached(held: Mapping[int, str], step: SpaceStep, names: Container[str]) -> dict[int, str]:
     """Return number → name as it is, if the step was noted but perhaps not done. ``names``: what is there."""
-    done = {
-        "add": step.name in names,
-        "drop": step.name not in names,
-        "rename": step.old not in names,
-    }
+    done = {"add": step.name in names, "drop": step.name not in names, "rename": step.old not in names}
     return after_step(held, step) if done[step.kind] else dict(held)
-
-
-def _free_name(taken: set[str]) -> str:
-    return next(name for number in range(len(taken) + 1) if (name := f"moving{number}") not in taken)
 
 
 class ReplicaMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -142,9 +135,11 @@ class ReplicaMarkFile:
         return found if found.source == source else None
 
     def write(self, mark: ReplicaMark) -> None:
+        """Write the mark as JSON, in a file that only the user can read."""
         write_private(self._path, msgspec.json.encode(mark))
 
     def forget(self) -> None:
+        """Delete the file, if it exists."""
         self._path.unlink(missing_ok=True)
 
 
@@ -235,12 +230,12 @@ class CollectionReplica:
         """
         if self._reached is None:
             return None
-        newest = await self._asked()
+        newest = await self._ask_newest_change()
         if newest is None:
             return self._local if self._reached is not None else None
         self._newest = max(self._newest, newest)
         if not self._has(newest):
-            await self._expect(lambda: self._reached is None or self._has(newest), self._patience)
+            await self._wait_for_change(newest, self._patience, while_lent=True)
         return self._local if self._has(newest) else None
 
     @property
@@ -250,27 +245,27 @@ class CollectionReplica:
 
     async def alone(self) -> Collection | None:
         """Return the replica as it is if the truth cannot be reached; None if that can be asked."""
-        return self._local if self._reached is not None and await self._asked() is None else None
+        return self._local if self._reached is not None and await self._ask_newest_change() is None else None
 
     async def caught_up(self, seconds: float) -> bool:
         """Wait until the replica has all changes that were committed before. Return whether it has by then.
 
         While the truth cannot be reached, there is nothing to wait for.
         """
-        newest = None if self._away else await self._asked()
+        newest = None if self._away else await self._ask_newest_change()
         if newest is None or self._has(newest):
             return True
-        await self._expect(lambda: self._has(newest), seconds)
+        await self._wait_for_change(newest, seconds)
         return self._has(newest)
 
-    async def _asked(self) -> int | None:
+    async def _ask_newest_change(self) -> int | None:
         """Ask the truth for its newest change. None: it cannot be reached.
 
         While it is away, requests share one question, so that they do not fill its queue.
         """
         if self._question is None or self._question.done() or not self._away:
             self._question = asyncio.ensure_future(self._feed.newest())
-            self._question.add_done_callback(_retrieved)
+            self._question.add_done_callback(_ignore_failure)
         try:
             async with asyncio.timeout(_ASKED_AGAIN if self._away else _ASKED):
                 newest = await asyncio.shield(self._question)
@@ -282,12 +277,13 @@ class CollectionReplica:
         self._away = False
         return newest
 
-    async def _expect(self, applied: Callable[[], bool], seconds: float) -> None:
-        """Wait until changes were applied, or until the time is over."""
+    async def _wait_for_change(self, change: int, seconds: float, *, while_lent: bool = False) -> None:
+        """Wait until the replica has a change, or the time is over. ``while_lent``: or it is not lent."""
         self.wake()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._applied:
-                await self._applied.wait_for(applied)
+                while not (self._has(change) or (while_lent and self._reached is None)):
+                    await self._applied.wait()
 
     @property
     def newest(self) -> int:
@@ -330,34 +326,34 @@ class CollectionReplica:
 
     async def _catch_up(self) -> None:
         """Apply all changes. What takes several commits is not lent meanwhile."""
-        local, mark, position = await self._opened()
-        newest = await self._asked()
+        local, mark, position = await self._open_replica()
+        newest = await self._ask_newest_change()
         if newest is None:
             return
         self._newest = newest
         if self._newest < position.change:  # another database than before
-            await self._forget()
+            await self._forget_replica()
             return
         while not self._has(self._newest):
             page = await self._feed.after(mark.name, position, MOST_REPLICATED)
             if page is None:
-                await self._forget()
+                await self._forget_replica()
                 return
             mark = await self._apply(local, mark, page)
             if not await self._feed.advance(mark.name, page.position):
-                await self._forget()
+                await self._forget_replica()
                 return
             position = self._position = page.position
             self._newest = max(self._newest, position.change)
             if page.complete:
-                await self._reach(position.change)
+                await self._set_reached(position.change)
 
-    async def _reach(self, change: int | None) -> None:
+    async def _set_reached(self, change: int | None) -> None:
         async with self._applied:
             self._reached = change
             self._applied.notify_all()
 
-    async def _opened(self) -> tuple[ReplicableCollection, ReplicaMark, ReplicaPosition]:
+    async def _open_replica(self) -> tuple[ReplicableCollection, ReplicaMark, ReplicaPosition]:
         if self._local is not None and self._mark is not None and self._position is not None:
             return self._local, self._mark, self._position
         mark = await run_to_end(asyncio.to_thread(self._marks.read, self._source))
@@ -366,32 +362,32 @@ class CollectionReplica:
             there = await self._storage.is_there(vectors=bool(mark.spaces))
             if there and mark.token in (position.mark, position.coming):
                 local = await run_to_end(self._storage.opened())
-                if set(_stepped(mark, local).spaces.values()) == _names(local):
-                    return self._begun(local, mark, position)
+                if set(_finish_step(mark, local).spaces.values()) == _space_names(local):
+                    return self._set_replica(local, mark, position)
             await self._feed.leave(mark.name)
         await run_to_end(asyncio.to_thread(self._marks.forget))
         local, name = await run_to_end(self._storage.emptied()), f"replica-{token_hex(8)}"
         position = await self._feed.join(name)
-        mark = await self._note(ReplicaMark(source=self._source, name=name, token=position.mark))
-        return self._begun(local, mark, position)
+        mark = await self._write_mark(ReplicaMark(source=self._source, name=name, token=position.mark))
+        return self._set_replica(local, mark, position)
 
-    def _begun(
+    def _set_replica(
         self, local: ReplicableCollection, mark: ReplicaMark, position: ReplicaPosition
     ) -> tuple[ReplicableCollection, ReplicaMark, ReplicaPosition]:
         self._local, self._mark, self._position = local, mark, position
         return local, mark, position
 
-    async def _forget(self) -> None:
+    async def _forget_replica(self) -> None:
         """Delete the mark, so that all records are copied again: the truth does not know this replica."""
         log.warning(
             "the replica of %s is unknown to the database: all records are copied again", self._source
         )
-        await self._reach(None)
+        await self._set_reached(None)
         self._mark = self._position = None
         await run_to_end(asyncio.to_thread(self._marks.forget))
         self.wake()
 
-    async def _note(self, mark: ReplicaMark) -> ReplicaMark:
+    async def _write_mark(self, mark: ReplicaMark) -> ReplicaMark:
         await run_to_end(asyncio.to_thread(self._marks.write, mark))
         self._mark = mark
         return mark
@@ -403,8 +399,8 @@ class CollectionReplica:
     ) -> ReplicaMark:
         parts = list(batches(page.records))
         if len(parts) > 1 or not page.complete:
-            await self._reach(None)
-        mark = await self._respaced(local, mark, page.spaces)
+            await self._set_reached(None)
+        mark = await self._change_spaces(local, mark, page.spaces)
         for part in parts[1:]:
             await local.replicate([each.record for each in part], ())
         if parts or page.gone:
@@ -413,28 +409,28 @@ class CollectionReplica:
             await local.settle()
         complete = mark.complete or page.complete
         token = page.position.mark
-        return await self._note(msgspec.structs.replace(mark, token=token, complete=complete))
+        return await self._write_mark(msgspec.structs.replace(mark, token=token, complete=complete))
 
-    async def _respaced(
+    async def _change_spaces(
         self, local: ReplicableCollection, mark: ReplicaMark, spaces: Sequence[NumberedSpace]
     ) -> ReplicaMark:
         """Create, rename and drop spaces, so that they are those of the truth.
 
         Each step is noted before it is done: see :mod:`tabane.engine.collection_replica`.
         """
-        mark = _stepped(mark, local)
+        mark = _finish_step(mark, local)
         wanted = {each.number: each.space for each in spaces}
         names = {number: space.name for number, space in wanted.items()}
         while (step := next_step(mark.spaces, names)) is not None:
-            await self._reach(None)
-            mark = await self._note(msgspec.structs.replace(mark, step=step))
+            await self._set_reached(None)
+            mark = await self._write_mark(msgspec.structs.replace(mark, step=step))
             if step.kind == "drop":
                 await run_to_end(local.drop_space(step.name))
             elif step.kind == "rename":
                 await run_to_end(local.succeed(step.name, step.old))
             else:
                 await run_to_end(local.add_space(wanted[step.number]))
-            mark = await self._note(
+            mark = await self._write_mark(
                 msgspec.structs.replace(mark, spaces=after_step(mark.spaces, step), step=None)
             )
         return mark
@@ -447,20 +443,22 @@ class CollectionReplica:
             await asyncio.wait([following])
 
 
-def _retrieved(question: asyncio.Future[int]) -> None:
+def _ignore_failure(question: asyncio.Future[int]) -> None:
     """Take note of a failure that nobody waits for any more."""
     if not question.cancelled():
         question.exception()
 
 
-def _stepped(mark: ReplicaMark, local: Collection) -> ReplicaMark:
+def _finish_step(mark: ReplicaMark, local: Collection) -> ReplicaMark:
     """Return the mark after the step with a space that was perhaps cut off."""
     if mark.step is None:
         return mark
-    return msgspec.structs.replace(mark, spaces=reached(mark.spaces, mark.step, _names(local)), step=None)
+    return msgspec.structs.replace(
+        mark, spaces=reached(mark.spaces, mark.step, _space_names(local)), step=None
+    )
 
 
-def _names(collection: Collection) -> set[str]:
+def _space_names(collection: Collection) -> set[str]:
     return {space.name for space in collection.spaces}
 
 
@@ -472,7 +470,7 @@ _read_of_old: ContextVar[bool] = ContextVar("read_of_old", default=False)
 _LONGEST_WAIT = 60.0  # seconds, for changes that are acknowledged while blocks are read
 
 
-class ReplicatedCollection:
+class ReplicatedCollection(Collection):
     """The protocols of :mod:`tabane.search.engine` document its methods."""
 
     def __init__(self, truth: Collection, replica: CollectionReplica) -> None:
@@ -506,38 +504,35 @@ class ReplicatedCollection:
     # What the truth does
 
     async def add_space(self, space: EmbeddingSpace) -> None:
-        await self._changed(self.truth.add_space(space))
+        await self._write_to_truth(self.truth.add_space(space))
 
     async def drop_space(self, name: str) -> None:
-        await self._changed(self.truth.drop_space(name))
+        await self._write_to_truth(self.truth.drop_space(name))
 
     async def succeed(self, name: str, by: str) -> None:
-        await self._changed(self.truth.succeed(name, by))
+        await self._write_to_truth(self.truth.succeed(name, by))
 
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
-        return await self._changed(self.truth.upsert(records, models))
+        return await self._write_to_truth(self.truth.upsert(records, models))
 
     async def exchange(
-        self,
-        records: Sequence[Record],
-        gone: Sequence[str] = (),
-        models: Mapping[str, str] | None = None,
+        self, records: Sequence[Record], gone: Sequence[str] = (), models: Mapping[str, str] | None = None
     ) -> Exchanged:
-        return await self._changed(self.truth.exchange(records, gone, models))
+        return await self._write_to_truth(self.truth.exchange(records, gone, models))
 
     async def delete(self, keys: Sequence[str]) -> int:
-        return await self._changed(self.truth.delete(keys))
+        return await self._write_to_truth(self.truth.delete(keys))
 
     async def attach(
         self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
     ) -> int:
-        return await self._changed(self.truth.attach(vectors, model, epoch))
+        return await self._write_to_truth(self.truth.attach(vectors, model, epoch))
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        return await self._known(lambda asked: asked.get(keys))
+        return await self._ask_truth(lambda collection: collection.get(keys))
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        return await self._known(lambda asked: asked.vectors(keys, space))
+        return await self._ask_truth(lambda collection: collection.vectors(keys, space))
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
@@ -549,7 +544,7 @@ class ReplicatedCollection:
     ) -> list[StoredRecord]:
         return await self.truth.waiting(space, where, newest, skip, limit)
 
-    async def _known(self, work: Callable[[Collection], Awaitable[T]]) -> T:
+    async def _ask_truth(self, work: Callable[[Collection], Awaitable[T]]) -> T:
         """Ask the truth; the replica while that cannot be reached."""
         local = await self._replica.alone() if self._replica.away else None
         if local is None:
@@ -565,7 +560,7 @@ class ReplicatedCollection:
         _read_of_old.set(True)
         return await work(local)
 
-    async def _changed(self, write: Coroutine[Any, Any, T]) -> T:
+    async def _write_to_truth(self, write: Coroutine[Any, Any, T]) -> T:
         if _read_of_old.get():
             _read_of_old.set(False)
             write.close()
@@ -581,34 +576,36 @@ class ReplicatedCollection:
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        return await self._read(lambda asked: asked.select(where, order=order, after=after, limit=limit))
+        return await self._ask_replica(
+            lambda collection: collection.select(where, order=order, after=after, limit=limit)
+        )
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
-        return await self._read(lambda asked: asked.facet(field, where, limit))
+        return await self._ask_replica(lambda collection: collection.facet(field, where, limit))
 
     async def count(self, where: Filter) -> int:
-        return await self._read(lambda asked: asked.count(where))
+        return await self._ask_replica(lambda collection: collection.count(where))
 
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
-        return await self._read(lambda asked: asked.tally(field, where))
+        return await self._ask_replica(lambda collection: collection.tally(field, where))
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
-        return await self._read(lambda asked: asked.histogram(field, bounds, where))
+        return await self._ask_replica(lambda collection: collection.histogram(field, bounds, where))
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        return await self._read(lambda asked: asked.firsts(field, order, where))
+        return await self._ask_replica(lambda collection: collection.firsts(field, order, where))
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        return await self._read(lambda asked: asked.search(query, where, limit, offset))
+        return await self._ask_replica(lambda collection: collection.search(query, where, limit, offset))
 
     async def embedded(self, space: str, where: Filter) -> int:
-        return await self._read(lambda asked: asked.embedded(space, where))
+        return await self._ask_replica(lambda collection: collection.embedded(space, where))
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        return await self._read(lambda asked: asked.similarities(query, keys))
+        return await self._ask_replica(lambda collection: collection.similarities(query, keys))
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        return await self._read(lambda asked: asked.nearest(query, where, limit, offset))
+        return await self._ask_replica(lambda collection: collection.nearest(query, where, limit, offset))
 
     async def together(
         self,
@@ -620,27 +617,27 @@ class ReplicatedCollection:
         return await work(self)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
-        async for block in self._blocks(lambda asked: asked.listing(order, where)):
+        async for block in self._yield_blocks(lambda collection: collection.listing(order, where)):
             yield block
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        async for block in self._blocks(lambda asked: asked.scan(query, where)):
+        async for block in self._yield_blocks(lambda collection: collection.scan(query, where)):
             yield block
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        async for block in self._blocks(lambda asked: asked.ranking(query, where)):
+        async for block in self._yield_blocks(lambda collection: collection.ranking(query, where)):
             yield block
 
-    async def _read(self, work: Callable[[Collection], Awaitable[T]]) -> T:
+    async def _ask_replica(self, work: Callable[[Collection], Awaitable[T]]) -> T:
         local = await self._replica.current()
         if local is not None:
             try:
                 return await work(local)
             except StoreError as error:
-                self._failed(error)
+                self._log_failure(error)
         return await work(self.truth)
 
-    async def _blocks(self, work: Callable[[Collection], AsyncIterator[T]]) -> AsyncIterator[T]:
+    async def _yield_blocks(self, work: Callable[[Collection], AsyncIterator[T]]) -> AsyncIterator[T]:
         """Yield the blocks of the replica. If it fails before the first one, the truth's.
 
         A later block waits for the changes that were acknowledged before it was requested.
@@ -660,9 +657,9 @@ class ReplicatedCollection:
             except StoreError as error:
                 if begun:
                     raise
-                self._failed(error)
+                self._log_failure(error)
         async for block in work(self.truth):
             yield block
 
-    def _failed(self, error: StoreError) -> None:
+    def _log_failure(self, error: StoreError) -> None:
         log.warning("a replica failed, and the database was asked instead: %s", error)

@@ -10,14 +10,21 @@ from __future__ import annotations
 import asyncio
 import time
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.search.engine import LARGEST_EXCHANGE, LARGEST_VECTORS, MOST_AT_ONCE, MOST_EXCHANGED, Order
+from tabane.search.engine import (
+    DEEPEST_OFFSET,
+    LARGEST_EXCHANGE,
+    LARGEST_VECTORS,
+    MOST_AT_ONCE,
+    MOST_EXCHANGED,
+    Order,
+)
 from tabane.search.records import (
     MOST_FIELDS,
     EmbeddingSpace,
@@ -44,11 +51,12 @@ async def checked_records(records: Sequence[Record], shape: Shape, models: Mappi
 
     Vectors of other ``models`` than the spaces of the shape have are left out, whatever their length.
     """
-    there = {space.name: space.model for space in shape.spaces}
-    passed = {name for name, model in models.items() if there.get(name) != model}
+    current = {space.name: space.model for space in shape.spaces}
 
     def slice_from(first: int) -> list[Record]:
-        part = [_without(record, passed) for record in records[first : first + _CHECKED_AT_ONCE]]
+        part = list(records[first : first + _CHECKED_AT_ONCE])
+        if models:
+            part = [without_other_models(record, models, current) for record in part]
         valid = {space.name for space in shape.spaces if _all_valid(part, space)}
 
         def fit(vector: bytes, space: EmbeddingSpace) -> bytes:
@@ -68,23 +76,27 @@ async def checked_records(records: Sequence[Record], shape: Shape, models: Mappi
 
 async def checked_exchange(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
     """Check an exchange of checked records. Return the keys to delete, and the rows for the writer."""
-    return await _quickly(len(records) + len(gone), lambda: _sized(records, gone))
+
+    def sized() -> tuple[list[str], int]:
+        keys = [checked_key(key) for key in gone]
+        return keys, rows_of_exchange(records, keys)
+
+    is_short = len(records) + len(gone) <= _CHECKED_AT_ONCE
+    return sized() if is_short else await asyncio.to_thread(sized)
 
 
-async def _quickly(records: int, work: Callable[[], T]) -> T:
-    """Run work on so many records. It runs in a thread if it is too long for the event loop."""
-    return work() if records <= _CHECKED_AT_ONCE else await asyncio.to_thread(work)
+def without_other_models(record: Record, models: Mapping[str, str], current: Mapping[str, str]) -> Record:
+    """Return the record without vectors for spaces that were dropped or have another model by now.
 
-
-def _without(record: Record, spaces: set[str]) -> Record:
-    """Return the record without its vectors in these spaces."""
-    kept = {name: vector for name, vector in record.vectors.items() if name not in spaces}
+    ``models``: space → the model that made its vectors; ``current``: space → its model now. Vectors of spaces
+    without an entry in ``models`` are kept.
+    """
+    kept = {
+        name: vector
+        for name, vector in record.vectors.items()
+        if name not in models or current.get(name) == models[name]
+    }
     return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
-
-
-def _sized(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
-    keys = [checked_key(key) for key in gone]
-    return keys, rows_of_exchange(records, keys)
 
 
 def _all_valid(records: Sequence[Record], space: EmbeddingSpace) -> bool:
@@ -183,7 +195,8 @@ def rows_of_exchange(records: Sequence[Record], gone: Sequence[str]) -> int:
     twice = {record.key for record in records}.intersection(gone)
     if twice:
         raise BadArguments(say("{key} is given both to be saved and to be removed", key=min(twice)), "gone")
-    size, vectors = sum(map(_size, records)), sum(map(_vectors, records))
+    size = sum(len(each.payload) + len(msgspec.json.encode((each.texts, each.fields))) for each in records)
+    vectors = sum(map(_vectors, records))
     if size > LARGEST_EXCHANGE or vectors > LARGEST_VECTORS:
         most = LARGEST_VECTORS if vectors > LARGEST_VECTORS else LARGEST_EXCHANGE
         found = vectors if vectors > LARGEST_VECTORS else size
@@ -193,10 +206,6 @@ def rows_of_exchange(records: Sequence[Record], gone: Sequence[str]) -> int:
         raise BadArguments(message, "records")
     rows = len(records) + len(gone)
     return rows if size + vectors <= MOST_BYTES else max(rows, ALONE)
-
-
-def _size(record: Record) -> int:
-    return len(record.payload) + len(msgspec.json.encode((record.texts, record.fields)))
 
 
 def _vectors(record: Record) -> int:
@@ -212,6 +221,12 @@ def check_bounded(name: str, value: int, least: int, most: int) -> None:
         raise BadArguments(say("{field} must be {least} to {most}", field=name, least=least, most=most), name)
 
 
+def check_page(limit: int, offset: int = 0) -> None:
+    """Raise unless a page has 1 to 1,000 hits, behind at most 10,000 others."""
+    check_bounded("limit", limit, 1, MOST_AT_ONCE)
+    check_bounded("offset", offset, 0, DEEPEST_OFFSET)
+
+
 def checked_keys(keys: Sequence[str]) -> list[str]:
     """Return the keys as they are stored. Raise if there are too many for one request."""
     check_bounded("keys", len(keys), 0, MOST_AT_ONCE)
@@ -224,14 +239,17 @@ def check_bounds(bounds: Sequence[float]) -> None:
 
 
 def check_textual(field: Field, what: str) -> None:
+    """Raise BadArguments unless the field has strings or lists of strings. ``what`` names the request."""
     _check_kind(field, field.kind.textual, what)
 
 
 def check_numeric(field: Field, what: str) -> None:
+    """Raise BadArguments unless the field has numbers or dates. ``what`` names the request."""
     _check_kind(field, field.kind.numeric, what)
 
 
 def check_string(field: Field, what: str) -> None:
+    """Raise BadArguments unless the field has strings. ``what`` names the request."""
     _check_kind(field, field.kind is Kind.STRING, what)
 
 
@@ -293,7 +311,7 @@ def read_cursor(text: str, order: Sequence[Order], shape: Shape) -> RecordsCurso
 
 
 def ordered_value(record: Record, field: Field) -> Scalar | None:
-    """The value that the record is ordered by: none where an older shape left a value of another kind."""
+    """Return the value that the record is ordered by; None if it is absent, or of another kind."""
     value = record.fields.get(field.name)
     return value if not isinstance(value, tuple) and value is not None and _fits(field.kind, value) else None
 
@@ -305,7 +323,7 @@ def _fits(kind: Kind, value: Scalar) -> bool:
 
 
 def check_order(order: Sequence[Order], shape: Shape) -> None:
-    """Raises :class:`BadArguments` for a field that is not there or is a list."""
+    """Raise :class:`BadArguments` if a field does not exist or is a list."""
     for each in order:
         if shape.field(each.field).kind is Kind.STRINGS:
             raise BadArguments(
@@ -314,6 +332,7 @@ def check_order(order: Sequence[Order], shape: Shape) -> None:
 
 
 def name_of_order(order: Sequence[Order]) -> str:
+    """Return an order as text: its fields, with a minus before descending ones."""
     return ",".join(("-" if each.descending else "") + each.field for each in order)
 
 

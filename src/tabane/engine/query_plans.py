@@ -1,8 +1,17 @@
-"""Plans of lexical queries, the spaces of texts that they refer to, and BM25; pure.
+"""Plans of lexical queries, the tokens and spaces of texts that they refer to, and BM25.
 
 A plan refers to the *spaces* of a collection. Each text has one for its tokens (``t``), its likely words
 (``u``), its pairs of characters (``s``) and, with the extra ``ja``, its dictionary words (``j``). The
 index and memory segments evaluate the same plan.
+
+The dictionary is Sudachi in its finest mode. Each word is in its normalized form: 打込む, 打ち込む and
+うちこむ are one. Particles, endings and punctuation are left out. It is loaded on first use: 75 MB, a second.
+Without it, hiragana that is no ending, particle or question word may be a word too (おにぎり, ひらがな).
+
+By overlapping pairs of characters, an index finds any substring in any script. Each character of a text
+begins one token: the pair with the next character; the last one is a token of its own. So a substring of two
+or more characters is a phrase of pairs, and a single character is the beginning of a token. Both are exact.
+Texts are compared in one spelling (:func:`~tabane.search.analysis.substring_spelling`).
 
 BM25: how much a word tells about a text. Source: S. Robertson, H. Zaragoza, "The Probabilistic Relevance
 Framework: BM25 and Beyond" (2009).
@@ -12,16 +21,165 @@ from __future__ import annotations
 
 import math
 import re
+import sys
+import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from operator import add
+from typing import Any
 
-from tabane.search import index_tokens
-from tabane.search.analysis import GAP, groups, is_cjk, is_mixed, normalise, positioned, stem, units
+from tabane.search.analysis import (
+    GAP,
+    groups,
+    is_cjk,
+    is_mixed,
+    normalise,
+    plain,
+    positioned,
+    stem,
+    substring_spelling,
+    units,
+    without_readings,
+)
 from tabane.search.engine import LexicalQuery, Mode
-from tabane.search.index_tokens import Japanese, kana_words, substring_tokens
 from tabane.search.records import Shape
 from tabane.search.relevance import content
+
+_EMPTY = ("助詞", "助動詞", "補助記号", "記号", "空白")
+_LONGEST = 8_000  # characters at once: Sudachi refuses more than 49,149 bytes
+
+
+def japanese() -> Japanese | None:
+    """Return the installed dictionary, None without the extra ``ja``. Nothing is loaded yet."""
+    try:
+        fingerprint = f"sudachi {version('sudachipy')} {version('sudachidict-core')}"
+    except PackageNotFoundError:
+        return None
+    return Japanese(fingerprint) if find_spec("sudachipy") else None
+
+
+class Japanese:
+    """Words of Japanese, by SudachiPy and its core dictionary. Any thread may use it.
+
+    ``fingerprint`` names the dictionary. All words of an index are of one dictionary.
+    """
+
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+        self._lock = threading.Lock()
+        self._tokenizer: Any = None
+
+    def words(self, text: str) -> list[str]:
+        """Return the words of Japanese text in their normalized form, in order. Latin words are left out."""
+        if text.isascii():
+            return []
+        text, forms = without_readings(plain(text)), list[str]()
+        with self._lock:
+            if self._tokenizer is None:
+                from sudachipy import Dictionary, SplitMode
+
+                self._tokenizer = Dictionary(dict="core").tokenizer(mode=SplitMode.A)
+            for at in range(0, len(text), _LONGEST):
+                for each in self._tokenizer.tokenize(text[at : at + _LONGEST]):
+                    if each.part_of_speech()[0] not in _EMPTY:
+                        forms.append(each.normalized_form().lower())
+        return [form for form in forms if is_cjk(form) and not any(map(str.isspace, form))]
+
+
+SHORTEST = 3
+"""Least letters of a word in hiragana. Shorter ones are nearly always grammar."""
+
+_RUN = re.compile(r"[ぁ-ゖゝゞー]{3,}")
+
+# Verbs of saying and being, endings, particles and question words.
+_GRAMMAR = """
+ありますか ありません あります ありました あった ある なければ なりますか なりました なります なった
+なって なる なり でしょうか でしたか ですか でした です ましたか ませんか ますか ました ません ましょう
+ます されています されていた されている されて されました されます されたのは された される させる
+させた しています していました していた している しました しましたか します しますか したのは した して
+する すれば せず できますか できました できます できない できる できた おいて おける よって よれば
+よると よる より について という として とする となる どのような どのように どういった どういう
+どれくらい どれほど どのくらい どこ どちら どの どう どれ どんな いつ いくつ いくら だれ なぜ なに なん
+それぞれ そのうち その それ この これ あの である であり だった だけ など ながら ならば なら なの ない
+なく なかった のため のこと のもの のうち のほか ために ため から まで ほど くらい ぐらい および または
+しかし ともに とともに こと もの とき ところ ください くださ いました います いますか いた いる いない
+おり られる られた られて れる れた れて かった かつて ついて って った
+"""
+_WORDS = re.compile("|".join(sorted(_GRAMMAR.split(), key=len, reverse=True)))
+_BEFORE = "はがを"
+_BEHIND = "はがをにのでともへやか"
+
+
+def kana_words(text: str) -> list[str]:
+    """Return the likely words in hiragana of a text. No dictionary is used.
+
+    >>> kana_words("おにぎりの握り方")
+    ['おにぎり']
+    """
+    found = []
+    for run in _RUN.finditer(normalise(text)):
+        for piece in _WORDS.split(run.group()):
+            word = piece[1:] if piece and piece[0] in _BEFORE else piece  # without a particle
+            while len(word) > SHORTEST and word[-1] in _BEHIND:
+                word = word[:-1]
+            if len(word) >= SHORTEST:
+                found.append(word)
+    return list(dict.fromkeys(found))
+
+
+# A longer needle is hardly rarer than this many of its characters, and a longer phrase costs more.
+MOST_PAIRS = 64
+
+# Unicode reserves these for internal use. In a text they are a mistake, and all count as the same one.
+_OWN = range(0xFDD0, 0xFDEF)
+_BLANK = "\ufdef"
+_ANY_OWN = 0x1FFFE
+_MISTAKEN = chr(_ANY_OWN)
+_MISTAKE = re.compile("[\ufdd0-\ufdef\U0001fffe]")
+_OTHERS = re.compile("[\\s\ufdd0-\ufdee\U0001fffe]")
+
+
+def substring_tokens(text: str) -> list[str]:
+    """Return the tokens of a text in order, one for each character of the normalized text."""
+    spelt = _spell_tokens(substring_spelling(text))
+    return [*map(add, spelt, spelt[1:]), spelt[-1]] if spelt else []
+
+
+def needle_tokens(needle: str) -> list[str]:
+    """Return the tokens that are adjacent in each text that contains the needle, at most 64.
+
+    For a needle of one character: the beginning of a token. See :func:`is_single`, :func:`is_whole`.
+    """
+    spelt = _spell_tokens(substring_spelling(needle)[: MOST_PAIRS + 1])
+    return list(map(add, spelt, spelt[1:])) if len(spelt) > 1 else [spelt]
+
+
+def is_single(needle: str) -> bool:
+    """Return whether the needle is one character, and its token therefore the beginning of others."""
+    return len(substring_spelling(needle)) == 1
+
+
+def is_whole(needle: str) -> bool:
+    """Return whether the tokens cover the whole needle. If not, the text must be checked."""
+    return len(substring_spelling(needle)) <= MOST_PAIRS + 1 and not _MISTAKE.search(needle)
+
+
+def _spell_tokens(text: str) -> str:
+    """Return the text with white space replaced by reserved characters, since tokens are joined by spaces."""
+    # A reserved character in the text is not a space. The only white space of most texts is the space.
+    text = text.replace(_BLANK, _MISTAKEN).replace(" ", _BLANK)
+    return text.translate(_spellings()) if _OTHERS.search(text) else text
+
+
+@lru_cache(maxsize=1)
+def _spellings() -> dict[int, int]:
+    blanks = [code for code in range(sys.maxunicode + 1) if chr(code).isspace()]
+    return dict(zip(blanks, _OWN, strict=False)) | dict.fromkeys(_OWN, _ANY_OWN)
+
 
 TOKENS, UNITS, PAIRS, WORDS = "t", "u", "s", "j"
 MOST_TERMS = 64  # of a query; a longer one is cut
@@ -119,13 +277,13 @@ class LexicalPlanner:
         names = self._shape.text_names(query.fields)
         found = groups(query.text)[:MOST_TERMS]
         text = content(query.text) if query.mode is Mode.ANY else query.text
-        tokens = list(dict.fromkeys(token for token in positioned(text) if token != GAP))[:MOST_TERMS]
+        tokens = _distinct_tokens(text)
         leaves = tuple(self._leaves(text, tokens, names))
         if leaves and query.mode is Mode.ANY and not self._japanese:
             leaves += tuple(self._kana(text, names))
         prefixes = (*self._prefixes(query, found, names), *self._characters(tokens, names))
         required = [phrase for text in query.phrases for phrase in self._phrase(text, names)]
-        required += self._required(query, found, names)
+        required += self._required_matches(query, found, names)
         if not leaves and query.mode is Mode.ANY:
             leaves, kana = self._hiragana(query.text, names)
             required += kana
@@ -135,14 +293,10 @@ class LexicalPlanner:
         if query.mode is Mode.ANY and not required:
             required = [AnyOf((*(leaf.term for leaf in leaves), *(starts for starts, _ in prefixes)))]
         elif query.mode is Mode.ANY and query.phrases and not leaves:
-            leaves = self._phrase_leaves(query.phrases, names)
+            text = " ".join(query.phrases)
+            leaves = tuple(self._leaves(text, _distinct_tokens(text), names))
         without = tuple(phrase for text in query.exclude for phrase in self._phrase(text, names))
-        return LexicalPlan(leaves, _both(required), without, prefixes, plain)
-
-    def _phrase_leaves(self, phrases: Sequence[str], names: tuple[str, ...]) -> tuple[ScoredTerm, ...]:
-        text = " ".join(phrases)
-        tokens = dict.fromkeys(token for token in positioned(text) if token != GAP)
-        return tuple(self._leaves(text, list(tokens)[:MOST_TERMS], names))
+        return LexicalPlan(leaves, _all_of(required), without, prefixes, plain)
 
     def _leaves(self, text: str, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[ScoredTerm]:
         # A dictionary knows words better than a rule of thumb.
@@ -159,8 +313,8 @@ class LexicalPlanner:
             yield from (ScoredTerm(TermMatch(f"{WORDS}_{name}", token), weight * _WORD) for token in words)
 
     def _kana(self, text: str, names: tuple[str, ...]) -> Iterator[ScoredTerm]:
-        """The scores that words in hiragana add to a query of several scripts, by pairs of characters."""
-        pairs = dict.fromkeys(pair for word in kana_words(text) for pair in index_tokens.needle_tokens(word))
+        """Yield the pairs of characters by which words in hiragana add to the score of a query."""
+        pairs = dict.fromkeys(pair for word in kana_words(text) for pair in needle_tokens(word))
         for name in names:
             weight = self._weights[name] * _KANA
             yield from (
@@ -170,7 +324,7 @@ class LexicalPlanner:
     def _prefixes(
         self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
     ) -> tuple[tuple[PrefixMatch, float], ...]:
-        """Return what the last word may go on from."""
+        """Return the beginnings of the last word, if it is a prefix."""
         last = _WORD_END.search(normalise(query.text)) if query.prefix and found else None
         if last is None:
             return ()
@@ -183,62 +337,74 @@ class LexicalPlanner:
     def _characters(
         self, tokens: Sequence[str], names: tuple[str, ...]
     ) -> Iterator[tuple[PrefixMatch, float]]:
-        """Words of one character, which stand in longer ones too: by the pairs that begin with them."""
+        """Yield words of one character as prefixes of pairs, since longer words contain them too."""
         for token in tokens:
             if _is_character(token):
                 yield from ((PrefixMatch(f"{PAIRS}_{name}", token), self._weights[name]) for name in names)
 
-    def _required(self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]) -> list[Match]:
+    def _required_matches(
+        self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
+    ) -> list[Match]:
         if query.mode is Mode.PHRASE:
             return list(self._phrase(query.text, names))
         if query.mode is Mode.ANY:
             return []
-        required = [self._group(group, names) for group in found]
-        required += [self._held(run, names) for run in _lone_hiragana(query.text)]
+        required = [self._group_match(group, names) for group in found]
+        # Runs of hiragana that stand alone have no token.
+        runs = _HIRAGANA.findall(normalise(query.text))
+        required += [self._contains_match(run, names) for run in runs if set(positioned(run)) == {GAP}]
         if query.prefix and found and (starts := self._prefixes(query, found, names)):
             required[len(found) - 1] = AnyOf((required[len(found) - 1], *(each for each, _ in starts)))
         return [each for each in required if each != AllOf(())]
 
-    def _group(self, group: Sequence[str], names: tuple[str, ...]) -> Match:
-        """All tokens of a run, each in any text; for a name of several parts, itself instead of them."""
+    def _group_match(self, group: Sequence[str], names: tuple[str, ...]) -> Match:
+        """Return the condition that texts have all tokens of a run, or a name of several parts as a whole."""
         terms = [AnyOf(tuple(_term(token, name) for name in names)) for token in group if token != GAP]
         if len(group) > 2 and group[-1] == "".join(group[:-1]):
             return AnyOf((AllOf(tuple(terms[:-1])), terms[-1]))
-        return _both(terms)
+        return _all_of(terms)
 
     def _phrase(self, text: str, names: tuple[str, ...]) -> Iterator[Match]:
-        """Yield what holds where a text has these words side by side; nothing for a text without words."""
+        """Yield the condition that a text has these words side by side; nothing for a text without words."""
         places = tuple((at, token) for at, token in enumerate(positioned(text)[:MOST_TERMS]) if token != GAP)
         stretches = dict.fromkeys(_HIRAGANA.findall(normalise(text)))
-        each = [_both([*_placed(places, name), *(_held(run, name) for run in stretches)]) for name in names]
+        each = [
+            _all_of([*_placed(places, name), *(_contains_match(run, name) for run in stretches)])
+            for name in names
+        ]
         if places or stretches:
             yield AnyOf(tuple(each))
 
-    def _held(self, run: str, names: tuple[str, ...]) -> Match:
-        return AnyOf(tuple(_held(run, name) for name in names))
+    def _contains_match(self, run: str, names: tuple[str, ...]) -> Match:
+        return AnyOf(tuple(_contains_match(run, name) for name in names))
 
     def _hiragana(self, text: str, names: tuple[str, ...]) -> tuple[tuple[ScoredTerm, ...], list[Match]]:
         """Return a query of hiragana alone, which has no tokens: scored by its pairs of characters."""
         runs = list(dict.fromkeys(_HIRAGANA.findall(normalise(text))))[:MOST_TERMS]
-        pairs = dict.fromkeys(token for run in runs for token in index_tokens.needle_tokens(run))
+        pairs = dict.fromkeys(token for run in runs for token in needle_tokens(run))
         leaves = (
             ScoredTerm(TermMatch(f"{PAIRS}_{name}", token), self._weights[name])
             for name in names
             for token in pairs
         )
-        return tuple(leaves), [AnyOf(tuple(self._held(run, names) for run in runs))] if runs else []
+        return tuple(leaves), [AnyOf(tuple(self._contains_match(run, names) for run in runs))] if runs else []
+
+
+def _distinct_tokens(text: str) -> list[str]:
+    """Return the tokens of a text, each once, at most 64."""
+    return list(dict.fromkeys(token for token in positioned(text) if token != GAP))[:MOST_TERMS]
 
 
 def needle(text: str, names: Iterable[str]) -> Match:
-    """Return what holds where one of the texts contains a substring (the first 64 pairs of a longer one)."""
-    if index_tokens.is_single(text):
-        beginning = index_tokens.needle_tokens(text)[0]
+    """Return the condition that one of the texts contains a substring. Its first 64 pairs are compared."""
+    if is_single(text):
+        beginning = needle_tokens(text)[0]
         return AnyOf(tuple(PrefixMatch(f"{PAIRS}_{name}", beginning) for name in names))
-    return AnyOf(tuple(_held(text, name) for name in names))
+    return AnyOf(tuple(_contains_match(text, name) for name in names))
 
 
 def _placed(places: tuple[tuple[int, str], ...], name: str) -> Iterator[Match]:
-    """Tokens side by side in a text; a single character wherever it stands."""
+    """Yield the condition that tokens are adjacent in a text; a single character may be anywhere."""
     if len(places) == 1 and _is_character(places[0][1]):
         yield _term(places[0][1], name)
     else:
@@ -258,9 +424,9 @@ def _is_character(token: str) -> bool:
     return len(token) == 1 and is_cjk(token)
 
 
-def _held(text: str, name: str) -> Match:
-    tokens = tuple(enumerate(index_tokens.needle_tokens(text)))
-    return _both(list(_phrases(f"{PAIRS}_{name}", tokens)))
+def _contains_match(text: str, name: str) -> Match:
+    tokens = tuple(enumerate(needle_tokens(text)))
+    return _all_of(list(_phrases(f"{PAIRS}_{name}", tokens)))
 
 
 def _phrases(space: str, places: tuple[tuple[int, str], ...]) -> Iterator[Match]:
@@ -271,13 +437,8 @@ def _phrases(space: str, places: tuple[tuple[int, str], ...]) -> Iterator[Match]
         yield PhraseMatch(space, tuple((at - first, token) for at, token in places))
 
 
-def _both(of: Sequence[Match]) -> Match:
+def _all_of(of: Sequence[Match]) -> Match:
     return of[0] if len(of) == 1 else AllOf(tuple(of))
-
-
-def _lone_hiragana(text: str) -> list[str]:
-    """Runs of hiragana that have no token: those that stand alone."""
-    return [run for run in _HIRAGANA.findall(normalise(text)) if set(positioned(run)) == {GAP}]
 
 
 K1 = 1.2
@@ -355,6 +516,7 @@ class RecordAnalyzer:
         return [f"{kind}_{name}" for name in self._texts for kind in (*self._cutters, PAIRS)]
 
     def analysis(self, texts: Mapping[str, str]) -> Analysis:
+        """Return the tokens of the texts in each space but those of pairs, in order and with gaps."""
         return {
             f"{kind}_{name}": cut(texts[name])
             for name in self._texts
@@ -384,4 +546,5 @@ class RecordAnalyzer:
                 yield f"{PAIRS}_{name}", pairs, len(pairs) or len(text)
 
     def pairs(self, text: str) -> list[str]:
+        """Return the pairs of characters of a text, in order."""
         return substring_tokens(text)

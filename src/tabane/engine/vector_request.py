@@ -57,7 +57,7 @@ class VectorRequest:
 
     @property
     def strict(self) -> bool:
-        """Whether one dissimilarity undoes all likeness: what is near in one space tells little then."""
+        """Return whether one low similarity makes the combination low: nearness in one space tells little."""
         return self.combination is Combination.MINIMUM
 
     @property
@@ -70,7 +70,7 @@ class VectorRequest:
         return self.combination is Combination.PRODUCT and len(self.vectors) > 1
 
     def margin(self, errors: list[float]) -> float | None:
-        """By how much a combination of such errors is off; None if that is not the same for all."""
+        """Return the error of a combination of estimates with such errors; None if it differs by record."""
         factors = self.factors
         return None if factors is None else float(np.sqrt(np.sum((factors * errors) ** 2)))
 
@@ -83,7 +83,7 @@ class VectorRequest:
         return weights / weights.sum() if self.combination is Combination.AVERAGE else weights
 
     def highest(self, estimates: list[Array], errors: list[float]) -> Array:
-        """Return what the combined similarity is at most, by estimates that are off by such errors."""
+        """Return upper bounds of the combined similarity, from estimates with such errors."""
         if self.combination is Combination.PRODUCT and len(estimates) > 1:
             return self._highest_product(estimates, errors)
         margin = self.margin(errors)

@@ -23,8 +23,8 @@ from tabane.posts.searching import Missing, Pair, PostAnswer, PostSearch, PostSt
 from tabane.posts.statistics import PostAuthor, Statistics, TagCount, suggested, timeline
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection, Order
-from tabane.search.hybrid import marked_terms, typed
 from tabane.search.models import Models
+from tabane.search.pipeline import marked_terms, typed
 from tabane.search.records import And, Equal, Filter, Not, encodable
 from tabane.search.snippets import marks
 from tabane.search.source import explained

@@ -47,20 +47,24 @@ from tabane.search.engine import (
     demanding,
 )
 from tabane.search.fusion import ScoreParts
-from tabane.search.hybrid import RankedRecord, hybrid, marked_terms, sense, typed
-from tabane.search.hybrid import RankedRecord as Hit
 from tabane.search.models import Models
 from tabane.search.pipeline import (
     HybridQuery,
     Incomplete,
     Meaning,
+    RankedRecord,
     diversified,
+    hybrid,
     hybrid_query,
     judged,
+    marked_terms,
     meaning_of,
+    sense,
+    typed,
     words_alone,
     words_of,
 )
+from tabane.search.pipeline import RankedRecord as Hit
 from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
 from tabane.search.source import (
     HitCard,

@@ -20,8 +20,7 @@ from tabane.reader.hidden_text import without_links
 from tabane.reader.page import PAGE, PART, PASSAGES, SPACES, TEXT, TITLE, Page
 from tabane.search.chunking import Chunk, Measure, chunks
 from tabane.search.engine import Collection
-from tabane.search.hybrid import RankedRecord
-from tabane.search.pipeline import CollectionSource, records_of
+from tabane.search.pipeline import CollectionSource, RankedRecord, records_of
 from tabane.search.records import Record
 from tabane.search.source import HitCard, Reference, SearchHit
 

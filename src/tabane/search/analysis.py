@@ -134,11 +134,11 @@ def tokens(text: str) -> list[str]:
     A word with separators gives its parts, then itself without separators: "e-mail" → e, mail, email.
     """
     found: list[str] = []
-    for run in _RUNS.findall(_spelling(text)):
+    for run in _RUNS.findall(_token_spelling(text)):
         if _CJK_START.match(run):
             found.extend(bigrams(run))
         else:
-            found.extend(_word(run))
+            found.extend(_word_tokens(run))
     return found
 
 
@@ -148,18 +148,18 @@ def positioned(text: str) -> list[str]:
     Without the gaps they are :func:`tokens`. With them, the words of a phrase have the right distance.
     """
     found: list[str] = []
-    for run in _RUNS.findall(_spelling(text)):
+    for run in _RUNS.findall(_token_spelling(text)):
         if _CJK_START.match(run):
-            found.extend(_placed(run))
+            found.extend(_bigrams_with_gaps(run))
         else:
-            found.extend(_word(run))
+            found.extend(_word_tokens(run))
     return found
 
 
 def groups(text: str) -> list[list[str]]:
     """Return :func:`positioned` for each run: a word, a name with its parts, or a run of CJK."""
-    runs = _RUNS.findall(_spelling(text))
-    return [_placed(run) if _CJK_START.match(run) else [*_word(run)] for run in runs]
+    runs = _RUNS.findall(_token_spelling(text))
+    return [_bigrams_with_gaps(run) if _CJK_START.match(run) else [*_word_tokens(run)] for run in runs]
 
 
 def placed_runs(text: str) -> Iterator[tuple[int, str]]:
@@ -184,7 +184,7 @@ def units(text: str) -> list[str]:
     Most compounds consist of words of two kanji, so 東京都 gives 東京 and not 京都. A bigram that is no unit
     likely spans two words.
     """
-    return [] if text.isascii() else _UNITS.findall(_spelling(text))
+    return [] if text.isascii() else _UNITS.findall(_token_spelling(text))
 
 
 def is_mixed(token: str) -> bool:
@@ -198,7 +198,7 @@ def identifier_tokens(name: str) -> list[str]:
     A name of one part gives only that part. Parts in Japanese are cut like running text.
     """
     found: list[str] = []
-    parts = _parts(with_long_vowels(plain(name)))
+    parts = _name_parts(with_long_vowels(plain(name)))
     for part in parts:
         found.extend(tokens(part) if _CJK_START.search(part) else [stem(part)])
     if len(parts) > 1:
@@ -219,7 +219,7 @@ def stem(word: str) -> str:
     if len(word) < 4 or not word.isascii() or not word.isalpha():
         return word
     word = _singular(word)
-    return _IRREGULAR.get(word) or _spelt(_infinitive(word))
+    return _IRREGULAR.get(word) or _unify_ending(_infinitive(word))
 
 
 def _singular(word: str) -> str:
@@ -243,7 +243,7 @@ def _infinitive(word: str) -> str:
     return rest + "e" if _SHORT.fullmatch(rest) else rest
 
 
-def _spelt(word: str) -> str:
+def _unify_ending(word: str) -> str:
     """Return the word with one ending for several spellings: final e and y, -ise, -yse, -our."""
     if word[-1] == "e" and len(word) > 3:
         rest = word[:-1]
@@ -273,7 +273,7 @@ def bigrams(run: str) -> list[str]:
     return _PAIRS.findall(run)
 
 
-def _placed(run: str) -> list[str]:
+def _bigrams_with_gaps(run: str) -> list[str]:
     """Return the bigrams of a run, with a gap for each that :func:`bigrams` leaves out."""
     if len(run) == 1:
         return bigrams(run) or [GAP]
@@ -285,13 +285,17 @@ def _placed(run: str) -> list[str]:
 
 
 @lru_cache(maxsize=16384)
-def _word(run: str) -> tuple[str, ...]:
+def _word_tokens(run: str) -> tuple[str, ...]:
+    """Return the tokens of a word, a possessive, a hyphenated word, or a name in code."""
     if run.isascii() and run.isalnum() and not _CAMEL_NAME.match(run):
         return (stem(run.lower()),)
-    return tuple(_joined(run))
+    if run[-1] in "+#":
+        return (run.lower(),)
+    word, _, ending = run.rpartition("'")
+    return tuple(identifier_tokens(word if word and len(ending) <= 2 else run))
 
 
-def _spelling(text: str) -> str:
+def _token_spelling(text: str) -> str:
     """Return the text in the form that tokens are cut from."""
     if text.isascii():
         return text
@@ -305,20 +309,10 @@ def is_cjk(token: str) -> bool:
 
 def cjk_runs(text: str) -> list[str]:
     """Return the runs of Chinese, Japanese and Korean, in the spelling that tokens are cut from."""
-    return [run for run in _RUNS.findall(_spelling(text)) if _CJK_START.match(run)]
+    return [run for run in _RUNS.findall(_token_spelling(text)) if _CJK_START.match(run)]
 
 
-def _joined(run: str) -> list[str]:
-    """Return the tokens of a possessive, a hyphenated word, or a name in code."""
-    if run[-1] in "+#":
-        return [run.lower()]
-    word, _, ending = run.rpartition("'")
-    if word and len(ending) <= 2:
-        run = word
-    return identifier_tokens(run)
-
-
-def _parts(name: str) -> list[str]:
+def _name_parts(name: str) -> list[str]:
     parts: list[str] = []
     for piece in _PART.findall(name):
         humps = [hump.casefold() for hump in _HUMP.split(piece)]

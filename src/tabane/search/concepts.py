@@ -38,7 +38,7 @@ _KINDS = "<"
 
 
 class Glossary:
-    """Looks up concepts by any of their words. It takes about 1 MB, and is made once, by the first search."""
+    """Finds concepts by any of their words. It takes about 1 MB, and the first search makes it."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._concepts: list[str] = []
@@ -46,20 +46,17 @@ class Glossary:
         self._by_word: dict[str, int | tuple[int, ...]] = {}
         for line in lines:
             if line.strip() and not line.startswith("#"):
-                self._add(line)
-
-    def _add(self, line: str) -> None:
-        english, _, japanese = line.rstrip("\n").partition("\t")
-        stems = [term(word) for word in english.split()]
-        headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
-        number = len(self._concepts)
-        self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
-        for word in dict.fromkeys(_specific(stems) + headwords):
-            known = self._by_word.get(word)
-            if known is None:
-                self._by_word[word] = number
-            else:
-                self._by_word[word] = (*(known if isinstance(known, tuple) else (known,)), number)
+                english, _, japanese = line.rstrip("\n").partition("\t")
+                stems = [term(word) for word in english.split()]
+                headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
+                number = len(self._concepts)
+                self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
+                for word in dict.fromkeys(_specific(stems) + headwords):
+                    known = self._by_word.get(word)
+                    if known is None:
+                        self._by_word[word] = number
+                    else:
+                        self._by_word[word] = (*(known if isinstance(known, tuple) else (known,)), number)
 
     def __contains__(self, word: str) -> bool:
         return word in self._by_word
@@ -67,8 +64,8 @@ class Glossary:
     def synonyms(self, word: str) -> dict[str, float]:
         """Return the synonyms of an English term, with weights below 1. Terms are results of :func:`term`."""
         found: dict[str, float] = {}
-        for english, _ in self._of(word):
-            for other, weight in _kin(english, word):
+        for english, _ in self._concepts_of(word):
+            for other, weight in _similar_words(english, word):
                 if other != word and weight > found.get(other, 0.0):
                     found[other] = weight
         return found
@@ -76,7 +73,7 @@ class Glossary:
     def translations(self, headword: str) -> dict[str, float]:
         """Return English terms for a Japanese headword, with weights up to 1."""
         found: dict[str, float] = {}
-        for english, _ in self._of(headword):
+        for english, _ in self._concepts_of(headword):
             for place, other in enumerate(_general(english)):
                 weight = _TRANSLATION if place else _FIRST_TRANSLATION
                 if weight > found.get(other, 0.0):
@@ -85,7 +82,12 @@ class Glossary:
 
     def headwords(self, word: str) -> list[str]:
         """Return Japanese headwords for an English term, each once."""
-        found = (head for english, japanese in self._of(word) if _KINDS not in english for head in japanese)
+        found = (
+            head
+            for english, japanese in self._concepts_of(word)
+            if _KINDS not in english
+            for head in japanese
+        )
         return list(dict.fromkeys(found))
 
     def segments(self, run: str) -> list[tuple[int, int]]:
@@ -105,7 +107,7 @@ class Glossary:
                 return end
         return 0
 
-    def _of(self, word: str) -> Iterator[tuple[list[str], list[str]]]:
+    def _concepts_of(self, word: str) -> Iterator[tuple[list[str], list[str]]]:
         numbers = self._by_word.get(word, ())
         for number in numbers if isinstance(numbers, tuple) else (numbers,):
             english, _, japanese = self._concepts[number].partition("\t")
@@ -125,7 +127,7 @@ def term(word: str) -> str:
     return "_".join([stem(part) for part in word.split("_")]) if "_" in word else stem(word)
 
 
-def _kin(english: list[str], word: str) -> Iterator[tuple[str, float]]:
+def _similar_words(english: list[str], word: str) -> Iterator[tuple[str, float]]:
     if _KINDS in english:
         yield from ((general, _TO_FIRST) for general in _general(english))
         return
@@ -274,82 +276,74 @@ def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> lis
     If ``japanese`` is False, Japanese variants of English words are left out, for a collection without
     Japanese.
     """
-    found = list(_japanese(question, glossary, japanese))
+    found = list(_japanese_concepts(question, glossary, japanese))
     words = [token for token in tokens(question) if not is_cjk(token)]
     content = [word for word in dict.fromkeys(words) if word not in _EMPTY]
     if not content and not found:
         content = list(dict.fromkeys(words))
-    phrases = [phrase for phrase in _phrases(words) if phrase in glossary]
+    pairs = ["_".join(words[at : at + 2]) for at in range(len(words) - 1)]
+    triples = ["_".join(words[at : at + 3]) for at in range(len(words) - 2)]
+    phrases = [phrase for phrase in dict.fromkeys(pairs + triples) if phrase in glossary]
     inside = {word for phrase in phrases for word in phrase.split("_")}
     sentence = len(content) >= _SENTENCE
     for word in content:
         weight = _ASKING if sentence and word in _SOFT else 1.0
         weight *= _INSIDE if word in inside else 1.0
-        found.append(_concept(word, glossary, weight, japanese))
-    found.extend(_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
+        found.append(_english_concept(word, glossary, weight, japanese))
+    found.extend(_english_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
     return found[:MOST_CONCEPTS]
 
 
-def _concept(word: str, glossary: Glossary, weight: float, japanese: bool) -> Concept:
+def _english_concept(word: str, glossary: Glossary, weight: float, japanese: bool) -> Concept:
     variants = [Variant(tuple(word.split("_")), 1.0)]
-    variants.extend(_english(glossary.synonyms(word)))
+    variants.extend(_english_variants(glossary.synonyms(word)))
     if japanese:
-        variants.extend(_headwords(glossary.headwords(word), _HEADWORD))
+        variants.extend(_japanese_variants(glossary.headwords(word), _HEADWORD))
     return Concept(weight, tuple(variants))
 
 
-def _headwords(headwords: list[str], weight: float) -> list[Variant]:
+def _japanese_variants(headwords: list[str], weight: float) -> list[Variant]:
     # A single kanji is a stem. With the next character it is another headword.
     words = [headword for headword in headwords if len(headword) > 1]
     pairs = (tuple(bigrams(headword)) for headword in words)
     found = [Variant(pair, weight) for pair in pairs if pair][:MOST_VARIANTS]
-    return found + _chinese(words, weight)
+    return found + _chinese_variants(words, weight)
 
 
-def _chinese(headwords: Iterable[str], weight: float) -> list[Variant]:
+def _chinese_variants(headwords: Iterable[str], weight: float) -> list[Variant]:
     """Return Japanese headwords as a text in simplified Chinese writes them, where that differs."""
     written = [(headword, simplified(headword)) for headword in headwords]
     pairs = (tuple(bigrams(other)) for headword, other in written if other != headword)
     return [Variant(pair, weight) for pair in pairs if pair][:MOST_CHINESE]
 
 
-def _japanese(question: str, glossary: Glossary, japanese: bool) -> Iterator[Concept]:
+def _japanese_concepts(question: str, glossary: Glossary, japanese: bool) -> Iterator[Concept]:
     seen: set[str] = set()
     for run in cjk_runs(question):
         last = 0
         for start, end in glossary.segments(run):
-            yield from _unknown(run[last:start], seen)
+            yield from _unknown_pairs(run[last:start], seen)
             headword, last = run[start:end], end
             if headword not in seen:
                 seen.add(headword)
-                yield _translated(headword, glossary, japanese)
-        yield from _unknown(run[last:], seen)
+                variants = [Variant(tuple(bigrams(headword)) or (headword,), 1.0, strict=False)]
+                variants.extend(_english_variants(glossary.translations(headword)))
+                if japanese:
+                    others = [other for other in glossary.headwords(headword) if other != headword]
+                    variants.extend(_chinese_variants([headword], _WRITTEN))
+                    variants.extend(_japanese_variants(others, _KINDRED))
+                weight = _ASKING / 2 if headword in _SOFT else 1.0
+                yield Concept(weight, tuple(variants))
+        yield from _unknown_pairs(run[last:], seen)
 
 
-def _translated(headword: str, glossary: Glossary, japanese: bool) -> Concept:
-    variants = [Variant(tuple(bigrams(headword)) or (headword,), 1.0, strict=False)]
-    variants.extend(_english(glossary.translations(headword)))
-    if japanese:
-        others = [other for other in glossary.headwords(headword) if other != headword]
-        variants.extend(_chinese([headword], _WRITTEN))
-        variants.extend(_headwords(others, _KINDRED))
-    weight = _ASKING / 2 if headword in _SOFT else 1.0
-    return Concept(weight, tuple(variants))
-
-
-def _unknown(piece: str, seen: set[str]) -> Iterator[Concept]:
+def _unknown_pairs(piece: str, seen: set[str]) -> Iterator[Concept]:
     for pair in bigrams(piece) if piece else ():
         if pair not in seen:
             seen.add(pair)
             yield Concept(_LOOSE, (Variant((pair,), 1.0),))
 
 
-def _english(weights: dict[str, float]) -> list[Variant]:
+def _english_variants(weights: dict[str, float]) -> list[Variant]:
     ranked = sorted(weights.items(), key=lambda item: -item[1])[:MOST_VARIANTS]
     return [Variant(tuple(word.split("_")), weight) for word, weight in ranked]
-
-
-def _phrases(words: list[str]) -> list[str]:
-    pairs = ["_".join(words[at : at + 2]) for at in range(len(words) - 1)]
-    triples = ["_".join(words[at : at + 3]) for at in range(len(words) - 2)]
-    return list(dict.fromkeys(pairs + triples))

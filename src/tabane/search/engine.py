@@ -204,10 +204,7 @@ class SearchableRecords(Protocol):
         ...
 
     async def exchange(
-        self,
-        records: Sequence[Record],
-        gone: Sequence[str] = (),
-        models: Mapping[str, str] | None = None,
+        self, records: Sequence[Record], gone: Sequence[str] = (), models: Mapping[str, str] | None = None
     ) -> Exchanged:
         """Write records and delete the keys ``gone`` in one commit: all of it or nothing, whatever dies.
 

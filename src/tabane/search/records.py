@@ -53,10 +53,12 @@ class Kind(Enum):
 
     @property
     def numeric(self) -> bool:
+        """Return whether values are numbers: a number or a date."""
         return self in (Kind.NUMBER, Kind.DATE)
 
     @property
     def textual(self) -> bool:
+        """Return whether values are strings, or lists of them."""
         return self in (Kind.STRING, Kind.STRINGS)
 
 
@@ -236,6 +238,7 @@ def checked_vector(vector: bytes, space: EmbeddingSpace) -> bytes:
 
 
 def unfit_vector(space: EmbeddingSpace) -> BadArguments:
+    """Return the error for a vector of another length, or without a direction."""
     message = say(
         "{space} needs vectors of {dimension} finite numbers that are not all 0 (float32, little-endian)",
         space=space.name,
@@ -261,39 +264,37 @@ def checked_value(value: object, field: Field) -> Value:
     """Return a field's value in normal form. Raises :class:`BadArguments` that names field and kind."""
     if field.kind is Kind.STRINGS:
         if not isinstance(value, list | tuple) or len(value) > MOST_STRINGS:
-            raise _unfit(field, say("a list of at most {most} {most:string|strings}", most=MOST_STRINGS))
-        return tuple(_string(element, field) for element in value)
+            raise _unfit_value(
+                field, say("a list of at most {most} {most:string|strings}", most=MOST_STRINGS)
+            )
+        return tuple(_checked_string(element, field) for element in value)
     return checked_scalar(value, field)
 
 
 def checked_scalar(value: object, field: Field) -> Scalar:
     """Return the value that a condition compares with. For a list, it is one element."""
     if field.kind.textual:
-        return _string(value, field)
+        return _checked_string(value, field)
     if field.kind is Kind.BOOLEAN:
         if not isinstance(value, bool):
-            raise _unfit(field, say("true or false"))
+            raise _unfit_value(field, say("true or false"))
         return value
-    return _number(value, field)
-
-
-def _string(value: object, field: Field) -> str:
-    if not isinstance(value, str) or len(encodable(value, field.name).encode()) > LONGEST_STRING:
-        raise _unfit(field, say("a string of at most {most} {most:byte|bytes}", most=LONGEST_STRING))
-    return value
-
-
-def _number(value: object, field: Field) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         wanted = say("seconds since 1970") if field.kind is Kind.DATE else say("a finite number")
-        raise _unfit(field, wanted)
+        raise _unfit_value(field, wanted)
     if abs(value) > EXACT and isinstance(value, int):
         # A rounded id would find another record.
-        raise _unfit(field, say("a number up to 2**53; longer ids are strings"))
+        raise _unfit_value(field, say("a number up to 2**53; longer ids are strings"))
     return int(value) if value == int(value) and abs(value) <= EXACT else float(value)
 
 
-def _unfit(field: Field, wanted: object) -> BadArguments:
+def _checked_string(value: object, field: Field) -> str:
+    if not isinstance(value, str) or len(encodable(value, field.name).encode()) > LONGEST_STRING:
+        raise _unfit_value(field, say("a string of at most {most} {most:byte|bytes}", most=LONGEST_STRING))
+    return value
+
+
+def _unfit_value(field: Field, wanted: object) -> BadArguments:
     return BadArguments(say("{field} must be {wanted}", field=field.name, wanted=wanted), field.name)
 
 
@@ -414,7 +415,7 @@ def matches(where: Filter, record: Record) -> bool:
             names = record.texts if fields is None else fields
             return contains((record.texts.get(name, "") for name in names), substring_spelling(text))
         case _:
-            return any(_holds(where, value) for value in values_of(record, where.field))
+            return any(_meets(where, value) for value in values_of(record, where.field))
 
 
 def contains(texts: Iterable[str], needle: str) -> bool:
@@ -430,7 +431,7 @@ def values_of(record: Record, field: str) -> tuple[Scalar, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
-def _holds(condition: Condition, value: Scalar) -> bool:
+def _meets(condition: Condition, value: Scalar) -> bool:
     match condition:
         case Equal(_, wanted):
             return value == wanted
@@ -439,15 +440,9 @@ def _holds(condition: Condition, value: Scalar) -> bool:
         case Prefix(_, text):
             return isinstance(value, str) and value.startswith(text)
         case Range(_, low, high, include_low, include_high):
-            return _above(value, low, include_low) and _below(value, high, include_high)
-
-
-def _above(value: Scalar, low: Scalar | None, inclusive: bool) -> bool:
-    return low is None or value > low or (inclusive and value == low)  # type: ignore[operator]
-
-
-def _below(value: Scalar, high: Scalar | None, inclusive: bool) -> bool:
-    return high is None or value < high or (inclusive and value == high)  # type: ignore[operator]
+            above = low is None or value > low or (include_low and value == low)  # type: ignore[operator]
+            below = high is None or value < high or (include_high and value == high)  # type: ignore[operator]
+            return above and below
 
 
 def checked_filter(where: Filter, shape: Shape) -> Filter:
@@ -483,7 +478,7 @@ def parts(where: Filter) -> tuple[Filter, ...]:
 
 
 def unconditional(where: Filter) -> bool:
-    """Return whether the filter is seen to be true for every record."""
+    """Return whether the filter is obviously true for every record."""
     return isinstance(where, Everything) or (isinstance(where, And) and all(map(unconditional, where.of)))
 
 
@@ -536,10 +531,12 @@ def _fitted_condition(where: Condition, field: Field) -> Condition:
         case Range():
             if field.kind is Kind.BOOLEAN:
                 raise _unfit_condition(field, "range")
-            return structs.replace(where, low=_bound(where.low, field), high=_bound(where.high, field))
+            return structs.replace(
+                where, low=_checked_bound(where.low, field), high=_checked_bound(where.high, field)
+            )
 
 
-def _bound(value: str | int | float | None, field: Field) -> str | int | float | None:
+def _checked_bound(value: str | int | float | None, field: Field) -> str | int | float | None:
     return None if value is None else checked_scalar(value, field)
 
 
@@ -566,9 +563,9 @@ def normal(where: Filter) -> Filter:
             inner = normal(of)
             return inner.of if isinstance(inner, Not) else Not(inner)
         case And(of):
-            return _joined(of, And, EVERYTHING, NOTHING)
+            return _join_filters(of, And, EVERYTHING, NOTHING)
         case Or(of):
-            return _joined(of, Or, NOTHING, EVERYTHING)
+            return _join_filters(of, Or, NOTHING, EVERYTHING)
         case In(field, values):
             return _set(field, tuple(dict.fromkeys(values)))
         case _:
@@ -581,7 +578,9 @@ def _set(field: str, values: tuple[Scalar, ...]) -> Filter:
     return In(field, values) if values else NOTHING
 
 
-def _joined(of: tuple[Filter, ...], join: type[And] | type[Or], neutral: Filter, absorbing: Filter) -> Filter:
+def _join_filters(
+    of: tuple[Filter, ...], join: type[And] | type[Or], neutral: Filter, absorbing: Filter
+) -> Filter:
     found: dict[Filter, None] = {}
     for each in map(normal, of):
         if isinstance(each, join):

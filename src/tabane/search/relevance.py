@@ -44,38 +44,33 @@ def content(text: str) -> str:
     'to be or not to be'
     """
     runs = list(placed_runs(text))
-    empty = _empty(runs)
+    empty = _grammar_places(runs)
     if not empty or len(empty) == len(runs):
         return text
     kept = [(start, run) for place, (start, run) in enumerate(runs) if place not in empty]
     if not any(_says_something(run) for _, run in kept):
         return text
-    return _without(text, [runs[place] for place in sorted(empty)])
+    return _remove_runs(text, [runs[place] for place in sorted(empty)])
 
 
-def _empty(runs: Sequence[tuple[int, str]]) -> set[int]:
+def _grammar_places(runs: Sequence[tuple[int, str]]) -> set[int]:
     """Return the places of words of grammar among the runs of a text."""
     words = [run for _, run in runs]
     some_lower = any(word.islower() for word in words)
     found = set[int]()
     for place, word in enumerate(words):
         name = some_lower and (place > 0 or (len(word) > 1 and word.isupper())) and word[0].isupper()
-        bare = normalise(_stem(word))
+        bare = normalise(word.replace("’", "'").partition("'")[0])
         if bare in FUNCTION_WORDS and (bare == "i" or not name):
             found.add(place)
     return found
-
-
-def _stem(word: str) -> str:
-    """Return what precedes an apostrophe: "what" of "what's", "doesn" of "doesn't"."""
-    return word.replace("’", "'").partition("'")[0]
 
 
 def _says_something(run: str) -> bool:
     return not is_cjk(run) or any(not "ぁ" <= letter <= "ゟ" for letter in run)
 
 
-def _without(text: str, gone: Sequence[tuple[int, str]]) -> str:
+def _remove_runs(text: str, gone: Sequence[tuple[int, str]]) -> str:
     """Return the text without these runs, and with one space where one was."""
     edges = [0, *(edge for start, run in gone for edge in (start, start + len(run))), len(text)]
     pieces = [text[start:end] for start, end in list(pairwise(edges))[::2]]
@@ -112,7 +107,7 @@ def coverages(query: str, hits: Sequence[HitWords], *, unfinished: bool = False)
     """
     asked = list(dict.fromkeys(tokens(content(query))))[:_MOST_WORDS]
     open_end = asked[-1] if unfinished and asked and not is_cjk(asked[-1]) else None
-    found = [[_place(word, hit, word == open_end) for word in asked] for hit in hits]
+    found = [[_place_worth(word, hit, word == open_end) for word in asked] for hit in hits]
     weights = [
         (_MIXED if is_mixed(word) else 1.0) * _rarity(len(hits), sum(row[at] > 0 for row in found))
         for at, word in enumerate(asked)
@@ -126,7 +121,7 @@ def coverages(query: str, hits: Sequence[HitWords], *, unfinished: bool = False)
     ]
 
 
-def _place(word: str, hit: HitWords, begins: bool) -> float:
+def _place_worth(word: str, hit: HitWords, begins: bool) -> float:
     """Return what a word counts at its best place in a hit; 0 if it is not there."""
     for words, worth in ((hit.title, 1.0), (hit.body, _BODY)):
         if word in words or (begins and any(other.startswith(word) for other in words)):

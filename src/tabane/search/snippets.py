@@ -54,11 +54,11 @@ def snippet(text: str, words: Iterable[str], length: int = 160, *, unfinished: b
     the text. ``unfinished``: the last word is the beginning of a word.
     """
     looked = text[:LONGEST_TEXT]
-    spans = _spans(looked, SoughtWords.of(words, unfinished))
-    start = _best(spans, length) if spans else 0
-    start, end = _moved(looked, start, min(len(looked), start + length))
+    spans = _marked_spans(looked, SoughtWords.of(words, unfinished))
+    start = _best_start(spans, length) if spans else 0
+    start, end = _move_to_breaks(looked, start, min(len(looked), start + length))
     inside = [(at - start, to - start) for at, to, _ in spans if at >= start and to <= end]
-    return Snippet(text[start:end], start, end, _merged(inside))
+    return Snippet(text[start:end], start, end, _merge_spans(inside))
 
 
 def marks(
@@ -68,8 +68,8 @@ def marks(
 
     ``words`` and ``unfinished`` as in :func:`snippet`. ``parts`` are marked inside of words too.
     """
-    spans = _spans(text[:LONGEST_TEXT], SoughtWords.of(words, unfinished, parts))
-    return _merged((start, end) for start, end, _ in spans)
+    spans = _marked_spans(text[:LONGEST_TEXT], SoughtWords.of(words, unfinished, parts))
+    return _merge_spans((start, end) for start, end, _ in spans)
 
 
 class SoughtWords(Struct, frozen=True):
@@ -104,12 +104,12 @@ class SoughtWords(Struct, frozen=True):
         return number
 
 
-def _spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
+def _marked_spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
     """Return what is marked in the original text as (start, end, number), in order."""
     found: list[tuple[int, int, int]] = []
-    folded, places = _folded(text)
+    folded, places = _fold_with_places(text)
     for at, run in placed_runs(folded):
-        for offset, size, token in _within(run):
+        for offset, size, token in _run_tokens(run):
             number = sought.number(token)
             if number is not None:
                 first, last = at + offset, at + offset + size - 1
@@ -126,7 +126,7 @@ def _spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
     return found
 
 
-def _within(run: str) -> Iterable[tuple[int, int, str]]:
+def _run_tokens(run: str) -> Iterable[tuple[int, int, str]]:
     """Yield the tokens of a run as (offset, size, token): pairs one by one, words and names as a whole."""
     tokens = positioned(run)
     if len(tokens) == max(1, len(run) - 1) and not run.isascii():
@@ -134,11 +134,11 @@ def _within(run: str) -> Iterable[tuple[int, int, str]]:
     return [(0, len(run), token) for token in tokens]
 
 
-def _folded(text: str) -> tuple[str, Sequence[int]]:
+def _fold_with_places(text: str) -> tuple[str, Sequence[int]]:
     """Return the text in the spelling of tokens, and the original position of each of its characters."""
     if text.isascii():
         return text, range(len(text) + 1)
-    folded, places = _plain(text)
+    folded, places = _plain_with_places(text)
     folded = with_long_vowels(folded)
     dropped = left_out(folded)
     if not dropped:
@@ -147,7 +147,7 @@ def _folded(text: str) -> tuple[str, Sequence[int]]:
     return "".join(folded[at] for at in kept), [*(places[at] for at in kept), len(text)]
 
 
-def _plain(text: str) -> tuple[str, Sequence[int]]:
+def _plain_with_places(text: str) -> tuple[str, Sequence[int]]:
     if plain(text) == text:
         return text, range(len(text) + 1)
     pieces: list[str] = []
@@ -164,18 +164,18 @@ def _clusters(text: str) -> Iterable[tuple[int, int]]:
     """Yield the spans that are normalized separately: a character and its combining marks."""
     start = 0
     for at in range(1, len(text) + 1):
-        if at == len(text) or not _joins(text[at]):
+        if at == len(text) or not _is_combining(text[at]):
             yield start, at
             start = at
 
 
-def _joins(character: str) -> bool:
+def _is_combining(character: str) -> bool:
     return character > "\u02ff" and (
         unicodedata.combining(character) != 0 or character in "ﾞﾟ" or "\u1161" <= character <= "\u11ff"
     )
 
 
-def _best(spans: Sequence[tuple[int, int, int]], length: int) -> int:
+def _best_start(spans: Sequence[tuple[int, int, int]], length: int) -> int:
     """Return the start of the best passage. Each token counts once, rare ones more; the first of equals."""
     counts: dict[int, int] = {}
     for _, _, number in spans:
@@ -200,7 +200,7 @@ def _best(spans: Sequence[tuple[int, int, int]], length: int) -> int:
     return best_at
 
 
-def _moved(text: str, start: int, end: int) -> tuple[int, int]:
+def _move_to_breaks(text: str, start: int, end: int) -> tuple[int, int]:
     """Return the cut, moved by a few characters to the end of a word or sentence. It never gets longer."""
     if start > 0:
         start = next(
@@ -214,7 +214,7 @@ def _moved(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+def _merge_spans(spans: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
     """Return the spans. Those that touch or overlap are joined."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
@@ -250,7 +250,7 @@ def first_sentence(text: str) -> str:
 
     A blank line, a list or a section such as "Args:" ends it too. Only the first 4,000 characters are read.
     """
-    gist = _gist(text[:_MOST])
+    gist = _first_paragraph(text[:_MOST])
     for end in _END.finditer(gist):
         if end.group()[0] != "." or not _is_abbreviation(gist, end.start(), end.end()):
             return gist[: end.end()]
@@ -279,19 +279,19 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _gist(text: str) -> str:
+def _first_paragraph(text: str) -> str:
     """Return the first paragraph, up to a list or section, without Markdown marks and tags."""
     heading = ""
     for paragraph in _BLANK_LINE.split(_TAG.sub(" ", text)):
-        lines = _described(paragraph)
+        lines = _described_lines(paragraph)
         if lines and paragraph.lstrip().startswith("#") and len(lines) == 1:
             heading = heading or lines[0]
         elif lines:
-            return one_line(_joined(lines))
+            return one_line(_join_lines(lines))
     return one_line(heading)
 
 
-def _described(paragraph: str) -> list[str]:
+def _described_lines(paragraph: str) -> list[str]:
     lines: list[str] = []
     for line in paragraph.splitlines():
         if lines and _SECTION.match(line.strip()):
@@ -301,7 +301,7 @@ def _described(paragraph: str) -> list[str]:
     return lines
 
 
-def _joined(lines: list[str]) -> str:
+def _join_lines(lines: list[str]) -> str:
     """Join wrapped lines: with a space between Latin ones, and without one inside Japanese."""
     text = lines[0]
     for line in lines[1:]:

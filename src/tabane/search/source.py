@@ -158,9 +158,11 @@ class OnDemandSource:
         self._holder = holder
 
     async def search(self, caller: Caller, request: SearchRequest) -> SearchAnswer[Any]:
+        """Search the source, which is made now if anything can be found; else find nothing."""
         if not self._holder.there:
             return SearchAnswer()
         return await self._holder.searching.search(caller, request)
 
     def card(self, item: Any) -> HitCard:
+        """Return how an item of the source reads."""
         return self._holder.searching.card(item)

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.engine.embedded.counts import KEPT, CountCache
-from tabane.engine.embedded.masks import Masks
+from tabane.engine.embedded.masks import KEPT, CountCache, Masks
 from tabane.search.engine import Order
 from tabane.search.records import (
     EVERYTHING,

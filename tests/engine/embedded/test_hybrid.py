@@ -18,11 +18,24 @@ from tabane.messages import say
 from tabane.search.chunking import Measure
 from tabane.search.chunking.cutting import Estimate
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.engine import EngineHits, JoinedRecords, LexicalQuery, NearestRequest, VectorQuery
+from tabane.search.engine import (
+    Collection,
+    EngineHits,
+    JoinedRecords,
+    LexicalQuery,
+    NearestRequest,
+    VectorQuery,
+)
 from tabane.search.fusion import CosineWeight, reciprocal_ranks
-from tabane.search.hybrid import Fusion, HybridSearchable, RankedRecord, hybrid
 from tabane.search.models import Reranker
-from tabane.search.pipeline import diversified, judged, reranked
+from tabane.search.pipeline import (
+    Fusion,
+    RankedRecord,
+    diversified,
+    hybrid,
+    judged,
+    reranked,
+)
 from tabane.search.records import (
     EVERYTHING,
     EmbeddingSpace,
@@ -199,7 +212,7 @@ async def test_words_are_asked_before_meaning_and_what_counts_is_proven(
         asked = Asked(collection)
         meaning = VectorQuery({"text": packed([1, 0, 0])})
         words = LexicalQuery("apple")
-        await hybrid(cast(HybridSearchable, asked), words, meaning, EVERYTHING, 10, 3, fusion=fusion)
+        await hybrid(cast(Collection, asked), words, meaning, EVERYTHING, 10, 3, fusion=fusion)
     assert asked.notes == ["words", "found", "meaning"]
     assert asked.proven == [proven]
 
@@ -224,7 +237,7 @@ async def test_the_first_are_the_same_as_if_all_of_the_nearest_were_proven() -> 
     ]
     shape = Shape("many", (TextField("body"),), (), (EmbeddingSpace("text", dimension),))
     async with holding(records, shape) as collection:
-        proving = cast(HybridSearchable, Proving(collection))
+        proving = cast(Collection, Proving(collection))
         for number in range(25):
             near = vectors[number * 7] + chance.standard_normal(dimension, dtype=np.float32)
             words, meaning = LexicalQuery(WORDS[number % 5]), VectorQuery({"text": near.tobytes()})

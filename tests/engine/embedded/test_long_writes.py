@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.embedded.database import Database
-from tabane.engine.embedded.database_threads import WriteTurn
+from tabane.engine.embedded.database import Database, WriteTurn
 from tabane.errors import StoreError
 from tests.harness.patience import LONG
 

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from tabane.engine.embedded.collection import StoredCollection
-from tabane.engine.embedded.database import Database, DatabaseLock
-from tabane.engine.embedded.database_threads import SLICE, give_way
+from tabane.engine.embedded.database import SLICE, Database, DatabaseLock, give_way
 from tabane.engine.embedded.store import Store
 from tabane.errors import StoreError, StoreLocked
 from tabane.search.engine import Combination, Order, VectorQuery

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.engine.embedded.database_threads import TOGETHER, RowInserts
+from tabane.engine.embedded.database import TOGETHER, RowInserts
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Field, Kind, Record, Shape, TextField
 from tests.engine.embedded.opening import embedded
 from tests.engine.embedded.vectors.oracle import packed

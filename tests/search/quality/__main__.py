@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.search.quality import Corpus, measured
 
-from tabane.search.index_tokens import japanese
+from tabane.engine.query_plans import japanese
 from tests.search.quality import floor
 
 

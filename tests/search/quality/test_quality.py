@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from benchmarks.search.quality import Corpus, Quality, measured
 
-from tabane.search.index_tokens import japanese
+from tabane.engine.query_plans import japanese
 from tests.search.quality import floor
 
 LEXICAL, WORDS = "lexical", "words"

@@ -72,22 +72,19 @@ class WriteAheadLog:
     def end(self) -> LogEnd:
         """Return its current end. A log that cannot be read has no pages."""
         try:
-            return self._read()
+            if self._fd < 0:
+                # Not the database nor its index: closing them would release SQLite's locks on them.
+                self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            header = os.pread(self._fd, _HEADER, 0)
+            if len(header) < _HEADER:
+                return LogEnd()
+            size, salts = struct.unpack_from(">I", header, 8)[0], header[16:24]
+            if salts.hex() != self._end.salts:
+                self._end = LogEnd(salts.hex())
+            self._go_on(size, salts)
+            return self._end
         except OSError:
             return LogEnd()
-
-    def _read(self) -> LogEnd:
-        if self._fd < 0:
-            # Not the database nor its index: to close those would release the locks that SQLite has on them.
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
-        header = os.pread(self._fd, _HEADER, 0)
-        if len(header) < _HEADER:
-            return LogEnd()
-        size, salts = struct.unpack_from(">I", header, 8)[0], header[16:24]
-        if salts.hex() != self._end.salts:
-            self._end = LogEnd(salts.hex())
-        self._go_on(size, salts)
-        return self._end
 
     def _go_on(self, size: int, salts: bytes) -> None:
         """Read the headers of pages after the last known commit."""
@@ -101,6 +98,7 @@ class WriteAheadLog:
                 self._end = LogEnd(salts.hex(), at)
 
     def close(self) -> None:
+        """Close the file of the log. The next call of :meth:`end` opens it again."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -119,7 +117,9 @@ class CleanPoints:
 
     def look(self) -> None:
         """Find out what the last process left. Call it before the database is opened and the log changes."""
-        note, now = self._noted(), self._now()
+        note, now = None, self._now()
+        with contextlib.suppress(OSError, msgspec.MsgspecError), open(self._path, "rb") as file:
+            note = msgspec.json.decode(file.read(_SIZE).rstrip(), type=FileState)
         self._needed = None
         if note is None or now is None or note.which != now.which:
             return
@@ -177,13 +177,6 @@ class CleanPoints:
         return FileState(
             _boot(), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, copied
         )
-
-    def _noted(self) -> FileState | None:
-        try:
-            with open(self._path, "rb") as file:
-                return msgspec.json.decode(file.read(_SIZE).rstrip(), type=FileState)
-        except (OSError, msgspec.MsgspecError):
-            return None
 
     def _note(self, copied: LogEnd | None) -> None:
         note = self._now(copied)

@@ -12,33 +12,44 @@ import asyncio
 import contextlib
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 from msgspec import structs
 
 from tabane.engine import input_checks
-from tabane.engine.embedded.collection_table import CollectionTable, TableFollower
-from tabane.engine.embedded.counts import CollectionCounts
-from tabane.engine.embedded.masks import Masks, costly
+from tabane.engine.embedded.collection_table import CollectionTable, LexicalFollower
+from tabane.engine.embedded.columns import Array, Mask
+from tabane.engine.embedded.masks import MOST_BEST, CountCache, Masks, RecordPaging, costly
+from tabane.engine.embedded.truth import NumericKeys
 from tabane.engine.embedded.vector_process import ForeseenMatches, VectorSearchProcess
 from tabane.engine.embedded.vector_queries import VectorCoverage, VectorQueries, at_one_moment
 from tabane.engine.embedded.vectors.space_index import Moment
-from tabane.engine.input_checks import ALONE, MOST_ROWS, check_bounded, check_numeric, checked_keys
+from tabane.engine.input_checks import (
+    ALONE,
+    MOST_ROWS,
+    RecordsCursor,
+    check_bounds,
+    check_numeric,
+    check_page,
+    check_string,
+    check_textual,
+    checked_keys,
+)
 from tabane.engine.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search import records
 from tabane.search.engine import (
-    DEEPEST_OFFSET,
-    MOST_AT_ONCE,
     Capability,
+    Collection,
     EngineHits,
     Exchanged,
     JoinedRecords,
     LexicalQuery,
+    ListedKeys,
     NearestRequest,
     Order,
     Ranks,
@@ -52,6 +63,7 @@ from tabane.search.records import (
     Filter,
     Record,
     Scalar,
+    Shape,
     StoredRecord,
     checked_key,
     checked_space,
@@ -59,6 +71,19 @@ from tabane.search.records import (
 )
 
 _NO_SPACES: Moment = {}
+
+
+LISTED = 20_000
+"""Keys of a block."""
+
+
+class RecordSelection(NamedTuple):
+    """A checked request for a page of records."""
+
+    where: Filter
+    order: tuple[Order, ...]
+    cursor: RecordsCursor | None
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +94,12 @@ class ForeseenHits:
     found: ForeseenMatches
 
     def answers(self, query: VectorQuery, where: Filter, limit: int) -> bool:
-        asked = self.request
-        return query is asked.query and where is asked.where and limit == asked.limit
+        """Return whether these are the hits of a request: the same query, filter and limit."""
+        request = self.request
+        return query is request.query and where is request.where and limit == request.limit
 
 
-class JoinedReads:
+class JoinedReads(JoinedRecords):
     """The requests of :class:`tabane.search.engine.JoinedRecords`, in the transaction of a connection.
 
     ``vectors`` returns the vector queries, if a space was found. ``sweeps``: those of the strings before the
@@ -83,7 +109,7 @@ class JoinedReads:
 
     def __init__(
         self,
-        collection: CollectionCounts,
+        collection: StoredCollection,
         vectors: Callable[[], VectorQueries],
         connection: sqlite3.Connection,
         sweeps: int,
@@ -100,22 +126,21 @@ class JoinedReads:
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        asked = self._collection.checked_selection(where, order, after, limit)
-        return self._collection.page_of(self._masks, self._connection, asked)
+        request = self._collection.checked_selection(where, order, after, limit)
+        return self._collection.page_of(self._masks, self._connection, request)
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        meant = self._collection.checked_firsts(field, order, where)
-        return self._collection.firsts_of(self._masks, self._connection, field, order, meant)
+        condition = self._collection.checked_firsts(field, order, where)
+        return self._collection.firsts_of(self._masks, self._connection, field, order, condition)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
         ready = checked_keys(keys)
-        asked = checked_request(query, self._collection.shape)
+        request = checked_request(query, self._collection.shape)
         masks, spaces = self._moment
-        return self._vectors().similarities_of(self._connection, masks, spaces, asked, ready)
+        return self._vectors().similarities_of(self._connection, masks, spaces, request, ready)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
+        check_page(limit, offset)
         foreseen = self._foreseen
         if foreseen is not None and not offset and foreseen.answers(query, where, limit):
             self._moment  # noqa: B018  (as above)
@@ -123,9 +148,9 @@ class JoinedReads:
             if hits is not None:
                 return EngineHits(tuple(hits[:limit]), foreseen.found.matches.compared, foreseen.found.exact)
         shape = self._collection.shape
-        asked, meant = checked_request(query, shape), records.checked_filter(where, shape)
+        request, condition = checked_request(query, shape), records.checked_filter(where, shape)
         masks, spaces = self._moment
-        return self._vectors().nearest_of(self._connection, masks, spaces, asked, meant, limit, offset)
+        return self._vectors().nearest_of(self._connection, masks, spaces, request, condition, limit, offset)
 
     @property
     def _masks(self) -> Masks:
@@ -133,7 +158,7 @@ class JoinedReads:
 
     @cached_property
     def _moment(self) -> tuple[Masks, Moment]:
-        """Records, columns and vectors at the moment of the transaction; chosen by the first request."""
+        """Return records, columns and vectors at the moment of the transaction."""
         table, spaces = self._collection.table, _NO_SPACES
         if table.vectors is None:
             masks = table.masks(self._connection)
@@ -160,40 +185,7 @@ _OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to catch up: so few cannot overload it
 
 
-class LexicalFollower(TableFollower, Protocol):
-    """The index that answers lexical searches of a collection. It follows the table of the collection."""
-
-    @property
-    def capabilities(self) -> frozenset[Capability]: ...
-
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
-        """Return the best matching records. ``where``, ``limit`` and ``offset`` are checked already."""
-        ...
-
-    async def room(self) -> None:
-        """Wait while the index is so far behind that more records would have to be kept in memory."""
-        ...
-
-    def ahead(self, records: Sequence[Record]) -> AbstractAsyncContextManager[None]:
-        """Analyze texts before they are written within the context. Only one caller at a time."""
-        ...
-
-    async def settled(self) -> None:
-        """Wait until all that was written is committed in the index."""
-        ...
-
-    async def agrees(self) -> bool:
-        """Return whether the index agrees with the stored records, once it has caught up."""
-        ...
-
-    async def remake(self) -> None:
-        """Rebuild the index in the background. Searches work meanwhile."""
-        ...
-
-    async def close(self) -> None: ...
-
-
-class StoredCollection(CollectionCounts):
+class StoredCollection(Collection):
     """An open collection. :class:`tabane.search.engine.Records` and ``Index`` document its methods."""
 
     def __init__(
@@ -203,7 +195,9 @@ class StoredCollection(CollectionCounts):
         process: VectorSearchProcess | None = None,
     ) -> None:
         """``process`` searches vectors while many questions wait. It is closed with the collection."""
-        super().__init__(table)
+        self.table = table
+        self._keys = NumericKeys(table.truth)
+        self._tallies = CountCache()
         self._process = process
         self.lexical = lexical
         if lexical is not None:
@@ -211,6 +205,14 @@ class StoredCollection(CollectionCounts):
         table.tidy()
         self._asking: VectorQueries | None = None  # created by the first query
         self._exchanging = asyncio.Lock()
+
+    @property
+    def shape(self) -> Shape:
+        return self.table.shape
+
+    @property
+    def changes(self) -> int:
+        return self.table.columns.snapshot().changes
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -247,23 +249,18 @@ class StoredCollection(CollectionCounts):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
             await self._room_for_vectors()
-            results += await self._upserted(part, known)
+            if input_checks.is_long(part):  # in turns with others; a few in one commit with others
+                results += await self.table.upsert(part, known)
+                continue
+            change = await self.table.write(
+                lambda connection, part=part: self.table.truth.upsert(connection, part, known),  # type: ignore[misc]
+                len(part),
+            )
+            results += change.results
         return results
 
-    async def _upserted(self, records: list[Record], models: Mapping[str, str]) -> list[bool]:
-        """Write checked records: a few in one commit with others, many in turns with others."""
-        if input_checks.is_long(records):
-            return await self.table.upsert(records, models)
-        change = await self.table.write(
-            lambda connection: self.table.truth.upsert(connection, records, models), len(records)
-        )
-        return change.results
-
     async def exchange(
-        self,
-        records: Sequence[Record],
-        gone: Sequence[str] = (),
-        models: Mapping[str, str] | None = None,
+        self, records: Sequence[Record], gone: Sequence[str] = (), models: Mapping[str, str] | None = None
     ) -> Exchanged:
         input_checks.check_count(records, gone)
         known = models or {}
@@ -326,25 +323,24 @@ class StoredCollection(CollectionCounts):
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
     ) -> SelectedPage:
-        asked = self.checked_selection(where, order, after, limit)
+        request = self.checked_selection(where, order, after, limit)
         return await self.table.read(
-            lambda masks, connection: self.page_of(masks, connection, asked), long=costly(asked.where)
+            lambda masks, connection: self.page_of(masks, connection, request), long=costly(request.where)
         )
 
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_page(limit)
         self.shape.field(field)
-        meant = records.checked_filter(where, self.shape)
-        return await self.table.read(lambda masks, _: masks.facet(field, meant, limit), long=True)
+        condition = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: masks.facet(field, condition, limit), long=True)
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
+        check_page(limit, offset)
         self.shape.text_names(query.fields)
-        meant = records.checked_filter(where, self.shape)
+        condition = records.checked_filter(where, self.shape)
         if self.lexical is None or Capability.LEXICAL not in self.capabilities:
             raise StoreError(say("{collection} has no keyword index", collection=self.shape.name))
-        return await self.lexical.search(query, meant, limit, offset)
+        return await self.lexical.search(query, condition, limit, offset)
 
     async def attach(
         self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
@@ -365,44 +361,43 @@ class StoredCollection(CollectionCounts):
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
     ) -> list[StoredRecord]:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_page(limit)
         self.shape.space(space)
         return await self._waiting().lacking(space, after, limit, records.checked_filter(where, self.shape))
 
     async def embedded(self, space: str, where: Filter) -> int:
-        meant = records.checked_filter(where, self.shape)
+        condition = records.checked_filter(where, self.shape)
         if not any(each.name == space for each in self.spaces):
             return 0
-        return await self._waiting().embedded(space, meant)
+        return await self._waiting().embedded(space, condition)
 
     async def waiting(
         self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
     ) -> list[StoredRecord]:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
+        check_page(limit)
         self.shape.space(space)
         if newest is not None:
             check_numeric(self.shape.field(newest), "waiting")
-        meant = records.checked_filter(where, self.shape)
-        return await self._waiting().newest(space, meant, newest, skip, limit)
+        condition = records.checked_filter(where, self.shape)
+        return await self._waiting().newest(space, condition, newest, skip, limit)
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        ready, asked = checked_keys(keys), checked_request(query, self.shape)
-        return await self._vectors().similarities(asked, ready)
+        ready, request = checked_keys(keys), checked_request(query, self.shape)
+        return await self._vectors().similarities(request, ready)
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_bounded("limit", limit, 1, MOST_AT_ONCE)
-        check_bounded("offset", offset, 0, DEEPEST_OFFSET)
-        asked, meant = checked_request(query, self.shape), records.checked_filter(where, self.shape)
-        return await self._vectors().nearest(asked, meant, limit, offset)
+        check_page(limit, offset)
+        request, condition = checked_request(query, self.shape), records.checked_filter(where, self.shape)
+        return await self._vectors().nearest(request, condition, limit, offset)
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        asked, meant = checked_request(query, self.shape), records.checked_filter(where, self.shape)
-        async for block in self._vectors().scan(asked, meant):
+        request, condition = checked_request(query, self.shape), records.checked_filter(where, self.shape)
+        async for block in self._vectors().scan(request, condition):
             yield block
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        asked, meant = checked_request(query, self.shape), records.checked_filter(where, self.shape)
-        async for block in self._vectors().ranking(asked, meant):
+        request, condition = checked_request(query, self.shape), records.checked_filter(where, self.shape)
+        async for block in self._vectors().ranking(request, condition):
             yield block
 
     async def together(
@@ -430,10 +425,10 @@ class StoredCollection(CollectionCounts):
         moment = None if vectors is None else vectors.moment(snapshot.changes)
         if moment is None or not unconditional(first.where):
             return None
-        asked = checked_request(first.query, self.shape)
-        if asked.strict or asked.multiplied:  # others would wait for it
+        request = checked_request(first.query, self.shape)
+        if request.strict or request.multiplied:  # others would wait for it
             return None
-        found = await process.search(snapshot, moment, asked, first.limit)
+        found = await process.search(snapshot, moment, request, first.limit)
         return None if found is None else ForeseenHits(first, found)
 
     def _vectors(self) -> VectorQueries:
@@ -450,6 +445,98 @@ class StoredCollection(CollectionCounts):
     async def _room_for_vectors(self) -> None:
         if self.table.vectors is not None and self.table.vectors.full:
             await asyncio.to_thread(self.table.vectors.room)
+
+    # Counts
+
+    async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
+        check_textual(self.shape.field(field), "tally")
+        condition = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: self._tallies.tally(masks, field, condition), long=True)
+
+    async def count(self, where: Filter) -> int:
+        condition = records.checked_filter(where, self.shape)
+        return await self.table.read(
+            lambda masks, _: self._tallies.count(masks, condition), long=costly(condition)
+        )
+
+    async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
+        check_bounds(bounds)
+        check_numeric(self.shape.field(field), "histogram")
+        condition = records.checked_filter(where, self.shape)
+        return await self.table.read(lambda masks, _: masks.histogram(field, bounds, condition), long=True)
+
+    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
+        condition = self.checked_firsts(field, order, where)
+        return await self.table.read(
+            lambda masks, connection: self.firsts_of(masks, connection, field, order, condition), long=True
+        )
+
+    def checked_firsts(self, field: str, order: Order, where: Filter) -> Filter:
+        """Check a request for :meth:`firsts`, and return its filter."""
+        check_string(self.shape.field(field), "firsts")
+        check_numeric(self.shape.field(order.field), "order")
+        return records.checked_filter(where, self.shape)
+
+    def firsts_of(
+        self, masks: Masks, connection: sqlite3.Connection, field: str, order: Order, condition: Filter
+    ) -> dict[Scalar, str]:
+        """Answer a checked request at the moment of the masks. Blocks."""
+        found = masks.firsts(field, order, condition)
+        keys = self.table.truth.keys_at(connection, [row for rows in found.values() for row in rows])
+        return {value: min(keys[row] for row in rows) for value, rows in found.items()}
+
+    def checked_selection(
+        self, where: Filter, order: tuple[Order, ...], after: str | None, limit: int
+    ) -> RecordSelection:
+        """Check a request for a page of records."""
+        check_page(limit)
+        condition = records.checked_filter(where, self.shape)
+        input_checks.check_order(order, self.shape)
+        cursor = None if after is None else input_checks.read_cursor(after, order, self.shape)
+        return RecordSelection(condition, order, cursor, limit)
+
+    def page_of(self, masks: Masks, connection: sqlite3.Connection, request: RecordSelection) -> SelectedPage:
+        """Answer a checked request at the moment of the masks. Blocks."""
+        where, order, cursor, limit = request
+        mask = self._first(masks, where, order, limit + 1) if cursor is None else masks.mask(where)
+        return RecordPaging(self.table.truth, connection, masks.snapshot).page(mask, order, cursor, limit)
+
+    async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
+        check_numeric(self.shape.field(order.field), "order")
+        condition = records.checked_filter(where, self.shape)
+
+        def reading(masks: Masks, connection: sqlite3.Connection) -> Array:
+            self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
+            return masks.arranged(order, condition)
+
+        rows = await self.table.read(reading, long=True)
+        for first in range(0, len(rows), LISTED):
+            block = rows[first : first + LISTED]
+            keys = self._keys.of(block)
+            if keys is None:  # they are no numbers, so deleted rows are left out
+                wanted: list[int] = block.tolist()
+                found = await self.table.database.read(
+                    lambda connection, wanted=wanted: self.table.truth.keys_at(connection, wanted),  # type: ignore[misc]
+                    long=True,
+                )
+                keys = [found[row] for row in wanted if row in found]
+            yield ListedKeys(keys, len(rows))
+
+    def _first(self, masks: Masks, where: Filter, order: tuple[Order, ...], most: int) -> Mask:
+        """Return the slots that may be among the first ``most`` matches, limited by a cached bound if any."""
+        if len(order) != 1 or most > MOST_BEST or not self.shape.field(order[0].field).kind.numeric:
+            return masks.mask(where)
+        bound = self._tallies.bound(masks, order[0], where, most)  # infinite if texts are asked too
+        if bound == np.inf:
+            return masks.mask(where)
+        snapshot = masks.snapshot
+        values = snapshot.columns[order[0].field].values
+        mask = snapshot.alive & (values >= -bound if order[0].descending else values <= bound)
+        near = np.flatnonzero(mask)
+        mask[near] = masks.over(snapshot.only(near)).mask(where)
+        return mask
+
+    # Care
 
     async def agrees(self) -> bool:
         """Return whether the derived data agrees with the records. Reads everything; used by checks only."""

@@ -12,7 +12,13 @@ from dataclasses import replace
 
 import msgspec
 
-from tabane.engine.collection_copying import CollectionContents, CopyProgress, IndexedRecords
+from tabane.engine.collection_copying import (
+    CollectionContents,
+    CopyProgress,
+    CopySource,
+    CopyTarget,
+    IndexedRecords,
+)
 from tabane.engine.embedded.collection_state import CollectionChange, SpaceStorage
 from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.vectors.vector_truth import SpaceTable
@@ -27,46 +33,48 @@ _READ = "SELECT mark, row, records, complete FROM copying WHERE collection = ?"
 _WRITE = "INSERT OR REPLACE INTO copying (collection, mark, row, records, complete) VALUES (?, ?, ?, ?, ?)"
 
 
-class EmbeddedSource:
+class EmbeddedSource(CopySource):
     """Reads a collection whose maintenance does not run, so that its rows stay as they are."""
 
     def __init__(self, table: CollectionTable) -> None:
         self._table = table
 
     async def contents(self) -> CollectionContents:
-        return await self._table.database.read(self._contents)
-
-    def _contents(self, connection: sqlite3.Connection) -> CollectionContents:
         truth = self._table.truth
-        state = truth.state(connection)
-        storages = truth.spaces(connection).storages
-        vectors = {
-            each.space.name: _count(connection, f"vector_{truth.number} WHERE space = {each.birth}")
-            for each in storages
-        }
-        mark = f"{state.epoch}.{state.changes}.{state.next}"
-        records = _count(connection, f"record_{truth.number}")
-        return CollectionContents(mark, records, tuple(each.space for each in storages), vectors)
+
+        def reading(connection: sqlite3.Connection) -> CollectionContents:
+            state = truth.state(connection)
+            storages = truth.spaces(connection).storages
+            vectors = {
+                each.space.name: _count_rows(connection, f"vector_{truth.number} WHERE space = {each.birth}")
+                for each in storages
+            }
+            mark = f"{state.epoch}.{state.changes}.{state.next}"
+            records = _count_rows(connection, f"record_{truth.number}")
+            return CollectionContents(mark, records, tuple(each.space for each in storages), vectors)
+
+        return await self._table.database.read(reading)
 
     async def after(self, row: int, most: int) -> list[StoredRecord]:
-        return await self._table.database.aside(lambda connection: self._after(connection, row, most))
-
-    def _after(self, connection: sqlite3.Connection, row: int, most: int) -> list[StoredRecord]:
         truth = self._table.truth
-        found = list(truth.rows(connection, row, most))
-        if not found or truth.vectors is None:
-            return [StoredRecord(record=record, row=each) for each, record in found]
-        vectors: dict[int, dict[str, bytes]] = defaultdict(dict)
-        for storage in truth.spaces(connection).storages:
-            of_space = self._vectors(connection, storage, row, found[-1][0])
-            for each, vector in of_space.items():
-                vectors[each][storage.space.name] = vector
-        return [
-            StoredRecord(record=msgspec.structs.replace(record, vectors=vectors.get(each, {})), row=each)
-            for each, record in found
-        ]
 
-    def _vectors(
+        def reading(connection: sqlite3.Connection) -> list[StoredRecord]:
+            found = list(truth.rows(connection, row, most))
+            if not found or truth.vectors is None:
+                return [StoredRecord(record=record, row=each) for each, record in found]
+            vectors: dict[int, dict[str, bytes]] = defaultdict(dict)
+            for storage in truth.spaces(connection).storages:
+                of_space = self._space_vectors(connection, storage, row, found[-1][0])
+                for each, vector in of_space.items():
+                    vectors[each][storage.space.name] = vector
+            return [
+                StoredRecord(record=msgspec.structs.replace(record, vectors=vectors.get(each, {})), row=each)
+                for each, record in found
+            ]
+
+        return await self._table.database.aside(reading)
+
+    def _space_vectors(
         self, connection: sqlite3.Connection, storage: SpaceStorage, after: int, last: int
     ) -> dict[int, bytes]:
         """Return the vectors of a space that records have, by row."""
@@ -79,7 +87,7 @@ class EmbeddedSource:
         return {rows[number]: vector for number, vector in found.items()}
 
 
-class EmbeddedTarget:
+class EmbeddedTarget(CopyTarget):
     """Fills a collection that has no records."""
 
     def __init__(self, table: CollectionTable) -> None:
@@ -88,10 +96,10 @@ class EmbeddedTarget:
 
     async def records(self) -> int:
         table = f"record_{self._table.truth.number}"
-        return await self._table.database.read(lambda connection: _count(connection, table))
+        return await self._table.database.read(lambda connection: _count_rows(connection, table))
 
     async def progress(self) -> CopyProgress | None:
-        return await self._table.database.run(self._progress)
+        return await self._table.database.run(self._read_progress)
 
     async def begin(self, contents: CollectionContents) -> None:
         def respaced(connection: sqlite3.Connection, spaces: SpaceTable) -> bool:
@@ -104,17 +112,17 @@ class EmbeddedTarget:
         if contents.spaces:
             await self._table.respace(respaced)
         begun = CopyProgress(contents.mark)
-        await self._table.database.run(lambda connection: self._note(connection, begun))
+        await self._table.database.run(lambda connection: self._write_progress(connection, begun))
 
     async def write(self, records: Sequence[StoredRecord]) -> None:
         given: list[Record] = [stored.record for stored in records]
 
         def writing(connection: sqlite3.Connection) -> CollectionChange:
             change = self._table.truth.upsert(connection, given, {})
-            before = self._progress(connection)
+            before = self._read_progress(connection)
             assert before is not None
             done = CopyProgress(before.mark, records[-1].row, before.records + len(records))
-            self._note(connection, done)
+            self._write_progress(connection, done)
             return change
 
         vectors = self._table.vectors
@@ -124,18 +132,18 @@ class EmbeddedTarget:
 
     async def finish(self, told: IndexedRecords) -> None:
         def noting(connection: sqlite3.Connection) -> None:
-            before = self._progress(connection)
+            before = self._read_progress(connection)
             assert before is not None
-            self._note(connection, replace(before, complete=True))
+            self._write_progress(connection, replace(before, complete=True))
 
         await self._table.database.run(noting)
 
-    def _progress(self, connection: sqlite3.Connection) -> CopyProgress | None:
+    def _read_progress(self, connection: sqlite3.Connection) -> CopyProgress | None:
         connection.execute(_PROGRESS)
         found = connection.execute(_READ, (self._name,)).fetchone()
         return CopyProgress(found[0], found[1], found[2], bool(found[3])) if found else None
 
-    def _note(self, connection: sqlite3.Connection, done: CopyProgress) -> None:
+    def _write_progress(self, connection: sqlite3.Connection, done: CopyProgress) -> None:
         connection.execute(_PROGRESS)
         values = (self._name, done.mark, done.row, done.records, int(done.complete))
         connection.execute(_WRITE, values)
@@ -146,5 +154,5 @@ def forget_copies(connection: sqlite3.Connection) -> None:
     connection.execute("DROP TABLE IF EXISTS copying")
 
 
-def _count(connection: sqlite3.Connection, table: str) -> int:
+def _count_rows(connection: sqlite3.Connection, table: str) -> int:
     return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])

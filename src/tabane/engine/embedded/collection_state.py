@@ -62,6 +62,7 @@ class CollectionSpaces:
         return self._named[name]
 
     def get(self, name: str) -> SpaceStorage | None:
+        """Return the space of that name; None if there is none."""
         return self._named.get(name)
 
     def born(self, birth: int) -> SpaceStorage | None:
@@ -75,19 +76,6 @@ class CollectionSpaces:
             for name, vector in vectors.items()
             if (storage := self.get(name)) is not None and storage.space.model == model
         }
-
-    def still_fitting(self, record: Record, models: Mapping[str, str]) -> Record:
-        """Return the record without vectors for spaces that were deleted or now have another model.
-
-        ``models``: space → model of its vectors. Vectors of spaces that are not listed are kept.
-        """
-        current = {storage.space.name: storage.space.model for storage in self.storages}
-        kept = {
-            name: vector
-            for name, vector in record.vectors.items()
-            if name not in models or current.get(name) == models[name]
-        }
-        return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
 
     def fitting(self, name: str, vector: bytes) -> SpaceStorage:
         """Return the space for this vector. The space may have changed since the vector was checked."""

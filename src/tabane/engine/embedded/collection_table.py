@@ -1,6 +1,6 @@
-"""Records and columns of one collection, written and read together.
+"""Records and columns of one collection, written and read together, and their maintenance.
 
-A read sees records and columns of the same moment. A write notifies a :class:`TableFollower` (the lexical
+A read sees records and columns of the same moment. A write notifies a :class:`LexicalFollower` (the lexical
 index) after its commit, in the writing thread, in order.
 """
 
@@ -11,21 +11,24 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeVar
+
+import numpy as np
 
 from tabane.engine.embedded import failures, segments
 from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
-from tabane.engine.embedded.columns import CodeIndexes, Columns, ColumnSnapshot, Mask
-from tabane.engine.embedded.database import Database
-from tabane.engine.embedded.database_threads import WriteTurn
+from tabane.engine.embedded.columns import CodeIndexes, Columns, Mask
+from tabane.engine.embedded.database import Database, WriteTurn
 from tabane.engine.embedded.masks import Masks, SubstringCondition, SubstringFilter, SubstringIndex
-from tabane.engine.embedded.segments import OpenVectorDatabase, TableMaintenance, open_collection
+from tabane.engine.embedded.segments import SEGMENT, OpenVectorDatabase, open_collection, prune, seal_all
 from tabane.engine.embedded.truth import Truth
 from tabane.engine.embedded.vectors.space_index import VectorIndex
 from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth
 from tabane.engine.input_checks import ALONE
-from tabane.errors import StoreReadOnly
-from tabane.search.records import Record, Shape
+from tabane.errors import StoreError, StoreReadOnly
+from tabane.search.engine import Capability, EngineHits, LexicalQuery
+from tabane.search.records import Filter, Record, Shape
 
 T = TypeVar("T")
 
@@ -34,21 +37,52 @@ _MOST_TRIES = 100
 _LONGEST_REMAKING = 600.0  # seconds that a check-up waits for
 
 
-class TableFollower(SubstringIndex, Protocol):
-    """The data derived from a table: a lexical index.
-
-    ``applied`` is the number of the last tombstone that it will never ask for again. ``containing`` answers
-    as of the last commit that it was told of.
-    """
+class LexicalFollower(SubstringIndex, Protocol):
+    """The lexical index of a table. It is notified of each commit, and answers as of the last one."""
 
     @property
-    def applied(self) -> int: ...
+    def capabilities(self) -> frozenset[Capability]:
+        """Return the requests that the index supports."""
+        ...
+
+    @property
+    def applied(self) -> int:
+        """Return the number of the last tombstone that the index will never ask for again."""
+        ...
 
     def committed(self, change: CollectionChange) -> None:
         """Apply a write that is on disk. Called in the writing thread, in order. Must be fast.
 
         It is called for every numbered write, even if the records do not change.
         """
+        ...
+
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
+        """Return the best matching records. ``where``, ``limit`` and ``offset`` are checked already."""
+        ...
+
+    async def room(self) -> None:
+        """Wait while the index is so far behind that more records would have to be kept in memory."""
+        ...
+
+    def ahead(self, records: Sequence[Record]) -> AbstractAsyncContextManager[None]:
+        """Analyze texts before they are written within the context. Only one caller at a time."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait until all that was written is committed in the index."""
+        ...
+
+    async def agrees(self) -> bool:
+        """Return whether the index agrees with the stored records, once it has caught up."""
+        ...
+
+    async def remake(self) -> None:
+        """Rebuild the index in the background. Searches work meanwhile."""
+        ...
+
+    async def close(self) -> None:
+        """Commit what waits, and end the threads."""
         ...
 
 
@@ -71,7 +105,7 @@ class CollectionTable:
         self.vectors: VectorIndex | None = None  # if there is a space, or was one
         self._vector_room = vectors
         self._equipping = asyncio.Lock()
-        self._follower: TableFollower | None = None
+        self._follower: LexicalFollower | None = None
         self._containing = SubstringFilter(truth, columns)
         self._codes = CodeIndexes()
         self._tidying = TableMaintenance(self)
@@ -110,15 +144,12 @@ class CollectionTable:
 
         Readers see the new ones after that. ``work`` returns whether it changed any.
         """
-        vectors = await self._equipped()
-        change = await self.write(
-            lambda connection: self.truth.respace(connection, work, vectors),
-            ALONE,
-        )
+        vectors = await self._open_vector_truth()
+        change = await self.write(lambda connection: self.truth.respace(connection, work, vectors), ALONE)
         if change.spaces is not None:
             self._tidying.wake()
 
-    async def _equipped(self) -> VectorTruth:
+    async def _open_vector_truth(self) -> VectorTruth:
         """Return the vectors of the collection, which may have had none so far."""
         async with self._equipping:
             if self.truth.vectors is None:
@@ -128,12 +159,12 @@ class CollectionTable:
                         connection, file, self.truth.number, self.truth.shape
                     ),
                     rows=ALONE,
-                    committed=self._equip,
+                    committed=self._set_vectors,
                 )
             assert self.truth.vectors is not None
             return self.truth.vectors
 
-    def _equip(self, vectors: VectorTruth) -> None:
+    def _set_vectors(self, vectors: VectorTruth) -> None:
         """Set the vectors in the writing thread, so that no write comes in between."""
         self.vectors = VectorIndex(vectors, self.vector_folder, {}, self.state.changes, self.columns.snapshot)
         self.truth.vectors = vectors
@@ -146,7 +177,7 @@ class CollectionTable:
         if self.vectors is not None:
             self._tidying.wake()
 
-    def follow(self, follower: TableFollower) -> None:
+    def follow(self, follower: LexicalFollower) -> None:
         """Notify the follower of every write from now on. Call it before the first write."""
         self._follower = follower
 
@@ -159,7 +190,7 @@ class CollectionTable:
         self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None = None
     ) -> int:
         """Attach vectors to rows that are live and still of that epoch. Return how many were."""
-        _, live = await self._counted(
+        _, live = await self._write_counting(
             lambda connection: self.truth.attach(connection, vectors, model, epoch), len(vectors)
         )
         return live
@@ -168,18 +199,18 @@ class CollectionTable:
         self, records: Sequence[Record], gone: Sequence[str], rows: int, models: Mapping[str, str]
     ) -> tuple[list[bool], int]:
         """Delete and write records in one write. Return the result of each, and how many were deleted."""
-        change, deleted = await self._counted(
+        change, deleted = await self._write_counting(
             lambda connection: self.truth.exchange(connection, records, gone, models), rows
         )
         return change.results, deleted
 
     async def replicate(self, records: Sequence[Record], gone: Sequence[str], rows: int) -> None:
         """Make records exactly as given, without other vectors, and delete others, in one write."""
-        await self._counted(
+        await self._write_counting(
             lambda connection: self.truth.exchange(connection, records, gone, {}, keep=False), rows
         )
 
-    async def _counted(
+    async def _write_counting(
         self, work: Callable[[sqlite3.Connection], tuple[CollectionChange, int]], rows: int
     ) -> tuple[CollectionChange, int]:
         """Do a write that also returns a count."""
@@ -197,7 +228,7 @@ class CollectionTable:
     ) -> CollectionChange:
         """Do a write. When this returns, it is on disk, in the columns and known to the follower."""
         change = await self.database.run(
-            lambda connection: self.followed(connection, work), rows=rows, committed=self._committed
+            lambda connection: self.followed(connection, work), rows=rows, committed=self._apply_commit
         )
         if self._tidying.wanted(change.state):
             self._tidying.wake()
@@ -212,7 +243,7 @@ class CollectionTable:
 
         def committed(change: CollectionChange) -> None:
             upsert.committed(change)
-            self._committed(change)
+            self._apply_commit(change)
 
         try:
             await self.database.run_long(upsert, committed)
@@ -242,9 +273,23 @@ class CollectionTable:
     def masks(self, connection: sqlite3.Connection) -> Masks:
         """Return the masks that evaluate filters, for the snapshot of the connection's transaction.
 
-        Blocks.
+        Blocks. Raises StoreBusy if writes come in between all the time.
         """
-        return self._masks(connection, self._snapshot(connection))
+        for _ in range(_MOST_TRIES):
+            seen = self.truth.state(connection).changes
+            snapshot = self.columns.reached(seen, _LONGEST_WAIT)
+            if snapshot.changes == seen:
+                break
+            # A write came in between: try again.
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN")
+        else:
+            raise failures.busy(self.database.path)
+
+        def holding(wanted: SubstringCondition, within: Mask) -> Mask:
+            return self._containing.mask(connection, snapshot, self._follower, wanted, within)
+
+        return Masks(snapshot, self.truth.strings, connection, holding, codes=self._codes)
 
     async def agrees(self) -> bool:
         """Return whether columns and records agree. Reads every record; used by checks only."""
@@ -285,7 +330,7 @@ class CollectionTable:
         with self.truth.vectors.file.together() if self.truth.vectors else contextlib.nullcontext():
             return work(connection)
 
-    def _committed(self, change: CollectionChange) -> None:
+    def _apply_commit(self, change: CollectionChange) -> None:
         self.state = change.state
         self.truth.strings.remember(change.strings)
         if change.upserted or change.deleted or change.vectors or change.spaces is not None:
@@ -297,26 +342,6 @@ class CollectionTable:
             if change.spaces is not None:
                 self.shape = change.spaces.shape
             self.columns.apply(change)
-
-    # Reading
-
-    def _snapshot(self, connection: sqlite3.Connection) -> ColumnSnapshot:
-        """Return the columns for the snapshot of the connection's transaction."""
-        for _ in range(_MOST_TRIES):
-            seen = self.truth.state(connection).changes
-            snapshot = self.columns.reached(seen, _LONGEST_WAIT)
-            if snapshot.changes == seen:
-                return snapshot
-            # A write came in between: try again.
-            connection.execute("ROLLBACK")
-            connection.execute("BEGIN")
-        raise failures.busy(self.database.path)
-
-    def _masks(self, connection: sqlite3.Connection, snapshot: ColumnSnapshot) -> Masks:
-        def holding(wanted: SubstringCondition, within: Mask) -> Mask:
-            return self._containing.mask(connection, snapshot, self._follower, wanted, within)
-
-        return Masks(snapshot, self.truth.strings, connection, holding, codes=self._codes)
 
 
 class _LongUpsert:
@@ -342,3 +367,117 @@ class _LongUpsert:
     @property
     def done(self) -> bool:
         return self.stopped or len(self.results) == len(self._records)
+
+
+_COMPACTED = 200  # rows of a step
+_SLACK = 10_000  # holes that are not worth a compaction
+_SWEPT = 2000  # strings looked at in a step
+
+
+class TableMaintenance:
+    """The background work of one table, one task at a time."""
+
+    def __init__(self, table: CollectionTable) -> None:
+        self._table = table
+        self._task: asyncio.Task[None] | None = None
+
+    def wake(self) -> None:
+        """Start maintenance unless it is running. Call it on the event loop."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._tidy())
+
+    def wanted(self, state: CollectionState) -> bool:
+        """Return whether there is enough to do after a write."""
+        sealable = bool(self._table.shape.fields) and state.next - state.sealed >= SEGMENT
+        return self._wasteful or sealable
+
+    async def compact(self) -> None:
+        """Compact the rows and delete unused strings."""
+        table = self._table
+        last = table.columns.next - 1
+        while table.state.base <= last and self._holes:
+            await self._compact_step()
+        await self._sweep_strings()
+        await self._sweep_vectors()
+        await self._sweep_dropped()
+
+    async def end(self) -> None:
+        """End the running task, seal complete segments, and delete unused vectors."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        with contextlib.suppress(StoreError):
+            await self._seal()
+            await self._sweep_vectors()
+
+    async def _tidy(self) -> None:
+        # After an error such as a full disk, a later write starts it again. The stored data stays correct.
+        with contextlib.suppress(StoreError):
+            await self._seal()
+            await self._sweep_vectors()
+            await self._sweep_dropped()
+            if self._wasteful:
+                await self.compact()
+
+    async def _seal(self) -> None:
+        await seal_all(self._table.database, self._table.truth, self._table.columns)
+
+    @property
+    def _holes(self) -> int:
+        """Return how many rows are not live, of those from the lowest live one on."""
+        state = self._table.state
+        return state.next - state.base - int(np.count_nonzero(self._table.columns.snapshot().alive))
+
+    @property
+    def _wasteful(self) -> bool:
+        """Return whether more than half of the rows are holes, and it matters."""
+        holes = self._holes
+        return holes > _SLACK and holes * 2 > self._table.state.next - self._table.state.base
+
+    async def _compact_step(self) -> None:
+        """Move the lowest records to the end, and delete what is not needed below the new lowest row."""
+        truth, applied = self._table.truth, self._table.applied
+
+        def step(connection: sqlite3.Connection) -> CollectionChange:
+            change = truth.compact(connection, _COMPACTED, applied)
+            prune(truth, connection)
+            return change
+
+        await self._table.write(step, ALONE)
+
+    async def _sweep_strings(self) -> None:
+        strings = self._table.truth.strings
+        after: int | None = 0
+        while after is not None:
+            start = after
+            after = await self._table.database.run(
+                lambda connection, start=start: self._sweep_strings_after(connection, start),  # type: ignore[misc]
+                rows=ALONE,
+                committed=lambda _: strings.forget(),
+            )
+
+    def _sweep_strings_after(self, connection: sqlite3.Connection, after: int) -> int | None:
+        """Drop unused strings among the next codes. Return the last of these codes, None at the end.
+
+        It has its own commit, so that everything written before is in the columns.
+        """
+        strings = self._table.truth.strings
+        codes = strings.codes(connection, after, _SWEPT)
+        if not codes:
+            return None
+        used = self._table.columns.used_codes(codes[0], codes[-1])
+        strings.drop(connection, [code for code in codes if code not in used])
+        return codes[-1]
+
+    async def _sweep_vectors(self) -> None:
+        """Delete the vectors that no record has any more."""
+        vectors = self._table.truth.vectors
+        while vectors is not None and await self._table.database.run(vectors.sweep, rows=ALONE):
+            pass
+
+    async def _sweep_dropped(self) -> None:
+        """Delete the remaining data of dropped spaces."""
+        vectors = self._table.truth.vectors
+        while vectors is not None and await self._table.database.run(vectors.sweep_dropped, rows=ALONE):
+            pass

@@ -42,6 +42,7 @@ class GrowableArray:
         self.length = 0
 
     def append(self, values: Array) -> None:
+        """Append values, in amortized constant time."""
         end = self.length + len(values)
         if end > len(self._array):
             grown = np.empty(end + end // 8 + _SPARE, dtype=self._array.dtype)
@@ -51,6 +52,7 @@ class GrowableArray:
         self.length = end
 
     def view(self) -> Array:
+        """Return the values so far, without a copy."""
         return self._array[: self.length]
 
     def replace(self, values: Array) -> None:
@@ -68,6 +70,7 @@ class Column:
         self._values = GrowableArray(kind)
 
     def append(self, cells: Sequence[Cell], first: int) -> None:
+        """Append one cell a slot; ``first`` is the slot of the first of them."""
         absent = self._absent
         self._values.append(np.array([absent if cell is None else cell for cell in cells]))
 
@@ -79,6 +82,7 @@ class Column:
         self._values.append(values)
 
     def segment(self, first: int, end: int) -> tuple[bytes, bytes]:
+        """Return the values of slots ``first`` to ``end`` (excluded) as bytes, and no slots."""
         return self._values.view()[first:end].tobytes(), b""
 
     def shift(self, by: int) -> None:
@@ -86,6 +90,7 @@ class Column:
         self._values.replace(self._values.view()[by:].copy())
 
     def view(self) -> ColumnValues:
+        """Return the values so far, one a slot."""
         return ColumnValues(self.field, self._values.view(), None)
 
 
@@ -98,12 +103,14 @@ class ListColumn:
         self._slots = GrowableArray(np.uint32)
 
     def append(self, cells: Sequence[Cell], first: int) -> None:
+        """Append the codes of each slot; ``first`` is the slot of the first cell."""
         lists = [cell if isinstance(cell, tuple) else () for cell in cells]
         self._codes.append(np.array([code for codes in lists for code in codes], dtype=np.uint32))
         counts = [len(codes) for codes in lists]
         self._slots.append(np.repeat(np.arange(first, first + len(lists), dtype=np.uint32), counts))
 
     def load(self, cells: bytes, slots: bytes, first: int, count: int) -> None:
+        """Append a segment as :meth:`segment` gave it. Raises ValueError if values and slots do not fit."""
         codes, inside = np.frombuffer(cells, dtype=np.uint32), np.frombuffer(slots, dtype=np.uint32)
         if len(codes) != len(inside) or inside.max(initial=0) >= count:
             raise ValueError(f"{self.field.name}: {len(codes)} values for {len(inside)} places")
@@ -111,17 +118,20 @@ class ListColumn:
         self._slots.append(inside + np.uint32(first))
 
     def segment(self, first: int, end: int) -> tuple[bytes, bytes]:
+        """Return the codes of slots ``first`` to ``end`` (excluded) as bytes, and their slots."""
         slots = self._slots.view()
         low, high = np.searchsorted(slots, [first, end])
         inside = slots[low:high] - np.uint32(first)
         return self._codes.view()[low:high].tobytes(), inside.tobytes()
 
     def shift(self, by: int) -> None:
+        """Forget the first slots."""
         low = int(np.searchsorted(self._slots.view(), by))
         self._codes.replace(self._codes.view()[low:].copy())
         self._slots.replace(self._slots.view()[low:] - np.uint32(by))
 
     def view(self) -> ColumnValues:
+        """Return the codes so far, and the slot of each."""
         return ColumnValues(self.field, self._codes.view(), self._slots.view())
 
 
@@ -159,11 +169,12 @@ class ColumnSnapshot:
     columns: Mapping[str, ColumnValues]
 
     def only(self, slots: Slots) -> ColumnSnapshot:
-        """These slots alone, which are in order, as the first ones and all live."""
+        """Return a snapshot of these slots, which are in order and live, as slots 0, 1, 2 …"""
         columns = {name: values.only(slots) for name, values in self.columns.items()}
         return ColumnSnapshot(0, self.changes, np.ones(len(slots), dtype=np.bool_), columns)
 
     def rows(self, slots: Slots) -> list[int]:
+        """Return the rows of slots."""
         return [int(row) for row in (slots + self.origin).tolist()]
 
     def slots_of(self, rows: Iterable[int]) -> Slots:
@@ -185,7 +196,7 @@ class Columns:
         self._alive = GrowableArray(np.bool_)
         self._changes = changes
         self._moved = threading.Condition()
-        self._snapshot = self._taken()
+        self._snapshot = self._take_snapshot()
 
     def __len__(self) -> int:
         """Return how many slots there are, live or not."""
@@ -197,20 +208,25 @@ class Columns:
         return self.origin + self._alive.length
 
     def snapshot(self) -> ColumnSnapshot:
+        """Return the columns after the last published write."""
         return self._snapshot
 
     def reached(self, changes: int, timeout: float) -> ColumnSnapshot:
-        """Return the snapshot after that write at least: one that is committed is applied a moment later."""
+        """Return a snapshot after that write or later. A committed write is applied a moment later."""
         with self._moved:
             self._moved.wait_for(lambda: self._snapshot.changes >= changes, timeout)
         return self._snapshot
 
     def apply(self, change: CollectionChange) -> None:
-        """Take in what a commit changed, and show it to readers from now on."""
+        """Apply what a commit changed, and show it to readers."""
         self.add([row for row, _ in change.upserted], change.cells, change.state.next)
         self.remove(change.deleted)
-        if change.state.base - self.origin > len(self) // 2 + _SPARE:
-            self._shift(change.state.base - self.origin)
+        by = change.state.base - self.origin
+        if by > len(self) // 2 + _SPARE:
+            for column in self._columns:
+                column.shift(by)
+            self._alive.replace(self._alive.view()[by:].copy())
+            self.origin += by
         self.publish(change.state.changes)
 
     def add(self, rows: Sequence[int], cells: Sequence[Cells], following: int) -> None:
@@ -219,7 +235,7 @@ class Columns:
         if following <= first:
             return
         if len(rows) == following - first:
-            self._append(cells, None)
+            self._append_cells(cells, None)
             return
         empty: Cells = (None,) * len(self._columns)
         spread = [empty] * (following - first)
@@ -227,9 +243,9 @@ class Columns:
         for row, each in zip(rows, cells, strict=True):
             spread[row - first] = each
             alive[row - first] = True
-        self._append(spread, alive)
+        self._append_cells(spread, alive)
 
-    def _append(self, cells: Sequence[Cells], alive: Mask | None) -> None:
+    def _append_cells(self, cells: Sequence[Cells], alive: Mask | None) -> None:
         first = len(self)
         for column, of_column in zip(self._columns, zip(*cells, strict=True), strict=True):
             column.append(of_column, first)
@@ -267,18 +283,13 @@ class Columns:
             self._alive.replace(alive)
 
     def publish(self, changes: int) -> None:
+        """Show the columns to readers as they are after write number ``changes``."""
         with self._moved:
             self._changes = changes
-            self._snapshot = self._taken()
+            self._snapshot = self._take_snapshot()
             self._moved.notify_all()
 
-    def _shift(self, by: int) -> None:
-        for column in self._columns:
-            column.shift(by)
-        self._alive.replace(self._alive.view()[by:].copy())
-        self.origin += by
-
-    def _taken(self) -> ColumnSnapshot:
+    def _take_snapshot(self) -> ColumnSnapshot:
         columns = {column.field.name: column.view() for column in self._columns}
         return ColumnSnapshot(self.origin, self._changes, self._alive.view(), columns)
 
@@ -319,7 +330,11 @@ class CodeIndexes:
         lows = np.searchsorted(known.codes, codes, "left")
         highs = np.searchsorted(known.codes, codes, "right")
         inside = [known.slots[low:high] for low, high in zip(lows.tolist(), highs.tolist(), strict=True)]
-        newer = np.flatnonzero(_among(values[len(known.slots) :], codes)) + len(known.slots)
+        newer: Array = np.empty(0, dtype=np.int64)
+        if len(codes):
+            fresh = values[len(known.slots) :]
+            places = np.searchsorted(codes, fresh).clip(max=len(codes) - 1)
+            newer = np.flatnonzero(codes[places] == fresh) + len(known.slots)
         found = np.sort(np.concatenate([*inside, newer]).astype(np.int64))
         return found[found < len(values)]  # an older snapshot has fewer slots than the index
 
@@ -327,11 +342,3 @@ class CodeIndexes:
 def _sorted(origin: int, values: Array) -> _SortedSlots:
     slots = np.argsort(values)
     return _SortedSlots(origin, slots.astype(np.uint32), values[slots])
-
-
-def _among(values: Array, codes: Array) -> Array:
-    """Return which values are among the sorted codes."""
-    if not len(codes):
-        return np.zeros(len(values), dtype=np.bool_)
-    places = np.searchsorted(codes, values).clip(max=len(codes) - 1)
-    return np.asarray(codes[places] == values)

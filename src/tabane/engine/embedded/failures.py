@@ -8,14 +8,7 @@ import sqlite3
 
 import msgspec
 
-from tabane.errors import (
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreLocked,
-    StoreReadOnly,
-)
+from tabane.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreLocked, StoreReadOnly
 from tabane.messages import say
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -60,6 +53,7 @@ def from_system(error: OSError, path: str) -> StoreError:
 
 
 def corrupt(path: str, detail: str) -> StoreCorrupt:
+    """Return the error for a damaged file."""
     return StoreCorrupt(
         say(
             "{path} is damaged ({detail}). Restore a backup of it, or move it away to start "
@@ -71,6 +65,7 @@ def corrupt(path: str, detail: str) -> StoreCorrupt:
 
 
 def full(path: str) -> StoreFull:
+    """Return the error for a disk without space."""
     folder = os.path.dirname(path)
     return StoreFull(
         say("there is no space left in {folder}. Free some space; stored data is not lost", folder=folder)
@@ -78,20 +73,24 @@ def full(path: str) -> StoreFull:
 
 
 def read_only(path: str) -> StoreReadOnly:
+    """Return the error for a file that may not be written."""
     return StoreReadOnly(
         say("{path} cannot be written. Check the owner of the file and its folder", path=path)
     )
 
 
 def locked(path: str) -> StoreLocked:
+    """Return the error for a file that another process has open."""
     return StoreLocked(say("{path} is open in another process. End that process first", path=path))
 
 
 def busy(path: str) -> StoreBusy:
+    """Return the error for a queue that is full, or for writes that come in between all the time."""
     return StoreBusy(say("too much work is waiting for {path}. Try again later", path=path))
 
 
 def closed(path: str) -> StoreError:
+    """Return the error for a request after the file was closed."""
     return StoreError(say("{path} is closed", path=path))
 
 

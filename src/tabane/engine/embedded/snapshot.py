@@ -30,14 +30,35 @@ _PAUSE = 0.005
 
 
 @contextlib.contextmanager
-def frozen(path: str, between: Callable[[], object] = lambda: None) -> Iterator[list[Source]]:
+def frozen(path: str, between: Callable[[], object] | None = None) -> Iterator[list[Source]]:
     """Yield the database, and that of the vectors beside it if there is one, at the same moment.
 
     ``between`` is called between the beginnings of both transactions. Blocks; raises StoreError.
     """
     vectors = path_of(path)
-    with contextlib.ExitStack() as held:
-        yield _held(held, path, vectors, between)
+    for number in range(_TRIES):
+        if number >= _AT_ONCE:
+            time.sleep(_PAUSE)
+        with contextlib.ExitStack() as opened:
+            records = opened.enter_context(contextlib.closing(_open_to_read(path)))
+            if not os.path.exists(vectors):
+                _begin_transaction(records, path)
+                if not os.path.exists(vectors):
+                    yield [(path, records)]
+                    return
+            else:
+                beside, probe = (
+                    opened.enter_context(contextlib.closing(_open_to_read(vectors))) for _ in range(2)
+                )
+                before = _data_version(probe, vectors)
+                _begin_transaction(beside, vectors)
+                if between is not None:
+                    between()
+                _begin_transaction(records, path)
+                if _data_version(probe, vectors) == before:
+                    yield [(path, records), (vectors, beside)]
+                    return
+    raise failures.busy(path)
 
 
 def copy(source: Source, target: Path, told: Told = lambda count: None) -> int:
@@ -65,52 +86,24 @@ def copy(source: Source, target: Path, told: Told = lambda count: None) -> int:
         raise failures.storage_error(error, path) from error
 
 
-def _held(held: contextlib.ExitStack, path: str, vectors: str, between: Callable[[], object]) -> list[Source]:
-    for number in range(_TRIES):
-        if number >= _AT_ONCE:
-            time.sleep(_PAUSE)
-        with contextlib.ExitStack() as tried:
-            found = _together(tried, path, vectors, between)
-            if found is not None:
-                held.enter_context(tried.pop_all())
-                return found
-    raise failures.busy(path)
-
-
-def _together(
-    tried: contextlib.ExitStack, path: str, vectors: str, between: Callable[[], object]
-) -> list[Source] | None:
-    """Return the sources; None if the vectors changed meanwhile."""
-    records = tried.enter_context(contextlib.closing(_opened(path)))
-    if not os.path.exists(vectors):
-        _begin(records, path)
-        return None if os.path.exists(vectors) else [(path, records)]
-    beside, probe = (tried.enter_context(contextlib.closing(_opened(vectors))) for _ in range(2))
-    before = _changes(probe, vectors)
-    _begin(beside, vectors)
-    between()
-    _begin(records, path)
-    return [(path, records), (vectors, beside)] if _changes(probe, vectors) == before else None
-
-
-def _begin(connection: sqlite3.Connection, path: str) -> None:
-    with _failures(path):
+def _begin_transaction(connection: sqlite3.Connection, path: str) -> None:
+    with _convert_errors(path):
         connection.execute("BEGIN")
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()  # begins to read
 
 
-def _opened(path: str) -> sqlite3.Connection:
+def _open_to_read(path: str) -> sqlite3.Connection:
     """Open a database to read it. One whose writer died in a commit is repaired by SQLite first."""
-    with _failures(path):
+    with _convert_errors(path):
         try:
-            return _connected(path, "ro")
+            return _connect(path, "ro")
         except sqlite3.OperationalError as error:
             if not str(error.sqlite_errorname).startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
                 raise
-            return _connected(path, "rw")
+            return _connect(path, "rw")
 
 
-def _connected(path: str, mode: str) -> sqlite3.Connection:
+def _connect(path: str, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(f"{Path(path).as_uri()}?mode={mode}", uri=True, isolation_level=None)
     try:
         connection.execute("PRAGMA trusted_schema = OFF")
@@ -121,14 +114,14 @@ def _connected(path: str, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _changes(connection: sqlite3.Connection, path: str) -> int:
+def _data_version(connection: sqlite3.Connection, path: str) -> int:
     """Return a number that another process's commit changes."""
-    with _failures(path):
+    with _convert_errors(path):
         return int(connection.execute("PRAGMA data_version").fetchone()[0])
 
 
 @contextlib.contextmanager
-def _failures(path: str) -> Iterator[None]:
+def _convert_errors(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

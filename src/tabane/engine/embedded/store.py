@@ -19,16 +19,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tabane.engine.embedded.clean_points import PAGES
-from tabane.engine.embedded.database import MIGRATIONS, Database, Migration
-from tabane.engine.embedded.database_threads import select_among
+from tabane.engine.embedded.database import MIGRATIONS, Database, Migration, select_among
 from tabane.engine.input_checks import MOST_ROWS
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.search.records import Shape
 
 if TYPE_CHECKING:
-    from tabane.engine.embedded.collection import LexicalFollower, StoredCollection
-    from tabane.engine.embedded.collection_table import CollectionTable
+    from tabane.engine.embedded.collection import StoredCollection
+    from tabane.engine.embedded.collection_table import CollectionTable, LexicalFollower
     from tabane.engine.embedded.vector_process import VectorSearchProcess
     from tabane.engine.embedded.vectors.vector_database import VectorDatabase
 
@@ -67,7 +66,7 @@ class PersistentVectorCache:
     async def open(cls, database: Database, most: int = MOST_BYTES) -> PersistentVectorCache:
         """Open the cache in a database. Creates its table if needed, and frees room if it is too large."""
         found = cls(database, most)
-        await database.run(found._prepare, rows=MOST_ROWS)
+        await database.run(found._create_tables, rows=MOST_ROWS)
         await found._make_room()
         return found
 
@@ -78,8 +77,16 @@ class PersistentVectorCache:
 
     async def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the vector of each key, None if there is none. At most 10,000 keys of 32 bytes."""
-        _check(keys)
-        found = await self._database.read(lambda connection: self._found(connection, keys))
+        _check_keys(keys)
+        query = "SELECT key, number, turn, vector FROM kept JOIN kept_vector USING (number) WHERE key IN"
+
+        def reading(connection: sqlite3.Connection) -> dict[bytes, tuple[int, int, bytes]]:
+            return {
+                key: (number, turn, vector)
+                for key, number, turn, vector in select_among(connection, query, keys)
+            }
+
+        found = await self._database.read(reading)
         with self._using:
             self._used.update(number for number, turn, _ in found.values() if turn < self.turn)
         if len(self._used) >= _USED:
@@ -88,21 +95,21 @@ class PersistentVectorCache:
 
     async def put(self, vectors: Sequence[tuple[bytes, bytes]]) -> None:
         """Store vectors by key, replacing those with the same keys. Up to 1 MB each."""
-        _check([key for key, _ in vectors])
+        _check_keys([key for key, _ in vectors])
         if any(len(vector) > LARGEST for _, vector in vectors):
             raise BadArguments(say("a vector has at most {most} {most:byte|bytes}", most=LARGEST), "vectors")
-        for part in _parts(vectors):
+        for part in _vector_parts(vectors):
             await self._database.run(
-                lambda connection, part=part: self._put(connection, part),  # type: ignore[misc]
+                lambda connection, part=part: self._write_vectors(connection, part),  # type: ignore[misc]
                 rows=len(part),
-                committed=self._grown,
+                committed=self._add_size,
             )
         if self._size > self._most:
             await self._make_room()
 
     # In the writing thread
 
-    def _prepare(self, connection: sqlite3.Connection) -> None:
+    def _create_tables(self, connection: sqlite3.Connection) -> None:
         for statement in (
             "CREATE TABLE IF NOT EXISTS kept (number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, "
             "turn INTEGER NOT NULL, size INTEGER NOT NULL)",
@@ -114,12 +121,19 @@ class PersistentVectorCache:
         query = "SELECT coalesce(sum(size), 0), coalesce(max(turn), 0) + 1 FROM kept"
         self._size, self.turn = connection.execute(query).fetchone()
 
-    def _put(self, connection: sqlite3.Connection, part: Sequence[tuple[bytes, bytes]]) -> tuple[int, int]:
-        """Return how much larger it has become, and how much was put in."""
+    def _write_vectors(
+        self, connection: sqlite3.Connection, part: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[int, int]:
+        """Store a part. Return by how many bytes the cache grew, and how many were stored."""
         self._note_uses(connection)
         grown = put = 0
         for key, vector in part:
-            size = _size_of(vector)
+            # A row that does not fit into a page leaves some 500 bytes there (SQLite's file format, 1.6).
+            length = len(vector) + 12
+            if length <= _PAGE:
+                size = _ENTRY + _PAGE // max(1, (_PAGE - 8) // length)
+            else:
+                size = _ENTRY + _LEFT + -(-(length - _LEFT) // _PAGE) * _PAGE
             there = connection.execute("SELECT number, size FROM kept WHERE key = ?", (key,)).fetchone()
             number, before = there or (None, 0)
             cursor = connection.execute(
@@ -131,7 +145,7 @@ class PersistentVectorCache:
             grown, put = grown + size - before, put + size
         return grown, put
 
-    def _grown(self, by: tuple[int, int]) -> None:
+    def _add_size(self, by: tuple[int, int]) -> None:
         self._size += by[0]
         self._put_in_turn += by[1]
         if self._put_in_turn * _TURNS >= self._most:
@@ -149,7 +163,7 @@ class PersistentVectorCache:
         """Delete some of the least recently used entries. Return the freed bytes."""
         self._note_uses(connection)
         query = f"SELECT number, size FROM kept ORDER BY turn, number LIMIT {_FORGOTTEN}"
-        excess, found = self._size - self._wanted, 0
+        excess, found = self._size - self._reduced_size, 0
         for number, size in connection.execute(query).fetchall():
             if found >= excess:
                 break
@@ -158,11 +172,11 @@ class PersistentVectorCache:
             found += size
         return found
 
-    def _smaller(self, by: int) -> None:
+    def _subtract_size(self, by: int) -> None:
         self._size -= by
 
     @property
-    def _wanted(self) -> int:
+    def _reduced_size(self) -> int:
         """Return how large it is once there is room again."""
         return self._most - self._most // _ROOM
 
@@ -171,23 +185,14 @@ class PersistentVectorCache:
     async def _make_room(self) -> None:
         async with self._evicting:
             if self._size > self._most:
-                await self._shrink()
-
-    async def _shrink(self) -> None:
-        freed = 1
-        while self._size > self._wanted and freed:
-            freed = await self._database.run(self._forget, rows=MOST_ROWS, committed=self._smaller)
-
-    @staticmethod
-    def _found(connection: sqlite3.Connection, keys: Sequence[bytes]) -> dict[bytes, tuple[int, int, bytes]]:
-        """By key: number, turn of the last use that was written down, vector."""
-        query = "SELECT key, number, turn, vector FROM kept JOIN kept_vector USING (number) WHERE key IN"
-        return {
-            key: (number, turn, vector) for key, number, turn, vector in select_among(connection, query, keys)
-        }
+                freed = 1
+                while self._size > self._reduced_size and freed:
+                    freed = await self._database.run(
+                        self._forget, rows=MOST_ROWS, committed=self._subtract_size
+                    )
 
 
-def _check(keys: Sequence[bytes]) -> None:
+def _check_keys(keys: Sequence[bytes]) -> None:
     if len(keys) > MOST_AT_ONCE or any(len(key) != KEY for key in keys):
         message = say(
             "there can be at most {most} {most:key|keys}, of {size} {size:byte|bytes} each",
@@ -197,18 +202,7 @@ def _check(keys: Sequence[bytes]) -> None:
         raise BadArguments(message, "keys")
 
 
-def _size_of(vector: bytes) -> int:
-    """About what it takes in the file: its share of a page, or pages of its own.
-
-    A row that does not fit into a page leaves some 500 bytes there (SQLite's file format, 1.6).
-    """
-    length = len(vector) + 12
-    if length <= _PAGE:
-        return _ENTRY + _PAGE // max(1, (_PAGE - 8) // length)
-    return _ENTRY + _LEFT + -(-(length - _LEFT) // _PAGE) * _PAGE
-
-
-def _parts(vectors: Sequence[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+def _vector_parts(vectors: Sequence[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
     part: list[tuple[bytes, bytes]] = []
     size = 0
     for pair in vectors:
@@ -276,7 +270,7 @@ class Store:
         """
         async with self._opening:
             found = self._collections.get(shape.name)
-            if found is None or not _same(found.shape, shape):
+            if found is None or replace(found.shape, spaces=()) != replace(shape, spaces=()):
                 if found is not None:
                     await found.close()
                 found = self._collections[shape.name] = await self._opened(shape)
@@ -357,8 +351,3 @@ class Store:
         if self._vectors is not None:
             vectors, self._vectors = self._vectors, None
             await asyncio.to_thread(vectors.close)
-
-
-def _same(one: Shape, other: Shape) -> bool:
-    """Return whether texts and fields are; spaces come and go."""
-    return replace(one, spaces=()) == replace(other, spaces=())

@@ -33,8 +33,9 @@ from tabane.engine.embedded.collection_state import (
     VectorPlacement,
 )
 from tabane.engine.embedded.columns import Array, GrowableArray
-from tabane.engine.embedded.database_threads import RowInserts, WriteTurn, give_way, select_among
+from tabane.engine.embedded.database import RowInserts, WriteTurn, give_way, select_among
 from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth
+from tabane.engine.input_checks import without_other_models
 from tabane.search.records import Field, Kind, Record, Shape, StoredRecord, Value
 
 _NONE = -1
@@ -55,10 +56,12 @@ class RecordTable:
         self._find = f"SELECT row, texts, fields, payload FROM {self._records} WHERE key = ?"
 
     def state(self, connection: sqlite3.Connection) -> CollectionState:
+        """Return the counters of the collection at the moment of the transaction."""
         query = "SELECT base, next, sealed, changes, epoch, pruned FROM collection WHERE id = ?"
         return CollectionState(*connection.execute(query, (self.number,)).fetchone())
 
     def get(self, connection: sqlite3.Connection, keys: Sequence[str]) -> list[Record | None]:
+        """Return the records of these keys, in order; None for a missing one."""
         query = f"SELECT key, texts, fields, payload FROM {self._records} WHERE key IN"
         found = {row[0]: record_of(*row) for row in select_among(connection, query, keys)}
         return [found.get(key) for key in keys]
@@ -127,6 +130,7 @@ class RecordTable:
 
 
 def record_of(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
+    """Decode a stored record."""
     return Record(key=key, texts=_TEXTS.decode(texts), fields=_FIELDS.decode(fields), payload=payload)
 
 
@@ -145,10 +149,10 @@ class NumericKeys:
     def behind(self, connection: sqlite3.Connection, following: int) -> int:
         """Return how many rows :meth:`read_on` would read."""
         with self._lock:
-            start = self._start(connection)
+            start = self._first_unread(connection)
         return 0 if self._other else max(0, following - start)
 
-    def _start(self, connection: sqlite3.Connection) -> int:
+    def _first_unread(self, connection: sqlite3.Connection) -> int:
         if self._first is None:
             self._first = self._records.state(connection).base
         return self._first + self._numbers.length
@@ -161,7 +165,7 @@ class NumericKeys:
     def _read_some(self, connection: sqlite3.Connection, end: int) -> bool:
         """Read some of them. Return False if there are no more to read."""
         with self._lock:
-            start = self._start(connection)
+            start = self._first_unread(connection)
             if self._other or start >= end:
                 return False
             following = min(end, start + _AT_ONCE)
@@ -175,7 +179,7 @@ class NumericKeys:
             return True
 
     def of(self, rows: Array) -> list[str] | None:
-        """The keys of rows; None if some are of another kind, or were not read while they were live."""
+        """Return the keys of rows; None if some are no numbers, or were not read while they were live."""
         if self._other or self._first is None:
             return None
         places, held = rows - self._first, self._numbers.view()
@@ -202,6 +206,7 @@ class StringTable:
     def __init__(self, number: int) -> None:
         self._table = f"string_{number}"
         self._find = f"SELECT code FROM {self._table} WHERE field = ? AND text = ?"
+        self._add = f"INSERT INTO {self._table} (field, text) VALUES (?, ?)"
         self._known: dict[tuple[str, str], int] = {}
         self.sweeps = 0
         """A counter that changes before strings are dropped, and again after the commit.
@@ -210,6 +215,7 @@ class StringTable:
         """
 
     def create(self, connection: sqlite3.Connection) -> None:
+        """Create the table."""
         connection.execute(
             f"CREATE TABLE {self._table} (code INTEGER PRIMARY KEY AUTOINCREMENT, "
             "field TEXT NOT NULL, text TEXT NOT NULL, UNIQUE (field, text))"
@@ -226,7 +232,7 @@ class StringTable:
         code = self._known.get(pair) or new.get(pair)
         if code is None:
             row = connection.execute(self._find, pair).fetchone()
-            code = new[pair] = row[0] if row else self._insert(connection, pair)
+            code = new[pair] = row[0] if row else int(connection.execute(self._add, pair).lastrowid or 0)
         return code
 
     def code_all(
@@ -248,19 +254,11 @@ class StringTable:
             rows = connection.execute(query, [*itertools.chain.from_iterable(part)])
             new.update(((field, text), code) for field, text, code in rows)
             missing = [pair for pair in part if pair not in new]
-            if missing:
-                new.update(zip(missing, self._insert_all(connection, missing), strict=True))
-
-    def _insert_all(self, connection: sqlite3.Connection, pairs: Sequence[tuple[str, str]]) -> range:
-        """Insert strings in one statement. Return their codes, which follow each other."""
-        places = ", ".join(["(?, ?)"] * len(pairs))
-        statement = f"INSERT INTO {self._table} (field, text) VALUES {places}"
-        last = int(connection.execute(statement, [*itertools.chain.from_iterable(pairs)]).lastrowid or 0)
-        return range(last - len(pairs) + 1, last + 1)
-
-    def _insert(self, connection: sqlite3.Connection, pair: tuple[str, str]) -> int:
-        cursor = connection.execute(f"INSERT INTO {self._table} (field, text) VALUES (?, ?)", pair)
-        return int(cursor.lastrowid or 0)
+            if missing:  # inserted by one statement, their codes follow each other
+                insert = self._add + ", (?, ?)" * (len(missing) - 1)
+                cursor = connection.execute(insert, [*itertools.chain.from_iterable(missing)])
+                last = int(cursor.lastrowid or 0)
+                new.update(zip(missing, range(last - len(missing) + 1, last + 1), strict=True))
 
     def remember(self, new: dict[tuple[str, str], int]) -> None:
         """Cache codes after their commit. A full cache is emptied first."""
@@ -270,6 +268,7 @@ class StringTable:
             self._known.update(new)
 
     def forget(self) -> None:
+        """Empty the cache after strings were dropped and committed."""
         self._known.clear()
         self.sweeps += 1
 
@@ -315,6 +314,7 @@ class StringTable:
         return int(connection.execute(query, (field, text)).fetchone()[0])
 
     def text(self, connection: sqlite3.Connection, code: int) -> str | None:
+        """Return the string of a code; None if it was dropped."""
         found = connection.execute(f"SELECT text FROM {self._table} WHERE code = ?", (code,)).fetchone()
         return str(found[0]) if found else None
 
@@ -323,6 +323,7 @@ class StringTable:
         return int(connection.execute(f"SELECT coalesce(max(code), 0) FROM {self._table}").fetchone()[0])
 
     def codes(self, connection: sqlite3.Connection, after: int, limit: int) -> list[int]:
+        """Return up to ``limit`` codes after ``after``, in ascending order."""
         query = f"SELECT code FROM {self._table} WHERE code > ? ORDER BY code LIMIT ?"
         return [row[0] for row in connection.execute(query, (after, limit))]
 
@@ -365,6 +366,7 @@ class Truth(RecordTable):
         self._bury = f"INSERT INTO {self._tombstones} (row) VALUES (?)"
 
     def create(self, connection: sqlite3.Connection) -> None:
+        """Create the tables of the collection."""
         connection.execute(
             f"CREATE TABLE {self._records} (row INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, "
             "texts BLOB NOT NULL, fields BLOB NOT NULL, payload BLOB NOT NULL)"
@@ -393,8 +395,13 @@ class Truth(RecordTable):
         ``models``: model of the vectors of a space; vectors for spaces of another model are left out.
         ``turn``: the records after its end are not written; there are as many results as records that were.
         """
-        return self._put_in(
-            connection, CollectionChange(state=self.state(connection)), records, self._has, models, turn
+        return self._write_records(
+            connection,
+            CollectionChange(state=self.state(connection)),
+            records,
+            self._has_vectors,
+            models,
+            turn,
         )
 
     def exchange(
@@ -411,12 +418,12 @@ class Truth(RecordTable):
         ``keep``: a record without vectors equals a stored one with vectors if everything else is equal.
         """
         change = CollectionChange(state=self.state(connection))
-        self._take_out(connection, change, gone)
+        self._delete_keys(connection, change, gone)
         deleted = len(change.deleted)
-        same = self._keeps if keep else self._has
-        return self._put_in(connection, change, records, same, models), deleted
+        same = self._keeps_vectors if keep else self._has_vectors
+        return self._write_records(connection, change, records, same, models), deleted
 
-    def _put_in(
+    def _write_records(
         self,
         connection: sqlite3.Connection,
         change: CollectionChange,
@@ -429,11 +436,12 @@ class Truth(RecordTable):
         inserts = _RecordInserts(connection, self._records, spaces, self.vectors)
         rows: dict[int, Record] = {}
         row = change.state.next
+        current = {each.space.name: each.space.model for each in spaces.storages}
         for given in records:
             if turn is not None and change.results and turn.over:
                 break
-            record = spaces.still_fitting(given, models) if models else given
-            replaced = self._put(inserts, record, row, same)
+            record = without_other_models(given, models, current) if models else given
+            replaced = self._put_record(inserts, record, row, same)
             change.results.append(replaced != _SAME)
             if replaced == _SAME:
                 continue
@@ -449,21 +457,21 @@ class Truth(RecordTable):
             strings = (pair for record in rows.values() for pair in self._strings_of(record.fields))
             self.strings.code_all(connection, strings, change.strings)
         change.cells = [self.cells(connection, record.fields, change.strings) for record in rows.values()]
-        return self._moved_on(connection, change, row)
+        return self._save_counters(connection, change, row)
 
-    def _has(
+    def _has_vectors(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, record: Record
     ) -> bool:
         """Return whether the record of a row has the vectors of this one and no others."""
         return self.vectors is None or self.vectors.same(connection, spaces, row, record.vectors)
 
-    def _keeps(
+    def _keeps_vectors(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, record: Record
     ) -> bool:
         """Return whether the record of a row keeps its vectors: the new one has none, or the same."""
-        return not record.vectors or self._has(connection, spaces, row, record)
+        return not record.vectors or self._has_vectors(connection, spaces, row, record)
 
-    def _put(self, inserts: _RecordInserts, record: Record, row: int, same: _Same) -> int | None:
+    def _put_record(self, inserts: _RecordInserts, record: Record, row: int, same: _Same) -> int | None:
         """Write the record under ``row``. Return its old row, or that the stored record is equal."""
         if row > FULL:
             raise OverflowError("row numbers")
@@ -476,23 +484,24 @@ class Truth(RecordTable):
             inserts.flush()
             if found[1:] == blobs and same(connection, inserts.spaces, found[0], record):
                 return _SAME
-            self._remove(connection, found[0])
+            self._bury_row(connection, found[0])
         inserts.add(row, record, blobs)
         return found[0] if found else None
 
     def delete(self, connection: sqlite3.Connection, keys: Iterable[str]) -> CollectionChange:
+        """Delete records by key, in one change."""
         change = CollectionChange(state=self.state(connection))
-        self._take_out(connection, change, keys)
-        return self._moved_on(connection, change, change.state.next)
+        self._delete_keys(connection, change, keys)
+        return self._save_counters(connection, change, change.state.next)
 
-    def _take_out(
+    def _delete_keys(
         self, connection: sqlite3.Connection, change: CollectionChange, keys: Iterable[str]
     ) -> None:
         query = f"SELECT row FROM {self._records} WHERE key = ?"
         for key in keys:
             found = connection.execute(query, (key,)).fetchone()
             if found:
-                self._remove(connection, found[0])
+                self._bury_row(connection, found[0])
                 change.deleted.append(found[0])
 
     def compact(self, connection: sqlite3.Connection, most: int, applied: int | None) -> CollectionChange:
@@ -511,10 +520,10 @@ class Truth(RecordTable):
             change.upserted.append((target, record))
             change.deleted.append(row)
         change.cells = [self.cells(connection, each.fields, change.strings) for _, each in change.upserted]
-        change = self._moved_on(connection, change, change.state.next + len(change.upserted))
-        return self._rebased(connection, change, applied)
+        change = self._save_counters(connection, change, change.state.next + len(change.upserted))
+        return self._prune_below(connection, change, applied)
 
-    def _rebased(
+    def _prune_below(
         self, connection: sqlite3.Connection, change: CollectionChange, applied: int | None
     ) -> CollectionChange:
         lowest = connection.execute(f"SELECT min(row) FROM {self._records}").fetchone()[0]
@@ -555,7 +564,7 @@ class Truth(RecordTable):
         connection.execute(f"DELETE FROM segment_{self.number}")
         connection.execute("UPDATE collection SET sealed = base WHERE id = ?", (self.number,))
 
-    def _remove(self, connection: sqlite3.Connection, row: int) -> None:
+    def _bury_row(self, connection: sqlite3.Connection, row: int) -> None:
         connection.execute(f"DELETE FROM {self._records} WHERE row = ?", (row,))
         connection.execute(self._bury, (row,))
         if self.vectors is not None:
@@ -583,7 +592,7 @@ class Truth(RecordTable):
             if self.vectors is not None:
                 fitting = spaces.of_model(of_row, model) if model else of_row
                 change.vectors += self.vectors.attach(connection, spaces, row, fitting)
-        return (self._counted(connection, change) if change.vectors else change), live
+        return (self._count_change(connection, change) if change.vectors else change), live
 
     def respace(
         self,
@@ -595,7 +604,7 @@ class Truth(RecordTable):
         change = CollectionChange(state=self.state(connection))
         if work(connection, vectors.list):
             change.spaces = vectors.spaces(connection)
-            change = self._counted(connection, change)
+            change = self._count_change(connection, change)
         return change
 
     def spaces(self, connection: sqlite3.Connection) -> CollectionSpaces:
@@ -604,14 +613,14 @@ class Truth(RecordTable):
             self.vectors.spaces(connection) if self.vectors is not None else CollectionSpaces(self.shape, ())
         )
 
-    def _counted(self, connection: sqlite3.Connection, change: CollectionChange) -> CollectionChange:
+    def _count_change(self, connection: sqlite3.Connection, change: CollectionChange) -> CollectionChange:
         """Return a numbered change without changed records."""
         connection.execute("UPDATE collection SET changes = changes + 1 WHERE id = ?", (self.number,))
         change.state = self.state(connection)
         change.tombstone = self.last_tombstone(connection)
         return change
 
-    def _moved_on(
+    def _save_counters(
         self, connection: sqlite3.Connection, change: CollectionChange, following: int
     ) -> CollectionChange:
         if change.upserted or change.deleted:
@@ -670,6 +679,7 @@ class Truth(RecordTable):
 
 
 def shape_of(blob: bytes) -> Shape:
+    """Decode a stored shape. An older version stored its spaces with it."""
     return _SHAPE.decode(blob)
 
 

@@ -74,22 +74,26 @@ class _KnownMoment:
 
     def has(self, snapshot: ColumnSnapshot, spaces: Moment) -> bool:
         """Return whether nothing of these spaces has changed since, and no record."""
-        if self.alive is None or self.origin != snapshot.origin or not _same(self.alive, snapshot.alive):
+        if (
+            self.alive is None
+            or self.origin != snapshot.origin
+            or not _is_same_beginning(self.alive, snapshot.alive)
+        ):
             return False
-        return all(name in self.spaces and _unchanged(self.spaces[name], spaces[name]) for name in spaces)
+        return all(name in self.spaces and _is_unchanged(self.spaces[name], spaces[name]) for name in spaces)
 
     def following(self, snapshot: ColumnSnapshot, spaces: Moment) -> _KnownMoment:
         return _KnownMoment(self.number + 1, snapshot.origin, snapshot.alive, spaces)
 
 
-def _unchanged(one: SpaceSnapshot, other: SpaceSnapshot) -> bool:
+def _is_unchanged(one: SpaceSnapshot, other: SpaceSnapshot) -> bool:
     if one.codes is not other.codes or one.straight != other.straight:
         return False
     pairs = ((one.rows, other.rows), (one.data, other.data), (one.tail, other.tail))
-    return all(_same(*pair) for pair in pairs)
+    return all(_is_same_beginning(*pair) for pair in pairs)
 
 
-def _same(one: Array, other: Array) -> bool:
+def _is_same_beginning(one: Array, other: Array) -> bool:
     """Return whether two arrays are the same beginning of one array, which only grows at its end."""
     return one is other or (one.base is not None and one.base is other.base and len(one) == len(other))
 
@@ -151,15 +155,15 @@ class VectorSearchProcess:
         """Search all live records. Return None if the caller should search: there are few questions, much
         is written, or the process is not there.
         """
-        if not self._worth_it(moment, request):
+        if not self._is_worth_asking(moment, request):
             return None
         if not self._resident.is_ready:
-            self._crowd()
+            self._count_crowd()
             return None
         if self._pending >= _PENDING:
             return None
-        body = self._question(snapshot, moment, request, wanted)
-        return None if body is None else await self._asked(body, snapshot, request)
+        body = self._pack_question(snapshot, moment, request, wanted)
+        return None if body is None else await self._ask_process(body, snapshot, request)
 
     async def close(self) -> None:
         """End the process. Questions that wait for it are answered by their callers."""
@@ -168,7 +172,7 @@ class VectorSearchProcess:
         if self._starting is not None:
             await asyncio.wait({self._starting})
 
-    def _worth_it(self, moment: Moment, request: VectorRequest) -> bool:
+    def _is_worth_asking(self, moment: Moment, request: VectorRequest) -> bool:
         if not self.is_wanted:
             return False
         spaces = [moment.get(name) for name in request.vectors]
@@ -184,9 +188,9 @@ class VectorSearchProcess:
         try:
             await self._resident.ask(b"", urgent=True)
         except (WorkerError, RequestRefused) as error:
-            self._failed(error)
+            self._pause_after(error)
 
-    def _crowd(self) -> None:
+    def _count_crowd(self) -> None:
         """Count a question that met many others, and start the process after enough of them in a second."""
         if _now() - self._met_since > 1.0:
             self._met, self._met_since = 0, _now()
@@ -195,14 +199,14 @@ class VectorSearchProcess:
             self.crowds += 1
             self._starting = asyncio.get_running_loop().create_task(self.start())
 
-    def _failed(self, error: Exception) -> None:
+    def _pause_after(self, error: Exception) -> None:
         """Search here for some time: a moment if the process died, so that it is started again."""
         if self._closed or _now() < self._not_before:
             return
         log.warning("vectors are searched without a process of their own: %s", error)
         self._not_before = _now() + (self._rest if isinstance(error, WorkerEnded) else _PAUSE)
 
-    def _question(
+    def _pack_question(
         self, snapshot: ColumnSnapshot, moment: Moment, request: VectorRequest, wanted: int
     ) -> bytes | None:
         """Return the message, with the moment if the process does not have it; None if that is too much."""
@@ -219,14 +223,14 @@ class VectorSearchProcess:
             self._pid, self._sent_at = self._resident.pid, _now()
         return packed_question(self._known.number, sent, request, wanted)
 
-    async def _asked(
+    async def _ask_process(
         self, body: bytes, snapshot: ColumnSnapshot, request: VectorRequest
     ) -> ForeseenMatches | None:
         self._pending += 1
         try:
             found = read_matches(await self._resident.ask(body, urgent=True, again=False))
         except (WorkerError, RequestRefused, msgspec.MsgspecError) as error:
-            self._failed(error)
+            self._pause_after(error)
             return None
         finally:
             self._pending -= 1

@@ -14,7 +14,7 @@ from tabane.engine.embedded import failures
 from tabane.engine.embedded.collection_state import SpaceStorage
 from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.columns import Array, Mask
-from tabane.engine.embedded.database_threads import give_way
+from tabane.engine.embedded.database import give_way
 from tabane.engine.embedded.masks import Masks, costly
 from tabane.engine.embedded.truth import NumericKeys, Truth
 from tabane.engine.embedded.vectors.space_index import Moment, SpaceSnapshot, VectorIndex
@@ -56,7 +56,7 @@ class VectorCoverage:
         """Count the records that match and have a vector in ``space``."""
         return await self.table.read(
             lambda masks, connection: int(
-                np.count_nonzero(masks.mask(where) & self._having(masks, connection, space))
+                np.count_nonzero(masks.mask(where) & self._mask_with_vector(masks, connection, space))
             )
         )
 
@@ -66,8 +66,9 @@ class VectorCoverage:
         """Return records that match and lack a vector, newest first. ``skip`` of them are passed over."""
 
         def reading(masks: Masks, connection: sqlite3.Connection) -> list[StoredRecord]:
-            lacking = masks.mask(where) & ~self._having(masks, connection, space)
-            slots = _newest(np.flatnonzero(lacking), _times(masks, field), skip, limit)
+            lacking = masks.mask(where) & ~self._mask_with_vector(masks, connection, space)
+            times = None if field is None else masks.snapshot.columns[field].values
+            slots = _newest_slots(np.flatnonzero(lacking), times, skip, limit)
             rows = masks.snapshot.rows(slots)
             epoch = self.table.truth.state(connection).epoch
             found = (self.table.truth.stored(connection, row) for row in rows)
@@ -76,16 +77,22 @@ class VectorCoverage:
         return await self.table.read(reading, long=True)
 
     async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[StoredRecord]:
+        """Return records behind row ``after`` that match and lack a vector, in order of rows."""
+
         def reading(connection: sqlite3.Connection) -> list[StoredRecord]:
             masks, moment = at_one_moment(self.table, self.index, connection)
             storage = self.index.truth.spaces(connection).named(space)
             view = moment.get(storage.space.name)
-            meant = masks.mask(where)
-            if view is not None and view.whole:
-                rows = _without_slots(view, meant, masks.snapshot.origin, after, limit)
+            matching = masks.mask(where)
+            if view is not None and view.whole:  # the view has a slot for each vector
+                left, origin = matching.copy(), masks.snapshot.origin
+                places = view.rows - origin
+                left[places[(places >= 0) & (places < len(left))]] = False
+                left[: max(0, after + 1 - origin)] = False
+                rows = (np.flatnonzero(left)[:limit] + origin).tolist()
             else:
                 rows = self._without_vectors(
-                    connection, storage, after, limit, set(masks.snapshot.rows(np.flatnonzero(meant)))
+                    connection, storage, after, limit, set(masks.snapshot.rows(np.flatnonzero(matching)))
                 )
             epoch = self.table.truth.state(connection).epoch
             found = (self.table.truth.stored(connection, row) for row in rows)
@@ -94,20 +101,25 @@ class VectorCoverage:
         return await self.table.database.read(reading, long=True)
 
     def _without_vectors(
-        self, connection: sqlite3.Connection, storage: SpaceStorage, after: int, limit: int, meant: set[int]
+        self,
+        connection: sqlite3.Connection,
+        storage: SpaceStorage,
+        after: int,
+        limit: int,
+        matching: set[int],
     ) -> list[int]:
         """Return selected rows without a vector, from the truth: derived data is being made."""
         found: list[int] = []
         while len(found) < limit:
             rows = self.index.truth.lacking(connection, storage, after, _LOOKED_UP)
-            found += [row for row in rows if row in meant]
+            found += [row for row in rows if row in matching]
             if len(rows) < _LOOKED_UP:
                 break
             after = rows[-1]
             give_way(connection)
         return found[:limit]
 
-    def _having(self, masks: Masks, connection: sqlite3.Connection, space: str) -> Mask:
+    def _mask_with_vector(self, masks: Masks, connection: sqlite3.Connection, space: str) -> Mask:
         """Mark the slots of the columns whose records have a vector."""
         snapshot = masks.snapshot
         having = np.zeros(len(snapshot.alive), dtype=np.bool_)
@@ -125,11 +137,7 @@ class VectorCoverage:
         return np.fromiter((row for _, row in found), np.int64, len(found))
 
 
-def _times(masks: Masks, field: str | None) -> Array | None:
-    return None if field is None else masks.snapshot.columns[field].values
-
-
-def _newest(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
+def _newest_slots(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
     """Order slots by time, newest first and those without a time last, and return one part of them."""
     latest = slots[::-1]
     if times is not None:
@@ -142,16 +150,6 @@ def _newest(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
     return latest[skip : skip + limit]
 
 
-def _without_slots(view: SpaceSnapshot, meant: Mask, origin: int, after: int, limit: int) -> list[int]:
-    """Return selected rows without a vector, from the slots of a space with one slot for each vector."""
-    left = meant.copy()
-    places = view.rows - origin
-    left[places[(places >= 0) & (places < len(left))]] = False
-    left[: max(0, after + 1 - origin)] = False
-    found: list[int] = (np.flatnonzero(left)[:limit] + origin).tolist()
-    return found
-
-
 class SortedSimilarities:
     """Rows by their similarities, highest first, equal ones in order of rows. For one thread at a time."""
 
@@ -161,22 +159,18 @@ class SortedSimilarities:
         self._rest: Array | None = None
 
     def block(self, first: int, size: int) -> tuple[Array, Array]:
-        """The rows of a block and their similarities. Blocks are asked for in order, the first one at 0."""
+        """Return the rows of a block and their similarities. Blocks are requested in order, from 0 on."""
         if first == 0:
-            places = self._nearest(size)
+            distances = -self._similarities
+            near = np.arange(len(distances))
+            if len(distances) > size:  # those behind the first block are sorted when they are asked for
+                near = np.flatnonzero(distances <= np.partition(distances, size - 1)[size - 1])
+            places = near[np.argsort(distances[near], kind="stable")][:size]
         else:
             if self._rest is None:
                 self._rest = np.argsort(-self._similarities, kind="stable")
             places = self._rest[first : first + size]
         return self._rows[places], self._similarities[places]
-
-    def _nearest(self, size: int) -> Array:
-        """Return the first places, without sorting what is behind them."""
-        distances = -self._similarities
-        near = np.arange(len(distances))
-        if len(distances) > size:
-            near = np.flatnonzero(distances <= np.partition(distances, size - 1)[size - 1])
-        return near[np.argsort(distances[near], kind="stable")][:size]
 
 
 BLOCK = 20_000  # records of a scan at a time
@@ -207,12 +201,14 @@ class VectorQueries:
     def _truth(self) -> Truth:
         return self._table.truth
 
-    async def nearest(self, asked: VectorRequest, where: Filter, limit: int, offset: int) -> EngineHits:
+    async def nearest(self, request: VectorRequest, where: Filter, limit: int, offset: int) -> EngineHits:
+        """Return the nearest matching records: ``limit`` hits, without the first ``offset``."""
+
         def reading(connection: sqlite3.Connection) -> EngineHits:
             masks, moment = at_one_moment(self._table, self._index, connection)
-            return self.nearest_of(connection, masks, moment, asked, where, limit, offset)
+            return self.nearest_of(connection, masks, moment, request, where, limit, offset)
 
-        long = len(asked.vectors) > 1 or costly(where)
+        long = len(request.vectors) > 1 or costly(where)
         return await self._table.database.read(reading, long=long)
 
     def nearest_of(
@@ -220,37 +216,32 @@ class VectorQueries:
         connection: sqlite3.Connection,
         masks: Masks,
         moment: Moment,
-        asked: VectorRequest,
+        request: VectorRequest,
         where: Filter,
         limit: int,
         offset: int,
     ) -> EngineHits:
         """Return the nearest records of a moment, which is that of the connection's transaction. Blocks."""
-        self._check(connection, moment, asked)
-        found = _search(connection, asked, where, masks, moment).best(limit + offset)
+        self._check_spaces(connection, moment, request)
+        found = _search(connection, request, where, masks, moment).best(limit + offset)
         hits = self.hits_of(connection, found, masks.snapshot.origin)
         assert hits is not None  # a match is live at its own moment
-        exact = (found.whole or asked.threshold is None) and _whole(moment, asked)
+        exact = (found.whole or request.threshold is None) and _is_whole(moment, request)
         return EngineHits(tuple(hits[offset : offset + limit]), found.compared, exact)
 
     def _search(
-        self, connection: sqlite3.Connection, asked: VectorRequest, where: Filter
+        self, connection: sqlite3.Connection, request: VectorRequest, where: Filter
     ) -> tuple[Masks, VectorSpaceSearch]:
-        masks, moment = self._moment(connection, asked)
-        return masks, _search(connection, asked, where, masks, moment)
+        """Return masks and a search of one moment, that of the connection's transaction.
 
-    def _moment(self, connection: sqlite3.Connection, asked: VectorRequest) -> tuple[Masks, Moment]:
-        """Records, columns and vectors of one moment: that of the connection's transaction.
-
-        Raises BadArguments if the question does not fit the spaces of that moment: others than those
-        that it was made for.
+        Raises BadArguments if the spaces of that moment are others than those that the request was made for.
         """
         masks, moment = at_one_moment(self._table, self._index, connection)
-        self._check(connection, moment, asked)
-        return masks, moment
+        self._check_spaces(connection, moment, request)
+        return masks, _search(connection, request, where, masks, moment)
 
-    def _check(self, connection: sqlite3.Connection, moment: Moment, asked: VectorRequest) -> None:
-        for name, vector in asked.vectors.items():
+    def _check_spaces(self, connection: sqlite3.Connection, moment: Moment, request: VectorRequest) -> None:
+        for name, vector in request.vectors.items():
             if name not in moment or moment[name].dimension != len(vector):
                 self._index.truth.spaces(connection).fitting(name, vector.tobytes())
 
@@ -267,36 +258,33 @@ class VectorQueries:
             (EngineHit(keys[row], row, score) for row, score in scored), key=lambda hit: (-hit.score, hit.key)
         )
 
-    async def scan(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
+    async def scan(self, request: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
+        """Yield the similarities of all matching records in order of rows, in blocks of 20,000."""
+
         def begin(connection: sqlite3.Connection) -> _VectorScan:
-            masks, search = self._search(connection, asked, where)
+            masks, search = self._search(connection, request, where)
             places, slots = search.places()
             return _VectorScan(search, places + masks.snapshot.origin, slots)
 
-        await self._remade()
+        await self._wait_until_whole()
         scan = await self._table.database.read(begin, long=True)
         for first in range(0, len(scan.rows), BLOCK):
             yield await self._table.database.read(
-                lambda connection, first=first: self._block(connection, scan, first),  # type: ignore[misc]
+                lambda connection, first=first: self._scan_block(connection, scan, first),  # type: ignore[misc]
                 long=True,
             )
 
-    def _block(self, connection: sqlite3.Connection, scan: _VectorScan, first: int) -> Similarities:
+    def _scan_block(self, connection: sqlite3.Connection, scan: _VectorScan, first: int) -> Similarities:
         part = slice(first, first + BLOCK)
         rows, slots = scan.rows[part], [each[part] for each in scan.slots]
-        there = self._there(connection, rows)
-        if not there.all():
-            rows, slots = rows[there], [each[there] for each in slots]
-        similarities = scan.search.similarities(slots).tolist()
-        return Similarities(self._keys_of(connection, rows), rows.tolist(), similarities)
-
-    def _there(self, connection: sqlite3.Connection, rows: Array) -> Mask:
-        """Return which of these rows, in order, are live at the moment of the connection's transaction."""
         snapshot = self._table.masks(connection).snapshot
         known = np.flatnonzero((rows >= snapshot.origin) & (rows < snapshot.origin + len(snapshot.alive)))
         there = np.zeros(len(rows), dtype=np.bool_)
         there[known] = snapshot.alive[rows[known] - snapshot.origin]
-        return there
+        if not there.all():
+            rows, slots = rows[there], [each[there] for each in slots]
+        similarities = scan.search.similarities(slots).tolist()
+        return Similarities(self._keys_of(connection, rows), rows.tolist(), similarities)
 
     def _keys_of(self, connection: sqlite3.Connection, rows: Array) -> list[str]:
         """Return the keys of live rows that are in order: from memory, if they are numbers.
@@ -311,30 +299,25 @@ class VectorQueries:
         keys = self._keys.of(rows)
         if keys is None:
             if following - first <= _DENSE * len(rows):
-                found = self._keys_between(connection, first, following)
+                found: dict[int, str] = {}
+                for begin in range(first, following, _AT_ONCE):
+                    found |= self._truth.keys_between(connection, begin, min(begin + _AT_ONCE, following) - 1)
+                    give_way(connection)
             else:
                 found = self._truth.keys_at(connection, rows.tolist())
             keys = [found[row] for row in rows.tolist()]
         return keys
 
-    def _keys_between(self, connection: sqlite3.Connection, first: int, end: int) -> dict[int, str]:
-        """Return the keys from a row up to another one, exclusive; pauses for others."""
-        found: dict[int, str] = {}
-        for begin in range(first, end, _AT_ONCE):
-            found |= self._truth.keys_between(connection, begin, min(begin + _AT_ONCE, end) - 1)
-            give_way(connection)
-        return found
-
-    async def ranking(self, asked: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
-        """All that can be compared, most similar first: worked out by two threads, sorted a block ahead."""
+    async def ranking(self, request: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
+        """Yield all records that can be compared, most similar first, in blocks of 20,000."""
 
         def begin(connection: sqlite3.Connection) -> _VectorScan:
-            masks, search = self._search(connection, asked, where)
+            masks, search = self._search(connection, request, where)
             places, slots = search.places()
             self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
             return _VectorScan(search, places + masks.snapshot.origin, slots)
 
-        await self._remade()
+        await self._wait_until_whole()
         scan = await self._table.database.read(begin, long=True)
         half = len(scan.rows) // 2
         parts = await asyncio.gather(
@@ -347,28 +330,28 @@ class VectorQueries:
         for first in range(0, len(scan.rows), BLOCK):
             rows, similarities = await asyncio.to_thread(order.block, first, BLOCK)
             keys = self._keys.of(rows)
-            if keys is None:
-                keys, similarities = await self._looked_up(rows.tolist(), similarities)
+            if keys is None:  # they are no numbers, so records that are gone are left out
+                listed: list[int] = rows.tolist()
+                found = await self._table.database.read(
+                    lambda connection, listed=listed: self._truth.keys_at(connection, listed),  # type: ignore[misc]
+                    long=True,
+                )
+                keys = [found[row] for row in listed if row in found]
+                similarities = similarities[[row in found for row in listed]]
             yield Ranks(keys, similarities.tolist(), len(scan.rows))
 
-    async def _looked_up(self, rows: list[int], similarities: Array) -> tuple[list[str], Array]:
-        """Return the keys of those that are still there."""
-        found = await self._table.database.read(
-            lambda connection: self._truth.keys_at(connection, rows), long=True
-        )
-        there = [place for place, row in enumerate(rows) if row in found]
-        return [found[rows[place]] for place in there], similarities[there]
-
-    async def _remade(self) -> None:
+    async def _wait_until_whole(self) -> None:
         """Wait while vectors are missing in what is derived. Raises StoreBusy after a minute."""
         if self._index.whole or await asyncio.to_thread(self._index.wait_until_whole, _LONGEST_WAIT):
             return
         raise failures.busy(self._table.database.path)
 
-    async def similarities(self, asked: VectorRequest, keys: Sequence[str]) -> list[float | None]:
+    async def similarities(self, request: VectorRequest, keys: Sequence[str]) -> list[float | None]:
+        """Return the similarity of each record by key; None if it cannot be compared."""
+
         def reading(connection: sqlite3.Connection) -> list[float | None]:
             masks, moment = at_one_moment(self._table, self._index, connection)
-            return self.similarities_of(connection, masks, moment, asked, keys)
+            return self.similarities_of(connection, masks, moment, request, keys)
 
         return await self._table.database.read(reading)
 
@@ -377,14 +360,14 @@ class VectorQueries:
         connection: sqlite3.Connection,
         masks: Masks,
         moment: Moment,
-        asked: VectorRequest,
+        request: VectorRequest,
         keys: Sequence[str],
     ) -> list[float | None]:
         """Return the similarities of records at a moment: that of the connection's transaction. Blocks."""
-        question = replace(asked, threshold=None)
-        self._check(connection, moment, question)
+        question = replace(request, threshold=None)
+        self._check_spaces(connection, moment, question)
         rows = self._truth.rows_of(connection, keys)
-        if not _whole(moment, question):
+        if not _is_whole(moment, question):
             moment = self._picked_out(connection, question, sorted({row for row in rows if row}))
         mask = np.zeros(len(masks.snapshot.alive), dtype=np.bool_)
         mask[masks.snapshot.slots_of(row for row in rows if row)] = True
@@ -393,10 +376,10 @@ class VectorQueries:
         scores = dict(zip(places, found.scores.tolist(), strict=True))
         return [None if row is None else scores.get(row) for row in rows]
 
-    def _picked_out(self, connection: sqlite3.Connection, asked: VectorRequest, rows: list[int]) -> Moment:
+    def _picked_out(self, connection: sqlite3.Connection, request: VectorRequest, rows: list[int]) -> Moment:
         """Return the vectors of these records alone, as the truth has them."""
         spaces, moment = self._index.truth.spaces(connection), {}
-        for name in asked.vectors:
+        for name in request.vectors:
             storage = spaces.named(name)
             numbers = self._index.truth.numbers(connection, storage, rows)
             found = self._index.truth.file.vectors(storage, [number for number in numbers if number])
@@ -409,6 +392,7 @@ class VectorQueries:
         return moment
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
+        """Return the vector of each record in a space as it was given; None if it has none."""
         truth = self._index.truth
 
         def reading(connection: sqlite3.Connection) -> list[bytes | None]:
@@ -427,12 +411,12 @@ class VectorQueries:
 
 
 def _search(
-    connection: sqlite3.Connection, asked: VectorRequest, where: Filter, masks: Masks, moment: Moment
+    connection: sqlite3.Connection, request: VectorRequest, where: Filter, masks: Masks, moment: Moment
 ) -> VectorSpaceSearch:
     """Return a search over one moment, which gives way while it runs."""
     mask, origin = masks.mask(where), masks.snapshot.origin
-    return VectorSpaceSearch(asked, moment, mask, origin, lambda: give_way(connection))
+    return VectorSpaceSearch(request, moment, mask, origin, lambda: give_way(connection))
 
 
-def _whole(moment: Moment, asked: VectorRequest) -> bool:
-    return all(moment[name].whole for name in asked.vectors)
+def _is_whole(moment: Moment, request: VectorRequest) -> bool:
+    return all(moment[name].whole for name in request.vectors)

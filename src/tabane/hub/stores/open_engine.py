@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from tabane.engine.query_plans import japanese
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.engine.team.postgres.vector_table import follower_report, index_report
 from tabane.hub.stores.postgres_engine import IndexOpener
-from tabane.search.index_tokens import japanese
 
 
 class OpenEngine:

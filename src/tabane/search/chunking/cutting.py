@@ -114,12 +114,14 @@ class Estimate:
     name: str
 
     def count(self, text: str) -> int:
+        """Return the estimated tokens of a text."""
         tokens = len(_TOKENS.findall(text))
         if text.isascii():
             return tokens
         return tokens + (3 * sum(map(len, _IDEOGRAPHS.findall(text))) + 3) // 4
 
     def counts(self, texts: Sequence[str]) -> list[int]:
+        """Return the estimated tokens of each text."""
         return [self.count(text) for text in texts]
 
 
@@ -186,7 +188,7 @@ def broken(
             large.append(_OversizedBlock(atom, most, _WAYS[makeup]))
         above = (above + atom.tokens if atom.strength == GLUE else atom.tokens) if makeup == "heading" else 0
     while large:
-        found = [(part, whole) for whole in large for part in _parts(text, whole.atom, whole.ways[0])]
+        found = [(part, whole) for whole in large for part in _split_atom(text, whole.atom, whole.ways[0])]
         tokens = counted(measure, [text[part.start : part.end] for part, _ in found])
         large = []
         for (part, whole), size in zip(found, tokens, strict=True):
@@ -200,7 +202,7 @@ def broken(
     return sorted(done)
 
 
-def _parts(text: str, atom: ChunkAtom, way: Callable[[str], Borders]) -> Iterator[ChunkAtom]:
+def _split_atom(text: str, atom: ChunkAtom, way: Callable[[str], Borders]) -> Iterator[ChunkAtom]:
     borders = [(start, strength) for start, strength in way(text[atom.start : atom.end]) if start > 0]
     starts = [atom.start, *(atom.start + start for start, _ in borders), atom.end]
     strengths = [atom.strength, *(strength for _, strength in borders)]
@@ -209,7 +211,7 @@ def _parts(text: str, atom: ChunkAtom, way: Callable[[str], Borders]) -> Iterato
         yield ChunkAtom(start, end, strength, 0, atom.section, atom.prose if start == atom.start else prose)
 
 
-def _blocks(text: str) -> Borders:
+def _block_borders(text: str) -> Borders:
     """Return the borders at blank lines, and at items and quotes within an item."""
     blank = False
     lines, starts = lines_of(text)
@@ -222,13 +224,13 @@ def _blocks(text: str) -> Borders:
             blank = False
 
 
-def _rows(text: str) -> Borders:
+def _row_borders(text: str) -> Borders:
     """Return the borders of the rows of a table; the line under its head stays with it."""
     _, starts = lines_of(text)
     return ((start, GLUE if place == 2 else ROW) for place, start in enumerate(starts[:-1]) if place != 1)
 
 
-def _sentences(text: str) -> Borders:
+def _sentence_borders(text: str) -> Borders:
     ends = {found.end(): SENTENCE for found in _SENTENCE_ENDS.finditer(text)}
     for found in _LINE_ENDS.finditer(text):
         ends[found.end()] = SENTENCE_LINE if found.start() in ends else LINE
@@ -236,20 +238,20 @@ def _sentences(text: str) -> Borders:
     return iter(sorted(pair for pair in ends.items() if pair[0] < len(text)))
 
 
-def _clauses(text: str) -> Borders:
+def _clause_borders(text: str) -> Borders:
     ends = {found.end() for found in _CLAUSE_ENDS.finditer(text)}
     return ((end, CLAUSE) for end in sorted(ends) if end < len(text))
 
 
-def _words(text: str) -> Borders:
+def _word_borders(text: str) -> Borders:
     return ((found.start(), WORD) for found in _WORDS.finditer(text))
 
 
-def _runs(text: str) -> Borders:
+def _run_borders(text: str) -> Borders:
     return ((found.start(), GRAPHEME) for found in _RUNS.finditer(text))
 
 
-def _graphemes(text: str) -> Borders:
+def _grapheme_borders(text: str) -> Borders:
     return ((found.start(), GRAPHEME) for found in _GRAPHEMES.finditer(text))
 
 
@@ -261,14 +263,14 @@ def _code_lines(text: str) -> Borders:
     return iter(code_lines(text))
 
 
-_LAST = (_words, _runs, _graphemes)
-_TEXT = (_sentences, _clauses, *_LAST)
+_LAST = (_word_borders, _run_borders, _grapheme_borders)
+_TEXT = (_sentence_borders, _clause_borders, *_LAST)
 _PROSE = frozenset(_TEXT)
 _WAYS: dict[Makeup, tuple[Callable[[str], Borders], ...]] = {
     "heading": _TEXT,
-    "prose": (_blocks, *_TEXT),
-    "item": (_blocks, *_TEXT),
-    "table": (_rows, *_TEXT),
+    "prose": (_block_borders, *_TEXT),
+    "item": (_block_borders, *_TEXT),
+    "table": (_row_borders, *_TEXT),
     "code": (_code_parts, _code_lines, *_LAST),
     "whole": (_code_lines, *_LAST),
 }
@@ -293,24 +295,13 @@ def chunks(text: str, kind: Kind, measure: Measure, lang: str = "") -> list[Chun
     if not text:
         return []
     outline = _OUTLINES[kind](text)
-    blocks = _covering(outline.blocks)
-    rooms = _rooms(outline.paths, measure)
-    atoms = _atoms(text, blocks, rooms, measure)
-    return [_chunk(piece, atoms, outline.paths) for piece in joined(text, atoms, rooms)]
-
-
-def _covering(blocks: Sequence[OutlineBlock]) -> list[OutlineBlock]:
-    """Return the blocks; the first one begins where the text begins."""
-    if not blocks:
-        return [OutlineBlock(0, 0, "prose")]
-    return [blocks[0]._replace(start=0), *blocks[1:]]
-
-
-def _rooms(paths: Sequence[tuple[str, ...]], measure: Measure) -> list[int]:
-    """Return the tokens that a chunk of each section may have, beside its headings."""
-    taken = counted(measure, ["\n".join(path) for path in paths])
+    blocks = outline.blocks or [OutlineBlock(0, 0, "prose")]
+    blocks = [blocks[0]._replace(start=0), *blocks[1:]]  # the first one begins where the text begins
+    taken = counted(measure, ["\n".join(path) for path in outline.paths])
     capacity = max(measure.capacity, 1)
-    return [capacity - min(tokens, capacity // _HEADINGS) for tokens in taken]
+    rooms = [capacity - min(tokens, capacity // _HEADINGS) for tokens in taken]
+    atoms = _atoms(text, blocks, rooms, measure)
+    return [_chunk_of(piece, atoms, outline.paths) for piece in joined(text, atoms, rooms)]
 
 
 def _atoms(
@@ -326,7 +317,7 @@ def _atoms(
     return broken(text, found, rooms, measure)
 
 
-def _chunk(piece: JoinedAtoms, atoms: Sequence[ChunkAtom], paths: Sequence[tuple[str, ...]]) -> Chunk:
+def _chunk_of(piece: JoinedAtoms, atoms: Sequence[ChunkAtom], paths: Sequence[tuple[str, ...]]) -> Chunk:
     above = paths[atoms[piece.first].section]
     for section in range(atoms[piece.first].section + 1, atoms[piece.last - 1].section + 1):
         both = zip(above, paths[section], strict=False)
@@ -350,16 +341,17 @@ class JoinedAtoms(NamedTuple):
 def joined(text: str, atoms: Sequence[ChunkAtom], rooms: Sequence[int]) -> list[JoinedAtoms]:
     """Join atoms into chunks. ``rooms``: the tokens that a chunk of each section may have."""
     sums = list(accumulate((atom.tokens for atom in atoms), initial=0))
-    back = [_back(atoms, place, rooms[atom.section]) for place, atom in enumerate(atoms)]
+    back = [_overlap_start(atoms, place, rooms[atom.section]) for place, atom in enumerate(atoms)]
     first = [place - 1 for place in range(len(atoms) + 1)]  # of the piece that ends there
     last = [place + 1 for place in range(len(atoms) + 1)]  # of the piece that begins there
-    for border in _weakest_first(text, atoms):
+    for border in sorted(range(1, len(atoms)), key=[_border_rank(text, atom) for atom in atoms].__getitem__):
         low, high = first[border], last[border]
         room = rooms[atoms[low].section]
         if sums[high] - sums[back[low]] > room:
             continue
-        if atoms[border].strength > BREAK and _enough(sums, low, border, high, room):
-            continue
+        shorter = min(sums[border] - sums[low], sums[high] - sums[border])
+        if atoms[border].strength > BREAK and shorter >= room // _ENOUGH:
+            continue  # both sides are long enough to be chunks of their own
         last[low], first[high] = high, low
     pieces, place = [], 0
     while place < len(atoms):
@@ -368,22 +360,12 @@ def joined(text: str, atoms: Sequence[ChunkAtom], rooms: Sequence[int]) -> list[
     return pieces
 
 
-def _enough(sums: Sequence[int], low: int, border: int, high: int, room: int) -> bool:
-    """Return whether both sides of a border are long enough to be chunks of their own."""
-    least = room // _ENOUGH
-    return sums[border] - sums[low] >= least and sums[high] - sums[border] >= least
-
-
-def _weakest_first(text: str, atoms: Sequence[ChunkAtom]) -> list[int]:
-    return sorted(range(1, len(atoms)), key=[_rank(text, atom) for atom in atoms].__getitem__)
-
-
-def _rank(text: str, atom: ChunkAtom) -> int:
+def _border_rank(text: str, atom: ChunkAtom) -> int:
     around = text[max(atom.start - _AROUND, 0) : atom.start + _AROUND]
     return atom.strength << 32 | zlib.crc32(around.encode("utf-8", "surrogatepass"))
 
 
-def _back(atoms: Sequence[ChunkAtom], place: int, room: int) -> int:
+def _overlap_start(atoms: Sequence[ChunkAtom], place: int, room: int) -> int:
     """Return the atom at which the chunk before this border begins to overlap:
 
     earlier, if the cut is in prose.

@@ -114,7 +114,7 @@ def text_outline(text: str) -> Outline:
 
 
 def code_outline(text: str) -> Outline:
-    """Runs of lines without a blank one; what begins at the margin is a definition of its own."""
+    """Return runs of lines without a blank line. A line at the margin begins a definition."""
     blocks = [OutlineBlock(start, strength, "code") for start, strength in code_parts(text)]
     return Outline(blocks, [()])
 
@@ -253,7 +253,7 @@ def table_at(lines: Sequence[str], at: int) -> int:
         return 0
     if (
         "|" not in lines[at + 1]
-        or _cells(lines[at]) != _cells(lines[at + 1])
+        or _count_cells(lines[at]) != _count_cells(lines[at + 1])
         or indent_of(lines[at + 1]) >= 4
     ):
         return 0
@@ -268,7 +268,7 @@ def _ends_table(line: str, bare: str) -> bool:
     return indent_of(line) >= 4 or interrupts(line, bare) or item_of(line) is not None
 
 
-def _cells(row: str) -> int:
+def _count_cells(row: str) -> int:
     return len(_CELL.findall(row.strip().removeprefix("|").removesuffix("|"))) + 1
 
 
@@ -279,7 +279,7 @@ _FAR = 500  # characters of a line, within which its marks are looked for
 def end_of_item(lines: Sequence[str], at: int, inside: int) -> int:
     """Return the line after a list item whose content begins in that column, without blank lines."""
     state = _Inside()
-    state.take(_without(lines[at], inside))
+    state.take(_cut_columns(lines[at], inside))
     end = here = at + 1
     if not lines[at].strip()[1:].strip(".) \t0123456789") and here < len(lines) and not lines[here].strip():
         return end  # an item that begins with a blank line has no more of them
@@ -287,7 +287,7 @@ def end_of_item(lines: Sequence[str], at: int, inside: int) -> int:
         line = lines[here]
         blank = not line.strip()
         if blank or indent_of(line) >= inside:
-            state.take(_without(line, inside))
+            state.take(_cut_columns(line, inside))
         elif not state.goes_on(line):
             break
         here += 1
@@ -346,12 +346,12 @@ def _innermost(line: str) -> str | None:
         if bare.startswith(_QUOTE):
             line = bare[1:].removeprefix(" ")
         elif (inside := item_of(line)) is not None:
-            line = _without(line, inside)
+            line = _cut_columns(line, inside)
         else:
             return bare.rstrip(" \t")
 
 
-def _without(line: str, columns: int) -> str:
+def _cut_columns(line: str, columns: int) -> str:
     """Return the line from that column on; a tab that reaches beyond it leaves blanks."""
     column = 0
     for place, character in enumerate(line):
@@ -394,35 +394,36 @@ class _Scanner:
         self._level = 0  # of the heading right before, 0 where there is none
 
     def outline(self) -> Outline:
-        at = self._front_matter()
+        at = self._read_front_matter()
         while at < len(self._lines):
             line = self._lines[at]
-            at = at + 1 if not line or line.isspace() else self._block(at, line)
+            at = at + 1 if not line or line.isspace() else self._read_block(at, line)
         return Outline(self._blocks, self._paths)
 
-    def _block(self, at: int, line: str) -> int:
+    def _read_block(self, at: int, line: str) -> int:
         """Read the block that begins in this line; return the line after it."""
         if line[0] in " \t":
             if indent_of(line) >= 4:
-                return self._add(at, end_of_code(self._lines, at), "code")
+                return self._add_block(at, end_of_code(self._lines, at), "code")
             line = line.lstrip(" \t")
         if line[0] not in _SPECIAL:
             return self._paragraph(at)
-        return self._marked(at, line)
+        return self._read_marked_block(at, line)
 
-    def _marked(self, at: int, line: str) -> int:
+    def _read_marked_block(self, at: int, line: str) -> int:
         if found := ATX.match(line):
-            return self._heading(at, at + 1, len(found[1]), _CLOSING_MARKS.sub("", line[found.end() :]))
+            return self._read_heading(at, at + 1, len(found[1]), _CLOSING_MARKS.sub("", line[found.end() :]))
         if fence := fence_of(line):
-            return self._add(at, end_of_fence(self._lines, at, fence), "code")
+            return self._add_block(at, end_of_fence(self._lines, at, fence), "code")
         if RULE.match(line):
-            return self._rule(at)
+            self._add_block(at, at + 1, "whole", BREAK)
+            return at + 1
         if line[0] == ">":
-            return self._add(at, end_of_quote(self._lines, at), "prose")
+            return self._add_block(at, end_of_quote(self._lines, at), "prose")
         if (inside := item_of(self._lines[at])) is not None:
-            return self._item(at, inside)
+            return self._read_item(at, inside)
         if line[0] == "<" and (ending := html_of(line)):
-            return self._add(at, end_of_html(self._lines, at, ending), "prose")
+            return self._add_block(at, end_of_html(self._lines, at, ending), "prose")
         return self._paragraph(at)
 
     def _paragraph(self, at: int) -> int:
@@ -432,50 +433,45 @@ class _Scanner:
             line = lines[here]
             if "|" in line and (end := table_at(lines, here)):
                 if here > at:
-                    self._add(at, here, "prose")
-                return self._add(here, end, "table")
+                    self._add_block(at, here, "prose")
+                return self._add_block(here, end, "table")
             bare = line.lstrip(" \t")
-            if here > at and (not bare or (bare[0] in _SPECIAL and self._ends(here, bare))):
+            if here > at and not bare:
+                break
+            if here > at and bare[0] in _SPECIAL and (_underline(line) or interrupts(line, bare)):
                 break
             here += 1
         if here < len(lines) and here > at and (found := _underline(lines[here])):
             title = " ".join(line.strip() for line in lines[at:here])
-            return self._heading(at, here + 1, 1 if found == "=" else 2, title)
-        return self._add(at, here, "prose")
+            return self._read_heading(at, here + 1, 1 if found == "=" else 2, title)
+        return self._add_block(at, here, "prose")
 
-    def _ends(self, here: int, bare: str) -> bool:
-        return bool(_underline(self._lines[here])) or interrupts(self._lines[here], bare)
-
-    def _item(self, at: int, inside: int) -> int:
+    def _read_item(self, at: int, inside: int) -> int:
         after = self._item_end == at  # with nothing but blank lines between
         end = end_of_item(self._lines, at, inside)
-        self._add(at, end, "item", ITEM if after else PARAGRAPH)
+        self._add_block(at, end, "item", ITEM if after else PARAGRAPH)
         while end < len(self._lines) and not self._lines[end].strip():
             end += 1
         self._item_end = end
         return end
 
-    def _rule(self, at: int) -> int:
-        self._add(at, at + 1, "whole", BREAK)
-        return at + 1
-
-    def _heading(self, at: int, end: int, level: int, title: str) -> int:
+    def _read_heading(self, at: int, end: int, level: int, title: str) -> int:
         deeper = 0 < self._level < level
         while self._above and self._above[-1][0] >= level:
             self._above.pop()
         self._above.append((level, title_of(title)))
         self._paths.append(tuple(title for _, title in self._above))
         self._leads, self._level = False, 0
-        self._put(at, GLUE if deeper else HEADING - level, "heading")
+        self._append_block(at, GLUE if deeper else HEADING - level, "heading")
         self._level = level
         return end
 
-    def _add(self, at: int, end: int, makeup: Makeup, strength: int = PARAGRAPH) -> int:
-        self._put(at, strength, makeup)
+    def _add_block(self, at: int, end: int, makeup: Makeup, strength: int = PARAGRAPH) -> int:
+        self._append_block(at, strength, makeup)
         self._leads = makeup == "prose" and self._lines[end - 1].rstrip().endswith((":", "："))
         return end
 
-    def _put(self, at: int, strength: int, makeup: Makeup) -> None:
+    def _append_block(self, at: int, strength: int, makeup: Makeup) -> None:
         if self._level:
             strength = GLUE
         elif self._leads:
@@ -483,7 +479,7 @@ class _Scanner:
         self._level = 0
         self._blocks.append(OutlineBlock(self._starts[at], strength, makeup, len(self._paths) - 1))
 
-    def _front_matter(self) -> int:
+    def _read_front_matter(self) -> int:
         """Read the part before the document between lines of dashes; return the line after it."""
         ends = _FRONT.get(self._lines[0].rstrip()) if self._lines else None
         if ends is None or len(self._lines) < 2 or not self._lines[1].strip():

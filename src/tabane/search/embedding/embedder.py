@@ -130,6 +130,7 @@ class VectorPlaces:
         self.vectors = [b""] * count
 
     async def take(self, positions: Sequence[int], vectors: Sequence[bytes]) -> None:
+        """Put the vectors of a part at the positions of their texts."""
         for position, vector in zip(positions, vectors, strict=True):
             self.vectors[position] = vector
 
@@ -182,6 +183,7 @@ class CachedEmbedder:
         self.embedder, self._vectors = embedder, vectors
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
+        """Return one vector for each text: of documents from the cache, if it has them."""
         if kind == "query":
             return await self.embedder.embed(texts, kind)
         found = VectorPlaces(len(texts))
@@ -189,6 +191,7 @@ class CachedEmbedder:
         return found.vectors
 
     async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        """Embed texts that the cache lacks, and hand over all vectors in parts."""
         places: dict[str, list[int]] = {}
         for position, text in enumerate(texts):
             places.setdefault(clean(text), []).append(position)
@@ -210,6 +213,7 @@ class CachedEmbedder:
         await together(embed([distinct[position] for position in part]) for part in parts)
 
     async def close(self) -> None:
+        """Close the embedder. The cache stays open."""
         await self.embedder.close()
 
     async def _part(
@@ -218,7 +222,7 @@ class CachedEmbedder:
         kind: Kind,
         taken: Callable[[Sequence[str], Sequence[bytes]], Awaitable[None]],
     ) -> None:
-        """Hand over what the cache has, then the rest as soon as it is embedded and stored."""
+        """Hand over vectors from the cache, then the others as soon as they are embedded and stored."""
         names = {text: key(self.fingerprint, kind, text) for text in texts}
         known = await self._vectors.get(list(names.values()))
         cached = [(text, vector) for text, vector in zip(texts, known, strict=True) if vector is not None]

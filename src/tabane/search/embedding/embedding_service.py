@@ -74,7 +74,8 @@ class RequestPace:
     async def request(self) -> AsyncIterator[None]:
         """Wait until one more request may run, and count it during the block."""
         async with self._room:
-            await self._room.wait_for(lambda: self._running < self.requests)
+            while self._running >= self.requests:
+                await self._room.wait()
             self._running += 1
         try:
             yield
@@ -189,6 +190,7 @@ class ServedEmbedder:
 
     @property
     def fingerprint(self) -> str:
+        """Return the name of everything that vectors depend on."""
         return self.recipe.fingerprint(self.dimension)
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
@@ -232,6 +234,7 @@ class ServedEmbedder:
             raise work.error
 
     async def close(self) -> None:
+        """Close the connections to the server."""
         await self._session.close()
 
     async def _next(self, work: _WaitingTexts, take: Take) -> None:
@@ -300,7 +303,10 @@ class ServedEmbedder:
                 url, data=msgspec.json.encode(wanted), headers={"Content-Type": "application/json"}
             ) as answer:
                 if answer.status == 200:
-                    return "", 0, await self._body(answer)
+                    body = await bounded_body(answer, _LONGEST_ANSWER)
+                    if body is None:
+                        raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
+                    return "", 0, body
                 if divisible and answer.status in _SLOW:
                     raise _BatchTooSlow
                 return await self._declined(answer, texts)
@@ -333,12 +339,6 @@ class ServedEmbedder:
             )
         )
         raise _BatchRefused(error) if answer.status in _OF_A_TEXT else error
-
-    async def _body(self, answer: aiohttp.ClientResponse) -> bytes:
-        body = await bounded_body(answer, _LONGEST_ANSWER)
-        if body is None:
-            raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
-        return body
 
     def _read(self, body: bytes, count: int) -> list[bytes]:
         try:

@@ -114,9 +114,26 @@ class ModelFinder:
         if wanted.model == "none":
             return NoModel(say("The setting model is none."))
         if wanted.model == "auto":
-            return await self._auto(wanted)
+            here = replace(self, hub=ModelHub(replace(self.hub.place, offline=True)))
+            try:
+                return await here._from_hub(wanted, FORMER, None)
+            except ModelError:
+                return await self._universal(wanted)
         if PurePath(wanted.model).is_absolute():
-            return await self._in_folder(wanted, wanted.model)
+            folder = wanted.model
+            self._check_runtime(wanted)
+            if not await asyncio.to_thread(os.path.isdir, folder):
+                raise ModelMissing(say("There is no model folder {folder}.", folder=folder))
+            loader: Loader | None = None
+            if wanted.loader == "sentence-transformers":
+                loader, weights = "sentence-transformers", "model.safetensors"
+            else:
+                config = await asyncio.to_thread(config_of, folder)
+                weights = graph_of(await asyncio.to_thread(paths_of, folder), config)
+            checksum = await asyncio.to_thread(checksum_of, os.path.join(folder, weights))
+            return await self._of_files(
+                wanted, os.path.basename(folder.rstrip("/")), checksum, folder, loader
+            )
         name, _, revision = wanted.model.partition("@")
         if name == USE:
             return await self._named_universal(wanted, revision)
@@ -125,13 +142,6 @@ class ModelFinder:
         if name == MINILM and (found := await self._packed(wanted, revision)):
             return found
         return await self._from_hub(wanted, wanted.model, told)
-
-    async def _auto(self, wanted: ModelChoice) -> FoundModel | NoModel:
-        here = replace(self, hub=ModelHub(replace(self.hub.place, offline=True)))
-        try:
-            return await here._from_hub(wanted, FORMER, None)
-        except ModelError:
-            return await self._universal(wanted)
 
     async def _universal(self, wanted: ModelChoice) -> FoundModel | NoModel:
         folder = await asyncio.to_thread(self.universal)
@@ -196,19 +206,6 @@ class ModelFinder:
                 return await self._of_files(wanted, model, chosen.commit, chosen.folder)
         chosen = await self.hub.get(model, sentence_transformers_files, revision, told)
         return await self._of_files(wanted, model, chosen.commit, chosen.folder, "sentence-transformers")
-
-    async def _in_folder(self, wanted: ModelChoice, folder: str) -> FoundModel:
-        self._check_runtime(wanted)
-        if not await asyncio.to_thread(os.path.isdir, folder):
-            raise ModelMissing(say("There is no model folder {folder}.", folder=folder))
-        loader: Loader | None = None
-        if wanted.loader == "sentence-transformers":
-            loader, weights = "sentence-transformers", "model.safetensors"
-        else:
-            config = await asyncio.to_thread(config_of, folder)
-            weights = graph_of(await asyncio.to_thread(paths_of, folder), config)
-        checksum = await asyncio.to_thread(checksum_of, os.path.join(folder, weights))
-        return await self._of_files(wanted, os.path.basename(folder.rstrip("/")), checksum, folder, loader)
 
     async def _of_files(
         self, wanted: ModelChoice, model: str, revision: str, folder: str, loader: Loader | None = None
@@ -323,6 +320,7 @@ class LocalReranker:
         return self._process.pid
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return how well each text answers the query, in 0..1."""
         question, prepared = clean(query), [clean(text) for text in texts]
         found = [0.0] * len(prepared)
         parts = slices([len(text) for text in prepared], _TEXTS, _CHARACTERS)

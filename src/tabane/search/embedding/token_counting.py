@@ -90,13 +90,6 @@ class TokenCounter:
             self._thread.join()
 
     def _ask(self, body: bytes) -> bytes:
-        loop = self._running()
-        try:
-            return asyncio.run_coroutine_threadsafe(self._resident.ask(body), loop).result()
-        except (RequestRefused, WorkerError, CancelledError) as error:
-            raise OSError(f"{type(error).__name__}: {error}") from None
-
-    def _running(self) -> asyncio.AbstractEventLoop:
         with self._turn:
             if self._closed:
                 raise OSError("closed")
@@ -104,7 +97,11 @@ class TokenCounter:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=_run, args=(self._loop,), daemon=True)
                 self._thread.start()
-            return self._loop
+            loop = self._loop
+        try:
+            return asyncio.run_coroutine_threadsafe(self._resident.ask(body), loop).result()
+        except (RequestRefused, WorkerError, CancelledError) as error:
+            raise OSError(f"{type(error).__name__}: {error}") from None
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
@@ -151,9 +148,11 @@ class TokenizerMeasure:
     estimate: Estimate
 
     def count(self, text: str) -> int:
+        """Return the tokens of a text."""
         return self.counts([text])[0]
 
     def counts(self, texts: Sequence[str]) -> list[int]:
+        """Return the tokens of each text."""
         found = self.estimate.counts(texts)
         exact = []
         for place, text in enumerate(texts):

@@ -9,7 +9,7 @@ import pytest
 
 from tabane.errors import BadArguments
 from tabane.search.engine import Capability, Collection, LexicalQuery, Mode
-from tabane.search.hybrid import typed
+from tabane.search.pipeline import typed
 from tabane.search.records import EVERYTHING, And, Contains, Equal, Not, Range, Record
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.lexical.homes import bodies, found

@@ -11,6 +11,7 @@ import pytest
 
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
+from tabane.engine.query_plans import Japanese
 from tabane.errors import BadArguments
 from tabane.search.engine import LexicalQuery
 from tabane.search.records import EVERYTHING, Record, Shape, TextField
@@ -20,12 +21,11 @@ SHAPE = Shape("notes", (TextField("body"),))
 MANY = [Record(key=str(number), texts={"body": f"rain number{number}"}) for number in range(300)]
 
 
-class Counted:
+class Counted(Japanese):
     """A dictionary that counts what it is asked."""
 
-    fingerprint = "counted"
-
     def __init__(self) -> None:
+        super().__init__("counted")
         self.texts: list[str] = []
 
     def words(self, text: str) -> list[str]:

@@ -14,7 +14,7 @@ from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, pa
 from tabane.engine.embedded.lexical.analysis_worker import AnalysisWorker
 from tabane.engine.embedded.lexical.index_builder import MANY, PART, AnalysisProcess, EntryAnalysis
 from tabane.engine.embedded.lexical.memory_segment import MemorySegment, SegmentEntry
-from tabane.engine.query_plans import JoinedAnalysis, RecordAnalyzer
+from tabane.engine.query_plans import Japanese, JoinedAnalysis, RecordAnalyzer
 from tabane.search.records import Record, Shape, TextField
 from tests.engine.embedded.lexical.homes import BODY, bodies, found, lexical
 from tests.engine.embedded.opening import indexed
@@ -100,13 +100,11 @@ async def test_texts_are_analyzed_all_the_same_if_the_process_dies() -> None:
 
 
 def test_a_process_with_another_dictionary_analyzes_nothing() -> None:
-    class Other:
-        fingerprint = "other"
-
+    class Other(Japanese):
         def words(self, text: str) -> list[str]:
             return ["other", *text.split()]
 
-    analyst, entries = RecordAnalyzer(SHAPE, Other()), _entries(PART)
+    analyst, entries = RecordAnalyzer(SHAPE, Other("other")), _entries(PART)
 
     def work(analysis: EntryAnalysis) -> list[JoinedAnalysis]:
         return [tokens for _, tokens in analysis.tokens_of_bulk(entries)]

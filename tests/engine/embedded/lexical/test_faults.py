@@ -13,6 +13,7 @@ import pytest
 from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
 from tabane.engine.embedded.store import Store
+from tabane.engine.query_plans import Japanese
 from tabane.search.engine import Collection, LexicalQuery, Mode
 from tabane.search.records import EVERYTHING, Contains, Record, Shape, TextField
 from tests.engine.embedded.dying import Nursery
@@ -179,14 +180,12 @@ async def test_a_shape_that_changed_has_an_index_of_its_own(tmp_path: Path) -> N
 
 
 async def test_another_dictionary_means_another_index(tmp_path: Path) -> None:
-    class Dictionary:
-        fingerprint = "words of one letter"
-
+    class Dictionary(Japanese):
         def words(self, text: str) -> list[str]:
             return ["all" for each in text.split() if "a" in each]
 
     async def opened(folder: str, table: CollectionTable) -> LexicalIndex:
-        return await LexicalIndex.open(folder, table, Dictionary())
+        return await LexicalIndex.open(folder, table, Dictionary("words of one letter"))
 
     async with indexed(tmp_path, BODY) as collection:
         await collection.upsert(bodies(["a cat", "bird"]))

@@ -28,10 +28,12 @@ _ENCODER = msgspec.msgpack.Encoder()
 
 
 def packed_request(request: AnalysisRequest) -> bytes:
+    """Encode a request in MessagePack."""
     return _ENCODER.encode(request)
 
 
 def read_request(body: bytes) -> AnalysisRequest:
+    """Decode a request. Raises msgspec.DecodeError."""
     return _REQUEST.decode(body)
 
 

@@ -7,8 +7,7 @@ interpreter, for which all clients wait.
 from __future__ import annotations
 
 from tabane.engine.embedded.lexical.analysis_requests import packed_answer, read_request
-from tabane.engine.query_plans import RecordAnalyzer
-from tabane.search.index_tokens import japanese
+from tabane.engine.query_plans import RecordAnalyzer, japanese
 from tabane.search.records import Shape, TextField
 from tabane.workers.serving import serve
 
@@ -21,14 +20,15 @@ class AnalysisWorker:
         self._analyzers: dict[tuple[str, ...], RecordAnalyzer] = {}
 
     def respond(self, body: bytes) -> bytes:
-        asked = read_request(body)
-        analyzer = self._analyzers.get(asked.names)
+        """Analyze the texts of a request; answer None if its fingerprint is that of another analyzer."""
+        request = read_request(body)
+        analyzer = self._analyzers.get(request.names)
         if analyzer is None:
-            shape = Shape("texts", tuple(map(TextField, asked.names)))
-            analyzer = self._analyzers[asked.names] = RecordAnalyzer(shape, self._dictionary)
-        if analyzer.fingerprint != asked.fingerprint:
+            shape = Shape("texts", tuple(map(TextField, request.names)))
+            analyzer = self._analyzers[request.names] = RecordAnalyzer(shape, self._dictionary)
+        if analyzer.fingerprint != request.fingerprint:
             return packed_answer(None)
-        return packed_answer([analyzer.joined(texts) for texts in asked.texts])
+        return packed_answer([analyzer.joined(texts) for texts in request.texts])
 
 
 if __name__ == "__main__":

@@ -25,15 +25,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import msgspec
 
 from tabane.engine.embedded import failures
-from tabane.engine.embedded.database_threads import give_way
+from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
+from tabane.engine.embedded.collection_table import CollectionTable
+from tabane.engine.embedded.database import give_way
 from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
-from tabane.engine.embedded.lexical.lexical_search import IndexSnapshot
 from tabane.engine.embedded.lexical.memory_segment import (
     MemorySegment,
     PendingGeneration,
@@ -46,22 +46,19 @@ from tabane.engine.embedded.lexical.tantivy_index import (
     FORMAT,
     IndexSearcher,
     IndexWatermark,
+    TantivyCompiler,
     TantivyIndex,
     exists,
     read_watermark,
     wipe,
 )
+from tabane.engine.embedded.masks import Masks
 from tabane.engine.query_plans import JoinedAnalysis, RecordAnalyzer
 from tabane.errors import StoreError, WorkerError
 from tabane.search.analysis import substring_spelling
 from tabane.search.records import Contains, Record, Shape, contains
 from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
-
-if TYPE_CHECKING:
-    from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
-    from tabane.engine.embedded.collection_table import CollectionTable
-    from tabane.engine.embedded.masks import Masks
 
 _LOOKED_AT = 32  # records between two pauses for others
 
@@ -78,6 +75,7 @@ class TruthReader:
 
     @property
     def shape(self) -> Shape:
+        """Return the current shape of the collection."""
         return self._table.shape
 
     def state(self) -> tuple[CollectionState, int]:
@@ -86,10 +84,12 @@ class TruthReader:
             return self._truth.state(connection), self._truth.last_tombstone(connection)
 
     def rows(self, after: int, most: int) -> list[tuple[int, Record]]:
+        """Return up to ``most`` records behind row ``after``, in order of rows."""
         with self.reading() as connection:
             return list(self._truth.rows(connection, after, most))
 
     def tombstones(self, after: int) -> list[int]:
+        """Return the rows that were deleted or replaced since tombstone ``after``."""
         with self.reading() as connection:
             return self._truth.tombstones(connection, after)
 
@@ -107,6 +107,7 @@ class TruthReader:
         return self._table.masks(connection)
 
     def busy(self) -> StoreError:
+        """Return the error for writes that come in between all the time."""
         return failures.busy(self._path)
 
     def holding(self, connection: sqlite3.Connection, rows: Sequence[int], condition: Contains) -> list[int]:
@@ -124,6 +125,7 @@ class TruthReader:
         return found
 
     def close(self) -> None:
+        """Close the connections of all threads."""
         for connection in self._connections:
             connection.close()
 
@@ -131,7 +133,13 @@ class TruthReader:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Yield the thread's own connection, in a transaction. Raises StoreError."""
         try:
-            connection = self._connection()
+            connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+            if connection is None:
+                address = f"file:{quote(self._path)}?mode=ro"
+                connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+                connection.execute("PRAGMA query_only = ON")
+                self._local.connection = connection
+                self._connections.append(connection)
             connection.execute("BEGIN")
             try:
                 yield connection
@@ -139,16 +147,6 @@ class TruthReader:
                 connection.execute("ROLLBACK")
         except sqlite3.Error as error:
             raise failures.from_sqlite(error, self._path) from error
-
-    def _connection(self) -> sqlite3.Connection:
-        known: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if known is None:
-            address = f"file:{quote(self._path)}?mode=ro"
-            known = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
-            known.execute("PRAGMA query_only = ON")
-            self._local.connection = known
-            self._connections.append(known)
-        return known
 
 
 log = logging.getLogger(__name__)
@@ -236,26 +234,26 @@ class EntryAnalysis:
             yield from self.tokens(entries)
             return
         under_way: deque[tuple[list[SegmentEntry], list[SegmentEntry], Future[bytes] | None]] = deque()
-        for part in _parts(entries):
+        for part in _entry_parts(entries):
             lacking = [entry for entry in part if entry.joined is None]
             answer = process.begin(lacking) if lacking and process.usable else None
             under_way.append((part, lacking, answer))
             if len(under_way) >= _UNDER_WAY:
-                yield from self._finished(process, *under_way.popleft())
+                yield from self._yield_finished(process, *under_way.popleft())
         while under_way:
-            yield from self._finished(process, *under_way.popleft())
+            yield from self._yield_finished(process, *under_way.popleft())
 
     def analyse_ahead(self, entries: Sequence[SegmentEntry]) -> None:
         """Analyze entries before they are wanted: in the process if they fill a part."""
         process, lacking = self._process, [entry for entry in entries if entry.joined is None]
         if process is not None and process.usable and len(lacking) >= PART:
-            for part in _parts(lacking):
+            for part in _entry_parts(lacking):
                 process.finish(part, process.begin(part))
         else:
             for entry in lacking:
                 entry.analysed(self._analyst)
 
-    def _finished(
+    def _yield_finished(
         self,
         process: AnalysisProcess,
         part: list[SegmentEntry],
@@ -272,18 +270,18 @@ def analysis_process(analyst: RecordAnalyzer) -> AnalysisProcess | None:
     return AnalysisProcess(analyst) if (os.cpu_count() or 1) >= _CORES else None
 
 
-def _parts(entries: Iterable[SegmentEntry]) -> Iterator[list[SegmentEntry]]:
+def _entry_parts(entries: Iterable[SegmentEntry]) -> Iterator[list[SegmentEntry]]:
     """Yield the entries in order, in parts of limited length and size."""
     left = iter(entries)
     while part := list(islice(left, 1)):
-        size = _size(part[0])
+        size = _text_length(part[0])
         while size < _MOST_CHARACTERS and len(part) < PART and (more := next(left, None)) is not None:
             part.append(more)
-            size += _size(more)
+            size += _text_length(more)
         yield part
 
 
-def _size(entry: SegmentEntry) -> int:
+def _text_length(entry: SegmentEntry) -> int:
     return sum(map(len, entry.record.texts.values()))
 
 
@@ -297,6 +295,20 @@ _LONGEST_WAIT = 5.0  # seconds from a commit to its being taken
 _LONGEST_PAUSE = 60.0  # seconds between attempts after a failure
 _MOST_REMADE = 3  # for searches that failed, in the life of a process
 _PATIENCE = 2  # failures in a row until the index is rebuilt
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSnapshot:
+    """The data searched: the index at one moment (None: there is none), newer rows, and removed rows.
+
+    The moment is that after write number ``changes``.
+    """
+
+    searcher: IndexSearcher | None
+    compiler: TantivyCompiler | None
+    segments: tuple[MemorySegment, ...]
+    dead: frozenset[int] | set[int]
+    changes: int = 0
 
 
 class IndexBuilder:
@@ -335,22 +347,18 @@ class IndexBuilder:
 
     @classmethod
     def open(
-        cls,
-        folder: str,
-        source: TruthReader,
-        analyst: RecordAnalyzer,
-        process: AnalysisProcess | None = None,
+        cls, folder: str, source: TruthReader, analyst: RecordAnalyzer, process: AnalysisProcess | None = None
     ) -> IndexBuilder:
-        """``process`` analyzes texts of bulks. It is closed by the caller, after the builder."""
+        """Open the index, and start its thread. ``process`` analyzes bulks; the caller closes it later."""
         builder = cls(folder, source, analyst, process)
-        builder._begin()
+        builder._open_index()
         builder._thread.start()
         return builder
 
     # For the table's writing thread
 
     def take(self, change: CollectionChange) -> None:
-        """A write that is in the truth; it is found from now on."""
+        """Make a committed write searchable. Called in the writing thread, in order."""
         with self._gate:
             self._fresh.take(change, self._ahead)
             self._changes = change.state.changes
@@ -358,6 +366,7 @@ class IndexBuilder:
 
     @property
     def applied(self) -> int:
+        """Return the number of the last tombstone that is in the index."""
         return self._watermark.tombstone
 
     @property
@@ -367,6 +376,7 @@ class IndexBuilder:
         return self._fresh.size + (sealed.size if sealed else 0)
 
     def wait_for_room(self, timeout: float) -> None:
+        """Wait until few enough rows wait for the index, at most ``timeout`` seconds."""
         with self._gate:
             self._gate.wait_for(lambda: self.behind < MOST_BEHIND or self._closing, timeout)
 
@@ -385,7 +395,7 @@ class IndexBuilder:
 
     @contextlib.contextmanager
     def expecting(self) -> Iterator[dict[int, PreparedTokens]]:
-        """Room for what is analyzed before it is written, by the identity of texts: one writer at a time.
+        """Yield a place for texts that are analyzed before they are written, by their identity: one writer.
 
         The texts are to be held until the end, which is when they were taken or never will be.
         """
@@ -409,7 +419,7 @@ class IndexBuilder:
 
     @contextlib.contextmanager
     def view(self, changes: int = 0) -> Iterator[IndexSnapshot]:
-        """Everything that was taken so far, at one moment, for as long as it is held.
+        """Yield everything that was taken so far, at one moment, for as long as it is held.
 
         What looks again while it looks sees the same. Where write number ``changes`` is committed and not
         taken yet, that is waited for.
@@ -418,27 +428,24 @@ class IndexBuilder:
             if self._viewed is not None:
                 yield self._viewed
                 return
-            self._viewed = self._taken(changes)
+            with self._gate:
+                self._gate.wait_for(lambda: self._changes >= changes or self._closing, _LONGEST_WAIT)
+                generations = [each for each in (self._sealed, self._fresh) if each is not None]
+                for each in generations:
+                    each.settle()
+                taken = self._changes
+            dead = bury(generations)
+            compiler = self._index.compiler if self._index else None
+            self._viewed = IndexSnapshot(
+                self._searcher, compiler, tuple(each.segment for each in generations), dead, taken
+            )
             try:
                 yield self._viewed
             finally:
                 self._viewed = None
 
-    def _taken(self, changes: int) -> IndexSnapshot:
-        with self._gate:
-            self._gate.wait_for(lambda: self._changes >= changes or self._closing, _LONGEST_WAIT)
-            generations = [each for each in (self._sealed, self._fresh) if each is not None]
-            for each in generations:
-                each.settle()
-            taken = self._changes
-        dead = bury(generations)
-        compiler = self._index.compiler if self._index else None
-        return IndexSnapshot(
-            self._searcher, compiler, tuple(each.segment for each in generations), dead, taken
-        )
-
     def mistrust(self) -> bool:
-        """The index could not be read: it is rebuilt, and not asked until then. False: no more of that."""
+        """Rebuild the index, which could not be read. Return False if that has happened too often."""
         self._remade += 1
         self.remake()
         return self._remade <= _MOST_REMADE
@@ -461,7 +468,8 @@ class IndexBuilder:
         with self._gate:
             self._urgent = True
             self._gate.notify_all()
-            self._gate.wait_for(lambda: self._closing or self._failures or self._is_settled)
+            while not (self._closing or self._failures or self._is_settled):
+                self._gate.wait()
             self._urgent = False
 
     @property
@@ -469,7 +477,7 @@ class IndexBuilder:
         return self._fresh.empty and self._sealed is None and self.progress is None and not self._torn
 
     def close(self) -> None:
-        """Commit what waits and let go. What is not caught up yet is so at the next opening."""
+        """Commit what waits, and release the index. The next opening catches up with the rest."""
         with self._gate:
             self._closing = True
             self._gate.notify_all()
@@ -477,8 +485,8 @@ class IndexBuilder:
 
     # Opening
 
-    def _begin(self) -> None:
-        """Open what there is if it can be caught up, else start again."""
+    def _open_index(self) -> None:
+        """Open the index if it can catch up with the records; else begin an empty one."""
         state, tombstone = self._source.state()
         self._changes = state.changes
         watermark = read_watermark(self._folder)
@@ -489,9 +497,9 @@ class IndexBuilder:
             and state.pruned <= watermark.tombstone <= tombstone
             and watermark.row < state.next
         )
-        if watermark is None or not usable or not self._resumed(watermark):
+        if watermark is None or not usable or not self._resume_index(watermark):
             watermark = IndexWatermark(fingerprint, state.epoch, state.base - 1, tombstone)
-            self._anew(watermark)
+            self._create_index(watermark)
         last = state.next - 1
         newer = self._source.rows(self._watermark.row, _LOADED + 1)
         if len(newer) <= _LOADED:
@@ -502,7 +510,7 @@ class IndexBuilder:
         else:
             self._until = last
 
-    def _resumed(self, watermark: IndexWatermark) -> bool:
+    def _resume_index(self, watermark: IndexWatermark) -> bool:
         """Return whether the index could be opened; it is then exactly where its watermark says."""
         if not exists(self._folder):
             return False
@@ -517,18 +525,18 @@ class IndexBuilder:
             self._searcher = self._index.searcher()
         except BaseException as error:  # tantivy panics where its files are not what they were
             _reraise(error)
-            self._drop()
+            self._close_index()
             return False
         return True
 
-    def _anew(self, watermark: IndexWatermark) -> None:
-        self._drop()
+    def _create_index(self, watermark: IndexWatermark) -> None:
+        self._close_index()
         wipe(self._folder)
         self._index = TantivyIndex.open(self._folder, self._source.shape, self._analyst)
         self._watermark = watermark
         self._searcher = self._index.searcher()
 
-    def _drop(self) -> None:
+    def _close_index(self) -> None:
         index, self._index, self._searcher = self._index, None, None
         if index is not None:
             with contextlib.suppress(Exception):
@@ -544,27 +552,27 @@ class IndexBuilder:
     # The thread
 
     def _work(self) -> None:
-        while self._wait():
-            self._attempt()
+        while self._wait_for_work():
+            self._work_once()
         if not self._torn and self.progress is None and not self._fresh.empty:
-            self._attempt()
+            self._work_once()
         self._committing.shutdown()
-        self._drop()
+        self._close_index()
         with self._gate:
             self._gate.notify_all()
 
-    def _wait(self) -> bool:
+    def _wait_for_work(self) -> bool:
         """Wait until there is something to do; False at the end."""
         with self._gate:
             pause = min(_LONGEST_PAUSE, 2.0**self._failures) if self._failures else 0.0
             if pause:
                 self._gate.wait_for(lambda: self._closing, pause)
-            while not (self._closing or self._due or self._is_part_ready):
+            while not (self._closing or self._is_due or self._is_part_ready):
                 self._gate.wait(None if self._fresh.empty else self._fresh.remaining)
             return not self._closing
 
     @property
-    def _due(self) -> bool:
+    def _is_due(self) -> bool:
         if self._torn or self.progress is not None:
             return True
         fresh = self._fresh
@@ -578,16 +586,16 @@ class IndexBuilder:
         fresh = self._fresh
         return len(fresh.waiting) >= fresh.prepared + PART and self._entries.is_bulk(fresh.size)
 
-    def _attempt(self) -> None:
+    def _work_once(self) -> None:
         try:
             if self._torn or self._index is None:
                 self._remake()
-            elif not (self._due or self._closing):
-                self._prepare_some(PART)
+            elif not (self._is_due or self._closing):
+                self._analyze_next(PART)
             elif self.progress is not None and self._fresh.size < COMMITTED_ROWS:
                 self._catch_up()
             else:
-                self._commit()
+                self._commit_generation()
             self._failures = 0
         except BaseException as error:
             _reraise(error)
@@ -604,9 +612,9 @@ class IndexBuilder:
             self._torn = True  # half caught up, with newer rows behind: simpler to begin again
         elif not self._torn:
             # What the writer took is in no commit: a new one begins where the last commit was.
-            self._drop()
+            self._close_index()
             with contextlib.suppress(Exception):
-                if not self._resumed(self._watermark):
+                if not self._resume_index(self._watermark):
                     self._torn = True
 
     def _unseal(self) -> None:
@@ -621,7 +629,7 @@ class IndexBuilder:
             self._fresh.settle()
             state, tombstone = self._source.state()
             held = min(self._fresh.segment.entries, default=state.next)
-            self._anew(IndexWatermark(self._fingerprint(), state.epoch, state.base - 1, tombstone))
+            self._create_index(IndexWatermark(self._fingerprint(), state.epoch, state.base - 1, tombstone))
             self._until = min(held, state.next) - 1
             self._torn = False
 
@@ -629,10 +637,12 @@ class IndexBuilder:
         """Put in the next rows from the truth; commit now and then."""
         assert self._index is not None
         watermark, reading = self._watermark, _Reading(self._watermark.row)
-        self._add(self._entries.tokens_of_bulk(self._next_rows(reading)))
+        self._add_entries(self._entries.tokens_of_bulk(self._next_rows(reading)))
         if (row := reading.row) > watermark.row:
             row = max(row, self._reached) if row >= self._until else row
-            self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, watermark.tombstone))
+            self._commit_index(
+                IndexWatermark(watermark.fingerprint, watermark.epoch, row, watermark.tombstone)
+            )
 
     def _next_rows(self, reading: _Reading) -> Iterator[SegmentEntry]:
         """Yield the next records of the truth. ``reading`` tells how far they went."""
@@ -643,7 +653,7 @@ class IndexBuilder:
             reading.row = batch[-1][0] if len(batch) == _BATCH else self._until
             read += len(batch)
 
-    def _commit(self) -> None:
+    def _commit_generation(self) -> None:
         """Commit the generation that grew until now; another grows meanwhile."""
         with self._viewing, self._gate:
             sealed = self._sealed = self._fresh
@@ -652,27 +662,27 @@ class IndexBuilder:
             entries = list(sealed.segment.entries.values())
         assert self._index is not None
         bulk = self._entries.is_bulk(len(entries))
-        self._add(self._entries.tokens_of_bulk(entries) if bulk else self._entries.tokens(entries))
+        self._add_entries(self._entries.tokens_of_bulk(entries) if bulk else self._entries.tokens(entries))
         self._index.delete(sealed.removed)
         self._reached = max(self._reached, sealed.last)
         watermark = self._watermark
         # While rows before these are missing, the index stands there: these are put in twice after a death.
         row = watermark.row if self.progress is not None else max(watermark.row, sealed.last)
         tombstone = max(watermark.tombstone, sealed.tombstone)
-        self._exchange(IndexWatermark(watermark.fingerprint, watermark.epoch, row, tombstone), bulk=bulk)
+        self._commit_index(IndexWatermark(watermark.fingerprint, watermark.epoch, row, tombstone), bulk=bulk)
 
-    def _add(self, entries: Iterable[tuple[SegmentEntry, JoinedAnalysis]]) -> None:
+    def _add_entries(self, entries: Iterable[tuple[SegmentEntry, JoinedAnalysis]]) -> None:
         assert self._index is not None
         for entry, tokens in entries:
             self._index.add(entry.row, entry.record, tokens)
             if not entry.row % _YIELDED:
                 time.sleep(0)  # a thread that waits for the interpreter gets it now, not 5 ms later
 
-    def _exchange(self, watermark: IndexWatermark, *, bulk: bool = False) -> None:
+    def _commit_index(self, watermark: IndexWatermark, *, bulk: bool = False) -> None:
         """Commit, and show the index as of now instead of the generation that is in it."""
         assert self._index is not None
         committing = self._committing.submit(self._index.commit, watermark)
-        self._prepare(committing, PART if bulk else 1)
+        self._analyze_until_done(committing, PART if bulk else 1)
         committing.result()
         searcher = self._index.searcher()
         with self._viewing, self._gate:
@@ -681,7 +691,7 @@ class IndexBuilder:
             self._sealed = None
             self._gate.notify_all()
 
-    def _prepare(self, committing: Future[None], least: int) -> None:
+    def _analyze_until_done(self, committing: Future[None], least: int) -> None:
         """Analyse what comes in until the commit is done: tantivy leaves the interpreter to others.
 
         ``least`` entries are waited for: in a bulk, a part for the process.
@@ -693,10 +703,10 @@ class IndexBuilder:
                     self._gate.wait()
             if committing.done():
                 return
-            self._prepare_some(max(least, _YIELDED))
+            self._analyze_next(max(least, _YIELDED))
             time.sleep(0)
 
-    def _prepare_some(self, most: int) -> None:
+    def _analyze_next(self, most: int) -> None:
         """Analyse what comes next, so that a search does not have to."""
         with self._gate:
             fresh = self._fresh

@@ -4,6 +4,11 @@ There are two threads. One owns the writer of tantivy: it puts committed records
 every 4,000 rows or 2 seconds. The other one searches the index as of its last commit, and the memory
 segments of newer records, both at the same moment as the records. An index that is missing, damaged, or of
 another version or epoch is rebuilt from the records. Searches use what exists meanwhile.
+
+A search has common statistics of both. If there are memory segments, the best hits of the index are ranked
+again: tantivy explains how often each term occurs in a hit and how long the text is, the rest is arithmetic.
+The largest difference of the two rankings is known, so as many hits are fetched as necessary. Deleted records
+count until tantivy drops them with their segment, as in any Lucene.
 """
 
 from __future__ import annotations
@@ -11,50 +16,342 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 import numpy as np
 
+from tabane.engine.embedded.collection_state import CollectionChange
+from tabane.engine.embedded.collection_table import CollectionTable, LexicalFollower
 from tabane.engine.embedded.lexical.index_builder import (
     MOST_BEHIND,
     AnalysisProcess,
     IndexBuilder,
+    IndexSnapshot,
     TruthReader,
     analysis_process,
 )
-from tabane.engine.embedded.lexical.lexical_search import (
-    Accept,
-    IndexSnapshot,
-    LexicalRequest,
-    LexicalSearch,
-    ScoredRows,
-    UnreadableIndex,
-    matching,
-)
-from tabane.engine.embedded.lexical.tantivy_index import answerable
+from tabane.engine.embedded.lexical.tantivy_index import ROW, IndexSearcher, answerable
 from tabane.engine.embedded.masks import Masks, RowSet, SubstringCondition
 from tabane.engine.query_plans import (
+    MOST_EXPANSIONS,
     NOTHING,
     AllOf,
     AnyOf,
+    Japanese,
     LexicalPlan,
     LexicalPlanner,
     Match,
+    PhraseMatch,
+    PrefixMatch,
     RecordAnalyzer,
+    ScoredTerm,
+    TermMatch,
+    ceiling,
+    idf,
+    is_whole,
+    japanese,
     needle,
+    rounded,
+    saturation,
 )
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.engine import Capability, EngineHit, EngineHits, LexicalQuery
-from tabane.search.index_tokens import Japanese, is_whole, japanese
-from tabane.search.records import Contains, Filter, matches
+from tabane.search.records import Contains, Filter, Record, matches
 
-if TYPE_CHECKING:
-    from tabane.engine.embedded.collection_state import CollectionChange
-    from tabane.engine.embedded.collection_table import CollectionTable
-    from tabane.search.records import Record
+MOST_FETCHED = 50_000  # hits of one look into the index; ties beyond are broken by the index
+_LISTED = 500  # tokens of a prefix that are looked at
+_SPARE = 6  # hits more than asked for, against ties at the end
+
+Accept = Callable[[Sequence[int]], set[int]]
+"""Which of these rows a filter means that the index cannot answer alone."""
+
+
+class UnreadableIndex(Exception):
+    """The index could not be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalRequest:
+    """A plan with its filter. ``means`` is the filter for a record of the memory segment."""
+
+    plan: LexicalPlan
+    where: Filter
+    means: Callable[[Record], bool]
+    accept: Accept | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRows:
+    """Rows with their scores, best first and whole ties at the end; ``whole``: there are no others.
+
+    ``ceiling`` as :class:`~tabane.search.engine.Hits` has it.
+    """
+
+    scores: list[tuple[int, float]]
+    whole: bool
+    ceiling: float = 0.0
+
+
+def matching(view: IndexSnapshot, must: Match, without: Match, *, turned: bool) -> RowSet:
+    """Return all rows that match, in no order; rows that are gone may be among them.
+
+    Where most of them do and ``turned`` is allowed, those that do not: each costs as much as one that does.
+    """
+    segments = [segment for segment in view.segments if len(segment)]
+    newer = {row for segment in segments for row in segment.rows(must) - segment.rows(without)}
+    if view.searcher is None or view.compiler is None or not view.searcher.searcher.num_docs:
+        return RowSet(np.array(list(newer), dtype=np.int64))
+    searcher = view.searcher.searcher
+    query = view.compiler.unscored(must, without)
+    most = min(searcher.num_docs, _at_most(view.searcher, must))
+    if turned and most * 2 > searcher.num_docs and _count_matches(searcher, query) * 2 > searcher.num_docs:
+        newer = {row for segment in segments for row in segment.entries} - newer
+        query = view.compiler.others(must, without)
+        most = searcher.num_docs
+    else:
+        turned = False
+    found = _search_index(searcher, query, most)[1] if most else []
+    return RowSet(np.array([*found, *newer] if newer else found, dtype=np.int64), turned)
+
+
+def _at_most(searcher: IndexSearcher, match: Match) -> int:
+    """Return as many records of the index match at most."""
+    match match:
+        case TermMatch(space, token):
+            return searcher.having(space, token)
+        case PhraseMatch(space, tokens):
+            return min(searcher.having(space, token) for _, token in tokens)
+        case AllOf(of):
+            return min((_at_most(searcher, each) for each in of), default=int(searcher.searcher.num_docs))
+        case AnyOf(of):
+            return sum(_at_most(searcher, each) for each in of)
+        case PrefixMatch():
+            return int(searcher.searcher.num_docs)
+
+
+class LexicalSearch:
+    """One question to one view. For the thread that made it."""
+
+    def __init__(self, view: IndexSnapshot, question: LexicalRequest) -> None:
+        self._view = view
+        self._question = question
+        searcher = view.searcher
+        self._indexed = searcher.records if searcher else 0
+        self._mixed = any(len(segment) for segment in view.segments)
+        self._records = self._indexed + sum(len(segment) for segment in view.segments)
+        self._averages: dict[str, float] = {}
+        self._leaves = (*question.plan.leaves, *self._expanded())
+        # Without memory segments, the index ranks alone.
+        self._idf = {leaf.term: self._rarity(leaf.term) for leaf in self._leaves} if self._mixed else {}
+
+    def best(self, wanted: int) -> ScoredRows:
+        """Return the best ``wanted`` and whatever ties with the last of them."""
+        newer = self._segment_hits()
+        if self._view.searcher is None or not self._view.searcher.searcher.num_docs:
+            return ScoredRows(_sort_by_score(newer), True, self._ceiling())
+        fetch = wanted + _SPARE + min(len(self._view.dead), 1000)
+        while True:
+            hits, bound = self._indexed_hits(fetch)
+            scores = _sort_by_score([*newer, *hits])
+            if bound is None:
+                return ScoredRows(scores, True, self._ceiling())
+            if fetch >= MOST_FETCHED or (len(scores) >= wanted and scores[wanted - 1][1] > bound):
+                return ScoredRows(scores, False, self._ceiling())
+            fetch = min(fetch * 4, MOST_FETCHED)
+
+    # The index
+
+    def _indexed_hits(self, fetch: int) -> tuple[list[tuple[int, float]], float | None]:
+        """Return up to ``fetch`` hits of the index, and the highest score that others may have, if any."""
+        searcher, compiler = self._view.searcher, self._view.compiler
+        assert searcher is not None
+        assert compiler is not None
+        leaves = [(leaf, factor) for leaf in self._leaves if (factor := self._factor(leaf.term))]
+        if not leaves and self._question.plan.plain:
+            return [], None
+        query = compiler.search(self._question.plan, leaves, self._question.where)
+        hits, rows = _search_index(searcher.searcher, query, fetch)
+        kept = set(rows) - self._view.dead
+        if self._question.accept and kept:
+            kept = self._question.accept(list(kept))
+        if not self._mixed:
+            found = [(row, rounded(score)) for row, (score, _) in zip(rows, hits, strict=True) if row in kept]
+        else:
+            explain = compiler.scoring(leaf for leaf, _ in leaves).explain if leaves else None
+            weights: dict[TermMatch, float] = {}
+            for leaf, _ in leaves:
+                weights[leaf.term] = weights.get(leaf.term, 0.0) + leaf.weight
+            found = [
+                (row, self._rescored(explain, address, weights))
+                for row, (_, address) in zip(rows, hits, strict=True)
+                if row in kept
+            ]
+        if len(hits) < fetch:
+            return found, None
+        return found, rounded(hits[-1][0] * self._stretch())
+
+    def _factor(self, term: TermMatch) -> float:
+        """Return what makes the index's rarity of a term that of all records; 0 if it has no such term."""
+        if not self._mixed:
+            return 1.0
+        assert self._view.searcher is not None
+        having = self._view.searcher.having(term.space, term.token)
+        return self._idf[term] / idf(self._indexed, having) if having else 0.0
+
+    def _stretch(self) -> float:
+        """Return how much higher a hit can score here: longer averages make its length weigh less."""
+        assert self._view.searcher is not None
+        if not self._mixed:
+            return 1.0
+        theirs = self._view.searcher.averages
+        spaces = {leaf.term.space for leaf in self._leaves if theirs[leaf.term.space]}
+        return max([1.0, *(self._average(space) / theirs[space] for space in spaces)]) * (1 + 1e-5)
+
+    def _rescored(self, explain: Any, address: Any, weights: Mapping[TermMatch, float]) -> float:
+        assert self._view.searcher is not None
+        if explain is None:
+            return 0.0
+        try:
+            explained = explain(self._view.searcher.searcher, address).to_json()
+        except ValueError:
+            return 0.0  # found by something else than a leaf
+        terms = _explained_terms(msgspec.json.decode(explained), list(self._view.searcher.averages))
+        return rounded(sum(weights[term] * self._term_score(term, *rest) for term, *rest in terms))
+
+    # The memory segment
+
+    def _segment_hits(self) -> list[tuple[int, float]]:
+        plan, question = self._question.plan, self._question
+        found: list[tuple[int, float]] = []
+        for segment in self._view.segments:
+            if not len(segment):
+                continue
+            if plan.plain:
+                rows = set[int]().union(*(segment.having(leaf.term) for leaf in self._leaves))
+            else:
+                rows = segment.rows(plan.must)
+            rows = rows.difference(self._view.dead, *(segment.rows(each) for each in plan.without if rows))
+            scores = dict.fromkeys((row for row in rows if question.means(segment.entries[row].record)), 0.0)
+            for leaf in self._leaves:
+                lengths = segment.space(leaf.term.space).lengths
+                for row, frequency in segment.having(leaf.term).items():
+                    if row in scores:
+                        scores[row] += leaf.weight * self._term_score(leaf.term, frequency, lengths[row])
+            found.extend((row, rounded(score)) for row, score in scores.items())
+        return found
+
+    # Statistics of both
+
+    def _term_score(self, term: TermMatch, frequency: float, length: float) -> float:
+        return self._idf[term] * saturation(frequency, length, self._average(term.space))
+
+    def _rarity(self, term: TermMatch) -> float:
+        searcher = self._view.searcher
+        having = searcher.having(term.space, term.token) if searcher else 0
+        having += sum(len(segment.having(term)) for segment in self._view.segments)
+        return idf(self._records, having)
+
+    def _ceiling(self) -> float:
+        """Return the worth of the query's words, each in the field if it is most usual."""
+        rarity = self._idf.__getitem__ if self._mixed else self._rarity
+        return ceiling(self._question.plan.leaves, rarity)
+
+    def _average(self, space: str) -> float:
+        known = self._averages.get(space)
+        if known is None:
+            searcher = self._view.searcher
+            indexed = searcher.averages[space] * self._indexed if searcher and self._indexed else 0.0
+            newer = sum(segment.space(space).total for segment in self._view.segments)
+            known = self._averages[space] = (indexed + newer) / max(1, self._records) or 1.0
+        return known
+
+    def _expanded(self) -> Iterator[ScoredTerm]:
+        """Yield the tokens that prefixes stand for, the most frequent of them."""
+        known = {leaf.term for leaf in self._question.plan.leaves}
+        for starts, weight in self._question.plan.prefixes:
+            terms = (TermMatch(starts.space, token) for token in self._expand_prefix(starts))
+            yield from (ScoredTerm(term, weight) for term in terms if term not in known)
+
+    def _expand_prefix(self, starts: PrefixMatch) -> list[str]:
+        counts: dict[str, int] = {}
+        for segment in self._view.segments:
+            for token, count in segment.beginning(starts).items():
+                counts[token] = counts.get(token, 0) + count
+        if self._view.searcher is not None and self._indexed:
+            listed = self._view.searcher.searcher.terms_with_prefix(
+                starts.space, starts.beginning, None, _LISTED
+            )
+            for token, count in listed:
+                counts[token] = counts.get(token, 0) + count
+        first = sorted(counts)[:_LISTED]
+        return sorted(first, key=lambda token: (-counts[token], token))[:MOST_EXPANSIONS]
+
+
+def _search_index(searcher: Any, query: Any, fetch: int) -> tuple[list[tuple[float, Any]], list[int]]:
+    """Return scores and addresses, and their rows. Raises :class:`UnreadableIndex` if tantivy fails."""
+    try:
+        hits = searcher.search(query, fetch, count=False).hits
+        return hits, searcher.fast_field_values(ROW, [address for _, address in hits])
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic is no Exception
+        raise UnreadableIndex(str(error)) from error
+
+
+def _count_matches(searcher: Any, query: Any) -> int:
+    """Return how many match. Raises :class:`UnreadableIndex`."""
+    try:
+        return int(searcher.search(query, 1).count)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise UnreadableIndex(str(error)) from error
+
+
+def _sort_by_score(scores: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    return sorted(scores, key=lambda pair: -pair[1])
+
+
+def _explained_terms(explained: Any, spaces: Sequence[str]) -> Iterator[tuple[TermMatch, float, float]]:
+    """Yield the terms of an explanation, how often each occurs, and how long the text is."""
+    waiting = [explained]
+    while waiting:
+        node = waiting.pop()
+        if node["description"].startswith("TermQuery"):
+            saturation = node["details"][2]["details"]
+            context = node["context"][0]  # Term=Term(field=1, type=Str, "token"); the first field is the row
+            number = int(context[context.index("field=") + 6 : context.index(",")])
+            quoted = context[context.index('"') + 1 : context.rindex('"')]
+            term = TermMatch(spaces[number - 1], _unescaped(quoted))
+            yield term, saturation[0]["value"], saturation[3]["value"]
+        else:
+            waiting.extend(node.get("details", ()))
+
+
+def _unescaped(quoted: str) -> str:
+    """Return what Rust's debug form writes in braces, as the characters that they are."""
+    if "\\" not in quoted:
+        return quoted
+    pieces: list[str] = []
+    at = 0
+    while at < len(quoted):
+        if quoted.startswith("\\u{", at):
+            end = quoted.index("}", at)
+            pieces.append(chr(int(quoted[at + 3 : end], 16)))
+            at = end + 1
+        elif quoted[at] == "\\":
+            pieces.append({"n": "\n", "t": "\t", "r": "\r", "0": "\0"}.get(quoted[at + 1], quoted[at + 1]))
+            at += 2
+        else:
+            pieces.append(quoted[at])
+            at += 1
+    return "".join(pieces)
+
 
 _CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _LONGEST_WAIT = 30.0  # seconds
@@ -63,12 +360,12 @@ _ANALYSED_AT_ONCE = 64  # records
 
 
 async def open_lexical(folder: str, table: CollectionTable) -> LexicalIndex:
-    """The index of a table, in a folder of its own, with the words of the extra ``ja`` if it is there."""
+    """Open the index of a table in a folder, with the words of the extra ``ja`` if it is installed."""
     return await LexicalIndex.open(folder, table, japanese())
 
 
-class LexicalIndex:
-    """See :class:`tabane.engine.embedded.collection.Lexical` for what it promises. Made by :meth:`open`."""
+class LexicalIndex(LexicalFollower):
+    """Finds the records of one collection by their words. Made by :meth:`open`."""
 
     capabilities = _CAPABILITIES
 
@@ -87,7 +384,7 @@ class LexicalIndex:
 
     @classmethod
     async def open(cls, folder: str, table: CollectionTable, dictionary: Japanese | None) -> LexicalIndex:
-        """Open what there is, and begin to catch up or to rebuild it; that is not waited for."""
+        """Open the index, and begin to catch up or to rebuild it in the background."""
         analyst = RecordAnalyzer(table.shape, dictionary)
         source = TruthReader(table)
         process = analysis_process(analyst)
@@ -100,7 +397,7 @@ class LexicalIndex:
 
     @property
     def progress(self) -> tuple[int, int] | None:
-        """Records put in of those to be, while the index is caught up or rebuilt; else None."""
+        """Return how many records are indexed, and of how many, while the index catches up; else None."""
         return self._builder.progress
 
     def committed(self, change: CollectionChange) -> None:
@@ -110,8 +407,8 @@ class LexicalIndex:
         """See :class:`tabane.engine.embedded.masks.Index`. None too while the index catches up."""
         if any(not is_whole(each.text) for each in wanted.excludes):
             return None
-        must = AllOf(tuple(map(self._needle, wanted.includes)))
-        without = AnyOf(tuple(map(self._needle, wanted.excludes)))
+        must = AllOf(tuple(map(self._needle_match, wanted.includes)))
+        without = AnyOf(tuple(map(self._needle_match, wanted.excludes)))
         try:
             with self._builder.view() as view:
                 if not self._builder.complete:
@@ -126,12 +423,12 @@ class LexicalIndex:
             found = RowSet(np.array(rows, dtype=np.int64))
         return found._replace(changes=changes)
 
-    def _needle(self, condition: Contains) -> Match:
+    def _needle_match(self, condition: Contains) -> Match:
         return needle(condition.text, self._source.shape.text_names(condition.fields))
 
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._searching, self._search, query, where, limit, offset)
+        return await loop.run_in_executor(self._searching, self._search_blocking, query, where, limit, offset)
 
     async def room(self) -> None:
         """Wait, half a minute at most, if the index is far behind the records."""
@@ -140,7 +437,7 @@ class LexicalIndex:
 
     @contextlib.asynccontextmanager
     async def ahead(self, records: Sequence[Record]) -> AsyncIterator[None]:
-        """Yield texts that are written within are analyzed before: else the next search has to do it."""
+        """Analyze texts, and yield while they are written: else the next search has to analyze them."""
         with self._builder.expecting() as found:
             for first in range(0, len(records), _ANALYSED_AT_ONCE):
                 part = records[first : first + _ANALYSED_AT_ONCE]
@@ -152,7 +449,7 @@ class LexicalIndex:
         await asyncio.to_thread(self._builder.settle)
 
     async def agrees(self) -> bool:
-        """Whether the index holds as many records as the truth, once it has caught up. For a check-up."""
+        """Return whether the index has as many records as the truth, once it has caught up. For checks."""
         await self.settled()
         live = await asyncio.to_thread(self._source.count)
         return self._builder.complete and (self._builder.behind > 0 or self._builder.records == live)
@@ -167,34 +464,40 @@ class LexicalIndex:
         await asyncio.to_thread(self._builder.remake)
 
     async def close(self) -> None:
-        await asyncio.to_thread(self._close)
+        await asyncio.to_thread(self._close_blocking)
         if self._process is not None:
             await self._process.close()
 
-    def _close(self) -> None:
+    def _close_blocking(self) -> None:
         self._searching.shutdown(wait=True)
         self._builder.close()
         self._source.close()
 
-    def _search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
+    def _search_blocking(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
         plan = self._planner.plan(query)
         if plan == NOTHING:
             return EngineHits()
         with self._source.reading() as connection:
             try:
                 with self._moment(connection) as (masks, view):
-                    found, keys = self._found(plan, where, masks, view, offset + limit)
+                    found, keys = self._search_moment(plan, where, masks, view, offset + limit)
                     complete = self._builder.complete
             except UnreadableIndex as error:
-                self._mistrust(error)
+                if not self._builder.mistrust():
+                    detail = say(
+                        "the index of {collection} cannot be read ({detail})",
+                        collection=self._source.shape.name,
+                        detail=str(error),
+                    )
+                    raise StoreError(detail) from error
             else:
-                page = self._page(connection, found, limit, offset, keys)
+                page = self._page_hits(connection, found, limit, offset, keys)
                 return EngineHits(tuple(page), len(found.scores), found.whole and complete, found.ceiling)
-        return self._search(query, where, limit, offset)
+        return self._search_blocking(query, where, limit, offset)
 
     @contextlib.contextmanager
     def _moment(self, connection: sqlite3.Connection) -> Iterator[tuple[Masks, IndexSnapshot]]:
-        """Records, columns and index of one moment, which is that of the connection's transaction then.
+        """Yield records, columns and index of one moment, which becomes that of the transaction.
 
         Raises StoreBusy if writes come in between all the time.
         """
@@ -209,31 +512,23 @@ class LexicalIndex:
             connection.execute("BEGIN")
         raise self._source.busy()
 
-    def _found(
+    def _search_moment(
         self, plan: LexicalPlan, where: Filter, masks: Masks, view: IndexSnapshot, wanted: int
     ) -> tuple[ScoredRows, dict[int, str]]:
         """Return the best, and the keys of those that are not in the index yet."""
         index = answerable(where)
-        accept = None if index == where else _accepting(masks, where)
+        accept: Accept | None = None
+        if index != where:
+            accept = set(masks.snapshot.rows(masks.mask(where).nonzero()[0])).intersection
         question = LexicalRequest(plan, index, lambda record: matches(where, record), accept)
         found = LexicalSearch(view, question).best(wanted)
         held = (segment.entries.get(row) for row, _ in found.scores for segment in view.segments)
         return found, {entry.row: entry.record.key for entry in held if entry is not None}
 
-    def _mistrust(self, error: UnreadableIndex) -> None:
-        """Have the index rebuilt. Raises StoreError if it was rebuilt too often already."""
-        if not self._builder.mistrust():
-            detail = say(
-                "the index of {collection} cannot be read ({detail})",
-                collection=self._source.shape.name,
-                detail=str(error),
-            )
-            raise StoreError(detail) from error
-
-    def _page(
+    def _page_hits(
         self, connection: sqlite3.Connection, found: ScoredRows, limit: int, offset: int, keys: dict[int, str]
     ) -> list[EngineHit]:
-        """Return the hits of a page, equal scores in order of keys: of those alone the keys are read."""
+        """Return the hits of a page, equal scores in order of keys. Only keys that this needs are read."""
         page = found.scores[offset : offset + limit]
         if not page:
             return []
@@ -244,8 +539,3 @@ class LexicalIndex:
         hits = [EngineHit(known[row], row, score) for row, score in tied if row in known]
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         return hits[offset - above : offset - above + limit]
-
-
-def _accepting(masks: Masks, where: Filter) -> Accept:
-    """Return what picks out the rows that a filter means."""
-    return set(masks.snapshot.rows(masks.mask(where).nonzero()[0])).intersection

@@ -60,6 +60,7 @@ class CodedTokens:
 
     @classmethod
     def of(cls, texts: Sequence[Sequence[str]]) -> CodedTokens:
+        """Code the tokens of texts, with gaps, as int32 numbers in order of first occurrence."""
         known: defaultdict[str, int] = defaultdict(count().__next__)
         numbers = np.fromiter(map(known.__getitem__, chain.from_iterable(texts)), dtype=np.int32)
         begins = np.cumsum([0, *map(len, texts)])
@@ -138,7 +139,7 @@ class PendingGeneration:
     prepared: int = 0
 
     def take(self, change: CollectionChange, ahead: Mapping[int, PreparedTokens]) -> None:
-        """A write. ``ahead``: what was analyzed before it, by the identity of the texts."""
+        """Note a write. ``ahead``: the tokens that were made before it, by the identity of the texts."""
         if not self.rows and not self.removed:
             self.began = time.monotonic()
         self.waiting.extend(
@@ -157,7 +158,7 @@ class PendingGeneration:
         self.settled = len(self.removed)
 
     def follow(self, other: PendingGeneration) -> None:
-        """Take in the one before, which was not committed after all."""
+        """Take over the changes of the generation before, whose commit failed."""
         other.settle()
         self.waiting = [*other.segment.entries.values(), *self.waiting]
         self.removed = [*other.removed, *self.removed]
@@ -168,10 +169,12 @@ class PendingGeneration:
 
     @property
     def empty(self) -> bool:
+        """Return whether nothing was written or deleted."""
         return not self.rows and not self.removed
 
     @property
     def size(self) -> int:
+        """Return the number of rows that were written or deleted."""
         return self.rows + len(self.removed)
 
     @property
@@ -214,6 +217,7 @@ class SegmentEntry:
     joined: JoinedAnalysis | None = None
 
     def analysed(self, analyst: RecordAnalyzer) -> Analysis:
+        """Return the tokens of the record's texts without pairs, which the first call makes."""
         if self.analysis is None:
             if self.joined is None:
                 self.analysis = analyst.analysis(self.record.texts)
@@ -247,6 +251,7 @@ class SegmentSpace:
     place: dict[int, int] = field(default_factory=dict)
 
     def put_coded(self, row: int, coded: CodedTokens, place: int) -> None:
+        """Add a row whose tokens are numbers: those of text ``place`` of ``coded``."""
         block = self.blocks.get(id(coded))
         if block is None:
             block = self.blocks[id(coded)] = CodedRows(coded)
@@ -257,6 +262,7 @@ class SegmentSpace:
         self.total += coded.lengths[place]
 
     def put(self, row: int, places: list[str], counts: Counter[str]) -> None:
+        """Add a row with its tokens, in order and with gaps, and their counts without gaps."""
         self.places[row], self.counts[row] = places, counts
         length = counts.total()
         self.lengths[row] = kept_length(length)
@@ -319,6 +325,7 @@ class MemorySegment:
         return len(self.entries)
 
     def add(self, entries: Iterable[SegmentEntry]) -> None:
+        """Add entries. Their tokens are counted when they are first needed."""
         for entry in entries:
             self.entries[entry.row] = entry
 
@@ -335,24 +342,22 @@ class MemorySegment:
         space = self._spaces.setdefault(name, SegmentSpace())
         if len(space.lengths) < len(self.entries):
             for row, entry in self.entries.items():
-                if row not in space.lengths:
-                    self._post(name, space, entry)
+                if row in space.lengths:
+                    continue
+                if name in entry.coded:
+                    space.put_coded(row, entry.coded[name], entry.place)
+                    continue
+                tokens = self._tokens(name, entry)
+                counts = Counter(tokens)
+                if not name.startswith(_PAIRS):
+                    counts.pop(GAP, None)  # among pairs it is a character like any other
+                space.put(row, tokens, counts)
         return space
 
     def _tokens(self, name: str, entry: SegmentEntry) -> list[str]:
-        if name.startswith(f"{PAIRS}_"):
+        if name.startswith(_PAIRS):
             return self._analyst.pairs(entry.record.texts.get(name[2:], ""))
         return entry.analysed(self._analyst).get(name, [])
-
-    def _post(self, name: str, space: SegmentSpace, entry: SegmentEntry) -> None:
-        if name in entry.coded:
-            space.put_coded(entry.row, entry.coded[name], entry.place)
-            return
-        tokens = self._tokens(name, entry)
-        counts = Counter(tokens)
-        if not name.startswith(f"{PAIRS}_"):
-            counts.pop(GAP, None)  # among pairs it is a character like any other
-        space.put(entry.row, tokens, counts)
 
     def having(self, term: TermMatch) -> Mapping[int, int]:
         """Return rows that have the token, and how often."""
@@ -374,25 +379,20 @@ class MemorySegment:
             case AnyOf(of):
                 return set().union(*(self.rows(each) for each in of))
             case AllOf(of):
-                return self._all(of)
-
-    def _all(self, of: tuple[Match, ...]) -> set[int]:
-        found = set(self.entries)
-        for each in of:
-            found &= self.rows(each)
-            if not found:
-                break
-        return found
+                found = set(self.entries)
+                for each in of:
+                    found &= self.rows(each) if found else set()
+                return found
 
     def _phrase(self, name: str, tokens: tuple[tuple[int, str], ...]) -> set[int]:
         space = self.space(name)
         held = [space.having(token) for _, token in tokens]
         rows = set(held[0]).intersection(*held[1:])
-        return {row for row in rows if _side_by_side(self._placed(name, space, row), tokens)}
 
-    def _placed(self, name: str, space: SegmentSpace, row: int) -> list[str]:
-        """Return the tokens of a row in order, with gaps among them."""
-        return space.places[row] if row in space.places else self._tokens(name, self.entries[row])
+        def places(row: int) -> list[str]:
+            return space.places[row] if row in space.places else self._tokens(name, self.entries[row])
+
+        return {row for row in rows if _side_by_side(places(row), tokens)}
 
 
 def _side_by_side(places: list[str], tokens: tuple[tuple[int, str], ...]) -> bool:

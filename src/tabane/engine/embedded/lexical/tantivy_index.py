@@ -35,11 +35,11 @@ from tabane.engine.query_plans import (
     RecordAnalyzer,
     ScoredTerm,
     TermMatch,
+    is_whole,
     needle,
 )
 from tabane.search import records
 from tabane.search.analysis import GAP
-from tabane.search.index_tokens import is_whole
 from tabane.search.records import (
     EVERYTHING,
     And,
@@ -56,7 +56,6 @@ from tabane.search.records import (
     Record,
     Scalar,
     Shape,
-    Value,
 )
 
 PRESENT = "present"
@@ -113,6 +112,7 @@ class TantivyCompiler:
         return Query.boolean_query([(Occur.Should, self._term(leaf.term, "freq")) for leaf in leaves])
 
     def leaf(self, leaf: ScoredTerm, factor: float) -> Query:
+        """Return a term that is scored by BM25 times its weight and ``factor``."""
         return Query.boost_query(self._term(leaf.term, "freq"), leaf.weight * factor)
 
     def match(self, match: Match) -> Query:
@@ -172,20 +172,17 @@ class TantivyCompiler:
             case Prefix(_, text):
                 return Query.regex_query(self._schema, name, _escaped(text) + "(?s:.)*")
             case Range():
-                return self._range(where, name, kind)
-
-    def _range(self, where: Range, name: str, kind: Kind) -> Query:
-        if where.low is None and where.high is None:
-            return Query.term_query(self._schema, PRESENT, where.field, "basic")
-        return Query.range_query(
-            self._schema,
-            name,
-            FieldType.Float,
-            None if where.low is None else float(where.low),
-            None if where.high is None else float(where.high),
-            where.include_low or where.low is None,
-            where.include_high or where.high is None,
-        )
+                if where.low is None and where.high is None:
+                    return Query.term_query(self._schema, PRESENT, where.field, "basic")
+                return Query.range_query(
+                    self._schema,
+                    name,
+                    FieldType.Float,
+                    None if where.low is None else float(where.low),
+                    None if where.high is None else float(where.high),
+                    where.include_low or where.low is None,
+                    where.include_high or where.high is None,
+                )
 
     def _term(self, term: TermMatch, option: str) -> Query:
         return Query.term_query(self._schema, term.space, term.token, option)
@@ -241,6 +238,7 @@ class IndexSearcher(msgspec.Struct, frozen=True):
     averages: Mapping[str, float]
 
     def having(self, space: str, token: str) -> int:
+        """Return the number of records that have the token."""
         return int(self.searcher.doc_freq(space, token)) if self.records else 0
 
 
@@ -256,7 +254,10 @@ class TantivyIndex:
         # Else a thread watches the folder, and takes a lock in it when it changes: after close too.
         self._index.config_reader("manual")
         for name, gaps in ((_WITH_GAPS, [GAP]), (_PLAIN, [])):
-            self._index.register_tokenizer(name, _tokenizer(gaps))
+            builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
+            if gaps:
+                builder = builder.filter(tantivy.Filter.custom_stopword(gaps))
+            self._index.register_tokenizer(name, builder.build())
         self.compiler = TantivyCompiler(self.schema, shape)
         self._writer = self._index.writer(_HEAP, 1)
         watermark = read_watermark(folder)
@@ -265,6 +266,7 @@ class TantivyIndex:
 
     @classmethod
     def open(cls, folder: str, shape: Shape, analyst: RecordAnalyzer) -> TantivyIndex:
+        """Open the index in a folder. Both are created if they do not exist."""
         os.makedirs(folder, mode=0o700, exist_ok=True)
         return cls(folder, shape, analyst)
 
@@ -279,13 +281,27 @@ class TantivyIndex:
         return IndexSearcher(searcher, records, averages)
 
     def add(self, row: int, record: Record, tokens: JoinedAnalysis) -> None:
+        """Add a record as a document. Searches find it after the next commit."""
         document = tantivy.Document()
         document.add_unsigned(ROW, row)
         for space, joined in tokens.items():
             document.add_text(space, joined)
             if joined:
                 self._added[space] = joined
-        _add_fields(document, self._shape, record.fields)
+        for field in self._shape.fields:
+            value = record.fields.get(field.name)
+            if value is None:
+                continue
+            name = field_name(field.name)
+            if field.kind.numeric and isinstance(value, int | float):
+                document.add_float(name, float(value))
+            elif field.kind is Kind.STRINGS and isinstance(value, tuple):
+                for element in value:
+                    document.add_text(name, element)
+            elif field.kind in (Kind.STRING, Kind.BOOLEAN):
+                document.add_text(name, str(value))
+            if value != ():
+                document.add_text(PRESENT, field.name)
         self._writer.add_document(document)
 
     def delete(self, rows: Sequence[int]) -> None:
@@ -303,6 +319,7 @@ class TantivyIndex:
         self._writer.delete_documents_by_query(behind)
 
     def commit(self, watermark: IndexWatermark) -> None:
+        """Commit what was added and deleted, then write the watermark."""
         self._writer.commit()
         for space, joined in self._added.items():
             term = joined.partition(" ")[0]
@@ -334,44 +351,24 @@ def _schema(shape: Shape, analyst: RecordAnalyzer) -> Any:
     return builder.build()
 
 
-def _tokenizer(gaps: Sequence[str]) -> Any:
-    builder = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.whitespace())
-    return (builder.filter(tantivy.Filter.custom_stopword(list(gaps))) if gaps else builder).build()
-
-
-def _add_fields(document: Any, shape: Shape, fields: Mapping[str, Value]) -> None:
-    for field in shape.fields:
-        value = fields.get(field.name)
-        if value is None:
-            continue
-        name = field_name(field.name)
-        if field.kind.numeric and isinstance(value, int | float):
-            document.add_float(name, float(value))
-        elif field.kind is Kind.STRINGS and isinstance(value, tuple):
-            for element in value:
-                document.add_text(name, element)
-        elif field.kind in (Kind.STRING, Kind.BOOLEAN):
-            document.add_text(name, str(value))
-        if value != ():
-            document.add_text(PRESENT, field.name)
-
-
 def _statistics(searcher: Any, schema: Any, space: str, terms: dict[str, str]) -> tuple[int, float]:
     """Return how many records the index counts, and how long this space of them is on average.
 
     tantivy tells both in the explanation of a hit, whatever its term, and nowhere else. ``terms`` holds
     one to begin with if one is known: that of a record put in, which may be gone since.
     """
-    if (known := terms.get(space)) is not None and (told := _told(searcher, schema, space, known)):
+    if (known := terms.get(space)) is not None and (
+        told := _explained_statistics(searcher, schema, space, known)
+    ):
         return told
     found = searcher.terms_with_prefix(space, "", None, 1)  # looks at all of them
     if not found:
         return searcher.num_docs, 0.0
     terms[space] = found[0][0]
-    return _told(searcher, schema, space, found[0][0]) or (searcher.num_docs, 0.0)
+    return _explained_statistics(searcher, schema, space, found[0][0]) or (searcher.num_docs, 0.0)
 
 
-def _told(searcher: Any, schema: Any, space: str, term: str) -> tuple[int, float] | None:
+def _explained_statistics(searcher: Any, schema: Any, space: str, term: str) -> tuple[int, float] | None:
     query = Query.term_query(schema, space, term, "freq")
     hits = searcher.search(query, 1, count=False).hits
     if not hits:

@@ -109,6 +109,7 @@ _MATCHES = msgspec.msgpack.Decoder(SentMatches | None)
 
 
 def packed_question(number: int, moment: SentMoment | None, request: VectorRequest, wanted: int) -> bytes:
+    """Encode a request for ``wanted`` matches of moment ``number``, with that moment if it is new."""
     vectors = {name: vector.tobytes() for name, vector in request.vectors.items()}
     asked = SentQuestion(
         number, moment, vectors, request.combination, dict(request.weights), request.threshold,
@@ -118,6 +119,7 @@ def packed_question(number: int, moment: SentMoment | None, request: VectorReque
 
 
 def read_question(body: bytes) -> SentQuestion:
+    """Decode a question. Raises msgspec.DecodeError."""
     return _QUESTION.decode(body)
 
 

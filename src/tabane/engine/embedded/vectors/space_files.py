@@ -300,7 +300,11 @@ class VectorSpaceFiles:
         state, data = self.state, self.data()
         old = self._path("codes") if state.codes else None
         again = state.count >= 4 * state.meant or self.codes() is None
-        mean = mean_of(data) if again else self._known_mean()
+        mean = (
+            mean_of(data)
+            if again
+            else np.fromfile(self._path("codes"), dtype=np.float32, count=self.state.dimension)
+        )
         self.state = state = msgspec.structs.replace(
             state,
             codes=state.codes + 1,
@@ -317,9 +321,6 @@ class VectorSpaceFiles:
         words.flush()
         if old is not None:
             _gone(old)
-
-    def _known_mean(self) -> Matrix:
-        return np.fromfile(self._path("codes"), dtype=np.float32, count=self.state.dimension)
 
     def dense(self, slots: Array) -> VectorSpaceFiles:
         """The same space with these vectors alone, in files of another generation: to be adopted or not."""
@@ -369,7 +370,7 @@ class VectorSpaceFiles:
 
 
 def some(count: int) -> Array:
-    """Places among so many: those at both ends, and some in between."""
+    """Return some places below ``count``: those at both ends, and some in between."""
     ends = [np.arange(min(_LOOKED_AT, count)), np.arange(max(0, count - _LOOKED_AT), count)]
     return np.unique(np.concatenate([*ends, np.arange(0, count, max(1, count // _LOOKED_AT))]))
 

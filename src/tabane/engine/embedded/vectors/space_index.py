@@ -79,6 +79,7 @@ class SpaceSnapshot:
 
     @property
     def dimension(self) -> int:
+        """Return the number of components of a vector."""
         return int(self.tail.shape[1])
 
     def within(self, mask: Mask, origin: int) -> Mask:
@@ -216,6 +217,7 @@ class SpaceIndex:
         return self._filled
 
     def view(self) -> SpaceSnapshot:
+        """Return the vectors of this moment: those in files, and those that are newer."""
         with self._lock:
             rows, tail = self._rows.view(), self._tail[: self._filled]
             return SpaceSnapshot(rows, self._data, tail, self._codes, self._straight, self.whole)
@@ -256,7 +258,7 @@ class SpaceIndex:
         self._filled = following
 
     def _move(self, moved: list[VectorPlacement]) -> None:
-        """Other rows for vectors that are there; readers of older views see the old ones still."""
+        """Give vectors other rows. Readers of older views still see the old ones."""
         numbers, rows = self._numbers.view(), self._rows.view().copy()
         wanted = np.array([each.number for each in moved], dtype=np.int64)
         to = np.array([each.row for each in moved], dtype=np.int64)
@@ -335,7 +337,9 @@ class SpaceIndex:
 
     def _tidy(self, live: Mask) -> None:
         sealed = len(self._data)
-        if not _wasteful(~live[:sealed]):
+        dead = ~live[:sealed]
+        count = int(np.count_nonzero(dead))
+        if count <= _DEAD or count * 2 <= len(dead):
             return
         slots = np.flatnonzero(live[:sealed])
         files = self._files.dense(slots)
@@ -355,11 +359,6 @@ class SpaceIndex:
             slot_numbers = self._numbers.view()[: len(view.rows)]
             codes = view.codes is None or self._files.codes_agree(len(view.data))
         return self.whole and codes and _agree(view, slot_numbers, file, self.storage, numbers)
-
-
-def _wasteful(dead: Mask) -> bool:
-    count = int(np.count_nonzero(dead))
-    return count > _DEAD and count * 2 > len(dead)
 
 
 def _agree(
@@ -442,7 +441,7 @@ class VectorIndex:
         return cls(truth, folder, spaces, changes, live)
 
     def committed(self, change: CollectionChange) -> None:
-        """The write is on the disk. Called in the writing thread, in order, before columns show it."""
+        """Apply a write that is on disk. Called in the writing thread, before the columns show it."""
         with self._lock:
             if change.spaces is not None:
                 self._respace(change.spaces)
@@ -485,6 +484,7 @@ class VectorIndex:
 
     @property
     def full(self) -> bool:
+        """Return whether so many vectors wait to be written into files that writers have to wait."""
         return any(len(space) >= MOST_BEHIND for space in self._spaces.values())
 
     @property

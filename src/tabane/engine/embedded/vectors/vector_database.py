@@ -18,8 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from tabane.engine.embedded import failures
 from tabane.engine.embedded.clean_points import PAGES, CleanPoints
 from tabane.engine.embedded.collection_state import SpaceStorage
-from tabane.engine.embedded.database import connected, examine, open_checked
-from tabane.engine.embedded.database_threads import select_among
+from tabane.engine.embedded.database import CommitCompanion, connected, examine, open_checked, select_among
 from tabane.search.records import EmbeddingSpace
 
 _PAGE = 16_384  # bytes: a vector of 768 numbers has 3,072, and a page holds several
@@ -69,7 +68,7 @@ _MIGRATIONS = (_spaces, _named_elsewhere)
 EMPTIED = 500  # vectors of a step
 
 
-class VectorDatabase:
+class VectorDatabase(CommitCompanion):
     """An open file. Its connection belongs to the thread that writes the domain's records."""
 
     def __init__(self, path: str, connection: sqlite3.Connection, points: CleanPoints) -> None:
@@ -94,7 +93,7 @@ class VectorDatabase:
             raise failures.storage_error(error, path) from None
         return cls(path, connection, points)
 
-    # For the writing thread: see tabane.engine.embedded.database_threads.Companion
+    # For the writing thread: see tabane.engine.embedded.database.Companion
 
     def ahead(self) -> None:
         try:
@@ -112,7 +111,7 @@ class VectorDatabase:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Yield what is put in within is taken out again where the work within fails."""
+        """Run a block of work. If it fails, the vectors that it wrote are deleted again."""
         before = len(self._fresh)
         try:
             yield
@@ -146,11 +145,12 @@ class VectorDatabase:
         return storage
 
     def storages(self, collection: str) -> list[tuple[str, int, int, int]]:
-        """Name when it was made, dimension, number and birth of what there is of a collection."""
+        """Return name at creation, dimension, number and birth of each stored space of a collection."""
         query = "SELECT name, dimension, number, birth FROM space WHERE collection = ? ORDER BY number"
         return self._connection.execute(query, (collection,)).fetchall()
 
     def holds(self, storage: SpaceStorage) -> bool:
+        """Return whether the space has a table here."""
         return _there(self._connection, storage)
 
     def empty(self, storage: SpaceStorage) -> bool:
@@ -186,11 +186,13 @@ class VectorDatabase:
         return first
 
     def same(self, storage: SpaceStorage, number: int, vector: bytes) -> bool:
+        """Return whether the vector under a number has these bytes."""
         query = f"SELECT vector = ? FROM {storage.table} WHERE id = ?"
         found = self._connection.execute(query, (vector, number)).fetchone()
         return bool(found and found[0])
 
     def remove(self, storage: SpaceStorage, numbers: Iterable[int]) -> None:
+        """Delete vectors by their numbers."""
         self._begin()
         self._connection.executemany(storage.delete, ((number,) for number in numbers))
 

@@ -60,7 +60,7 @@ class VectorKernel(Protocol):
         ...
 
 
-class NumpyKernel:
+class NumpyKernel(VectorKernel):
     """The loops in numpy."""
 
     picks = False
@@ -148,7 +148,7 @@ class _CountingBuffers:
                 yield sums
 
 
-class CompiledKernel:
+class CompiledKernel(VectorKernel):
     """The loops in C. ``variant`` names one for an instruction set; None: the best for this processor.
 
     Raises ImportError if the module was not compiled, ValueError if the processor lacks the variant.
@@ -265,6 +265,7 @@ class BinaryCodes:
 
     @property
     def bits(self) -> int:
+        """Return the number of bits of a code."""
         return len(self.mean)
 
     def sample(self, data: Matrix) -> CodeSample:

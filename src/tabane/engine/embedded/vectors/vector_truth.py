@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tabane.engine.embedded.collection_state import CollectionSpaces, SpaceStorage, VectorPlacement
-from tabane.engine.embedded.database_threads import TOGETHER, RowInserts
+from tabane.engine.embedded.database import TOGETHER, RowInserts
 from tabane.engine.embedded.vectors.vector_database import VectorDatabase
 from tabane.engine.input_checks import check_room_for_space, unlike_space
 from tabane.search.records import EmbeddingSpace, Shape
@@ -254,7 +254,7 @@ class VectorTruth:
         return [VectorPlacement(storage.space.name, number, target) for storage, number in found]
 
     def shift(self, connection: sqlite3.Connection, by: int) -> None:
-        """All rows are smaller by so many."""
+        """Subtract a number from all rows."""
         connection.execute(f"UPDATE {self.table} SET row = row - ?", (by,))
         connection.execute("UPDATE space SET swept = 0")
 

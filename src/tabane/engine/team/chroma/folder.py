@@ -24,6 +24,7 @@ from tabane.engine.team.chroma.service import (
     CONFIGURATION,
     LONGEST,
     ChromaCollection,
+    ChromaService,
     ChromaUrl,
     DamagedCollection,
 )
@@ -58,7 +59,7 @@ class _Process:
         self._ended_reading = False
         self.begun: Future[Answer] = Future()
         self._waiting[0] = self.begun
-        for work in (self._write, self._read):
+        for work in (self._write_requests, self._read_answers):
             threading.Thread(target=work, name="chroma", daemon=True).start()
 
     @property
@@ -76,8 +77,8 @@ class _Process:
             self._requests.put_nowait(json.dumps({"number": self._number, **request}).encode() + b"\n")
         return answer
 
-    def _write(self) -> None:
-        pipe = _open(self._child.stdin)
+    def _write_requests(self) -> None:
+        pipe = _require_pipe(self._child.stdin)
         with contextlib.suppress(OSError):
             while line := self._requests.get():
                 pipe.write(line)
@@ -85,8 +86,8 @@ class _Process:
         with contextlib.suppress(OSError):
             pipe.close()
 
-    def _read(self) -> None:
-        for line in _open(self._child.stdout):
+    def _read_answers(self) -> None:
+        for line in _require_pipe(self._child.stdout):
             found = json.loads(line)
             with self._gate:
                 answered = self._waiting.pop(found.get("number", 0), None)
@@ -113,12 +114,12 @@ class _Process:
         self._child.kill()
 
 
-def _open(pipe: IO[bytes] | None) -> IO[bytes]:
+def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None
     return pipe
 
 
-class ChromaFolder:
+class ChromaFolder(ChromaService):
     """The protocol :class:`~tabane.engine.team.chroma.service.ChromaService`, by several threads.
 
     ``python``: the interpreter of the process, which has Chroma.
@@ -130,41 +131,48 @@ class ChromaFolder:
         self._process: _Process | None = None
 
     def version(self) -> str:
-        process = self._running()
-        with self._answers(process):
+        with self._gate:
+            if self._process is None or self._process.ended:
+                self._process = _Process(self._python, self._url.folder)
+            process = self._process
+        with self._awaiting_answer(process):
             begun = process.begun.result(_STARTING)
         if "error" in begun:
-            self._end(process)
-            raise StoreError(self._unopened(begun))
-        found = self._ask("version", seconds=LONGEST)
+            self._end_process(process)
+            raise StoreError(self._opening_problem(begun))
+        found = self._ask_process("version", seconds=LONGEST)
         return str(found["version"])
 
     def find(self, name: str) -> ChromaCollection | None:
-        found = self._ask("find", name=name)
+        found = self._ask_process("find", name=name)
         if found["id"] is None:
             return None
         return ChromaCollection(found["id"], found["dimension"], found["metadata"])
 
     def create(self, name: str, metadata: Mapping[str, str]) -> None:
-        self._ask("create", name=name, metadata=metadata, configuration=CONFIGURATION)
+        self._ask_process("create", name=name, metadata=metadata, configuration=CONFIGURATION)
 
     def drop(self, name: str) -> None:
-        self._ask("drop", name=name)
+        self._ask_process("drop", name=name)
 
     def note(self, name: str, id: str, metadata: Mapping[str, str]) -> None:
-        self._ask("note", name=name, id=id, metadata=metadata)
+        self._ask_process("note", name=name, id=id, metadata=metadata)
 
     def put(self, name: str, id: str, rows: Sequence[int], vectors: Sequence[bytes]) -> None:
         for first in range(0, len(rows), _TOGETHER):
             part = slice(first, first + _TOGETHER)
-            self._ask("put", name=name, id=id, rows=rows[part], vectors=[*map(_packed, vectors[part])])
+            self._ask_process(
+                "put", name=name, id=id, rows=rows[part], vectors=[*map(_packed, vectors[part])]
+            )
 
     def remove(self, name: str, id: str, rows: Sequence[int]) -> None:
         for first in range(0, len(rows), _TOGETHER):
-            self._ask("remove", name=name, id=id, rows=rows[first : first + _TOGETHER])
+            self._ask_process("remove", name=name, id=id, rows=rows[first : first + _TOGETHER])
 
     def nearest(self, name: str, id: str, vector: bytes, most: int, seconds: float) -> list[int]:
-        found = self._ask("nearest", name=name, id=id, vector=_packed(vector), most=most, seconds=seconds)
+        found = self._ask_process(
+            "nearest", name=name, id=id, vector=_packed(vector), most=most, seconds=seconds
+        )
         rows: list[int] = found["rows"]
         return rows
 
@@ -175,43 +183,37 @@ class ChromaFolder:
         if process is not None:
             process.finish()
 
-    def _running(self) -> _Process:
-        with self._gate:
-            if self._process is None or self._process.ended:
-                self._process = _Process(self._python, self._url.folder)
-            return self._process
-
-    def _ask(self, do: str, *, seconds: float = LONGEST, **needed: Any) -> Answer:
+    def _ask_process(self, do: str, *, seconds: float = LONGEST, **needed: Any) -> Answer:
         process = self._process
         if process is None:
-            raise StoreError(self._problem("its process has ended"))
-        with self._answers(process, ends=seconds >= LONGEST):
+            raise StoreError(self._problem_message("its process has ended"))
+        with self._awaiting_answer(process, ends=seconds >= LONGEST):
             found = process.ask({"do": do, **needed}).result(seconds)
         if "error" in found:
             error = DamagedCollection if found["error"] == "damaged" else StoreError
-            raise error(self._problem(str(found["detail"])))
+            raise error(self._problem_message(str(found["detail"])))
         return found
 
     @contextlib.contextmanager
-    def _answers(self, process: _Process, *, ends: bool = True) -> Iterator[None]:
+    def _awaiting_answer(self, process: _Process, *, ends: bool = True) -> Iterator[None]:
         """End a process that does not answer, if it ``ends`` it. :meth:`version` starts another."""
         try:
             yield
         except TimeoutError:
             if ends:
-                self._end(process)
-            raise StoreError(self._problem("it has not answered in time")) from None
+                self._end_process(process)
+            raise StoreError(self._problem_message("it has not answered in time")) from None
         except (OSError, EOFError, ValueError) as error:
-            self._end(process)
-            raise StoreError(self._problem(str(error))) from error
+            self._end_process(process)
+            raise StoreError(self._problem_message(str(error))) from error
 
-    def _end(self, process: _Process) -> None:
+    def _end_process(self, process: _Process) -> None:
         with self._gate:
             if self._process is process:
                 self._process = None
         process.kill()
 
-    def _unopened(self, begun: Answer) -> Message:
+    def _opening_problem(self, begun: Answer) -> Message:
         match begun["error"]:
             case "missing":
                 return say(
@@ -224,9 +226,9 @@ class ChromaFolder:
                     place=self._url.place,
                 )
             case _:
-                return self._problem(str(begun["detail"]))
+                return self._problem_message(str(begun["detail"]))
 
-    def _problem(self, detail: str) -> Message:
+    def _problem_message(self, detail: str) -> Message:
         return say("{place} cannot be used ({detail})", place=self._url.place, detail=detail[:300])
 
 

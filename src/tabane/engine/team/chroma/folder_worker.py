@@ -34,9 +34,11 @@ class FolderDatabase:
         self._open: dict[str, Any] = {}  # by id
 
     def version(self, asked: Answer) -> Answer:
+        """Return the version of Chroma."""
         return {"version": self._client.get_version()}
 
     def find(self, asked: Answer) -> Answer:
+        """Return id, dimension and metadata of a collection; an id of None if there is none."""
         from chromadb.errors import NotFoundError
 
         try:
@@ -50,6 +52,7 @@ class FolderDatabase:
         return {"id": str(found.id), "dimension": dimension, "metadata": found.metadata or {}}
 
     def create(self, asked: Answer) -> Answer:
+        """Create a collection, unless it exists."""
         self._client.create_collection(
             asked["name"],
             metadata=asked["metadata"],
@@ -60,6 +63,7 @@ class FolderDatabase:
         return {}
 
     def drop(self, asked: Answer) -> Answer:
+        """Delete a collection, if it exists."""
         from chromadb.errors import NotFoundError
 
         with contextlib.suppress(NotFoundError):
@@ -67,19 +71,23 @@ class FolderDatabase:
         return {}
 
     def note(self, asked: Answer) -> Answer:
+        """Replace the metadata of a collection."""
         self._collection(asked).modify(metadata=asked["metadata"])
         return {}
 
     def put(self, asked: Answer) -> Answer:
+        """Add or replace vectors by row."""
         vectors = [_numbers(each) for each in asked["vectors"]]
         self._collection(asked).upsert(ids=[*map(str, asked["rows"])], embeddings=vectors)
         return {}
 
     def remove(self, asked: Answer) -> Answer:
+        """Delete vectors by row."""
         self._collection(asked).delete(ids=[*map(str, asked["rows"])])
         return {}
 
     def nearest(self, asked: Answer) -> Answer:
+        """Return the rows of the nearest vectors, best first."""
         found = self._collection(asked).query(
             query_embeddings=[_numbers(asked["vector"])], n_results=asked["most"], include=[]
         )
@@ -105,6 +113,7 @@ def _requests() -> Iterator[Answer]:
 
 
 def serve(folder: str, tell: Callable[[Answer], None]) -> None:
+    """Open the folder, and answer requests until the input ends. The first answer says whether it is open."""
     try:
         database = FolderDatabase(folder)
     except ImportError:
@@ -121,12 +130,11 @@ def serve(folder: str, tell: Callable[[Answer], None]) -> None:
         try:
             found = getattr(database, asked["do"])(asked)
         except Exception as error:  # Chroma raises many types of errors
-            found = {"error": _kind(error), "detail": str(error)}
+            found = {
+                "error": "damaged" if type(error).__name__ == "InternalError" else "failed",
+                "detail": str(error),
+            }
         tell({"number": asked["number"], **found})
-
-
-def _kind(error: Exception) -> str:
-    return "damaged" if type(error).__name__ == "InternalError" else "failed"
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabane.engine.candidate_index import IndexedVector, IndexVersion, SparseVector
+from tabane.engine.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
 from tabane.engine.team.chroma.folder import ChromaFolder
 from tabane.engine.team.chroma.server import ChromaServer
 from tabane.engine.team.chroma.service import (
@@ -31,7 +31,7 @@ _MARK, _LAYOUT = "tabane_mark", "tabane_layout"
 _CURRENT = "1"  # of the collections; another one is filled again
 
 
-class ChromaIndex:
+class ChromaIndex(CandidateIndex):
     """The protocol :class:`~tabane.engine.candidate_index.CandidateIndex`, by several threads."""
 
     def __init__(self, url: ChromaUrl, service: ChromaService) -> None:
@@ -58,7 +58,7 @@ class ChromaIndex:
 
     def mark(self, name: str, shape: Shape) -> str | None:
         """Return None also if Chroma cannot search the set, as after a crash while it wrote its files."""
-        named = self._named(name)
+        named = self._collection_name(name)
         found = self._service.find(named)
         if found is None or found.metadata.get(_LAYOUT) != _CURRENT:
             return None
@@ -70,52 +70,46 @@ class ChromaIndex:
         return str(found.metadata.get(_MARK, "")) or None
 
     def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
-        named = self._named(name)
+        named = self._collection_name(name)
         self._service.drop(named)
         self._service.create(named, {_LAYOUT: _CURRENT})
 
     def put(self, name: str, vectors: Sequence[IndexedVector], shape: Shape) -> None:
         if vectors:
             rows, given = [each.row for each in vectors], [_dense(each.vector) for each in vectors]
-            self._service.put(self._named(name), self._found(name).id, rows, given)
+            self._service.put(self._collection_name(name), self._find_collection(name).id, rows, given)
 
     def remove(self, name: str, rows: Sequence[int]) -> None:
         if rows:
-            self._service.remove(self._named(name), self._found(name).id, rows)
+            self._service.remove(self._collection_name(name), self._find_collection(name).id, rows)
 
     def advance(self, name: str, mark: str) -> str:
-        found = self._found(name)
-        self._service.note(self._named(name), found.id, {_LAYOUT: _CURRENT, _MARK: mark})
+        found = self._find_collection(name)
+        self._service.note(self._collection_name(name), found.id, {_LAYOUT: _CURRENT, _MARK: mark})
         return found.id
 
     def narrows(self, where: Filter, shape: Shape) -> bool:
         return where == EVERYTHING
 
     def nearest(
-        self,
-        name: str,
-        vector: bytes | SparseVector,
-        where: Filter,
-        shape: Shape,
-        most: int,
-        note: str,
+        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         dense = _dense(vector)
-        return self._service.nearest(self._named(name), note, dense, min(most, MOST), self.slowest)
+        return self._service.nearest(self._collection_name(name), note, dense, min(most, MOST), self.slowest)
 
     def drop(self, name: str) -> None:
-        self._service.drop(self._named(name))
+        self._service.drop(self._collection_name(name))
 
     def close(self) -> None:
         self._service.close()
 
-    def _named(self, name: str) -> str:
+    def _collection_name(self, name: str) -> str:
         return f"{self._url.prefix}_{name}"
 
-    def _found(self, name: str) -> ChromaCollection:
-        found = self._service.find(self._named(name))
+    def _find_collection(self, name: str) -> ChromaCollection:
+        found = self._service.find(self._collection_name(name))
         if found is None:
-            detail = say("collection {name} is missing", name=self._named(name))
+            detail = say("collection {name} is missing", name=self._collection_name(name))
             raise StoreError(say("{place} cannot be used ({detail})", place=self.place, detail=detail))
         return found
 

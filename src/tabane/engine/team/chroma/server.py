@@ -23,6 +23,7 @@ from tabane.engine.team.chroma.service import (
     CONFIGURATION,
     LONGEST,
     ChromaCollection,
+    ChromaService,
     ChromaUrl,
     DamagedCollection,
 )
@@ -38,7 +39,7 @@ _MOST_BYTES = 4_000_000  # of vectors in a call
 _LATE = "it has not answered in time"
 
 
-class ChromaServer:
+class ChromaServer(ChromaService):
     """The protocol :class:`~tabane.engine.team.chroma.service.ChromaService`, by several threads."""
 
     def __init__(self, url: ChromaUrl) -> None:
@@ -53,30 +54,32 @@ class ChromaServer:
         self._tls: ssl.SSLContext | None = None
 
     def version(self) -> str:
-        found = self._call("GET", "/api/v2/version")
-        limits = self._call("GET", "/api/v2/pre-flight-checks")
-        with self._reported():
+        found = self._call_server("GET", "/api/v2/version")
+        limits = self._call_server("GET", "/api/v2/pre-flight-checks")
+        with self._convert_errors():
             self._together = min(limits.get("max_batch_size") or _MOST_TOGETHER, _MOST_TOGETHER)
             self._packed = bool(limits.get("supports_base64_encoding"))
-        self._call("GET", f"{self._collections}?limit=1")  # whether the database and the login are right
+        self._call_server(
+            "GET", f"{self._collections}?limit=1"
+        )  # whether the database and the login are right
         return str(found)
 
     def find(self, name: str) -> ChromaCollection | None:
-        found = self._call("GET", f"{self._collections}/{name}", absent=True)
+        found = self._call_server("GET", f"{self._collections}/{name}", absent=True)
         if found is None:
             return None
-        with self._reported():
+        with self._convert_errors():
             return ChromaCollection(found["id"], found.get("dimension"), found.get("metadata") or {})
 
     def create(self, name: str, metadata: Mapping[str, str]) -> None:
         given = {"name": name, "metadata": metadata, "configuration": CONFIGURATION, "get_or_create": True}
-        self._call("POST", self._collections, given)
+        self._call_server("POST", self._collections, given)
 
     def drop(self, name: str) -> None:
-        self._call("DELETE", f"{self._collections}/{name}", absent=True)
+        self._call_server("DELETE", f"{self._collections}/{name}", absent=True)
 
     def note(self, name: str, id: str, metadata: Mapping[str, str]) -> None:
-        self._call("PUT", f"{self._collections}/{id}", {"new_metadata": metadata})
+        self._call_server("PUT", f"{self._collections}/{id}", {"new_metadata": metadata})
 
     def put(self, name: str, id: str, rows: Sequence[int], vectors: Sequence[bytes]) -> None:
         size = max(1, min(self._together, _MOST_BYTES // len(vectors[0])))
@@ -84,17 +87,17 @@ class ChromaServer:
         for first in range(0, len(rows), size):
             part = slice(first, first + size)
             given = {"ids": [*map(str, rows[part])], "embeddings": [*map(written, vectors[part])]}
-            self._call("POST", f"{self._collections}/{id}/upsert", given)
+            self._call_server("POST", f"{self._collections}/{id}/upsert", given)
 
     def remove(self, name: str, id: str, rows: Sequence[int]) -> None:
         for first in range(0, len(rows), self._together):
             given = {"ids": [*map(str, rows[first : first + self._together])]}
-            self._call("POST", f"{self._collections}/{id}/delete", given)
+            self._call_server("POST", f"{self._collections}/{id}/delete", given)
 
     def nearest(self, name: str, id: str, vector: bytes, most: int, seconds: float) -> list[int]:
         given = {"query_embeddings": [_numbers(vector)], "n_results": most, "include": []}
-        found = self._call("POST", f"{self._collections}/{id}/query", given, seconds=seconds)
-        with self._reported():
+        found = self._call_server("POST", f"{self._collections}/{id}/query", given, seconds=seconds)
+        with self._convert_errors():
             return [int(row) for row in found["ids"][0]]
 
     def close(self) -> None:
@@ -105,13 +108,13 @@ class ChromaServer:
 
     # Calls
 
-    def _call(
+    def _call_server(
         self, method: str, path: str, body: Any = None, *, absent: bool = False, seconds: float = LONGEST
     ) -> Any:
         """Return the answer; None if the server has no such thing and ``absent`` is given."""
         sent = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        with self._reported():
-            call = self._threads.submit(self._answered, method, path, sent, time.monotonic() + seconds)
+        with self._convert_errors():
+            call = self._threads.submit(self._send_with_kept, method, path, sent, time.monotonic() + seconds)
             try:
                 status, text = call.result(seconds)
             except TimeoutError:
@@ -124,18 +127,20 @@ class ChromaServer:
                 raise error(self._problem(f"{status} {_detail(text)}"))
             return json.loads(text) if text else None
 
-    def _answered(self, method: str, path: str, body: bytes | None, deadline: float) -> tuple[int, bytes]:
+    def _send_with_kept(
+        self, method: str, path: str, body: bytes | None, deadline: float
+    ) -> tuple[int, bytes]:
         """Ask over a connection that is kept, or a new one. Each call may be repeated."""
         with self._gate:
             kept = self._idle.pop() if self._idle else None
         if kept is not None:
             try:
-                return self._asked(kept, method, path, body, deadline)
+                return self._send_request(kept, method, path, body, deadline)
             except (http.client.HTTPException, ConnectionError):
                 kept.close()  # the server has closed it meanwhile
-        return self._asked(self._connection(), method, path, body, deadline)
+        return self._send_request(self._connection(), method, path, body, deadline)
 
-    def _asked(
+    def _send_request(
         self,
         connection: http.client.HTTPConnection,
         method: str,
@@ -144,28 +149,26 @@ class ChromaServer:
         deadline: float,
     ) -> tuple[int, bytes]:
         try:
-            _limit(connection, deadline)
+            _limit_wait(connection, deadline)
             connection.request(method, path, body, self._headers)
-            _limit(connection, deadline)
+            _limit_wait(connection, deadline)
             response = connection.getresponse()
             found = bytearray()
             while piece := response.read(_PIECE):
                 found += piece
-                _limit(connection, deadline)
+                _limit_wait(connection, deadline)
                 if len(found) > _LARGEST:
                     raise http.client.HTTPException("the answer is too large")
         except BaseException:
             connection.close()
             raise
-        self._keep(connection)
-        return response.status, bytes(found)
-
-    def _keep(self, connection: http.client.HTTPConnection) -> None:
         with self._gate:
-            if len(self._idle) < _MOST_IDLE and connection.sock is not None:
+            is_kept = len(self._idle) < _MOST_IDLE and connection.sock is not None
+            if is_kept:
                 self._idle.append(connection)
-                return
-        connection.close()
+        if not is_kept:
+            connection.close()
+        return response.status, bytes(found)
 
     def _connection(self) -> http.client.HTTPConnection:
         if not self._url.tls:
@@ -176,7 +179,7 @@ class ChromaServer:
         return http.client.HTTPSConnection(self._url.host, self._url.port, context=self._tls)
 
     @contextlib.contextmanager
-    def _reported(self) -> Iterator[None]:
+    def _convert_errors(self) -> Iterator[None]:
         try:
             yield
         except StoreError:
@@ -189,7 +192,7 @@ class ChromaServer:
         return say("{place} cannot be used ({detail})", place=self._url.place, detail=detail[:300])
 
 
-def _limit(connection: http.client.HTTPConnection, deadline: float) -> None:
+def _limit_wait(connection: http.client.HTTPConnection, deadline: float) -> None:
     left = deadline - time.monotonic()
     if left <= 0:
         raise TimeoutError(_LATE)

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tabane.engine.candidate_index import IndexedVector, IndexVersion, SparseVector
+from tabane.engine.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
 from tabane.engine.team.milvus.index_url import MilvusUrl
 from tabane.errors import StoreError
 from tabane.extras import extra_command
@@ -72,6 +72,7 @@ def columns(shape: Shape) -> dict[str, Field]:
 
 
 def column(field: Field) -> str:
+    """Return the name of the column of a field. Fields of different kinds have different ones."""
     return f"{'n' if field.kind.numeric else field.kind.value}_{field.name}"
 
 
@@ -83,7 +84,7 @@ def cells(fields: Mapping[str, Value], shape: Shape) -> dict[str, Any]:
     for field in shape.fields:
         value = fields.get(field.name)
         if field.kind is Kind.STRINGS and isinstance(value, tuple):
-            kept = list(_kept(value))
+            kept = list(_fitting_elements(value))
             found[column(field)] = kept
             if len(kept) < len(value):
                 found[_CUT] = True
@@ -92,18 +93,18 @@ def cells(fields: Mapping[str, Value], shape: Shape) -> dict[str, Any]:
 
 def _cell(value: Value | None, field: Field) -> Any:
     if field.kind is Kind.STRING:
-        return "=" + _cut(value) if isinstance(value, str) else ""
+        return "=" + _cut_string(value) if isinstance(value, str) else ""
     if field.kind is Kind.BOOLEAN:
         return int(value) if isinstance(value, bool) else -1
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else _ABSENT
 
 
-def _cut(text: str) -> str:
+def _cut_string(text: str) -> str:
     encoded = text.encode()
     return text if len(encoded) < LONGEST else encoded[: LONGEST - 1].decode(errors="ignore")
 
 
-def _kept(values: Iterable[str]) -> Iterable[str]:
+def _fitting_elements(values: Iterable[str]) -> Iterable[str]:
     room = _LONGEST_LIST
     for value in values:
         size = len(value.encode()) + 8
@@ -124,17 +125,17 @@ def expression(where: Filter, shape: Shape) -> MilvusExpression | None:
             found = [expression(each, shape) for each in of]
             said = [each for each in found if each is not None]
             exact = all(each.exact for each in said) and len(said) == len(of)
-            return MilvusExpression(_joined(" and ", said), exact) if said else None
+            return MilvusExpression(_join_expressions(" and ", said), exact) if said else None
         case Or(of):
             said = [each for part in of if (each := expression(part, shape)) is not None]
             if not said or len(said) < len(of):
                 return None
-            return MilvusExpression(_joined(" or ", said), all(each.exact for each in said))
+            return MilvusExpression(_join_expressions(" or ", said), all(each.exact for each in said))
         case _:
             return _condition(where, shape)
 
 
-def _joined(word: str, parts: Sequence[MilvusExpression]) -> str:
+def _join_expressions(word: str, parts: Sequence[MilvusExpression]) -> str:
     return word.join(f"({each.text})" for each in parts)
 
 
@@ -157,11 +158,11 @@ def _condition(where: Condition, shape: Shape) -> MilvusExpression | None:
 def _of_string(where: Condition, name: str) -> str | None:
     match where:
         case Equal(_, value):
-            return f"{name} == {_quoted(value)}" if _sayable(value) else None
+            return f"{name} == {_quote(value)}" if _sayable(value) else None
         case In(_, values):
             if len(values) > _MOST_VALUES or not all(map(_sayable, values)):
                 return None
-            return f"{name} in [{', '.join(map(_quoted, values))}]"
+            return f"{name} in [{', '.join(map(_quote, values))}]"
         case Prefix(_, text):
             if not _sayable(text) or "%" in text or "_" in text:
                 return None
@@ -175,9 +176,9 @@ def _of_string(where: Condition, name: str) -> str | None:
 def _of_list(where: Condition, name: str) -> MilvusExpression | None:
     match where:
         case Equal(_, value) if _sayable(value):
-            found = f'json_contains($meta["{name}"], {_quoted(value, "")})'
+            found = f'json_contains($meta["{name}"], {_quote(value, "")})'
         case In(_, values) if 0 < len(values) <= _MOST_VALUES and all(map(_sayable, values)):
-            listed = ", ".join(_quoted(value, "") for value in values)
+            listed = ", ".join(_quote(value, "") for value in values)
             found = f'json_contains_any($meta["{name}"], [{listed}])'
         case _:
             return None
@@ -197,25 +198,25 @@ def _of_boolean(where: Condition, name: str) -> str | None:
 def _of_number(where: Condition, name: str) -> str | None:
     match where:
         case Equal(_, value):
-            return f"{name} == {_number(value)}"
+            return f"{name} == {_number_text(value)}"
         case In(_, values):
             if len(values) > _MOST_VALUES:
                 return None
-            return f"{name} in [{', '.join(map(_number, values))}]"
+            return f"{name} in [{', '.join(map(_number_text, values))}]"
         case Range(_, low, high, include_low, include_high):
             least = (
                 f"{name} > {_ABSENT!r}"
                 if low is None
-                else f"{name} {'>=' if include_low else '>'} {_number(low)}"
+                else f"{name} {'>=' if include_low else '>'} {_number_text(low)}"
             )
             if high is None:
                 return least
-            return f"{least} and {name} {'<=' if include_high else '<'} {_number(high)}"
+            return f"{least} and {name} {'<=' if include_high else '<'} {_number_text(high)}"
         case _:
             return None
 
 
-def _number(value: Scalar) -> str:
+def _number_text(value: Scalar) -> str:
     return repr(float(value))
 
 
@@ -225,7 +226,7 @@ def _sayable(value: Scalar) -> bool:
     return text.isprintable() and not {'"', "\\"} & set(text) and len(text.encode()) <= _LONGEST_ASKED
 
 
-def _quoted(value: Scalar, begin: str = "=") -> str:
+def _quote(value: Scalar, begin: str = "=") -> str:
     return f'"{begin}{value}"'
 
 
@@ -249,7 +250,7 @@ _LEAST_EFFORT = 200  # nodes of a graph that are compared at least
 _PROBES = 64  # lists of an IVF index that a search looks into
 
 
-class MilvusIndex:
+class MilvusIndex(CandidateIndex):
     """The protocol :class:`~tabane.engine.candidate_index.CandidateIndex`, by several threads."""
 
     def __init__(self, url: MilvusUrl) -> None:
@@ -271,7 +272,7 @@ class MilvusIndex:
         return MOST
 
     def version(self) -> IndexVersion:
-        with self._reported():
+        with self._convert_errors():
             found = str(self._client().get_server_version(timeout=_PATIENCE)).lstrip("v")
         self._lite = found.startswith(_LITE)
         plain = found.split("-")[1] if self._lite else found.split("-")[0]
@@ -285,8 +286,8 @@ class MilvusIndex:
     # Sets
 
     def mark(self, name: str, shape: Shape) -> str | None:
-        name = self._named(name)
-        with self._reported():
+        name = self._collection_name(name)
+        with self._convert_errors():
             client = self._client()
             if not client.has_collection(name, timeout=_PATIENCE):
                 return None
@@ -296,8 +297,8 @@ class MilvusIndex:
         return str(properties.get(_MARK, "")) or None
 
     def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
-        name = self._named(name)
-        with self._reported():
+        name = self._collection_name(name)
+        with self._convert_errors():
             client = self._client()
             if client.has_collection(name, timeout=_PATIENCE):
                 client.drop_collection(name, timeout=_PATIENCE)
@@ -311,7 +312,10 @@ class MilvusIndex:
                 properties=properties,
                 timeout=_PATIENCE,
             )
-            client.create_index(name, self._built(client, dimension), timeout=_PATIENCE)
+            kind = _WORDS if dimension is None else self._url.kind
+            index = client.prepare_index_params()
+            index.add_index(VECTOR, index_type=kind.upper(), metric_type="IP", params=_BUILD.get(kind, {}))
+            client.create_index(name, index, timeout=_PATIENCE)
             client.load_collection(name, replica_number=self._url.replicas, timeout=_PATIENCE)
 
     def _schema(self, client: Any, dimension: int | None, shape: Shape) -> Any:
@@ -329,50 +333,44 @@ class MilvusIndex:
             schema.add_field(name, kinds.get(field.kind, DataType.DOUBLE), **more)
         return schema
 
-    def _built(self, client: Any, dimension: int | None) -> Any:
-        kind = _WORDS if dimension is None else self._url.kind
-        parameters = client.prepare_index_params()
-        parameters.add_index(VECTOR, index_type=kind.upper(), metric_type="IP", params=_BUILD.get(kind, {}))
-        return parameters
-
     def _form(self, shape: Shape) -> str:
         """Return what names the columns and the kind of the index."""
         named = f"{_LAYOUT} {self._url.kind} {sorted(columns(shape))}"
         return hashlib.sha256(named.encode()).hexdigest()[:16]
 
     def drop(self, name: str) -> None:
-        name = self._named(name)
-        with self._reported():
+        name = self._collection_name(name)
+        with self._convert_errors():
             client = self._client()
             if client.has_collection(name, timeout=_PATIENCE):
                 client.drop_collection(name, timeout=_PATIENCE)
 
-    def _named(self, name: str) -> str:
+    def _collection_name(self, name: str) -> str:
         return f"{self._url.prefix}_{name}"
 
     # Vectors
 
     def put(self, name: str, vectors: Sequence[IndexedVector], shape: Shape) -> None:
-        with self._reported():
-            for part in _parts(vectors):
+        with self._convert_errors():
+            for part in _vector_parts(vectors):
                 rows = [
                     {ROW: each.row, VECTOR: _numbers(each.vector), **cells(each.fields, shape)}
                     for each in part
                 ]
-                self._client().upsert(self._named(name), rows, timeout=_PATIENCE)
+                self._client().upsert(self._collection_name(name), rows, timeout=_PATIENCE)
 
     def remove(self, name: str, rows: Sequence[int]) -> None:
-        with self._reported():
+        with self._convert_errors():
             for first in range(0, len(rows), MOST):
                 part = list(rows[first : first + MOST])
-                self._client().delete(self._named(name), ids=part, timeout=_PATIENCE)
+                self._client().delete(self._collection_name(name), ids=part, timeout=_PATIENCE)
 
     def advance(self, name: str, mark: str) -> str:
-        with self._reported():
+        with self._convert_errors():
             client = self._client()
             # The client library has the call, but only its connection offers it.
             stamp = 1 if self._lite else client._get_connection().alloc_timestamp(timeout=_PATIENCE)
-            client.alter_collection_properties(self._named(name), {_MARK: mark}, timeout=_PATIENCE)
+            client.alter_collection_properties(self._collection_name(name), {_MARK: mark}, timeout=_PATIENCE)
         return str(stamp)
 
     def narrows(self, where: Filter, shape: Shape) -> bool:
@@ -380,22 +378,16 @@ class MilvusIndex:
         return found is not None and found.exact
 
     def nearest(
-        self,
-        name: str,
-        vector: bytes | SparseVector,
-        where: Filter,
-        shape: Shape,
-        most: int,
-        note: str,
+        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         said = expression(where, shape)
         effort = self._effort(most) if isinstance(vector, bytes) else {}
         seen: dict[str, Any] = {"consistency_level": "Strong"}
         if not self._url.strong:
             seen = {"consistency_level": "Customized", "guarantee_timestamp": int(note)}
-        with self._reported():
+        with self._convert_errors():
             found = self._client().search(
-                self._named(name),
+                self._collection_name(name),
                 [_numbers(vector)],
                 filter=said.text if said else "",
                 limit=min(most, MOST),
@@ -434,8 +426,8 @@ class MilvusIndex:
                 connected.close()
 
     @contextlib.contextmanager
-    def _reported(self) -> Iterator[None]:
-        """Convert errors of the client library, of which not all have a class in common."""
+    def _convert_errors(self) -> Iterator[None]:
+        """Convert errors of the client library, which have no base class in common."""
         try:
             yield
         except StoreError:
@@ -463,7 +455,7 @@ def _numbers(vector: bytes | SparseVector) -> Any:
     return found if len(found) > 1 else np.append(found, np.float32(0))
 
 
-def _parts(vectors: Sequence[IndexedVector]) -> Iterator[Sequence[IndexedVector]]:
+def _vector_parts(vectors: Sequence[IndexedVector]) -> Iterator[Sequence[IndexedVector]]:
     """Yield vectors in parts of limited size."""
     if vectors:
         longest = max(len(each.vector) for each in vectors)

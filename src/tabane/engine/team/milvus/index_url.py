@@ -50,9 +50,10 @@ def parsed(url: str) -> MilvusUrl:
     if parts.scheme != SCHEME or not host:
         raise unreadable_index()
     database = unquote(parts.path.strip("/")) or "default"
+    address = f"{bracketed(host)}:{port}"
     tls = given.take("tls", boolean, False)
     found = MilvusUrl(
-        uri=f"{'https' if tls else 'http'}://{bracketed(host)}:{port}",
+        uri=f"{'https' if tls else 'http'}://{address}",
         place="",
         token=given.take("token", str, login),
         database=database,
@@ -66,10 +67,6 @@ def parsed(url: str) -> MilvusUrl:
         keywords=given.take("keywords", one_of(("postgres", "milvus")), "postgres") == "milvus",
     )
     given.end()
-    return _placed(found, f"{bracketed(host)}:{port}")
-
-
-def _placed(found: MilvusUrl, address: str) -> MilvusUrl:
-    database = "" if found.database == "default" else f"/{found.database}"
+    path = "" if database == "default" else f"/{database}"
     suffix = "" if found.prefix == "tabane" else f"?prefix={found.prefix}"
-    return replace(found, place=f"{SCHEME}://{address}{database}{suffix}")
+    return replace(found, place=f"{SCHEME}://{address}{path}{suffix}")

@@ -306,7 +306,7 @@ class OutsideSearch:
 
     def begin(self, question: VectorQuestion, search: BegunSearch | None) -> BegunQuestion:
         """Send what another search of the transaction may read if its state is the same."""
-        position = self._connection.execute(*self._position(question))
+        position = self._connection.execute(*self._position_query(question))
         return BegunQuestion(self._space.number, self._whole, position, search)
 
     def nearest(
@@ -318,13 +318,13 @@ class OutsideSearch:
         """
         if begun is not None and (begun.number, begun.whole) != (self._space.number, self._whole):
             begun = None
-        state = self._state(question, begun)
+        state = self._read_state(question, begun)
         if state is None:
             return None, None
         candidates = _candidates(question)
         if question.condition is not None and state.matching.count < fewest(candidates, self._space.vectors):
             return None, state.matching
-        tail = self._tail(question, state) if state.lags else _NONE
+        tail = self._compare_tail(question, state) if state.lags else _NONE
         for most in self._widths(question, candidates, state.matching.count):
             asked = self._index.question(
                 question, self._space, self._shape, most, (state.position, state.note)
@@ -332,7 +332,7 @@ class OutsideSearch:
             rows = self._index.link.nearest(asked, begun.search if begun else None)
             if rows is None:
                 break
-            hits = self._best(question, state, tail, rows)
+            hits = self._compare_candidates(question, state, tail, rows)
             if hits is not None:
                 return hits, state.matching
         return None, state.matching
@@ -341,7 +341,7 @@ class OutsideSearch:
     def _whole(self) -> bool:
         return self._collection.is_whole(self._space)
 
-    def _position(self, question: VectorQuestion) -> tuple[sql.Composed, tuple[Any, ...]]:
+    def _position_query(self, question: VectorQuestion) -> tuple[sql.Composed, tuple[Any, ...]]:
         """Return the statement that asks how far the index is, and how many records match a filter."""
         most, vectors = self._most_counted(question), self._space.vectors
         matching = SqlCondition(sql.SQL("0"))
@@ -353,9 +353,9 @@ class OutsideSearch:
         asked = (self._space.number, *matching.values, self._records.number, self._index.link.follower)
         return sql.SQL(_STATE).format(matching.text), asked
 
-    def _state(self, question: VectorQuestion, begun: BegunQuestion | None) -> _IndexState | None:
+    def _read_state(self, question: VectorQuestion, begun: BegunQuestion | None) -> _IndexState | None:
         """Return how far the index is, and how many records match; None if it does not have the space yet."""
-        answer = begun.position if begun else self._connection.execute(*self._position(question))
+        answer = begun.position if begun else self._connection.execute(*self._position_query(question))
         row = answer.fetchone()
         if row is None:
             return None
@@ -385,26 +385,26 @@ class OutsideSearch:
         first = min(candidates, most)
         return list(dict.fromkeys((first, min(_WIDER * first, most))))
 
-    def _best(
+    def _compare_candidates(
         self, question: VectorQuestion, state: _IndexState, tail: _Compared, rows: Sequence[int]
     ) -> list[EngineHit] | None:
         """Compare the candidates. Return None if another record may be among the nearest."""
         known = {row for row in rows if row <= state.row}.difference(state.attached)
-        live = self._compared(question, self._of_rows(question, known))
+        live = self._compare_part(question, self._select_rows(question, known))
         hits = sorted([*live.hits, *tail.hits], key=lambda hit: (-hit.score, hit.key))[: question.wanted]
         if live.count + tail.count >= state.matching.count:
             return hits
         # If the last candidate is a hit, or as similar as the last hit, so may be one that was not proposed.
         return hits if live.count > len(live.hits) else None
 
-    def _tail(self, question: VectorQuestion, state: _IndexState) -> _Compared:
+    def _compare_tail(self, question: VectorQuestion, state: _IndexState) -> _Compared:
         """Compare the attached rows and those that the index does not have."""
-        attached = self._of_rows(question, state.attached)
-        newer = self._part(question, SqlCondition(sql.SQL("v.row > %s"), (state.row,)))
+        attached = self._select_rows(question, state.attached)
+        newer = self._select_part(question, SqlCondition(sql.SQL("v.row > %s"), (state.row,)))
         text = sql.SQL("({}) UNION ALL ({})").format(attached.text, newer.text)
-        return self._compared(question, SqlCondition(text, (*attached.values, *newer.values)))
+        return self._compare_part(question, SqlCondition(text, (*attached.values, *newer.values)))
 
-    def _compared(self, question: VectorQuestion, part: SqlCondition) -> _Compared:
+    def _compare_part(self, question: VectorQuestion, part: SqlCondition) -> _Compared:
         """Return the nearest of some rows, with all that are as similar as the last one."""
         query = sql.SQL(
             "WITH part AS MATERIALIZED ({part}) SELECT row, (SELECT r.key FROM {records} r "
@@ -416,16 +416,16 @@ class OutsideSearch:
         hits = [EngineHit(formats.given(key), row, float(score)) for row, key, score, _ in found]
         return _Compared(hits, found[0][3] if found else 0)
 
-    def _of_rows(self, question: VectorQuestion, rows: Iterable[int]) -> SqlCondition:
+    def _select_rows(self, question: VectorQuestion, rows: Iterable[int]) -> SqlCondition:
         """Return the statement for these rows. Both tables are read by them."""
         listed = f"{{{','.join(map(str, rows))}}}"
         which = SqlCondition(sql.SQL("v.row = ANY(%s::bigint[])"), (listed,))
         if question.condition is not None:
             text = sql.SQL("{} AND r.row = ANY(%s::bigint[])").format(which.text)
             which = SqlCondition(text, (listed, listed))
-        return self._part(question, which)
+        return self._select_part(question, which)
 
-    def _part(self, question: VectorQuestion, which: SqlCondition) -> SqlCondition:
+    def _select_part(self, question: VectorQuestion, which: SqlCondition) -> SqlCondition:
         """Return the statement for some rows that match."""
         source, where = sql.SQL("{} v").format(self._vectors.table), question.condition
         if where is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
@@ -20,7 +20,7 @@ from typing import TypeVar
 import msgspec
 import psycopg
 
-from tabane.engine.collection_copying import ChangedRecords, NumberedSpace, ReplicaPosition
+from tabane.engine.collection_copying import ChangedRecords, NumberedSpace, ReplicaPosition, ReplicationFeed
 from tabane.engine.input_checks import ALONE
 from tabane.engine.team.postgres import connections
 from tabane.engine.team.postgres.change_log import FeedPosition
@@ -69,8 +69,8 @@ class ChangeFeed:
         return found or await self.restart(follower)
 
     async def restart(self, follower: str) -> FeedPosition:
-        """Have the follower begin before the first record, with other marks."""
-        return await self._write(lambda connection: self._tables.log.begin(connection, follower))
+        """Let the follower begin before the first record, with other marks."""
+        return await self._commit_work(lambda connection: self._tables.log.begin(connection, follower))
 
     async def position(self, follower: str) -> FeedPosition | None:
         """Return how far the follower is; None if it is unknown, or was too far behind."""
@@ -100,11 +100,11 @@ class ChangeFeed:
         def reading(connection: psycopg.Connection) -> ChangeBatch | None:
             if self._tables.log.position(connection, follower) != position:
                 return None
-            return self._batch(connection, position, most)
+            return self._read_batch(connection, position, most)
 
         return await self._database.read(reading)
 
-    def _batch(self, connection: psycopg.Connection, position: FeedPosition, most: int) -> ChangeBatch:
+    def _read_batch(self, connection: psycopg.Connection, position: FeedPosition, most: int) -> ChangeBatch:
         state = self._tables.states.read(connection)
         logged = self._tables.log.after(connection, position.change, most, state.changes)
         fresh = self._tables.records.after(connection, position.row, most)
@@ -112,21 +112,19 @@ class ChangeFeed:
         stored = [*self._tables.records.of_rows(connection, changed), *fresh]
         at_end = len(fresh) < most
         row = state.next - 1 if at_end else fresh[-1].row
+        gone = set(logged.removed.values())
+        if gone:  # a record that was replaced has another row
+            gone -= self._tables.records.known(connection, list(gone)).keys()
         return ChangeBatch(
             self._with_vectors(connection, state, stored),
             logged.removed.keys(),
-            self._gone(connection, logged.removed.values()),
+            gone,
             state.spaces,
             state.lexical,
             position.moved(logged.change, row),
             state.changes,
             at_end and logged.complete,
         )
-
-    def _gone(self, connection: psycopg.Connection, keys: Iterable[str]) -> Set[str]:
-        """Return the keys that have no record by now. A record that was replaced has another row."""
-        removed = set(keys)
-        return removed - self._tables.records.known(connection, list(removed)).keys() if removed else removed
 
     def _with_vectors(
         self, connection: psycopg.Connection, state: CollectionRow, stored: Sequence[StoredRecord]
@@ -143,13 +141,15 @@ class ChangeFeed:
 
         Return False if it was dropped, has begun again, or another process has advanced it.
         """
-        return await self._write(lambda connection: self._tables.log.advance(connection, follower, position))
+        return await self._commit_work(
+            lambda connection: self._tables.log.advance(connection, follower, position)
+        )
 
     async def leave(self, follower: str) -> None:
         """End following. Nothing is logged if nobody else follows."""
-        await self._write(lambda connection: self._tables.log.leave(connection, follower))
+        await self._commit_work(lambda connection: self._tables.log.leave(connection, follower))
 
-    async def _write(self, work: Callable[[psycopg.Connection], T]) -> T:
+    async def _commit_work(self, work: Callable[[psycopg.Connection], T]) -> T:
         answer = self._writing.submit(CommitJob(work, ALONE))
         found: T = await asyncio.shield(asyncio.wrap_future(answer))
         return found
@@ -176,18 +176,18 @@ class ChangeProbe:
     def _newest(self, states: StateTable) -> int:
         try:
             try:
-                return states.last_change(self._connected())
+                return states.last_change(self._connect())
             except psycopg.OperationalError as error:
                 self._disconnect()
                 if not connections.is_lost(error):
                     raise
                 # The connection has ended since the last question.
-                return states.last_change(self._connected())
+                return states.last_change(self._connect())
         except Exception as error:
             self._disconnect()
             raise connections.store_error(error, self._database.place) from error
 
-    def _connected(self) -> psycopg.Connection:
+    def _connect(self) -> psycopg.Connection:
         if self._connection is None:
             self._connection = self._database.connect()
             self._connection.autocommit = True
@@ -206,7 +206,7 @@ class ChangeProbe:
         self._thread.shutdown(wait=False)
 
 
-class PostgresReplicationFeed:
+class PostgresReplicationFeed(ReplicationFeed):
     """Gives out the changes of one collection."""
 
     def __init__(self, feed: ChangeFeed, probe: ChangeProbe) -> None:
@@ -216,14 +216,14 @@ class PostgresReplicationFeed:
         return await self._probe.newest(self._feed.states)
 
     async def join(self, name: str) -> ReplicaPosition:
-        return _given(await self._feed.join(name))
+        return _replica_position(await self._feed.join(name))
 
     async def after(self, name: str, position: ReplicaPosition, most: int) -> ChangedRecords | None:
-        found = await self._feed.after(name, _known(position), most)
+        found = await self._feed.after(name, _feed_position(position), most)
         if found is None:
             return None
         return ChangedRecords(
-            _given(found.position),
+            _replica_position(found.position),
             found.complete,
             tuple(NumberedSpace(each.number, each.space) for each in found.spaces),
             found.records,
@@ -231,15 +231,15 @@ class PostgresReplicationFeed:
         )
 
     async def advance(self, name: str, position: ReplicaPosition) -> bool:
-        return await self._feed.advance(name, _known(position))
+        return await self._feed.advance(name, _feed_position(position))
 
     async def leave(self, name: str) -> None:
         await self._feed.leave(name)
 
 
-def _given(position: FeedPosition) -> ReplicaPosition:
+def _replica_position(position: FeedPosition) -> ReplicaPosition:
     return ReplicaPosition(position.change, position.row, position.mark, position.coming)
 
 
-def _known(position: ReplicaPosition) -> FeedPosition:
+def _feed_position(position: ReplicaPosition) -> FeedPosition:
     return FeedPosition(position.change, position.row, position.mark, position.coming)

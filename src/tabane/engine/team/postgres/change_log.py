@@ -37,6 +37,7 @@ def set_prefix(connection: psycopg.Connection, collection: int) -> str:
 
 
 def set_name(prefix: str, space: int) -> str:
+    """Return the name of the set of a space, or of :data:`KEYWORDS`."""
     return f"{prefix}_{space}"
 
 
@@ -46,6 +47,7 @@ def written(notes: Mapping[int, str]) -> str:
 
 
 def read(note: str) -> dict[int, str]:
+    """Parse a note that :func:`written` made: number of a space → what a search of its set has to pass."""
     return {int(number): each for number, each in _NOTES.decode(note).items()} if note else {}
 
 
@@ -180,7 +182,7 @@ class ChangeLog:
         return FeedPosition(*found) if found else None
 
     def begin(self, connection: psycopg.Connection, follower: str) -> FeedPosition:
-        """Have a follower begin with the first record."""
+        """Let a follower begin with the first record."""
         changes = self._lock(connection)
         found = connection.execute(_BEGIN, (self.number, follower, changes, _fresh(), _fresh())).fetchone()
         assert found is not None
@@ -196,12 +198,13 @@ class ChangeLog:
         return bool(done)
 
     def leave(self, connection: psycopg.Connection, follower: str) -> None:
+        """Forget a follower, and what is logged for it alone."""
         self._lock(connection)
         connection.execute(_LEAVE, (self.number, follower))
         self._prune(connection)
 
     def forget_keywords(self, connection: psycopg.Connection) -> None:
-        """Have the followers begin again that hold the keywords of texts: the words are other ones now."""
+        """Let the followers begin again that hold the keywords of texts: the keywords have changed."""
         query = "SELECT name, note FROM follower WHERE collection = %s AND note <> ''"
         for name, note in connection.execute(query, (self.number,)).fetchall():
             if KEYWORDS in read(note):

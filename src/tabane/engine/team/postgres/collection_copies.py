@@ -12,7 +12,13 @@ from dataclasses import replace
 import psycopg
 from psycopg import sql
 
-from tabane.engine.collection_copying import CollectionContents, CopyProgress, IndexedRecords
+from tabane.engine.collection_copying import (
+    CollectionContents,
+    CopyProgress,
+    CopySource,
+    CopyTarget,
+    IndexedRecords,
+)
 from tabane.engine.team.postgres.change_feed import with_vectors
 from tabane.engine.team.postgres.connections import unlimited
 from tabane.engine.team.postgres.record_writer import CollectionTables
@@ -33,40 +39,40 @@ _PATIENTLY = (
 )
 
 
-class PostgresSource:
+class PostgresSource(CopySource):
     """Reads a collection."""
 
     def __init__(self, store: PostgresStore, tables: CollectionTables) -> None:
         self._store, self._tables = store, tables
 
     async def contents(self) -> CollectionContents:
-        return await self._store.database.read(self._contents)
+        def reading(connection: psycopg.Connection) -> CollectionContents:
+            state = self._tables.states.read(connection)
+            return CollectionContents(
+                f"{state.changes}.{state.next}",
+                _count_records(connection, self._tables),
+                tuple(each.space for each in state.spaces),
+                {each.space.name: each.vectors for each in state.spaces},
+            )
 
-    def _contents(self, connection: psycopg.Connection) -> CollectionContents:
-        state = self._tables.states.read(connection)
-        return CollectionContents(
-            f"{state.changes}.{state.next}",
-            _count(connection, self._tables),
-            tuple(each.space for each in state.spaces),
-            {each.space.name: each.vectors for each in state.spaces},
-        )
+        return await self._store.database.read(reading)
 
     async def after(self, row: int, most: int) -> list[StoredRecord]:
-        return await self._store.database.read(lambda connection: self._after(connection, row, most))
+        def reading(connection: psycopg.Connection) -> list[StoredRecord]:
+            found = self._tables.records.after(connection, row, most)
+            if not found:
+                return []
+            vectors: dict[int, dict[str, bytes]] = {stored.row: {} for stored in found}
+            for space in self._tables.states.read(connection).spaces:
+                table = self._tables.writer.vectors(space)
+                for each, vector in table.between(connection, row, found[-1].row):
+                    vectors[each][space.space.name] = vector
+            return [with_vectors(stored, vectors[stored.row]) for stored in found]
 
-    def _after(self, connection: psycopg.Connection, row: int, most: int) -> list[StoredRecord]:
-        found = self._tables.records.after(connection, row, most)
-        if not found:
-            return []
-        vectors: dict[int, dict[str, bytes]] = {stored.row: {} for stored in found}
-        for space in self._tables.states.read(connection).spaces:
-            table = self._tables.writer.vectors(space)
-            for each, vector in table.between(connection, row, found[-1].row):
-                vectors[each][space.space.name] = vector
-        return [with_vectors(stored, vectors[stored.row]) for stored in found]
+        return await self._store.database.read(reading)
 
 
-class PostgresTarget:
+class PostgresTarget(CopyTarget):
     """Fills a collection that has no records."""
 
     def __init__(self, store: PostgresStore, tables: CollectionTables) -> None:
@@ -74,15 +80,15 @@ class PostgresTarget:
         self._number = tables.states.number
 
     async def records(self) -> int:
-        return await self._store.database.read(lambda connection: _count(connection, self._tables))
+        return await self._store.database.read(lambda connection: _count_records(connection, self._tables))
 
     async def progress(self) -> CopyProgress | None:
-        return await self._store.write(self._progress)
+        def reading(connection: psycopg.Connection) -> CopyProgress | None:
+            connection.execute(_CREATE)
+            found = connection.execute(_READ, (self._number,)).fetchone()
+            return CopyProgress(*found) if found else None
 
-    def _progress(self, connection: psycopg.Connection) -> CopyProgress | None:
-        connection.execute(_CREATE)
-        found = connection.execute(_READ, (self._number,)).fetchone()
-        return CopyProgress(*found) if found else None
+        return await self._store.write(reading)
 
     async def begin(self, contents: CollectionContents) -> None:
         def beginning(connection: psycopg.Connection) -> None:
@@ -113,11 +119,11 @@ class PostgresTarget:
         await self._store.write(writing)
 
     async def finish(self, told: IndexedRecords) -> None:
-        while (done := await self._store.write(self._index)) is not None:
+        while (done := await self._store.write(self._index_next)) is not None:
             told(done)
-        await self._store.write(self._complete)
+        await self._store.write(self._complete_copy)
 
-    def _index(self, connection: psycopg.Connection) -> int | None:
+    def _index_next(self, connection: psycopg.Connection) -> int | None:
         """Add records to the lexical index. Return how many it has; None if there were no more."""
         state = self._tables.states.lock(connection)
         query = "SELECT indexed FROM copying WHERE collection = %s"
@@ -132,19 +138,16 @@ class PostgresTarget:
         connection.execute(update, (stored[-1].row, self._number))
         return lexical.records
 
-    def _complete(self, connection: psycopg.Connection) -> None:
+    def _complete_copy(self, connection: psycopg.Connection) -> None:
         with unlimited(connection):
-            self._index_records(connection)
+            connection.execute(_PATIENTLY)
+            self._tables.records.create_indexes(connection)
+            state = self._tables.states.read(connection)
+            vectors = [self._tables.writer.vectors(each).table for each in state.spaces]
+            for table in (self._tables.records.table, *self._tables.postings.tables, *vectors):
+                connection.execute(sql.SQL("ANALYZE {}").format(table))
         update = "UPDATE copying SET complete = true WHERE collection = %s"
         connection.execute(update, (self._number,))
-
-    def _index_records(self, connection: psycopg.Connection) -> None:
-        connection.execute(_PATIENTLY)
-        self._tables.records.create_indexes(connection)
-        state = self._tables.states.read(connection)
-        vectors = [self._tables.writer.vectors(each).table for each in state.spaces]
-        for table in (self._tables.records.table, *self._tables.postings.tables, *vectors):
-            connection.execute(sql.SQL("ANALYZE {}").format(table))
 
 
 def has_copies(connection: psycopg.Connection) -> bool:
@@ -154,14 +157,16 @@ def has_copies(connection: psycopg.Connection) -> bool:
 
 
 def begin_copies(connection: psycopg.Connection) -> None:
+    """Create the table that notes how far copies are."""
     connection.execute(_CREATE)
 
 
 def forget_copies(connection: psycopg.Connection) -> None:
+    """Drop the table that notes how far copies are."""
     connection.execute("DROP TABLE IF EXISTS copying")
 
 
-def _count(connection: psycopg.Connection, tables: CollectionTables) -> int:
+def _count_records(connection: psycopg.Connection, tables: CollectionTables) -> int:
     query = sql.SQL("SELECT count(*) FROM {}").format(tables.records.table)
     found = connection.execute(query).fetchone()
     return int(found[0]) if found else 0

@@ -69,6 +69,7 @@ class CollectionRow:
         raise AssertionError
 
     def get(self, name: str) -> StoredSpace | None:
+        """Return the space of that name; None if there is none."""
         return next((each for each in self.spaces if each.space.name == name), None)
 
     def is_whole(self, space: StoredSpace) -> bool:
@@ -87,10 +88,12 @@ class CollectionRow:
         return replace(shape, spaces=tuple(each.space for each in self.spaces))
 
     def with_space(self, space: EmbeddingSpace) -> CollectionRow:
+        """Return the state with one more space, under the next number."""
         added = StoredSpace(space, self.next_space)
         return replace(self, spaces=(*self.spaces, added), next_space=self.next_space + 1)
 
     def without(self, name: str) -> CollectionRow:
+        """Return the state without the space of that name."""
         return replace(self, spaces=tuple(each for each in self.spaces if each.space.name != name))
 
     def renamed(self, name: str, to: str) -> CollectionRow:
@@ -132,7 +135,8 @@ class StateTable:
 
     @staticmethod
     def answer(reading: psycopg.Cursor) -> CollectionRow:
-        return _state(reading.fetchone())
+        """Return the state that :meth:`ask` asked for. Raises LookupError if the collection was deleted."""
+        return _parse_state(reading.fetchone())
 
     def last_change(self, connection: psycopg.Connection) -> int:
         """Return the number of the last committed change."""
@@ -143,7 +147,7 @@ class StateTable:
 
     def lock(self, connection: psycopg.Connection) -> CollectionRow:
         """Take the next change number, and with it the turn to write until the transaction ends."""
-        return _state(connection.execute(self._LOCK, (self.number,)).fetchone())
+        return _parse_state(connection.execute(self._LOCK, (self.number,)).fetchone())
 
     def analysis(self, connection: psycopg.Connection) -> int:
         """Return the version of the analysis that made the lexical index."""
@@ -151,11 +155,21 @@ class StateTable:
         return int(found[0]) if found else 0
 
     def set_analysis(self, connection: psycopg.Connection, version: int) -> None:
+        """Note the version of the analysis that made the lexical index."""
         connection.execute(self._ANALYZED, (version, self.number))
 
     def save(self, connection: psycopg.Connection, state: CollectionRow) -> None:
         """Save all but the change number."""
-        spaces = [_packed(each) for each in state.spaces]
+        spaces = [
+            {
+                "name": each.space.name,
+                "dimension": each.space.dimension,
+                "model": each.space.model,
+                "number": each.number,
+                "vectors": each.vectors,
+            }
+            for each in state.spaces
+        ]
         lexical = {
             "records": state.lexical.records,
             "dead": state.lexical.dead,
@@ -166,25 +180,15 @@ class StateTable:
         connection.execute(self._SAVE, values)
 
 
-def _state(found: tuple[Any, ...] | None) -> CollectionRow:
+def _parse_state(found: tuple[Any, ...] | None) -> CollectionRow:
     if found is None:
         raise LookupError("the collection was deleted")
     following, changes, next_space, spaces, lexical, log_from = found
     index = LexicalState(**{**lexical, "parts": tuple(lexical["parts"])}) if lexical else LexicalState()
-    return CollectionRow(following, changes, next_space, tuple(map(_unpacked, spaces)), index, log_from)
-
-
-def _packed(each: StoredSpace) -> dict[str, Any]:
-    space = each.space
-    return {
-        "name": space.name,
-        "dimension": space.dimension,
-        "model": space.model,
-        "number": each.number,
-        "vectors": each.vectors,
-    }
-
-
-def _unpacked(found: Mapping[str, Any]) -> StoredSpace:
-    space = EmbeddingSpace(found["name"], found["dimension"], found["model"])
-    return StoredSpace(space, found["number"], found["vectors"])
+    stored = tuple(
+        StoredSpace(
+            EmbeddingSpace(each["name"], each["dimension"], each["model"]), each["number"], each["vectors"]
+        )
+        for each in spaces
+    )
+    return CollectionRow(following, changes, next_space, stored, index, log_from)

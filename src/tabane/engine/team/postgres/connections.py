@@ -18,20 +18,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import IsolationLevel, errors
+from psycopg import IsolationLevel, errors, sql
 
-from tabane.errors import (
-    StoreBusy,
-    StoreCorrupt,
-    StoreError,
-    StoreFull,
-    StoreNewer,
-    StoreReadOnly,
-)
+from tabane.engine.team.postgres.formats import Cell, encoded
+from tabane.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreNewer, StoreReadOnly
 from tabane.messages import Message, say
 
 T = TypeVar("T")
@@ -76,6 +70,19 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         except StopIteration as end:
             found: T = end.value
             return found
+
+
+def copy_rows(
+    connection: psycopg.Connection,
+    table: sql.Identifier,
+    columns: sql.Composable,
+    rows: Iterable[Sequence[Cell]],
+) -> None:
+    """Insert rows of encoded cells by COPY, in its binary format."""
+    command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, columns)
+    with connection.cursor().copy(command) as copy:
+        for block in encoded(rows):
+            copy.write(block)
 
 
 @contextlib.contextmanager
@@ -137,7 +144,7 @@ def is_lost(error: BaseException) -> bool:
 def is_away(error: psycopg.OperationalError) -> bool:
     """Return whether no connection was made because the server does not run, or has just been started."""
     words = _detail(error).lower()
-    return is_lost(error) and not (_is_tls(words) or _has(words, *_LOGIN_WORDS, *_OTHER_WORDS))
+    return is_lost(error) and not (_is_tls(words) or _has_word(words, *_LOGIN_WORDS, *_OTHER_WORDS))
 
 
 def is_changed(error: BaseException) -> bool:
@@ -180,9 +187,9 @@ def _by_code(error: psycopg.Error, place: str) -> StoreError:
 def _by_words(error: psycopg.Error, place: str) -> StoreError:
     detail = _detail(error)
     words = detail.lower()
-    if _has(words, *_FULL_WORDS):
+    if _has_word(words, *_FULL_WORDS):
         return busy(place)
-    if _has(words, *_LOGIN_WORDS):
+    if _has_word(words, *_LOGIN_WORDS):
         return refused_login(place, detail)
     if "database" in words and "does not exist" in words:
         return StoreError(
@@ -199,13 +206,13 @@ def _by_words(error: psycopg.Error, place: str) -> StoreError:
     return unreachable(place, detail)
 
 
-def _has(words: str, *looked_for: str) -> bool:
+def _has_word(words: str, *looked_for: str) -> bool:
     return any(each in words for each in looked_for)
 
 
 def _is_tls(words: str) -> bool:
     """Return whether the encryption failed, not the connection below it."""
-    return _has(words, *_TLS_WORDS) and not _has(words, *_CUT_WORDS)
+    return _has_word(words, *_TLS_WORDS) and not _has_word(words, *_CUT_WORDS)
 
 
 def _detail(error: psycopg.Error) -> str:
@@ -215,6 +222,7 @@ def _detail(error: psycopg.Error) -> str:
 
 
 def unreachable(place: str, detail: str) -> StoreError:
+    """Return the error for a server that does not answer, or cannot be connected to."""
     message = say(
         "{place} cannot be reached ({detail}). Check that the database server runs, and the setting engine",
         place=place,
@@ -224,6 +232,7 @@ def unreachable(place: str, detail: str) -> StoreError:
 
 
 def refused_login(place: str, detail: str) -> StoreError:
+    """Return the error for a wrong user or password."""
     message = say(
         "{place} refused the login ({detail}). Check the user in the setting engine, and the password in "
         "secrets.env or the password file",
@@ -234,6 +243,7 @@ def refused_login(place: str, detail: str) -> StoreError:
 
 
 def denied(place: str, detail: str) -> StoreReadOnly:
+    """Return the error for a missing permission."""
     message = say(
         "{place}: a permission is missing ({detail}). The user needs CREATE on the database and owns the "
         "schema of Tabane",
@@ -244,10 +254,12 @@ def denied(place: str, detail: str) -> StoreReadOnly:
 
 
 def busy(place: str) -> StoreBusy:
+    """Return the error for a server or a queue that is overloaded."""
     return StoreBusy(say("{place} is too busy to answer in time. Try again later", place=place))
 
 
 def newer(place: str, version: int, ours: int) -> StoreNewer:
+    """Return the error for a schema of a newer version of Tabane."""
     message = say(
         "{place} was written by a newer version of Tabane (schema {version}; this one knows {ours}). Update "
         "Tabane",
@@ -259,10 +271,12 @@ def newer(place: str, version: int, ours: int) -> StoreNewer:
 
 
 def closed(place: str) -> StoreError:
+    """Return the error for a request after the store was closed."""
     return StoreError(say("{path} is closed", path=place))
 
 
 def unfit_server(place: str, problem: Message) -> StoreError:
+    """Return the error for a server that Tabane cannot use."""
     return StoreError(say("{place}: {problem}", place=place, problem=problem))
 
 
@@ -328,16 +342,16 @@ class SpareConnections:
                 idle.append(self._spare.pop(0)[1])
             if not connection.closed:
                 self._spare.append((now, connection))
-        _close(idle)
+        _close_all(idle)
 
     def clear(self) -> None:
         """Close all of them: one was lost, so the others probably are as well."""
         with self._gate:
             spare, self._spare = self._spare, []
-        _close([connection for _, connection in spare])
+        _close_all([connection for _, connection in spare])
 
 
-def _close(connections: list[BoundedConnection]) -> None:
+def _close_all(connections: list[BoundedConnection]) -> None:
     for each in connections:
         with contextlib.suppress(psycopg.Error):
             each.close()

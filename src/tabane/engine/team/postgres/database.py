@@ -88,11 +88,11 @@ class PostgresDatabase:
     @classmethod
     async def open(cls, url: EngineUrl, patience: Patience | None = None) -> PostgresDatabase:
         """Connect, and bring the schema to the current version. Raises StoreError."""
-        return await asyncio.to_thread(cls._opened, url, patience or Patience())
+        return await asyncio.to_thread(cls._open_blocking, url, patience or Patience())
 
     @classmethod
-    def _opened(cls, url: EngineUrl, patience: Patience) -> PostgresDatabase:
-        with _reported(url.place), _connected(url, AnswerLimit(url.timeout * _SILENCE)) as connection:
+    def _open_blocking(cls, url: EngineUrl, patience: Patience) -> PostgresDatabase:
+        with _convert_errors(url.place), _connect(url, AnswerLimit(url.timeout * _SILENCE)) as connection:
             versions = prepared(connection, url.schema, url.place)
         return cls(url, versions, patience)
 
@@ -103,10 +103,11 @@ class PostgresDatabase:
         those of the database.
         """
         if longest is None or longest >= self._url.timeout:
-            connection = _connected(self._url, self._limit)
+            connection = _connect(self._url, self._limit)
         else:
-            connection = _connected(replace(self._url, timeout=longest), AnswerLimit(longest * _SILENCE))
-        self._prepare(connection)
+            connection = _connect(replace(self._url, timeout=longest), AnswerLimit(longest * _SILENCE))
+        find_tables(connection, self.schema, self.versions)
+        connection.adapters.register_dumper(WireVector, VectorDumper)
         connection.autocommit = False
         return connection
 
@@ -128,7 +129,7 @@ class PostgresDatabase:
             with connection.pipeline() if pipelined else contextlib.nullcontext():
                 answer.set_result(work(connection))
 
-        job = self._threads.submit(self._answer, answering, answer)
+        job = self._threads.submit(self._answer_read, answering, answer)
         waiting = asyncio.wrap_future(answer)
         try:
             done, _ = await asyncio.wait((waiting,), timeout=_WAIT)
@@ -139,21 +140,21 @@ class PostgresDatabase:
             raise connections.busy(self.place)
         return await waiting
 
-    def _answer(self, answering: Callable[[psycopg.Connection], None], answer: Future[T]) -> None:
+    def _answer_read(self, answering: Callable[[psycopg.Connection], None], answer: Future[T]) -> None:
         if not answer.set_running_or_notify_cancel():
             return
         try:
-            self._read(lambda connection: None if answer.done() else answering(connection))
+            self._read_with_retries(lambda connection: None if answer.done() else answering(connection))
         except BaseException as error:
             if not answer.done():
                 answer.set_exception(error)
 
-    def _read(self, work: Callable[[psycopg.Connection], None]) -> None:
-        with _reported(self.place):
+    def _read_with_retries(self, work: Callable[[psycopg.Connection], None]) -> None:
+        with _convert_errors(self.place):
             for attempt in range(1, _ATTEMPTS + 1):
                 connection = self._spares.take()
                 try:
-                    return self._once(connection, work)
+                    return self._run_read(connection, work)
                 except psycopg.Error as error:
                     if connection.closed:
                         self._spares.clear()
@@ -163,7 +164,7 @@ class PostgresDatabase:
                         raise
             raise AssertionError
 
-    def _once(self, connection: BoundedConnection, work: Callable[[psycopg.Connection], None]) -> None:
+    def _run_read(self, connection: BoundedConnection, work: Callable[[psycopg.Connection], None]) -> None:
         try:
             work(connection)
             connection.commit()
@@ -173,10 +174,6 @@ class PostgresDatabase:
             raise
         finally:
             self._spares.put_back(connection)
-
-    def _prepare(self, connection: psycopg.Connection) -> None:
-        find_tables(connection, self.schema, self.versions)
-        connection.adapters.register_dumper(WireVector, VectorDumper)
 
     def hurry(self) -> None:
         """Give a silent server up within seconds from now on, because the hub stops."""
@@ -196,12 +193,12 @@ class PostgresDatabase:
 
 def drop_schema(url: EngineUrl) -> None:
     """Delete the schema of a URL with all that is in it. Raises StoreError."""
-    with _reported(url.place), _connected(url, AnswerLimit(url.timeout * _SILENCE)) as connection:
+    with _convert_errors(url.place), _connect(url, AnswerLimit(url.timeout * _SILENCE)) as connection:
         connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(sql.Identifier(url.schema)))
 
 
 @contextlib.contextmanager
-def _reported(place: str) -> Iterator[None]:
+def _convert_errors(place: str) -> Iterator[None]:
     """Convert errors of the database."""
     try:
         yield
@@ -212,15 +209,8 @@ def _reported(place: str) -> Iterator[None]:
         raise known from error
 
 
-def _connected(url: EngineUrl, limit: AnswerLimit) -> BoundedConnection:
+def _connect(url: EngineUrl, limit: AnswerLimit) -> BoundedConnection:
     """Return a new connection in autocommit."""
-    connection = BoundedConnection.connect(**_parameters(url), autocommit=True)
-    connection.limit = limit
-    return connection
-
-
-def _parameters(url: EngineUrl) -> dict[str, Any]:
-    """Return the parameters of a connection. What the URL says itself remains."""
     given = psycopg.conninfo.conninfo_to_dict(url.conninfo)
     ours: dict[str, Any] = {
         "connect_timeout": _CONNECT,
@@ -231,7 +221,11 @@ def _parameters(url: EngineUrl) -> dict[str, Any]:
         "tcp_user_timeout": 60_000,
     }
     options = _OPTIONS.format(statement=round(url.timeout * 1000), lock=round(url.timeout * 500))
-    return {**ours, **given, "options": f"{options} {given.get('options') or ''}".strip()}
+    ours |= given  # what the URL says itself remains
+    ours["options"] = f"{options} {given.get('options') or ''}".strip()
+    connection = BoundedConnection.connect(**ours, autocommit=True)
+    connection.limit = limit
+    return connection
 
 
 _LOCK = "SELECT pg_try_advisory_lock(%s, %s)"
@@ -254,24 +248,20 @@ class IndexTurn:
     async def held(self) -> bool:
         """Return whether this hub has the turn, and take it if nobody has it."""
         async with self._asking:
-            return await asyncio.to_thread(self._asked)
+            return await asyncio.to_thread(self._take_turn)
 
-    def _asked(self) -> bool:
+    def _take_turn(self) -> bool:
         with self._gate:
-            return self._open and self._held()
+            try:
+                if self._open and self._connection is not None:
+                    self._connection.execute("SELECT 1")
+                    return True
+                return self._open and self._try_lock()
+            except psycopg.Error:
+                self._release()
+                return False
 
-    def _held(self) -> bool:
-        connection = self._connection
-        try:
-            if connection is not None:
-                connection.execute("SELECT 1")
-                return True
-            return self._taken()
-        except psycopg.Error:
-            self._release()
-            return False
-
-    def _taken(self) -> bool:
+    def _try_lock(self) -> bool:
         if time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + _ASKED
@@ -287,9 +277,9 @@ class IndexTurn:
     async def close(self) -> None:
         """Give the turn back, for good. A second call does nothing."""
         async with self._asking:
-            await asyncio.to_thread(self._closed)
+            await asyncio.to_thread(self._give_turn_back)
 
-    def _closed(self) -> None:
+    def _give_turn_back(self) -> None:
         with self._gate:
             self._open = False
             self._release()
@@ -321,14 +311,14 @@ class JobTurn:
     async def held(self) -> bool:
         """Return whether this job has the turn, and take it if no other has it. Raises StoreError."""
         async with self._asking:
-            return await asyncio.to_thread(self._held)
+            return await asyncio.to_thread(self._take_turn)
 
     async def close(self) -> None:
         """Give the turn back. A second call does nothing."""
         async with self._asking:
             await asyncio.to_thread(self._disconnect)
 
-    def _held(self) -> bool:
+    def _take_turn(self) -> bool:
         try:
             if self._connection is None:
                 connection = self._connection = self._database.connect()

@@ -39,11 +39,11 @@ def parsed(url: str) -> EngineUrl:
     try:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        servers = _servers(parts.netloc)
+        servers = _shown_servers(parts.netloc)
     except ValueError:
-        raise _unreadable() from None
+        raise _unreadable_url() from None
     if parts.scheme not in SCHEMES or parts.fragment:
-        raise _unreadable()
+        raise _unreadable_url()
     ours = {name: value for name, value in query if name in ("schema", "timeout")}
     rest = [(name, value) for name, value in query if name not in ours]
     schema = ours.get("schema", SCHEMA)
@@ -52,11 +52,19 @@ def parsed(url: str) -> EngineUrl:
             say("schema in the setting engine must consist of a-z, 0-9 and _: {name}", name=schema)
         )
     conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(rest, quote_via=quote), ""))
-    place = _place(servers, parts.path, dict(rest), schema)
-    return EngineUrl(conninfo, place, schema, _timeout(ours.get("timeout")))
+    place = _shown_place(servers, parts.path, dict(rest), schema)
+    given = ours.get("timeout")
+    try:
+        seconds = TIMEOUT if given is None else float(given)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= _LONGEST:
+        message = say("timeout in the setting engine must be a number of seconds: {given}", given=given)
+        raise ConfigurationError(message)
+    return EngineUrl(conninfo, place, schema, seconds)
 
 
-def _servers(netloc: str) -> str:
+def _shown_servers(netloc: str) -> str:
     """Return the servers without user and password. Raises ValueError."""
     shown = []
     for server in netloc.rpartition("@")[2].split(","):
@@ -66,18 +74,7 @@ def _servers(netloc: str) -> str:
     return ",".join(shown)
 
 
-def _timeout(given: str | None) -> float:
-    try:
-        seconds = TIMEOUT if given is None else float(given)
-    except ValueError:
-        seconds = 0.0
-    if not 0.1 <= seconds <= _LONGEST:
-        message = say("timeout in the setting engine must be a number of seconds: {given}", given=given)
-        raise ConfigurationError(message)
-    return seconds
-
-
-def _place(servers: str, path: str, query: dict[str, str], schema: str) -> str:
+def _shown_place(servers: str, path: str, query: dict[str, str], schema: str) -> str:
     shown = servers or query.get("host", "localhost")
     if not servers and "port" in query:
         shown += f":{query['port']}"
@@ -85,7 +82,7 @@ def _place(servers: str, path: str, query: dict[str, str], schema: str) -> str:
     return f"postgresql://{shown}/{database}" + ("" if schema == SCHEMA else f"?schema={schema}")
 
 
-def _unreadable() -> ConfigurationError:
+def _unreadable_url() -> ConfigurationError:
     return ConfigurationError(
         say("engine must be empty or a URL such as postgresql://user:${{PGPASSWORD}}@host/database")
     )

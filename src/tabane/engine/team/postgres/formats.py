@@ -51,14 +51,17 @@ def encoded(rows: Iterable[Sequence[Cell]]) -> Iterator[bytes]:
 
 
 def int8(value: int) -> bytes:
+    """Return an integer of 64 bits."""
     return struct.pack(">q", value)
 
 
 def float8(value: float) -> bytes:
+    """Return a float of 64 bits."""
     return struct.pack(">d", value)
 
 
 def boolean(value: bool) -> bytes:
+    """Return a boolean."""
     return b"\x01" if value else b"\x00"
 
 
@@ -133,6 +136,7 @@ def value_mark(field: str, value: str) -> int:
 
 
 def value_marks(field: str, values: Iterable[str]) -> set[int]:
+    """Return the marks of strings in a field."""
     return {value_mark(field, value) for value in values}
 
 

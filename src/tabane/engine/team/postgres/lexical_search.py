@@ -16,7 +16,6 @@ import psycopg
 from psycopg import sql
 
 from tabane.engine import query_plans
-from tabane.engine.candidate_index import SparseVector
 from tabane.engine.query_plans import (
     MOST_EXPANSIONS,
     AllOf,
@@ -54,6 +53,7 @@ class LexicalPage:
 
     @property
     def wanted(self) -> int:
+        """Return the number of hits up to the end of the page."""
         return self.limit + self.offset
 
 
@@ -74,7 +74,7 @@ class PostingSearch:
             for start in dict.fromkeys(_prefixes(plan))
         }
         self._leaves = (*plan.leaves, *self._expanded())
-        self._found = postings.read(connection, self._named(), _placed(plan))
+        self._found = postings.read(connection, self._token_names(), _placed(plan))
 
     def hits(self, where: SqlCondition, page: LexicalPage) -> EngineHits:
         """Return the best hits that match the filter, equal scores in order of keys."""
@@ -84,7 +84,7 @@ class PostingSearch:
         hits, checked, step = list[EngineHit](), 0, max(_CHECKED, page.wanted)
         while checked < len(rows) and len(hits) < page.wanted:
             end = _end_of_tie(scores, min(len(rows), checked + step))
-            hits += self._checked(rows[checked:end], scores[checked:end], where)
+            hits += self._live_hits(rows[checked:end], scores[checked:end], where)
             checked, step = end, step * 4
         hits.sort(key=lambda hit: (-hit.score, hit.key))
         exact = checked >= len(rows)
@@ -95,7 +95,7 @@ class PostingSearch:
             query_plans.ceiling(self._plan.leaves, self._rarity),
         )
 
-    def _checked(self, rows: Array, scores: Array, where: SqlCondition) -> Iterator[EngineHit]:
+    def _live_hits(self, rows: Array, scores: Array, where: SqlCondition) -> Iterator[EngineHit]:
         """Yield the rows that are live and match, with their keys."""
         query = sql.SQL("SELECT r.row, r.key FROM {} r WHERE r.row = ANY(%s) AND {}").format(
             self._records.table, where.text
@@ -108,11 +108,11 @@ class PostingSearch:
 
     def _candidates(self) -> tuple[Array, Array]:
         """Return the rows that match the plan, and their scores."""
-        rows = self._rows(self._plan.must)
+        rows = self._match_rows(self._plan.must)
         if self._plan.plain:
             rows = _union(self._posting(leaf.term).rows for leaf in self._leaves)
         for without in self._plan.without:
-            rows = np.setdiff1d(rows, self._rows(without), assume_unique=True)
+            rows = np.setdiff1d(rows, self._match_rows(without), assume_unique=True)
         return rows, self._scores(rows)
 
     def _scores(self, rows: Array) -> Array:
@@ -129,7 +129,7 @@ class PostingSearch:
             scores[places[inside]] += leaf.weight * self._rarity(leaf.term) * worth
         return rounded_scores(scores)
 
-    def _rows(self, match: Match) -> Array:
+    def _match_rows(self, match: Match) -> Array:
         """Return the rows that match, in order."""
         match match:
             case TermMatch():
@@ -139,11 +139,12 @@ class PostingSearch:
             case PhraseMatch():
                 return self._phrase(match)
             case AnyOf(of):
-                return _union(map(self._rows, of))
+                return _union(map(self._match_rows, of))
             case AllOf(()):
-                return self._everything()
+                query = sql.SQL("SELECT row FROM {} ORDER BY row").format(self._records.table)
+                return np.array([row for (row,) in self._connection.execute(query)], dtype=np.uint64)
             case AllOf(of):
-                found = [self._rows(each) for each in of]
+                found = [self._match_rows(each) for each in of]
                 rows = min(found, key=len)
                 for each in found:
                     rows = np.intersect1d(rows, each, assume_unique=True)
@@ -158,17 +159,13 @@ class PostingSearch:
             begins = here if begins is None else np.intersect1d(begins, here, assume_unique=True)
         return np.unique((np.empty(0, np.uint64) if begins is None else begins) >> np.uint64(32))
 
-    def _everything(self) -> Array:
-        query = sql.SQL("SELECT row FROM {} ORDER BY row").format(self._records.table)
-        return np.array([row for (row,) in self._connection.execute(query)], dtype=np.uint64)
-
     def _posting(self, term: TermMatch) -> TokenPostings:
         return self._named_posting(formats.token_key(term.space, term.token))
 
     def _named_posting(self, name: str) -> TokenPostings:
         return self._found.get(name, NO_POSTINGS)
 
-    def _named(self) -> Iterator[str]:
+    def _token_names(self) -> Iterator[str]:
         """Yield the names of all tokens that are read."""
         for leaf in self._leaves:
             yield formats.token_key(leaf.term.space, leaf.term.token)
@@ -272,12 +269,18 @@ class OutsideKeywords:
         at = self._position() if self._index.link.serves_keywords(self._state.lexical.records) else None
         if at is None or self._state.next - 1 - at[0][1] > _LONGEST_TAIL:
             return None
-        rarities = self._rarities(plan)
+        names = {leaf.term: posting_table.name_of(leaf.term) for leaf in plan.leaves}
+        having = self._tables.postings.frequencies(self._connection, names.values())
+        records = self._state.lexical.records
+        rarities = {term: query_plans.idf(records, having.get(name, 0)) for term, name in names.items()}
         most = max(_LEAST_CANDIDATES, 2 * page.wanted)
-        rows = self._proposed(posting_table.of_query(plan.leaves, rarities), where, at, most)
+        vector = posting_table.of_query(plan.leaves, rarities)
+        keywords = change_log.set_name(self._index.prefix, change_log.KEYWORDS)
+        question = IndexQuestion(keywords, vector, where, self._shape, most, at[1], at[0])
+        rows = self._index.link.nearest(question)
         if rows is None:
             return None
-        hits = self._scored(plan, rarities, condition, rows, at[0][1])
+        hits = self._score_candidates(plan, rarities, condition, rows, at[0][1])
         complete = len(rows) < most
         if not complete and len(hits) < page.wanted:
             return None
@@ -291,20 +294,7 @@ class OutsideKeywords:
         note = change_log.read(row[2]).get(change_log.KEYWORDS) if row else None
         return None if row is None or note is None else ((row[0], row[1]), note)
 
-    def _rarities(self, plan: LexicalPlan) -> dict[TermMatch, float]:
-        names = {leaf.term: posting_table.name_of(leaf.term) for leaf in plan.leaves}
-        having = self._tables.postings.frequencies(self._connection, names.values())
-        records = self._state.lexical.records
-        return {term: query_plans.idf(records, having.get(name, 0)) for term, name in names.items()}
-
-    def _proposed(
-        self, vector: SparseVector, where: Filter, at: tuple[IndexPosition, str], most: int
-    ) -> Sequence[int] | None:
-        name = change_log.set_name(self._index.prefix, change_log.KEYWORDS)
-        question = IndexQuestion(name, vector, where, self._shape, most, at[1], at[0])
-        return self._index.link.nearest(question)
-
-    def _scored(
+    def _score_candidates(
         self, plan: LexicalPlan, rarities: Rarities, where: SqlCondition, rows: Sequence[int], last: int
     ) -> list[EngineHit]:
         """Return the candidates that match, and the rows behind the ``last`` of the index, best first."""

@@ -117,7 +117,7 @@ def lock(connection: psycopg.Connection, schema: str) -> None:
 
 
 def find_tables(connection: psycopg.Connection, schema: str, versions: ServerVersions) -> None:
-    """Have the connection find the tables of this schema, and the types of pgvector."""
+    """Set the path by which the connection finds the tables of this schema and the types of pgvector."""
     path = sql.SQL(", ").join(map(sql.Identifier, dict.fromkeys((schema, versions.extension_schema))))
     connection.execute(sql.SQL("SET search_path TO {}").format(path))
 

@@ -99,6 +99,7 @@ class IndexLink:
 
     @property
     def place(self) -> str:
+        """Return the address of the index without secrets."""
         return self.index.place
 
     @property
@@ -119,7 +120,7 @@ class IndexLink:
         if not self._free.acquire(blocking=False):
             return None
         try:
-            answer = self._searchers.submit(self._found, question)
+            answer = self._searchers.submit(self._search_index, question)
         except RuntimeError:  # the link was closed
             self._free.release()
             return None
@@ -133,7 +134,7 @@ class IndexLink:
         """
         try:
             if begun is None or begun.question != question:
-                found = self._found(question)
+                found = self._search_index(question)
             else:
                 found = begun.answer.result()
         except StoreError as error:
@@ -144,7 +145,7 @@ class IndexLink:
         self._failures = 0
         return found
 
-    def _found(self, asked: IndexQuestion) -> Sequence[int]:
+    def _search_index(self, asked: IndexQuestion) -> Sequence[int]:
         return self.index.nearest(asked.name, asked.vector, asked.where, asked.shape, asked.most, asked.note)
 
     async def ask(self, work: Callable[[CandidateIndex], T]) -> T:
@@ -211,10 +212,10 @@ class IndexFollower:
         self._news, self._ended = asyncio.Event(), False
         self._verified: int | None = None  # how often the index had been lost when its marks were compared
         self._verified_until = 0.0
-        self._task = asyncio.create_task(self._run())
+        self._task = asyncio.create_task(self._follow_feed())
 
     def wake(self) -> None:
-        """Have it look for changes soon."""
+        """Look for changes soon."""
         self._news.set()
 
     async def close(self) -> None:
@@ -224,11 +225,11 @@ class IndexFollower:
         with contextlib.suppress(asyncio.CancelledError):
             await self._task
 
-    async def _run(self) -> None:
+    async def _follow_feed(self) -> None:
         rest = _REST
         while not self._ended:
             try:
-                idle = await self._turned()
+                idle = await self._take_step()
                 rest = _REST
             except Exception as error:
                 if not isinstance(error, StoreError):
@@ -237,34 +238,31 @@ class IndexFollower:
                 rest = min(2 * rest, _LONGEST_REST)
                 continue
             if idle:
-                await self._wait()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_POLL):
+                        await self._news.wait()
+                self._news.clear()
 
-    async def _wait(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_POLL):
-                await self._news.wait()
-        self._news.clear()
-
-    async def _turned(self) -> bool:
+    async def _take_step(self) -> bool:
         """Take a step if it is this hub's turn. Return whether there is nothing to do for a while."""
         await self._link.connect()
         if not await self._turn.held():
             self._verified = None
             return True
         position = await self._feed.join(self._link.follower)
-        position = await self._verify(position)
+        position = await self._verify_marks(position)
         batch = await self._feed.after(self._link.follower, position, BATCH)
         if batch is None:
             self._verified = None
             return False
         if batch.position.change == position.change and batch.position.row == position.row:
             return True
-        await self._apply(position, batch)
+        await self._apply_batch(position, batch)
         return batch.complete
 
     # The index
 
-    async def _verify(self, position: FeedPosition) -> FeedPosition:
+    async def _verify_marks(self, position: FeedPosition) -> FeedPosition:
         """Compare the marks of the sets with that of the position, if it is time to.
 
         Begin again if one is another: the index or the database was emptied or restored.
@@ -276,7 +274,7 @@ class IndexFollower:
         if position.row and self._link.sparse and change_log.KEYWORDS not in spaces:
             position, spaces = await self._restart(spaces), {}
         for space in spaces:
-            mark = await self._ask(space, lambda index, name: index.mark(name, self._shape))
+            mark = await self._ask_set(space, lambda index, name: index.mark(name, self._shape))
             if mark not in (position.mark, position.coming):
                 log.warning("the vector index %s is not that of the database", self._link.place)
                 position = await self._restart(spaces)
@@ -290,51 +288,52 @@ class IndexFollower:
         position = await self._feed.restart(self._link.follower)
         await asyncio.sleep(self._link.index.slowest)
         for space in spaces:
-            await self._ask(space, lambda index, name: index.drop(name))
+            await self._ask_set(space, lambda index, name: index.drop(name))
         return position
 
-    async def _apply(self, position: FeedPosition, batch: ChangeBatch) -> None:
+    async def _apply_batch(self, position: FeedPosition, batch: ChangeBatch) -> None:
         began, known = time.monotonic(), change_log.read(position.note).keys()
         current: dict[int, StoredSpace | None] = {each.number: each for each in batch.spaces}
         if self._link.sparse:
             current[change_log.KEYWORDS] = None
         for space in known - current.keys():
-            await self._ask(space, lambda index, name: index.drop(name))
+            await self._ask_set(space, lambda index, name: index.drop(name))
         for number, each in current.items():
             if number not in known:
-                await self._reset(number, each)
-            await self._put(number, each, batch)
+                await self._reset_set(number, each)
+            await self._put_vectors(number, each, batch)
         if batch.removed:
             # Searches that began before these rows were removed must still find them.
             await asyncio.sleep(max(0.0, began + self._link.index.slowest - time.monotonic()))
             rows = sorted(batch.removed)
             for space in current:
-                await self._ask(space, lambda index, name: index.remove(name, rows))
+                await self._ask_set(space, lambda index, name: index.remove(name, rows))
         mark = batch.position.mark
         notes = {
-            space: await self._ask(space, lambda index, name: index.advance(name, mark)) for space in current
+            space: await self._ask_set(space, lambda index, name: index.advance(name, mark))
+            for space in current
         }
         await self._feed.advance(self._link.follower, batch.position.noted(change_log.written(notes)))
 
-    async def _reset(self, number: int, space: StoredSpace | None) -> None:
+    async def _reset_set(self, number: int, space: StoredSpace | None) -> None:
         dimension = None if space is None else space.space.dimension
-        await self._ask(number, lambda index, name: index.reset(name, dimension, self._shape))
+        await self._ask_set(number, lambda index, name: index.reset(name, dimension, self._shape))
 
-    async def _put(self, number: int, space: StoredSpace | None, batch: ChangeBatch) -> None:
+    async def _put_vectors(self, number: int, space: StoredSpace | None, batch: ChangeBatch) -> None:
         def putting(index: CandidateIndex, name: str) -> None:
-            found = self._words(batch) if space is None else _vectors(batch, space)
+            found = self._keyword_vectors(batch) if space is None else _unit_vectors(batch, space)
             index.put(name, list(found), self._shape)
 
-        await self._ask(number, putting)
+        await self._ask_set(number, putting)
 
-    def _words(self, batch: ChangeBatch) -> Iterator[IndexedVector]:
+    def _keyword_vectors(self, batch: ChangeBatch) -> Iterator[IndexedVector]:
         """Yield the sparse vectors of the texts that have words."""
         for stored in batch.records:
             vector = self._keywords.of_texts(stored.record.texts, batch.lexical)
             if vector:
                 yield IndexedVector(stored.row, vector, stored.record.fields)
 
-    async def _ask(self, space: int, work: Callable[[CandidateIndex, str], T]) -> T:
+    async def _ask_set(self, space: int, work: Callable[[CandidateIndex, str], T]) -> T:
         """Run work on a set. If it fails, the index is away until it answers again."""
         name = change_log.set_name(self._prefix, space)
         try:
@@ -344,7 +343,7 @@ class IndexFollower:
             raise
 
 
-def _vectors(batch: ChangeBatch, space: StoredSpace) -> Iterator[IndexedVector]:
+def _unit_vectors(batch: ChangeBatch, space: StoredSpace) -> Iterator[IndexedVector]:
     """Yield the unit vectors of a space."""
     name, dimension = space.space.name, space.space.dimension
     for stored in batch.records:

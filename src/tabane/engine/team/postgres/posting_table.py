@@ -30,12 +30,14 @@ from tabane.engine.candidate_index import SparseVector
 from tabane.engine.query_plans import PAIRS, RecordAnalyzer, ScoredTerm, TermMatch
 from tabane.engine.team.postgres import formats
 from tabane.engine.team.postgres.collection_state import LexicalState
+from tabane.engine.team.postgres.connections import copy_rows
 from tabane.engine.vector_request import Array
 from tabane.search.analysis import GAP, is_cjk
 from tabane.search.records import Record
 
 ENTRY = np.dtype([("row", "<u8"), ("count", "<u4"), ("length", "<u4")])
 _LEFT_OUT = -1
+_COLUMNS = sql.SQL("token, part, entries, places")
 
 
 class PostingBatch:
@@ -59,15 +61,15 @@ class PostingBatch:
 
     def parts(self) -> Iterator[tuple[str, bytes, bytes]]:
         """Yield token, entries and places of each part, in order of tokens."""
-        texts, places, codes = self._sorted()
+        texts, places, codes = self._sort_occurrences()
         if not len(codes):
             return
-        firsts = _firsts(codes, texts)  # of each token in each text
+        firsts = _first_places(codes, texts)  # of each token in each text
         entries = np.empty(len(firsts), dtype=ENTRY)
         entries["row"] = np.asarray(self._rows)[texts[firsts]]
         entries["length"] = np.asarray(self._lengths)[texts[firsts]]
         entries["count"] = np.diff(firsts, append=len(codes))
-        starts = np.append(_firsts(codes[firsts]), len(firsts))  # of each code among the entries
+        starts = np.append(_first_places(codes[firsts]), len(firsts))  # of each code among the entries
         bounds = (np.append(firsts, len(codes))[starts] * places.itemsize).tolist()
         ends: list[int] = (starts * ENTRY.itemsize).tolist()
         packed, placed, keys = entries.tobytes(), places.tobytes(), self._keys
@@ -76,7 +78,7 @@ class PostingBatch:
             following = code + 1
             yield token, packed[ends[code] : ends[following]], placed[bounds[code] : bounds[following]]
 
-    def _sorted(self) -> tuple[Array, Array, Array]:
+    def _sort_occurrences(self) -> tuple[Array, Array, Array]:
         """Return text, position and code of each occurrence, by code, then in order."""
         sizes, codes = np.asarray(self._sizes), np.asarray(self._codes)
         texts = np.repeat(np.arange(len(sizes)), sizes)
@@ -95,7 +97,9 @@ class _SpaceCodes(dict[str, int]):
         self._only_cjk = space.startswith(f"{PAIRS}_")  # no other pairs are searched for
 
     def __missing__(self, token: str) -> int:
-        if token == GAP or (self._only_cjk and not _is_pair_of_cjk(token)):
+        # In a word of CJK, ー is spelt as a dash.
+        may_be_cjk = is_cjk(token) or (token[0] == "-" and (token == "--" or is_cjk(token[1:])))
+        if token == GAP or (self._only_cjk and not may_be_cjk):
             code = _LEFT_OUT
         else:
             code = self._keys.setdefault(formats.token_key(self._space, token), len(self._keys))
@@ -103,12 +107,7 @@ class _SpaceCodes(dict[str, int]):
         return code
 
 
-def _is_pair_of_cjk(pair: str) -> bool:
-    """Return whether a pair may stand in a word of CJK, where ー is spelt as a dash."""
-    return is_cjk(pair) or (pair[0] == "-" and (pair == "--" or is_cjk(pair[1:])))
-
-
-def _firsts(*columns: Array) -> Array:
+def _first_places(*columns: Array) -> Array:
     """Return the places at which one of the columns has another value than before."""
     changed = np.zeros(len(columns[0]), dtype=np.bool_)
     changed[0] = True
@@ -133,6 +132,7 @@ class TokenPostings:
 
     @property
     def rows(self) -> Array:
+        """Return the rows (uint64), in ascending order."""
         return self.entries["row"]
 
     def positions(self) -> Array:
@@ -155,6 +155,7 @@ class PostingTable:
         )
 
     def create(self, connection: psycopg.Connection) -> None:
+        """Create the tables that do not exist."""
         for table in self.tables:
             create = sql.SQL(
                 'CREATE TABLE IF NOT EXISTS {} (token text COLLATE "C", part bigint, entries bytea NOT NULL, '
@@ -173,15 +174,15 @@ class PostingTable:
         self, connection: psycopg.Connection, state: LexicalState, records: Sequence[tuple[int, Record]]
     ) -> LexicalState:
         """Add the texts of new records, in order of rows. Return the state after it."""
-        return self._added(connection, state, records, level=0)
+        return self._add_records(connection, state, records, level=0)
 
     def add_many(
         self, connection: psycopg.Connection, state: LexicalState, records: Sequence[tuple[int, Record]]
     ) -> LexicalState:
         """Add the texts of thousands of records as one part that need not be joined."""
-        return self._added(connection, state, records, level=LEVELS - 1)
+        return self._add_records(connection, state, records, level=LEVELS - 1)
 
-    def _added(
+    def _add_records(
         self,
         connection: psycopg.Connection,
         state: LexicalState,
@@ -197,27 +198,23 @@ class PostingTable:
                 batch.add(space, row, found, length)
                 lengths[space] = lengths.get(space, 0) + length
         parts = list(state.parts)
-        parts[level] += self._insert(connection, self.tables[level], records[0][0], batch)
-        return replace(state, records=state.records + len(records), lengths=lengths, parts=tuple(parts))
-
-    def _insert(
-        self, connection: psycopg.Connection, table: sql.Identifier, part: int, batch: PostingBatch
-    ) -> bool:
-        """Insert the parts of tokens. Return whether there is any."""
-        number = formats.int8(part)
-        rows = [(token.encode(), number, entries, places) for token, entries, places in batch.parts()]
+        part = formats.int8(records[0][0])
+        rows = [(token.encode(), part, entries, places) for token, entries, places in batch.parts()]
         if rows:
-            command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)")
-            with connection.cursor().copy(command.format(table)) as copy:
-                for block in formats.encoded(rows):
-                    copy.write(block)
-        return bool(rows)
+            copy_rows(connection, self.tables[level], _COLUMNS, rows)
+            parts[level] += 1
+        return replace(state, records=state.records + len(records), lengths=lengths, parts=tuple(parts))
 
     def join(self, connection: psycopg.Connection, state: LexicalState) -> LexicalState:
         """Join the parts of the first level that has too many. Return the state after it."""
         for level in range(LEVELS - 1):
             if state.parts[level] >= _MOST_PARTS:
-                self._join(connection, level)
+                command = sql.SQL(
+                    "WITH old AS (DELETE FROM {} RETURNING *) INSERT INTO {} (token, part, entries, places) "
+                    "SELECT token, min(part), string_agg(entries, ''::bytea ORDER BY part), "
+                    "string_agg(places, ''::bytea ORDER BY part) FROM old GROUP BY token"
+                )
+                connection.execute(command.format(self.tables[level], self.tables[level + 1]))
                 parts = list(state.parts)
                 parts[level], parts[level + 1] = 0, parts[level + 1] + 1
                 return replace(state, parts=tuple(parts))
@@ -225,20 +222,14 @@ class PostingTable:
 
     @staticmethod
     def has_many_parts(state: LexicalState) -> bool:
+        """Return whether a level has so many parts that they should be joined."""
         return any(parts >= _MOST_PARTS for parts in state.parts[:-1])
-
-    def _join(self, connection: psycopg.Connection, level: int) -> None:
-        command = sql.SQL(
-            "WITH old AS (DELETE FROM {} RETURNING *) INSERT INTO {} (token, part, entries, places) "
-            "SELECT token, min(part), string_agg(entries, ''::bytea ORDER BY part), "
-            "string_agg(places, ''::bytea ORDER BY part) FROM old GROUP BY token"
-        )
-        connection.execute(command.format(self.tables[level], self.tables[level + 1]))
 
     # Deleted records
 
     @staticmethod
     def has_many_dead(state: LexicalState) -> bool:
+        """Return whether so many deleted records have entries that they should be removed."""
         return state.dead > max(_LEAST_DEAD, state.records // 4)
 
     def sweep(
@@ -251,14 +242,14 @@ class PostingTable:
         gone: dict[str, dict[int, int]] = defaultdict(dict)
         for table in self.tables:
             after = ""
-            while part := self._parts(connection, table, after):
-                changed = [each for each in (_cleaned(*row, live, before, gone) for row in part) if each]
-                self._replace(connection, table, changed)
+            while part := self._next_parts(connection, table, after):
+                changed = [each for each in (_clean_part(*row, live, before, gone) for row in part) if each]
+                self._replace_parts(connection, table, changed)
                 after = part[-1][0]
         lengths = {space: total - sum(gone[space].values()) for space, total in state.lengths.items()}
         return replace(state, records=max(0, state.records - state.dead), dead=0, lengths=lengths)
 
-    def _parts(
+    def _next_parts(
         self, connection: psycopg.Connection, table: sql.Identifier, after: str
     ) -> list[tuple[str, int, bytes, bytes]]:
         """Return all parts of the next tokens."""
@@ -269,7 +260,7 @@ class PostingTable:
         ).format(table, table)
         return connection.execute(query, (after, after, _SWEPT)).fetchall()
 
-    def _replace(
+    def _replace_parts(
         self,
         connection: psycopg.Connection,
         table: sql.Identifier,
@@ -284,11 +275,8 @@ class PostingTable:
         )
         connection.execute(delete.format(table), (tokens, parts))
         kept = [each for each in changed if each[2]]
-        command = sql.SQL("COPY {} (token, part, entries, places) FROM STDIN (FORMAT BINARY)").format(table)
-        with connection.cursor().copy(command) as copy:
-            rows = ((token.encode(), formats.int8(part), *rest) for token, part, *rest in kept)
-            for block in formats.encoded(rows):
-                copy.write(block)
+        rows = ((token.encode(), formats.int8(part), *rest) for token, part, *rest in kept)
+        copy_rows(connection, table, _COLUMNS, rows)
 
     # Reading
 
@@ -333,7 +321,7 @@ class PostingTable:
         return [(token, int(count)) for token, count in found]
 
 
-def _cleaned(
+def _clean_part(
     token: str,
     part: int,
     entries: bytes,
@@ -371,7 +359,7 @@ class KeywordVectors:
     def of_texts(self, texts: Mapping[str, str], lexical: LexicalState) -> SparseVector:
         """Return the vector of the texts of a record. It is empty if they have no words."""
         found: dict[int, float] = {}
-        for space, (counts, length) in self._counted(texts):
+        for space, (counts, length) in self._count_tokens(texts):
             average = lexical.average(space)
             for name, count in counts.items():
                 place = dimension(name)
@@ -386,7 +374,7 @@ class KeywordVectors:
         lexical: LexicalState,
     ) -> float | None:
         """Return the exact score of texts; None if they have none of the terms."""
-        counted, score = dict(self._counted(texts)), None
+        counted, score = dict(self._count_tokens(texts)), None
         for leaf in leaves:
             counts, length = counted.get(leaf.term.space, (Counter[str](), 0))
             count = counts[name_of(leaf.term)]
@@ -395,7 +383,7 @@ class KeywordVectors:
                 score = (score or 0.0) + leaf.weight * rarities[leaf.term] * worth
         return score
 
-    def _counted(self, texts: Mapping[str, str]) -> Iterator[tuple[str, tuple[Counter[str], int]]]:
+    def _count_tokens(self, texts: Mapping[str, str]) -> Iterator[tuple[str, tuple[Counter[str], int]]]:
         """Yield the occurrences of the tokens of each space, by their names, and the length of the text.
 
         The length is the one that is scored.
@@ -417,8 +405,10 @@ def of_query(leaves: Sequence[ScoredTerm], rarities: Rarities) -> SparseVector:
 
 
 def name_of(term: TermMatch) -> str:
+    """Return the name of a term in the lexical index."""
     return formats.token_key(term.space, term.token)
 
 
 def dimension(name: str) -> int:
+    """Return the dimension of a token in sparse vectors: a hash of its name, below 2³¹."""
     return zlib.crc32(name.encode(errors="surrogatepass")) % _DIMENSIONS

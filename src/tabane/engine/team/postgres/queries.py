@@ -101,7 +101,7 @@ class SimilarityQueries:
 
     def nearest(
         self,
-        asked: VectorRequest,
+        request: VectorRequest,
         filtered: Filter,
         where: SqlCondition | None,
         limit: int,
@@ -113,9 +113,9 @@ class SimilarityQueries:
         ``begun``: what :meth:`begin` returned.
         """
         wanted = limit + offset
-        near, matching = self._near(asked, filtered, where, wanted, begun)
-        hits = self._exact(asked, where, wanted) if near is None else near
-        return self._counted(asked, where, hits[offset:wanted], limit, offset, matching)
+        near, matching = self._search_index(request, filtered, where, wanted, begun)
+        hits = self._compare_all(request, where, wanted) if near is None else near
+        return self._with_total(request, where, hits[offset:wanted], limit, offset, matching)
 
     def begin(
         self, question: VectorQuestion | None, name: str, search: BegunSearch | None
@@ -129,30 +129,34 @@ class SimilarityQueries:
             return None
         if not self._outside.link.serves(space.vectors):
             return None
-        return self._far(self._outside, space).begin(question, search)
+        return self._outside_search(self._outside, space).begin(question, search)
 
-    def _far(self, outside: OutsideIndex, space: StoredSpace) -> OutsideSearch:
+    def _outside_search(self, outside: OutsideIndex, space: StoredSpace) -> OutsideSearch:
         tables = self._records, self._tables.vectors(space)
         return OutsideSearch(self._connection, outside, tables, space, self._shape, self._state)
 
-    def _near(
+    def _search_index(
         self,
-        asked: VectorRequest,
+        request: VectorRequest,
         filtered: Filter,
         where: SqlCondition | None,
         wanted: int,
         begun: BegunQuestion | None,
     ) -> tuple[list[EngineHit] | None, MatchCount | None]:
         """Return the hits of an index, if one is to be used, and how many records match."""
-        if len(asked.vectors) > 1 or wanted > DEEPEST:
+        if len(request.vectors) > 1 or wanted > DEEPEST:
             return None, None
-        name, vector = next(iter(asked.vectors.items()))
+        name, vector = next(iter(request.vectors.items()))
         space = self._state.fitting(name, vector.tobytes(), self._shape)
         if self._outside is not None:
             if not self._outside.link.serves(space.vectors):
                 return None, None
-            question = outside_question(asked, filtered, where, wanted)
-            return self._far(self._outside, space).nearest(question, begun) if question else (None, None)
+            question = outside_question(request, filtered, where, wanted)
+            return (
+                self._outside_search(self._outside, space).nearest(question, begun)
+                if question
+                else (None, None)
+            )
         table = self._tables.vectors(space)
         index = ApproximateIndex(table)
         iterative = self._indexes.has_iterative_scan
@@ -169,18 +173,20 @@ class SimilarityQueries:
         sent = WireVector(vector.astype("<f4").tobytes())
         return search.nearest(sent, where, wanted, probe.matching), MatchCount(probe.matching)
 
-    def _exact(self, asked: VectorRequest, where: SqlCondition | None, wanted: int) -> list[EngineHit]:
-        hits = self._best(asked, where, sql.SQL("LIMIT %s"), wanted + _TIED)
+    def _compare_all(
+        self, request: VectorRequest, where: SqlCondition | None, wanted: int
+    ) -> list[EngineHit]:
+        hits = self._best_hits(request, where, sql.SQL("LIMIT %s"), wanted + _TIED)
         if len(hits) == wanted + _TIED and hits[-1].score == hits[wanted - 1].score:
             # More are equal: which of them come first is decided by the keys of all.
-            return self._best(asked, where, sql.SQL("FETCH FIRST %s ROWS WITH TIES"), wanted)
+            return self._best_hits(request, where, sql.SQL("FETCH FIRST %s ROWS WITH TIES"), wanted)
         return hits
 
-    def _best(
-        self, asked: VectorRequest, where: SqlCondition | None, most: sql.SQL, count: int
+    def _best_hits(
+        self, request: VectorRequest, where: SqlCondition | None, most: sql.SQL, count: int
     ) -> list[EngineHit]:
         """Return the most similar records, best first, equal ones in order of keys."""
-        found = self._similarity(asked, with_records=where is not None)
+        found = self._similarity(request, with_records=where is not None)
         query = sql.SQL(
             "WITH best AS MATERIALIZED (SELECT {rows} AS row, {similarity} AS similarity FROM {source} "
             "WHERE {conditions} ORDER BY 2 DESC {most}) "
@@ -191,7 +197,7 @@ class SimilarityQueries:
             rows=found.rows,
             similarity=found.expression,
             source=found.source,
-            conditions=self._conditions(found, where),
+            conditions=self._join_conditions(found, where),
             most=most,
             records=self._records.table,
         )
@@ -199,9 +205,9 @@ class SimilarityQueries:
         rows = self._connection.execute(query, values).fetchall()
         return [EngineHit(formats.given(key), row, float(score)) for row, key, score in rows]
 
-    def _counted(
+    def _with_total(
         self,
-        asked: VectorRequest,
+        request: VectorRequest,
         where: SqlCondition | None,
         hits: list[EngineHit],
         limit: int,
@@ -209,24 +215,24 @@ class SimilarityQueries:
         matching: MatchCount | None,
     ) -> EngineHits:
         """Return hits with their total. ``matching``: how many records can be compared, if it is known."""
-        threshold = asked.threshold
+        threshold = request.threshold
         if threshold is None:
-            known = matching or MatchCount(self._compared(asked, where))
+            known = matching or MatchCount(self._count_compared(request, where))
             return EngineHits(tuple(hits), known.count, known.exact)
         kept = tuple(hit for hit in hits if hit.score >= threshold)
         if len(kept) < limit and (kept or not offset):  # the last one is among them
             return EngineHits(kept, offset + len(kept))
-        return EngineHits(kept, self._compared(asked, where, threshold))
+        return EngineHits(kept, self._count_compared(request, where, threshold))
 
-    def _compared(
-        self, asked: VectorRequest, where: SqlCondition | None, threshold: float | None = None
+    def _count_compared(
+        self, request: VectorRequest, where: SqlCondition | None, threshold: float | None = None
     ) -> int:
         """Count the records that can be compared, and reach the threshold."""
-        if where is None and threshold is None and len(asked.vectors) == 1:
-            return self._state.named(next(iter(asked.vectors)), self._shape).vectors
-        found = self._similarity(asked, with_records=where is not None)
+        if where is None and threshold is None and len(request.vectors) == 1:
+            return self._state.named(next(iter(request.vectors)), self._shape).vectors
+        found = self._similarity(request, with_records=where is not None)
         query = sql.SQL("SELECT count(*) FROM {} WHERE {}").format(
-            found.source, self._conditions(found, where)
+            found.source, self._join_conditions(found, where)
         )
         values: tuple[Any, ...] = where.values if where else ()
         if threshold is not None:
@@ -235,16 +241,16 @@ class SimilarityQueries:
         row = self._connection.execute(query, values).fetchone()
         return int(row[0]) if row else 0
 
-    def all(self, asked: VectorRequest, where: SqlCondition | None, *, ranked: bool) -> ComparedRows:
+    def all(self, request: VectorRequest, where: SqlCondition | None, *, ranked: bool) -> ComparedRows:
         """Return all records that can be compared, in order of rows, or ``ranked`` by similarity."""
-        found = self._similarity(asked, with_records=True)
+        found = self._similarity(request, with_records=True)
         order = sql.SQL("similarity DESC, row" if ranked else "row")
         query = sql.SQL(
             "SELECT string_agg(int8send(row), ''::bytea), string_agg(float4send(similarity), ''::bytea), "
             "string_agg(int4send(octet_length(key)), ''::bytea), "
             "string_agg(convert_to(key, 'UTF8'), ''::bytea) "
             "FROM (SELECT {} AS row, r.key AS key, ({})::real AS similarity FROM {} WHERE {} ORDER BY {}) t"
-        ).format(found.rows, found.expression, found.source, self._conditions(found, where), order)
+        ).format(found.rows, found.expression, found.source, self._join_conditions(found, where), order)
         values = (*found.values, *(where.values if where else ()))
         with self._connection.cursor(binary=True) as cursor:
             row = cursor.execute(query, values).fetchone() or (None,) * 4
@@ -256,9 +262,9 @@ class SimilarityQueries:
             keys,
         )
 
-    def of_keys(self, asked: VectorRequest, keys: Sequence[str]) -> list[float | None]:
+    def of_keys(self, request: VectorRequest, keys: Sequence[str]) -> list[float | None]:
         """Return the similarity of each of these records; None if it cannot be compared."""
-        found = self._similarity(asked, with_records=True)
+        found = self._similarity(request, with_records=True)
         query = sql.SQL("SELECT r.key, {} FROM {} WHERE {} AND r.key = ANY(%s)").format(
             found.expression, found.source, found.compared
         )
@@ -266,17 +272,18 @@ class SimilarityQueries:
         known: dict[str, float] = dict(self._connection.execute(query, (*found.values, wanted)).fetchall())
         return [float(known[key]) if key in known else None for key in wanted]
 
-    def _conditions(self, found: _Similarity, where: SqlCondition | None) -> sql.Composable:
+    def _join_conditions(self, found: _Similarity, where: SqlCondition | None) -> sql.Composable:
         if where is None:
             return found.compared
         return sql.SQL("{} AND {}").format(found.compared, where.text)
 
-    def _similarity(self, asked: VectorRequest, *, with_records: bool) -> _Similarity:
+    def _similarity(self, request: VectorRequest, *, with_records: bool) -> _Similarity:
         """Return the similarity to a request. Raises BadArguments if it does not fit the current spaces."""
         spaces = [
-            self._state.fitting(name, vector.tobytes(), self._shape) for name, vector in asked.vectors.items()
+            self._state.fitting(name, vector.tobytes(), self._shape)
+            for name, vector in request.vectors.items()
         ]
-        values = tuple(WireVector(vector.astype("<f4").tobytes()) for vector in asked.vectors.values())
+        values = tuple(WireVector(vector.astype("<f4").tobytes()) for vector in request.vectors.values())
         tables = [self._tables.vectors(each).table for each in spaces]
         names = [sql.Identifier(f"v{place}") for place in range(len(tables))]
         cosines = [sql.SQL("(1 - ({}.vec <=> %s::vector))").format(name) for name in names]
@@ -288,28 +295,28 @@ class SimilarityQueries:
         source = sql.SQL("{} r").format(self._records.table)
         for table, name in zip(tables, names, strict=True):
             source = sql.SQL("{} LEFT JOIN {} {} ON {}.row = r.row").format(source, table, name, name)
-        word = " AND " if asked.whole else " OR "
+        word = " AND " if request.whole else " OR "
         there = sql.SQL(word).join(sql.SQL("{}.row IS NOT NULL").format(name) for name in names)
         return _Similarity(
-            _combined(asked, cosines), values, source, sql.SQL("r.row"), sql.SQL("({})").format(there)
+            _combined(request, cosines), values, source, sql.SQL("r.row"), sql.SQL("({})").format(there)
         )
 
 
 def outside_question(
-    asked: VectorRequest, filtered: Filter, where: SqlCondition | None, wanted: int
+    request: VectorRequest, filtered: Filter, where: SqlCondition | None, wanted: int
 ) -> VectorQuestion | None:
     """Return the question for an index outside of the database; None if it cannot answer the request."""
-    if len(asked.vectors) > 1 or wanted > DEEPEST:
+    if len(request.vectors) > 1 or wanted > DEEPEST:
         return None
-    (vector,) = asked.vectors.values()
+    (vector,) = request.vectors.values()
     return VectorQuestion(vector.astype("<f4").tobytes(), filtered, where, wanted)
 
 
-def _combined(asked: VectorRequest, cosines: Sequence[sql.Composable]) -> sql.Composable:
-    """Return the combination of cosines, of which those of absent vectors are null."""
-    weights = [asked.weights[name] for name in asked.vectors]
+def _combined(request: VectorRequest, cosines: Sequence[sql.Composable]) -> sql.Composable:
+    """Return the combination of cosines; those of absent vectors are null."""
+    weights = [request.weights[name] for name in request.vectors]
     known = [sql.SQL("coalesce({}, 0)").format(each) for each in cosines]
-    match asked.combination:
+    match request.combination:
         case Combination.MAXIMUM:
             return sql.SQL("greatest({})").format(sql.SQL(", ").join(cosines))
         case Combination.MINIMUM:
@@ -338,6 +345,7 @@ class RecordQueries:
         self._connection, self._table, self._shape = connection, table, shape
 
     def get(self, keys: Sequence[str]) -> list[Record | None]:
+        """Return the records of these keys, in order; None for a missing one."""
         query = sql.SQL("SELECT key, texts, fields, payload FROM {} WHERE key = ANY(%s)")
         wanted = [formats.stored(key) for key in keys]
         rows = self._connection.execute(query.format(self._table.table), (wanted,))
@@ -345,15 +353,33 @@ class RecordQueries:
         return [found.get(key) for key in wanted]
 
     def rows_of(self, keys: Sequence[str]) -> list[int | None]:
+        """Return the rows of these keys, in order; None for a missing one."""
         found = self._table.known(self._connection, keys)
         return [found[key][0] if key in found else None for key in keys]
 
     def select(
         self, where: SqlCondition, order: Sequence[Order], after: RecordsCursor | None, limit: int
     ) -> SelectedPage:
-        behind = self._behind(order, after)
+        """Return matching records behind a cursor in order, ties by key, and the cursor of the next page."""
+        if after is None:
+            behind = SqlCondition(sql.SQL("TRUE"))
+        else:
+            found, level = list[SqlCondition](), list[SqlCondition]()
+            for each, value in zip(order, after.values, strict=True):
+                field, column = self._table.fields[each.field][0], self._column(each.field)
+                there = None if value is None else column_value(value, field)
+                if there is not None:
+                    text = "({} < %s OR {} IS NULL)" if each.descending else "({} > %s OR {} IS NULL)"
+                    beyond = SqlCondition(sql.SQL(text).format(column, column), (there,))
+                    found.append(joined(" AND ", [*level, beyond], "TRUE"))
+                    level.append(SqlCondition(sql.SQL("{} = %s").format(column), (there,)))
+                else:
+                    level.append(SqlCondition(sql.SQL("{} IS NULL").format(column)))
+            last = SqlCondition(sql.SQL("r.key > %s"), (formats.stored(after.key),))
+            found.append(joined(" AND ", [*level, last], "TRUE"))
+            behind = joined(" OR ", found, "FALSE")
         query = sql.SQL("SELECT {} FROM {} r WHERE {} AND {} ORDER BY {} LIMIT %s").format(
-            STORED, self._table.table, where.text, behind.text, self._order(order)
+            STORED, self._table.table, where.text, behind.text, self._order_by(order)
         )
         rows = self._connection.execute(query, (*where.values, *behind.values, limit + 1)).fetchall()
         records = [stored_record(*row) for row in rows]
@@ -362,7 +388,7 @@ class RecordQueries:
         page = tuple(records[:limit])
         return SelectedPage(page, input_checks.cursor_after(page[-1].record, order, self._shape))
 
-    def _order(self, order: Sequence[Order]) -> sql.Composable:
+    def _order_by(self, order: Sequence[Order]) -> sql.Composable:
         parts = [
             sql.SQL("{} DESC NULLS LAST" if each.descending else "{} ASC NULLS LAST").format(
                 self._column(each.field)
@@ -371,28 +397,10 @@ class RecordQueries:
         ]
         return sql.SQL(", ").join([*parts, sql.SQL("r.key")])
 
-    def _behind(self, order: Sequence[Order], after: RecordsCursor | None) -> SqlCondition:
-        """Return the condition of records behind a cursor."""
-        if after is None:
-            return SqlCondition(sql.SQL("TRUE"))
-        found, level = list[SqlCondition](), list[SqlCondition]()
-        for each, value in zip(order, after.values, strict=True):
-            field, column = self._table.fields[each.field][0], self._column(each.field)
-            there = None if value is None else column_value(value, field)
-            if there is not None:
-                text = "({} < %s OR {} IS NULL)" if each.descending else "({} > %s OR {} IS NULL)"
-                beyond = SqlCondition(sql.SQL(text).format(column, column), (there,))
-                found.append(joined(" AND ", [*level, beyond], "TRUE"))
-                level.append(SqlCondition(sql.SQL("{} = %s").format(column), (there,)))
-            else:
-                level.append(SqlCondition(sql.SQL("{} IS NULL").format(column)))
-        last = SqlCondition(sql.SQL("r.key > %s"), (formats.stored(after.key),))
-        found.append(joined(" AND ", [*level, last], "TRUE"))
-        return joined(" OR ", found, "FALSE")
-
     def count(self, where: SqlCondition) -> int:
+        """Return the number of matching records."""
         query = sql.SQL("SELECT count(*) FROM {} r WHERE {}").format(self._table.table, where.text)
-        return self._number(query, where.values)
+        return self._fetch_number(query, where.values)
 
     def facet(self, name: str, where: SqlCondition, limit: int | None) -> list[tuple[Scalar, int]]:
         """Return the values of a field with their counts, most frequent first; None: all of them."""
@@ -410,6 +418,7 @@ class RecordQueries:
         return [(scalar(value, field), count) for value, count in rows]
 
     def histogram(self, name: str, bounds: Sequence[float], where: SqlCondition) -> list[int]:
+        """Return the number of matching records from each bound to before the next."""
         query = sql.SQL(
             "SELECT width_bucket({}, %s::float8[]), count(*) FROM {} r WHERE {} AND {} IS NOT NULL GROUP BY 1"
         ).format(self._column(name), self._table.table, where.text, self._column(name))
@@ -419,10 +428,11 @@ class RecordQueries:
         return [int(found.get(place, 0)) for place in range(1, len(bounds))]
 
     def firsts(self, name: str, order: Order, where: SqlCondition) -> dict[Scalar, str]:
+        """Return the key of the first matching record for each value of a field of strings."""
         field, column = self._shape.field(name), self._column(name)
         query = sql.SQL(
             "SELECT DISTINCT ON ({}) {}, r.key FROM {} r WHERE {} AND {} IS NOT NULL ORDER BY {}, {}"
-        ).format(column, column, self._table.table, where.text, column, column, self._order((order,)))
+        ).format(column, column, self._table.table, where.text, column, column, self._order_by((order,)))
         rows = self._connection.execute(query, where.values).fetchall()
         return {scalar(value, field): formats.given(key) for value, key in rows}
 
@@ -450,27 +460,32 @@ class RecordQueries:
     # Records without a vector
 
     def embedded(self, vectors: VectorTable, where: SqlCondition) -> int:
+        """Return the number of matching records that have a vector."""
         query = sql.SQL("SELECT count(*) FROM {} v JOIN {} r ON r.row = v.row WHERE {}")
-        return self._number(query.format(vectors.table, self._table.table, where.text), where.values)
+        return self._fetch_number(query.format(vectors.table, self._table.table, where.text), where.values)
 
     def lacking(
         self, vectors: VectorTable, after: int, limit: int, where: SqlCondition
     ) -> list[StoredRecord]:
-        query = sql.SQL("{} AND r.row > %s ORDER BY r.row LIMIT %s").format(self._lacking(vectors, where))
+        """Return matching records behind row ``after`` without a vector, in order of rows."""
+        query = sql.SQL("{} AND r.row > %s ORDER BY r.row LIMIT %s").format(
+            self._select_lacking(vectors, where)
+        )
         rows = self._connection.execute(query, (*where.values, after, limit))
         return [stored_record(*row) for row in rows]
 
     def waiting(
         self, vectors: VectorTable, where: SqlCondition, newest: str | None, skip: int, limit: int
     ) -> list[StoredRecord]:
+        """Return matching records without a vector, newest first, without the first ``skip``."""
         times = sql.SQL("{} DESC NULLS LAST, ").format(self._column(newest)) if newest else sql.SQL("")
         query = sql.SQL("{} ORDER BY {}r.row DESC OFFSET %s LIMIT %s").format(
-            self._lacking(vectors, where), times
+            self._select_lacking(vectors, where), times
         )
         rows = self._connection.execute(query, (*where.values, skip, limit))
         return [stored_record(*row) for row in rows]
 
-    def _lacking(self, vectors: VectorTable, where: SqlCondition) -> sql.Composable:
+    def _select_lacking(self, vectors: VectorTable, where: SqlCondition) -> sql.Composable:
         return sql.SQL(
             "SELECT {} FROM {} r WHERE {} AND NOT EXISTS (SELECT FROM {} v WHERE v.row = r.row)"
         ).format(STORED, self._table.table, where.text, vectors.table)
@@ -478,6 +493,6 @@ class RecordQueries:
     def _column(self, name: str) -> sql.Composable:
         return sql.SQL("r.{}").format(sql.Identifier(self._table.fields[name][1]))
 
-    def _number(self, query: sql.Composed, values: Sequence[Any]) -> int:
+    def _fetch_number(self, query: sql.Composed, values: Sequence[Any]) -> int:
         row = self._connection.execute(query, values).fetchone()
         return int(row[0]) if row else 0

@@ -23,6 +23,7 @@ from psycopg import sql
 
 from tabane.engine.query_plans import PAIRS
 from tabane.engine.team.postgres import formats
+from tabane.engine.team.postgres.connections import copy_rows
 from tabane.engine.team.postgres.formats import Cell
 from tabane.search.records import (
     EXACT,
@@ -68,7 +69,7 @@ class RecordColumns:
     def __init__(self, number: int, shape: Shape) -> None:
         self.number = number
         self.fields = {field.name: (field, field_column(field)) for field in shape.fields}
-        self.texts = {text.name: f"s_{_short(text.name)}" for text in shape.texts}
+        self.texts = {text.name: f"s_{_short_name(text.name)}" for text in shape.texts}
         self.table = sql.Identifier(f"record_{number}")
         self.columns = (
             *("row", "key", "digest", "texts", "fields", "payload", "marks"),
@@ -88,13 +89,18 @@ class RecordColumns:
                 "fields bytea NOT NULL, payload bytea NOT NULL, marks integer[] NOT NULL)"
             ).format(self.table)
         )
-        there = self._existing(connection)
+        query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
+        there = {name for (name,) in connection.execute(query, (f"record_{self.number}",))}
         added = {column: kind for column, kind in self._types().items() if column not in there}
         for column, kind in added.items():
             add = sql.SQL("ALTER TABLE {} ADD COLUMN {} {}")
             connection.execute(add.format(self.table, sql.Identifier(column), sql.SQL(kind)))
         if added:
-            self._backfill(connection)
+            after = 0
+            while found := self.after(connection, after, _BACKFILLED):
+                for stored in found:
+                    self._update_derived(connection, stored)
+                after = found[-1].row
         if indexed:
             self.create_indexes(connection)
 
@@ -116,10 +122,6 @@ class RecordColumns:
                 definition = sql.SQL("({}{})").format(sql.Identifier(column), sql.SQL(order))
                 yield self._index(column + suffix), definition
 
-    def _existing(self, connection: psycopg.Connection) -> set[str]:
-        query = "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0"
-        return {name for (name,) in connection.execute(query, (f"record_{self.number}",))}
-
     def _types(self) -> dict[str, str]:
         fields = {column: _TYPES[field.kind] for field, column in self.fields.values()}
         return fields | dict.fromkeys(self.texts.values(), 'text COLLATE "C"')
@@ -127,17 +129,9 @@ class RecordColumns:
     def _index(self, suffix: str) -> sql.Identifier:
         return sql.Identifier(f"i{self.number}_{suffix}")
 
-    def _backfill(self, connection: psycopg.Connection) -> None:
-        """Fill the columns of the shape, from the records that were stored with another shape."""
-        after = 0
-        while found := self.after(connection, after, _BACKFILLED):
-            for stored in found:
-                self._refill(connection, stored)
-            after = found[-1].row
-
-    def _refill(self, connection: psycopg.Connection, stored: StoredRecord) -> None:
+    def _update_derived(self, connection: psycopg.Connection, stored: StoredRecord) -> None:
         columns = ("marks", *self._types())
-        cells = self._derived(stored.record)
+        cells = self._derived_values(stored.record)
         assign = sql.SQL(", ").join(sql.SQL("{} = %s").format(sql.Identifier(column)) for column in columns)
         update = sql.SQL("UPDATE {} SET {} WHERE row = %s").format(self.table, assign)
         connection.execute(update, [*cells.values(), stored.row])
@@ -148,9 +142,9 @@ class RecordColumns:
         query = sql.SQL("SELECT {} FROM {} WHERE row = ANY(%s)").format(columns, self.table)
         found = {row: spelt for row, *spelt in connection.execute(query, ([each.row for each in stored],))}
         for each in stored:
-            derived = self._derived(each.record)
+            derived = self._derived_values(each.record)
             if [derived[column] for column in self.texts.values()] != found[each.row]:
-                self._refill(connection, each)
+                self._update_derived(connection, each)
 
     def after(self, connection: psycopg.Connection, row: int, most: int) -> list[StoredRecord]:
         """Return up to ``most`` records behind a row."""
@@ -169,13 +163,11 @@ class RecordColumns:
     def insert(self, connection: psycopg.Connection, records: Iterable[tuple[int, Record]]) -> None:
         """Insert records with these rows. None has a key that is there."""
         columns = sql.SQL(", ").join(map(sql.Identifier, self.columns))
-        command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(self.table, columns)
-        rows = (self._cells(row, record) for row, record in records)
-        with connection.cursor().copy(command) as copy:
-            for block in formats.encoded(rows):
-                copy.write(block)
+        rows = (self._encode_cells(row, record) for row, record in records)
+        copy_rows(connection, self.table, columns, rows)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> None:
+        """Delete the records of rows."""
         connection.execute(sql.SQL("DELETE FROM {} WHERE row = ANY(%s)").format(self.table), (list(rows),))
 
     def known(self, connection: psycopg.Connection, keys: Sequence[str]) -> dict[str, tuple[int, bytes]]:
@@ -200,7 +192,7 @@ class RecordColumns:
         query = sql.SQL("SELECT row FROM {} WHERE row = ANY(%s)").format(self.table)
         return {row for (row,) in connection.execute(query, (list(rows),))}
 
-    def _cells(self, row: int, record: Record) -> list[Cell]:
+    def _encode_cells(self, row: int, record: Record) -> list[Cell]:
         texts, fields = _NAMED.encode(record.texts), _NAMED.encode(record.fields)
         cells: list[Cell] = [
             formats.int8(row),
@@ -210,18 +202,22 @@ class RecordColumns:
             fields,
             record.payload,
         ]
-        derived = self._derived(record)
+        derived = self._derived_values(record)
         cells.append(formats.int4s(derived.pop("marks")))  # type: ignore[arg-type]
-        cells += [_cell(value) for value in derived.values()]
+        cells += [_encode_cell(value) for value in derived.values()]
         return cells
 
-    def _derived(self, record: Record) -> dict[str, object]:
+    def _derived_values(self, record: Record) -> dict[str, object]:
         """Return the values of the columns that are made of a record: marks, fields, spelt texts."""
         marks: set[int] = set()
         columns: dict[str, object] = {}
         for name, (field, column) in self.fields.items():
-            columns[column] = column_value(record.fields.get(name), field)
-            marks |= _marks_of(field, record.fields.get(name))
+            value = record.fields.get(name)
+            columns[column] = column_value(value, field)
+            if isinstance(value, tuple):
+                marks |= formats.value_marks(field.name, map(formats.stored, value))
+            elif isinstance(value, str):
+                marks.add(formats.value_mark(field.name, formats.stored(value)))
         for name, column in self.texts.items():
             text = record.texts.get(name)
             columns[column] = None if text is None else formats.spelt(text)
@@ -231,10 +227,10 @@ class RecordColumns:
 
 def field_column(field: Field) -> str:
     """Return the column of a field. A field of another kind has another one."""
-    return f"{'n' if field.kind.numeric else field.kind.value}_{_short(field.name)}"
+    return f"{'n' if field.kind.numeric else field.kind.value}_{_short_name(field.name)}"
 
 
-def _short(name: str) -> str:
+def _short_name(name: str) -> str:
     if len(name) <= _LONGEST_NAME:
         return name
     return f"{name[: _LONGEST_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
@@ -250,6 +246,7 @@ def digest_of(*parts: bytes) -> bytes:
 
 
 def record_digest(record: Record) -> bytes:
+    """Return the digest of a record's texts, fields and payload: 16 bytes."""
     return digest_of(_NAMED.encode(record.texts), _NAMED.encode(record.fields), record.payload)
 
 
@@ -276,13 +273,7 @@ def scalar(value: object, field: Field) -> Scalar:
     return int(value) if value == int(value) and abs(value) <= EXACT else value
 
 
-def _marks_of(field: Field, value: Value | None) -> set[int]:
-    if isinstance(value, tuple):
-        return formats.value_marks(field.name, map(formats.stored, value))
-    return {formats.value_mark(field.name, formats.stored(value))} if isinstance(value, str) else set()
-
-
-def _cell(value: object) -> Cell:
+def _encode_cell(value: object) -> Cell:
     if value is None:
         return None
     if isinstance(value, bool):
@@ -293,11 +284,13 @@ def _cell(value: object) -> Cell:
 
 
 def record_of(key: str, texts: bytes, fields: bytes, payload: bytes) -> Record:
+    """Decode a stored record."""
     decoded: Mapping[str, Value] = _FIELDS.decode(fields)
     return Record(key=formats.given(key), texts=_TEXTS.decode(texts), fields=dict(decoded), payload=payload)
 
 
 def stored_record(row: int, key: str, texts: bytes, fields: bytes, payload: bytes) -> StoredRecord:
+    """Decode the columns of :data:`STORED`."""
     return StoredRecord(record=record_of(key, texts, fields, payload), row=row)
 
 
@@ -342,8 +335,10 @@ def _contains(text: str, table: RecordColumns, names: tuple[str, ...] | None) ->
     needle = formats.spelt(text)
     marks = sorted(formats.pair_marks(needle[: formats.MOST_MARKS + 1]))
     columns = [table.texts[name] for name in (table.texts if names is None else names)]
-    held = joined(" OR ", [_column("strpos({}, %s) > 0", column, needle) for column in columns], "FALSE")
-    return _marked(marks, held)
+    held = joined(
+        " OR ", [_column_condition("strpos({}, %s) > 0", column, needle) for column in columns], "FALSE"
+    )
+    return _with_marks(marks, held)
 
 
 def _of_field(where: Equal | In | Range | Prefix, table: RecordColumns) -> SqlCondition:
@@ -355,30 +350,32 @@ def _of_field(where: Equal | In | Range | Prefix, table: RecordColumns) -> SqlCo
         case In(_, values):
             return _among(values, field, column)
         case Prefix(_, text):
-            return _element(column, [("starts_with({}, %s)", formats.stored(text))], listed)
+            return _element_condition(column, [("starts_with({}, %s)", formats.stored(text))], listed)
         case Range(_, None, None):
-            return _column("{} IS NOT NULL", column)
+            return _column_condition("{} IS NOT NULL", column)
         case Range():
-            return _element(column, list(_bounds(where, field)), listed)
+            return _element_condition(column, list(_bounds(where, field)), listed)
 
 
 def _equal(value: Scalar, field: Field, column: str) -> SqlCondition:
     if not field.kind.textual:
-        return _column("{} = %s", column, _value(value, field))
+        return _column_condition("{} = %s", column, _parameter(value, field))
     text = formats.stored(str(value))
     mark = [formats.value_mark(field.name, text)]
     if field.kind is Kind.STRINGS:
-        return _marked(mark, _column("{} @> %s::text[]", column, [text]))
-    return _marked(mark, _column("{} = %s", column, text))
+        return _with_marks(mark, _column_condition("{} @> %s::text[]", column, [text]))
+    return _with_marks(mark, _column_condition("{} = %s", column, text))
 
 
 def _among(values: Iterable[Scalar], field: Field, column: str) -> SqlCondition:
     if not field.kind.textual:
         kind = "boolean" if field.kind is Kind.BOOLEAN else "double precision"
-        return _column(f"{{}} = ANY(%s::{kind}[])", column, [_value(value, field) for value in values])
+        return _column_condition(
+            f"{{}} = ANY(%s::{kind}[])", column, [_parameter(value, field) for value in values]
+        )
     texts = [formats.stored(str(value)) for value in values]
     operator = "{} && %s::text[]" if field.kind is Kind.STRINGS else "{} = ANY(%s::text[])"
-    exact = _column(operator, column, texts)
+    exact = _column_condition(operator, column, texts)
     if len(texts) > _FEW:
         return exact
     marks = sorted(formats.value_marks(field.name, texts))
@@ -389,18 +386,18 @@ def _among(values: Iterable[Scalar], field: Field, column: str) -> SqlCondition:
 
 def _bounds(where: Range, field: Field) -> Iterable[tuple[str, Any]]:
     if where.low is not None:
-        yield f"{{}} {'>=' if where.include_low else '>'} %s", _value(where.low, field)
+        yield f"{{}} {'>=' if where.include_low else '>'} %s", _parameter(where.low, field)
     if where.high is not None:
-        yield f"{{}} {'<=' if where.include_high else '<'} %s", _value(where.high, field)
+        yield f"{{}} {'<=' if where.include_high else '<'} %s", _parameter(where.high, field)
 
 
-def _value(value: Scalar, field: Field) -> object:
+def _parameter(value: Scalar, field: Field) -> object:
     if isinstance(value, str):
         return formats.stored(value)
     return column_value(value, field)
 
 
-def _element(column: str, conditions: list[tuple[str, Any]], listed: bool) -> SqlCondition:
+def _element_condition(column: str, conditions: list[tuple[str, Any]], listed: bool) -> SqlCondition:
     """Return conditions on a string or number, or on one element of a list."""
     name = sql.SQL("element") if listed else sql.SQL("r.{}").format(sql.Identifier(column))
     text = sql.SQL(" AND ").join(sql.SQL(each).format(name) for each, _ in conditions)
@@ -411,12 +408,12 @@ def _element(column: str, conditions: list[tuple[str, Any]], listed: bool) -> Sq
     return SqlCondition(exists.format(sql.Identifier(column), text), values)
 
 
-def _column(text: str, column: str, *values: Any) -> SqlCondition:
+def _column_condition(text: str, column: str, *values: Any) -> SqlCondition:
     name = sql.SQL("r.{}").format(sql.Identifier(column))
     return SqlCondition(sql.SQL(text).format(name), values)
 
 
-def _marked(marks: list[int], exact: SqlCondition) -> SqlCondition:
+def _with_marks(marks: list[int], exact: SqlCondition) -> SqlCondition:
     if not marks:
         return exact
     return SqlCondition(

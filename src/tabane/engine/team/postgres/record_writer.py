@@ -9,12 +9,11 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import msgspec
 import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engine.input_checks import check_room_for_space, unlike_space
+from tabane.engine.input_checks import check_room_for_space, unlike_space, without_other_models
 from tabane.engine.query_plans import VERSION, LexicalPlanner
 from tabane.engine.team.postgres.change_log import ChangeLog
 from tabane.engine.team.postgres.collection_state import (
@@ -62,6 +61,7 @@ class RecordWriter:
         self._log = ChangeLog(states.number)
 
     def vectors(self, space: StoredSpace) -> VectorTable:
+        """Return the table of the vectors of a space."""
         return VectorTable(self._records.number, space.number, space.space.dimension)
 
     # Records
@@ -69,8 +69,9 @@ class RecordWriter:
     def upsert(
         self, connection: psycopg.Connection, records: Sequence[Record], models: Mapping[str, str]
     ) -> CollectionWrite:
+        """Write records, each in place of that with its key."""
         state = self._states.lock(connection)
-        return self._put(connection, state, records, models, keep=False)
+        return self._write_records(connection, state, records, models, keep=False)
 
     def exchange(
         self,
@@ -79,17 +80,19 @@ class RecordWriter:
         gone: Sequence[str],
         models: Mapping[str, str],
     ) -> CollectionWrite:
-        state, deleted = self._take_out(connection, self._states.lock(connection), gone)
-        written = self._put(connection, state, records, models, keep=True)
+        """Delete keys and write records, as one change."""
+        state, deleted = self._delete_keys(connection, self._states.lock(connection), gone)
+        written = self._write_records(connection, state, records, models, keep=True)
         written.deleted = deleted
         return written
 
     def delete(self, connection: psycopg.Connection, keys: Sequence[str]) -> CollectionWrite:
-        state, deleted = self._take_out(connection, self._states.lock(connection), keys)
+        """Delete records by key."""
+        state, deleted = self._delete_keys(connection, self._states.lock(connection), keys)
         self._states.save(connection, state)
         return CollectionWrite(state, deleted=deleted)
 
-    def _put(
+    def _write_records(
         self,
         connection: psycopg.Connection,
         state: CollectionRow,
@@ -99,14 +102,21 @@ class RecordWriter:
         keep: bool,
     ) -> CollectionWrite:
         """Write records. ``keep``: one without vectors equals a stored one that has some."""
-        records = [_still_fitting(record, state, models) for record in records]
-        known = self._known(connection, state, [record.key for record in records])
+        if models:
+            current = {each.space.name: each.space.model for each in state.spaces}
+            records = [without_other_models(record, models, current) for record in records]
+        known = self._stored_versions(connection, state, [record.key for record in records])
         fresh: dict[str, Record] = {}
         results, replaced = [], dict[int, str]()
         for record in records:
             before = known.get(record.key)
-            now = self._version(record, state)
-            same = before is not None and _same(before, now, keep=keep)
+            for name, vector in record.vectors.items():
+                state.fitting(name, vector, self._shape)
+            vectors = {name: digest_of(vector) for name, vector in record.vectors.items()}
+            now = StoredVersion(None, record_digest(record), vectors)
+            same = before is not None and before.digest == now.digest
+            if before is not None and before.vectors != now.vectors:
+                same = same and keep and not now.vectors
             results.append(not same)
             if same:
                 continue
@@ -115,12 +125,14 @@ class RecordWriter:
             known[record.key] = now
             fresh.pop(record.key, None)
             fresh[record.key] = record
-        state = self._remove(connection, state, replaced)
-        state = self._insert(connection, state, list(fresh.values()))
+        state = self._delete_rows(connection, state, replaced)
+        loaded = self.load(connection, state, list(fresh.values()))
+        numbered = list(enumerate(fresh.values(), state.next))
+        state = replace(loaded, lexical=self._postings.add(connection, state.lexical, numbered))
         self._states.save(connection, state)
         return CollectionWrite(state, results)
 
-    def _known(
+    def _stored_versions(
         self, connection: psycopg.Connection, state: CollectionRow, keys: Sequence[str]
     ) -> dict[str, StoredVersion]:
         found = self._records.known(connection, keys)
@@ -134,19 +146,6 @@ class RecordWriter:
             key: StoredVersion(row, digest, {name: of[row] for name, of in digests.items() if row in of})
             for key, (row, digest) in found.items()
         }
-
-    def _version(self, record: Record, state: CollectionRow) -> StoredVersion:
-        for name, vector in record.vectors.items():
-            state.fitting(name, vector, self._shape)
-        vectors = {name: digest_of(vector) for name, vector in record.vectors.items()}
-        return StoredVersion(None, record_digest(record), vectors)
-
-    def _insert(
-        self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]
-    ) -> CollectionRow:
-        loaded = self.load(connection, state, records)
-        numbered = list(enumerate(records, state.next))
-        return replace(loaded, lexical=self._postings.add(connection, state.lexical, numbered))
 
     def load(
         self, connection: psycopg.Connection, state: CollectionRow, records: Sequence[Record]
@@ -164,14 +163,14 @@ class RecordWriter:
             more[each.number] = len(vectors)
         return replace(state.counted(more), next=state.next + len(records))
 
-    def _take_out(
+    def _delete_keys(
         self, connection: psycopg.Connection, state: CollectionRow, keys: Sequence[str]
     ) -> tuple[CollectionRow, int]:
         found = self._records.known(connection, keys) if keys else {}
         gone = {row: key for key, (row, _) in found.items()}
-        return self._remove(connection, state, gone), len(gone)
+        return self._delete_rows(connection, state, gone), len(gone)
 
-    def _remove(
+    def _delete_rows(
         self, connection: psycopg.Connection, state: CollectionRow, gone: Mapping[int, str]
     ) -> CollectionRow:
         """Remove records: row → key."""
@@ -220,6 +219,7 @@ class RecordWriter:
     # Spaces
 
     def add_space(self, connection: psycopg.Connection, space: EmbeddingSpace) -> CollectionWrite:
+        """Create a space, unless it exists. Raises BadArguments if another one has that name."""
         state = self._states.lock(connection)
         there = state.get(space.name)
         if there is not None:
@@ -233,11 +233,13 @@ class RecordWriter:
         return CollectionWrite(state)
 
     def drop_space(self, connection: psycopg.Connection, name: str) -> CollectionWrite:
+        """Drop a space. Its table is deleted by :meth:`clear_spaces`."""
         state = self._states.lock(connection).without(name)
         self._states.save(connection, state)
         return CollectionWrite(state)
 
     def succeed(self, connection: psycopg.Connection, name: str, by: str) -> CollectionWrite:
+        """Rename the space ``by`` to ``name``, whose own space is dropped."""
         state = self._states.lock(connection)
         state.named(by, self._shape)
         state = state.renamed(by, name)
@@ -294,24 +296,8 @@ class RecordWriter:
         return CollectionWrite(state)
 
     def is_untidy(self, state: CollectionRow) -> bool:
+        """Return whether :meth:`tidy` has something to do."""
         return self._postings.has_many_parts(state.lexical) or self._postings.has_many_dead(state.lexical)
-
-
-def _same(before: StoredVersion, now: StoredVersion, *, keep: bool) -> bool:
-    if before.digest != now.digest:
-        return False
-    return before.vectors == now.vectors or (keep and not now.vectors)
-
-
-def _still_fitting(record: Record, state: CollectionRow, models: Mapping[str, str]) -> Record:
-    """Return the record without vectors for spaces that were dropped or have another model by now."""
-    current = {each.space.name: each.space.model for each in state.spaces}
-    kept = {
-        name: vector
-        for name, vector in record.vectors.items()
-        if name not in models or current.get(name) == models[name]
-    }
-    return record if len(kept) == len(record.vectors) else msgspec.structs.replace(record, vectors=kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,4 +313,5 @@ class CollectionTables:
 
     @property
     def log(self) -> ChangeLog:
+        """Return the log of changes for followers."""
         return ChangeLog(self.states.number)

@@ -10,7 +10,7 @@ from typing import TypeVar
 import psycopg
 
 from tabane.engine.input_checks import ALONE
-from tabane.engine.query_plans import VERSION, LexicalPlanner, RecordAnalyzer
+from tabane.engine.query_plans import VERSION, Japanese, LexicalPlanner, RecordAnalyzer
 from tabane.engine.team.postgres import change_log
 from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.collection import PostgresCollection
@@ -23,7 +23,6 @@ from tabane.engine.team.postgres.record_table import RecordColumns
 from tabane.engine.team.postgres.record_writer import CollectionTables, RecordWriter
 from tabane.engine.team.postgres.vector_table import ApproximateIndexBuilder
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
-from tabane.search.index_tokens import Japanese
 from tabane.search.records import Shape
 
 T = TypeVar("T")
@@ -65,20 +64,20 @@ class PostgresStore:
         async with self._opening:
             found = self._collections.get(shape.name)
             if found is None or replace(found.shape, spaces=()) != replace(shape, spaces=()):
-                found = self._collections[shape.name] = await self._opened(replace(shape, spaces=()))
+                found = self._collections[shape.name] = await self._open_collection(replace(shape, spaces=()))
         for space in shape.spaces:
             await found.add_space(space)
         return found
 
-    async def _opened(self, shape: Shape) -> PostgresCollection:
-        tables, state = await self._opened_tables(shape)
+    async def _open_collection(self, shape: Shape) -> PostgresCollection:
+        tables, state = await self._open_tables(shape)
         self._writing.attempt(tables.writer.clear_spaces)
         outside = None if self._filling is None else await self._outside(self._filling, tables)
         opened = PostgresCollection(
             self.database, self._writing, tables, self._indexes, shape, state, outside
         )
         if self._filling is not None and outside is not None:
-            await self._follow(self._filling, opened, outside)
+            await self._start_follower(self._filling, opened, outside)
         return opened
 
     async def _outside(self, filling: IndexFilling, tables: CollectionTables) -> OutsideIndex:
@@ -86,10 +85,10 @@ class PostgresStore:
         prefix = await self.database.read(lambda connection: change_log.set_prefix(connection, number))
         return OutsideIndex(filling.link, prefix)
 
-    async def _follow(
+    async def _start_follower(
         self, filling: IndexFilling, collection: PostgresCollection, outside: OutsideIndex
     ) -> None:
-        """Have the index follow a collection, with the fields of its shape."""
+        """Start a follower that fills the index with a collection and the fields of its shape."""
         shape = replace(collection.shape, spaces=())
         earlier = self._followers.pop(shape.name, None)
         if earlier is not None:
@@ -104,7 +103,7 @@ class PostgresStore:
 
     async def tables(self, shape: Shape) -> CollectionTables:
         """Open the tables of a collection without maintenance. New ones have no indexes."""
-        tables, _ = await self._opened_tables(replace(shape, spaces=()), indexed=False)
+        tables, _ = await self._open_tables(replace(shape, spaces=()), indexed=False)
         return tables
 
     async def write(self, work: Callable[[psycopg.Connection], T]) -> T:
@@ -113,7 +112,7 @@ class PostgresStore:
         found: T = await asyncio.shield(asyncio.wrap_future(answer))
         return found
 
-    async def _opened_tables(
+    async def _open_tables(
         self, shape: Shape, *, indexed: bool = True
     ) -> tuple[CollectionTables, CollectionRow]:
         def opening(connection: psycopg.Connection) -> tuple[CollectionTables, CollectionRow]:

@@ -30,6 +30,7 @@ import psycopg
 from psycopg import errors, sql
 
 from tabane.engine.team.postgres import formats
+from tabane.engine.team.postgres.connections import copy_rows
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.formats import Cell
 from tabane.engine.team.postgres.record_table import digest_of
@@ -48,6 +49,7 @@ class VectorTable:
         self.table = sql.Identifier(self.name)
 
     def create(self, connection: psycopg.Connection) -> None:
+        """Create the table. Short vectors are stored beside their rows, so that a scan is fast."""
         connection.execute(
             sql.SQL(
                 "CREATE TABLE {} (row bigint PRIMARY KEY, digest bytea NOT NULL, vec vector({}) NOT NULL, "
@@ -59,17 +61,18 @@ class VectorTable:
             connection.execute(alter)
 
     def drop(self, connection: psycopg.Connection) -> None:
+        """Drop the table, if it exists."""
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(self.table))
 
     def digests(self, connection: psycopg.Connection, rows: Sequence[int]) -> dict[int, bytes]:
+        """Return the digests of the vectors of rows, by row."""
         query = sql.SQL("SELECT row, digest FROM {} WHERE row = ANY(%s)").format(self.table)
         return dict(connection.execute(query, (list(rows),)).fetchall())
 
     def insert(self, connection: psycopg.Connection, vectors: Iterable[tuple[int, bytes]]) -> None:
-        command = sql.SQL("COPY {} (row, digest, vec, given) FROM STDIN (FORMAT BINARY)").format(self.table)
-        with connection.cursor().copy(command) as copy:
-            for block in formats.encoded(self._cells(row, vector) for row, vector in vectors):
-                copy.write(block)
+        """Insert vectors of float32, little-endian. None has a row that is there."""
+        rows = (self._encode_cells(row, vector) for row, vector in vectors)
+        copy_rows(connection, self.table, sql.SQL("row, digest, vec, given"), rows)
 
     def delete(self, connection: psycopg.Connection, rows: Sequence[int]) -> int:
         """Delete the vectors of rows. Return how many there were."""
@@ -94,7 +97,7 @@ class VectorTable:
             for row, vector, sent in cursor.execute(query.format(self.table), (after, last)):
                 yield row, formats.numbers_of(vector) if sent else vector
 
-    def _cells(self, row: int, vector: bytes) -> list[Cell]:
+    def _encode_cells(self, row: int, vector: bytes) -> list[Cell]:
         numbers = np.frombuffer(vector, dtype="<f4").astype(np.float64)
         usual = _SMALLEST < math.sqrt(float(numbers @ numbers)) < _LARGEST
         sent = vector if usual else unit(vector, self.dimension)
@@ -136,20 +139,22 @@ class ApproximateIndex:
 
     @property
     def is_possible(self) -> bool:
+        """Return whether vectors of that dimension can be indexed."""
         return self.table.dimension <= _MOST_INDEXED_DIMENSIONS
 
     def indexed(self, alias: str) -> sql.Composed:
         """Return what is indexed of a row with that alias."""
-        return self._halved(sql.SQL("l2_normalize({}.vec)").format(sql.Identifier(alias)))
+        return self._as_halfvec(sql.SQL("l2_normalize({}.vec)").format(sql.Identifier(alias)))
 
     def asked(self) -> sql.Composed:
         """Return what is compared with it: a unit vector as a parameter."""
-        return self._halved(sql.SQL("%s::vector"))
+        return self._as_halfvec(sql.SQL("%s::vector"))
 
-    def _halved(self, vector: sql.Composable) -> sql.Composed:
+    def _as_halfvec(self, vector: sql.Composable) -> sql.Composed:
         return sql.SQL("({}::halfvec({}))").format(vector, sql.Literal(self.table.dimension))
 
     def state(self, connection: psycopg.Connection) -> IndexState:
+        """Return whether the index can be used, is being built, or is missing."""
         found = connection.execute(_STATE, (self.name,)).fetchone()
         if found is None:
             return IndexState.MISSING
@@ -164,7 +169,8 @@ class ApproximateIndex:
 
     def create(self, connection: psycopg.Connection, vectors: int) -> None:
         """Build the index without a lock on writers. The connection is in autocommit."""
-        connection.execute(_MEMORY, (self._memory(vectors),))
+        needed = vectors * (2 * self.table.dimension + 3 * 16 * _EDGES + 256) * 5 // 4
+        connection.execute(_MEMORY, (min(needed // 1024, _MOST_MEMORY),))
         connection.execute(
             sql.SQL(
                 "CREATE INDEX CONCURRENTLY {} ON {} USING hnsw (({}) halfvec_ip_ops) "
@@ -172,16 +178,11 @@ class ApproximateIndex:
             ).format(
                 sql.Identifier(self.name),
                 self.table.table,
-                self._halved(sql.SQL("l2_normalize(vec)")),
+                self._as_halfvec(sql.SQL("l2_normalize(vec)")),
                 sql.Literal(_EDGES),
                 sql.Literal(_EFFORT),
             )
         )
-
-    def _memory(self, vectors: int) -> int:
-        """Return the kB in which the graph fits: halves, edges of two levels, and what a node needs."""
-        needed = vectors * (2 * self.table.dimension + 3 * 16 * _EDGES + 256) * 5 // 4
-        return min(needed // 1024, _MOST_MEMORY)
 
 
 log = logging.getLogger(__name__)
@@ -220,6 +221,7 @@ class ApproximateIndexBuilder:
 
     @property
     def has_iterative_scan(self) -> bool:
+        """Return whether the server goes on until enough records match a filter."""
         return self._database.versions.has_iterative_scan
 
     def wants(self, index: ApproximateIndex, vectors: int) -> bool:
@@ -227,7 +229,7 @@ class ApproximateIndexBuilder:
         return self.least is not None and vectors >= self.least and index.is_possible
 
     def consider(self, index: ApproximateIndex, vectors: int) -> None:
-        """Have the index built if it is not there, unless a build failed a short time ago."""
+        """Request the index if it does not exist, unless a build has just failed."""
         if not self.wants(index, vectors):
             return
         with self._gate:
@@ -235,10 +237,10 @@ class ApproximateIndexBuilder:
             if known or not self._open or time.monotonic() < self._rested:
                 return
             self._waiting.add(index.name)
-            self._last = self._thread.submit(self._attempt, index, vectors)
+            self._last = self._thread.submit(self._try_build, index, vectors)
 
     def miss(self, index: ApproximateIndex, vectors: int) -> None:
-        """Have the index built that a query did not find."""
+        """Request an index that a query did not find."""
         with self._gate:
             self._ready.discard(index.name)
         self.consider(index, vectors)
@@ -248,32 +250,29 @@ class ApproximateIndexBuilder:
         with self._gate:
             self._open = False
         while self._last is not None and not self._last.done():
-            self._cancel()
+            connection = self._connection
+            if connection is not None:
+                with contextlib.suppress(psycopg.Error):
+                    connection.cancel_safe(timeout=_CANCELING)
             with contextlib.suppress(FutureTimeout):
                 self._last.result(_CANCELED)
         self._thread.shutdown(wait=True)
 
-    def _cancel(self) -> None:
-        connection = self._connection
-        if connection is not None:
-            with contextlib.suppress(psycopg.Error):
-                connection.cancel_safe(timeout=_CANCELING)
-
-    def _attempt(self, index: ApproximateIndex, vectors: int) -> None:
+    def _try_build(self, index: ApproximateIndex, vectors: int) -> None:
         ready = failed = False
         try:
-            ready = self._open and self._built(index, vectors)
+            ready = self._open and self._build_index(index, vectors)
         except psycopg.Error as error:
             failed = True
             if self._open and not isinstance(error, errors.UndefinedTable):  # its space was dropped
                 log.warning("the approximate index %s was not built: %s", index.name, error)
         finally:
             self._connection = None
-            self._note(index, ready=ready, failed=failed)
+            self._note_build(index, ready=ready, failed=failed)
         if self._open:
             self._ended()
 
-    def _note(self, index: ApproximateIndex, *, ready: bool, failed: bool) -> None:
+    def _note_build(self, index: ApproximateIndex, *, ready: bool, failed: bool) -> None:
         with self._gate:
             self._waiting.discard(index.name)
             if ready:
@@ -283,7 +282,7 @@ class ApproximateIndexBuilder:
             self._rested = time.monotonic() + min(_REST * 2**self._failures, _LONGEST_REST)
             self._failures = min(self._failures + failed, _MOST_FAILURES)
 
-    def _built(self, index: ApproximateIndex, vectors: int) -> bool:
+    def _build_index(self, index: ApproximateIndex, vectors: int) -> bool:
         """Build the index. Return False if another hub builds one."""
         with contextlib.closing(self._database.connect()) as connection:
             connection.autocommit = True
@@ -296,17 +295,14 @@ class ApproximateIndexBuilder:
                 return False
             if index.state(connection) is not IndexState.READY:  # nobody builds it now
                 self._connection = connection
-                self._build(connection, index, vectors)
+                if self._failures:  # such as one because of little shared memory, which several workers need
+                    connection.execute(_ALONE)
+                index.drop(connection)
+                began = time.monotonic()
+                log.info("building the approximate index %s of %d vectors", index.name, vectors)
+                index.create(connection, vectors)
+                log.info("built the approximate index %s in %.0f s", index.name, time.monotonic() - began)
             return True
-
-    def _build(self, connection: psycopg.Connection, index: ApproximateIndex, vectors: int) -> None:
-        if self._failures:  # such as one because of little shared memory, which several workers need
-            connection.execute(_ALONE)
-        index.drop(connection)
-        began = time.monotonic()
-        log.info("building the approximate index %s of %d vectors", index.name, vectors)
-        index.create(connection, vectors)
-        log.info("built the approximate index %s in %.0f s", index.name, time.monotonic() - began)
 
 
 _SPACES = (

@@ -90,12 +90,12 @@ class CommitThread:
     def _work(self) -> None:
         while (job := self._held or self._waiting.get()) is not None:
             self._held = None
-            group = [each for each in self._group(job) if each.answer.set_running_or_notify_cancel()]
+            group = [each for each in self._collect_group(job) if each.answer.set_running_or_notify_cancel()]
             if group:
-                self._write(group)
+                self._write_group(group)
         self._disconnect()
 
-    def _group(self, first: CommitJob) -> list[CommitJob]:
+    def _collect_group(self, first: CommitJob) -> list[CommitJob]:
         """Return the job with waiting jobs that fit into its commit."""
         group, rows, deadline = [first], first.rows, time.monotonic() + _LONGEST_GROUP
         while rows < MOST_ROWS and time.monotonic() < deadline and not self._waiting.empty():
@@ -110,29 +110,25 @@ class CommitThread:
             rows += job.rows
         return group
 
-    def _write(self, group: list[CommitJob]) -> None:
+    def _write_group(self, group: list[CommitJob]) -> None:
         lost: BaseException | None = None
         try:
-            self._transact(group)
+            if not self._commit_group(group, last=False):
+                self._commit_group(group, last=True)
         except BaseException as error:
             self._disconnect()
             lost = connections.store_error(error, self._database.place)
         if any(isinstance(job.error, StoreReadOnly) for job in group):
             self._disconnect()  # another primary may have taken over
         for job in group:
-            self._answer(job, job.error or lost)
+            self._answer_job(job, job.error or lost)
 
-    def _transact(self, group: list[CommitJob]) -> None:
-        """Commit the jobs; once more if the connection is lost, and their commit was not made."""
-        if not self._committed(group, last=False):
-            self._committed(group, last=True)
-
-    def _committed(self, group: list[CommitJob], *, last: bool) -> bool:
+    def _commit_group(self, group: list[CommitJob], *, last: bool) -> bool:
         """Return False if the connection was lost, and nothing was written. Raises psycopg's errors."""
         transaction = None
         try:
-            connection = self._connected()
-            transaction = self._run(connection, group)
+            connection = self._connect()
+            transaction = self._run_jobs(connection, group)
             connection.commit()
         except psycopg.Error as error:
             self._disconnect()
@@ -143,7 +139,7 @@ class CommitThread:
             return False
         return True
 
-    def _run(self, connection: psycopg.Connection, group: list[CommitJob]) -> str | None:
+    def _run_jobs(self, connection: psycopg.Connection, group: list[CommitJob]) -> str | None:
         """Run the jobs in one transaction. Return its number; None if it wrote nothing."""
         alone = len(group) == 1
         if not alone:
@@ -170,7 +166,10 @@ class CommitThread:
         deadline = time.monotonic() + _SETTLING
         while True:
             try:
-                status = self._status(transaction)
+                connection = self._connect()
+                found = connection.execute("SELECT pg_xact_status(%s::xid8)", (transaction,)).fetchone()
+                connection.rollback()
+                status: str | None = found[0] if found else None
             except psycopg.OperationalError:
                 if time.monotonic() > deadline:
                     raise LostCommit from None
@@ -184,13 +183,7 @@ class CommitThread:
                 raise LostCommit
             time.sleep(_PAUSE)
 
-    def _status(self, transaction: str) -> str | None:
-        connection = self._connected()
-        found = connection.execute("SELECT pg_xact_status(%s::xid8)", (transaction,)).fetchone()
-        connection.rollback()
-        return found[0] if found else None
-
-    def _connected(self) -> psycopg.Connection:
+    def _connect(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed:
             self._connection = self._database.reconnect(self._longest)
         return self._connection
@@ -201,7 +194,7 @@ class CommitThread:
                 self._connection.close()
             self._connection = None
 
-    def _answer(self, job: CommitJob, error: BaseException | None) -> None:
+    def _answer_job(self, job: CommitJob, error: BaseException | None) -> None:
         if error is None and job.committed is not None:
             try:
                 job.committed(job.result)

@@ -50,7 +50,11 @@ class _GraphBuilder:
         self._weights: list[onnx.TensorProto] = []
 
     def model(self) -> onnx.ModelProto:
-        mask, state = self._mask(), self._embeddings()
+        absent = self._node("Sub", [self._constant("one", np.int64(1)), "attention_mask"])
+        factor = self._node("Cast", [absent], to=TensorProto.FLOAT)
+        masked = self._node("Mul", [factor, self._constant("nowhere", np.float32(_NOWHERE))])
+        mask = self._node("Unsqueeze", [masked, self._constant("axes", np.array([1, 2], np.int64))])
+        state = self._embeddings()
         for layer in range(self._layers):
             state = self._layer(f"encoder.layer.{layer}", state, mask)
         self._node("Identity", [state], "last_hidden_state")
@@ -65,12 +69,6 @@ class _GraphBuilder:
         return helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR, producer_name="tabane"
         )
-
-    def _mask(self) -> str:
-        absent = self._node("Sub", [self._constant("one", np.int64(1)), "attention_mask"])
-        factor = self._node("Cast", [absent], to=TensorProto.FLOAT)
-        masked = self._node("Mul", [factor, self._constant("nowhere", np.float32(_NOWHERE))])
-        return self._node("Unsqueeze", [masked, self._constant("axes", np.array([1, 2], np.int64))])
 
     def _embeddings(self) -> str:
         length = self._node("Shape", ["input_ids"], start=1, end=2)
@@ -88,13 +86,6 @@ class _GraphBuilder:
         return self._norm("embeddings", self._node("Add", [self._node("Add", [words, kinds]), places]))
 
     def _layer(self, at: str, state: str, mask: str) -> str:
-        attended = self._linear(f"{at}.attention.output.dense", self._attention(at, state, mask))
-        state = self._norm(f"{at}.attention.output", self._node("Add", [attended, state]))
-        wide = self._node("Gelu", [self._linear(f"{at}.intermediate.dense", state)])
-        narrow = self._linear(f"{at}.output.dense", wide)
-        return self._norm(f"{at}.output", self._node("Add", [narrow, state]))
-
-    def _attention(self, at: str, state: str, mask: str) -> str:
         query, key, value = (
             self._head_wise(self._linear(f"{at}.attention.self.{name}", state), order)
             for name, order in (("query", (0, 2, 1, 3)), ("key", (0, 2, 3, 1)), ("value", (0, 2, 1, 3)))
@@ -103,7 +94,12 @@ class _GraphBuilder:
         scores = self._node("Div", [self._node("MatMul", [query, key]), root])
         weights = self._node("Softmax", [self._node("Add", [scores, mask])], axis=-1)
         mixed = self._node("Transpose", [self._node("MatMul", [weights, value])], perm=(0, 2, 1, 3))
-        return self._node("Reshape", [mixed, self._constant("joined", np.array([0, 0, self._hidden]))])
+        joined = self._node("Reshape", [mixed, self._constant("joined", np.array([0, 0, self._hidden]))])
+        attended = self._linear(f"{at}.attention.output.dense", joined)
+        state = self._norm(f"{at}.attention.output", self._node("Add", [attended, state]))
+        wide = self._node("Gelu", [self._linear(f"{at}.intermediate.dense", state)])
+        narrow = self._linear(f"{at}.output.dense", wide)
+        return self._norm(f"{at}.output", self._node("Add", [narrow, state]))
 
     def _head_wise(self, state: str, order: Sequence[int]) -> str:
         width = self._hidden // self._heads

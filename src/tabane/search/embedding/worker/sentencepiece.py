@@ -380,7 +380,10 @@ class CharacterMap:
         while place < len(data):
             size, value = self._longest(data, place)
             if size:
-                found += self._text(value)
+                end = value
+                while self._replacements[end]:
+                    end += 1
+                found += self._replacements[value:end].tobytes()
             else:
                 size = 1
                 while place + size < len(data) and data[place + size] & 0xC0 == 0x80:
@@ -402,9 +405,3 @@ class CharacterMap:
             if unit & 0x100:
                 size, value = position + 1 - place, int(self._units[node]) & 0x7FFFFFFF
         return size, value
-
-    def _text(self, at: int) -> bytes:
-        end = at
-        while self._replacements[end]:
-            end += 1
-        return self._replacements[at:end].tobytes()

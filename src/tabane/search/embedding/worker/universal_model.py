@@ -61,7 +61,13 @@ class UniversalEncoder:
         """Return texts × 512 of the tokens of each, not yet of length one; none may be empty."""
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         sums: Floats = np.empty((len(texts), LAYER_DIMENSION + _WIDTH * len(_WINDOWS)), np.float32)
-        parts = _parts(lengths)
+        found, first, total = [], 0, 0
+        for place, length in enumerate(lengths.tolist()):
+            if total and total + length > _TOKENS:
+                found.append(slice(first, place))
+                first, total = place, 0
+            total += length
+        parts = [*found, slice(first, len(lengths))] if len(lengths) else []
 
         def fill(part: slice) -> None:
             tokens = np.fromiter(chain.from_iterable(texts[part]), np.int64, int(lengths[part].sum()))
@@ -174,6 +180,7 @@ class LookedUp:
     others: Whole
 
     def embedded(self) -> Floats:
+        """Return the embeddings of the tokens: tokens × dimension, float32."""
         return self._take(self.kept.embedded, self.computed.embedded)
 
     def projected(self, branch: int) -> Floats:
@@ -230,7 +237,9 @@ class TokenFeatures:
             distinct, others = np.unique(tokens[missing], return_inverse=True)
             new = distinct[: self._most - kept.used]
             if len(new):
-                self._keep(kept, new)
+                self._compute(new, kept.rows.all(), kept.used)
+                kept.places[new] = np.arange(kept.used, kept.used + len(new))
+                kept.used += len(new)
                 places = kept.places[tokens]
                 missing = np.flatnonzero(places == self._most)
                 distinct, others = np.unique(tokens[missing], return_inverse=True)
@@ -244,11 +253,6 @@ class TokenFeatures:
         found = np.full(len(tokens), len(distinct))
         found[missing] = others
         return LookedUp(kept.rows, places, computed, found)
-
-    def _keep(self, kept: _KeptRows, tokens: Whole) -> None:
-        self._compute(tokens, kept.rows.all(), kept.used)
-        kept.places[tokens] = np.arange(kept.used, kept.used + len(tokens))
-        kept.used += len(tokens)
 
     def _compute(self, tokens: Whole, rows: list[Floats], start: int) -> None:
         """Write the rows of tokens, from ``start`` on."""
@@ -267,17 +271,6 @@ class TokenFeatures:
         products = (part @ slot for part, slots in zip(own, self._weights, strict=True) for slot in slots)
         for row, values in zip(rows[1:], chain(own, products), strict=True):
             row[at] = values
-
-
-def _parts(lengths: Whole) -> list[slice]:
-    """Return slices of texts with at most :data:`_TOKENS` tokens each, unless a text has more."""
-    found, first, total = [], 0, 0
-    for place, length in enumerate(lengths.tolist()):
-        if total and total + length > _TOKENS:
-            found.append(slice(first, place))
-            first, total = place, 0
-        total += length
-    return [*found, slice(first, len(lengths))] if len(lengths) else []
 
 
 def _windows(lengths: Whole) -> Whole:
@@ -376,10 +369,12 @@ class UniversalModel:
         self.dimension = min(spec.dimension or DIMENSION, DIMENSION)
 
     def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+        """Return the tokens of each text, cut to what the model accepts."""
         found = self._tokenizer.encode(texts, self._most)
         return [cast(TokenizedText, [BEGIN, *pieces, END]) for pieces in found]
 
     def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+        """Return one vector for each text: texts × dimension, float32, of length 1."""
         return finished(self._encoder.vectors(cast(Sequence[Sequence[int]], batch)), self._kept)
 
 

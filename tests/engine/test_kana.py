@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.index_tokens import SHORTEST, kana_words
+from tabane.engine.query_plans import SHORTEST, kana_words
 
 
 @pytest.mark.parametrize(

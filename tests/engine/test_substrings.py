@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tabane.engine.query_plans import is_single, is_whole, needle_tokens, substring_tokens
 from tabane.search.analysis import substring_spelling
-from tabane.search.index_tokens import is_single, is_whole, needle_tokens, substring_tokens
 
 # Few characters, so that needles are found; white space of several kinds, what folds, what escapes use.
 CHARACTERS = st.sampled_from("ab東京かカｶA_ 　\t\n\x85\ufdd0\ufdef\U0001fffe😀ßが-−ー～〜’\u200b\ufe0f\u200d")
