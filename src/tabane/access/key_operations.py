@@ -99,7 +99,17 @@ class KeyOperations:
     async def create(self, caller: Caller, params: CreateKey) -> dict[str, Any]:
         """Create a key. Its secret is in this result and nowhere else."""
         now = self._ring.clock()
-        patterns = _granted(params)
+        if not params.allow and not params.profile:
+            raise BadArguments(
+                say(
+                    "allow: say what the key may use, such as github__* or @posts; * is every tool and "
+                    "source, without administration."
+                ),
+                "allow",
+            )
+        patterns = PermissionPatterns.checked(
+            params.allow or [EVERY_TOOL], params.deny, read_only=params.read_only
+        )
         self._check_profile(params.profile)
         self._check_tier(params.tier)
         expires = expiry_of(params.expires, now)
@@ -260,19 +270,6 @@ class KeyOperations:
                 for one in unmatched(patterns, self._known())
             ]
         }
-
-
-def _granted(params: CreateKey) -> PermissionPatterns:
-    """Return the patterns of a new key. What it may use has to be said, by patterns or by a profile."""
-    if not params.allow and not params.profile:
-        raise BadArguments(
-            say(
-                "allow: say what the key may use, such as github__* or @posts; * is every tool and source, "
-                "without administration."
-            ),
-            "allow",
-        )
-    return PermissionPatterns.checked(params.allow or [EVERY_TOOL], params.deny, read_only=params.read_only)
 
 
 def _checked_name(name: str) -> str:

@@ -280,7 +280,12 @@ class KeyStore:
         The last use stays, and a key that was revoked in the meantime stays revoked.
         """
         with self._transaction() as database:
-            _replace(database, record)
+            row = dict(zip(COLUMNS.split(", "), row_of(record), strict=True))
+            names = [name for name in row if name not in ("id", "hash", "used", "revoked")]
+            changes = ", ".join(f"{name} = :{name}" for name in names)
+            database.execute(
+                f"UPDATE api_key SET {changes}, revoked = coalesce(revoked, :revoked) WHERE id = :id", row
+            )
             rows = database.execute(_ONE, (record.id,)).fetchall()
         return record_of(rows[0]) if rows else None
 
@@ -304,15 +309,6 @@ class KeyStore:
             self._writer.execute("COMMIT")
             with contextlib.suppress(sqlite3.OperationalError):  # a reader is there: the next commit does it
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def _replace(database: sqlite3.Connection, record: KeyRecord) -> None:
-    row = dict(zip(COLUMNS.split(", "), row_of(record), strict=True))
-    names = [name for name in row if name not in ("id", "hash", "used", "revoked")]
-    changes = ", ".join(f"{name} = :{name}" for name in names)
-    database.execute(
-        f"UPDATE api_key SET {changes}, revoked = coalesce(revoked, :revoked) WHERE id = :id", row
-    )
 
 
 def row_of(record: KeyRecord) -> tuple[Any, ...]:

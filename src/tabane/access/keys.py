@@ -242,7 +242,11 @@ class KeyRing:
         state = access.state
         if state == "active":
             access.used()
-            self._keep(access)
+            self._live[access.id] = self._recent[access.id] = access  # one object for each key in use
+            self._recent.move_to_end(access.id)
+            if len(self._recent) > self._most:
+                self._recent.popitem(last=False)
+            self._later("look", LOOK, self._look)
             return KeyVerdict(access, None, access.id)
         return KeyVerdict(None, "expired" if state == "expired" else "revoked", access.id)
 
@@ -255,15 +259,6 @@ class KeyRing:
         store = self._opened()
         record = store.one(id) if store else None
         return None if record is None else KeyAccess(record, self._profile, self._note, self.clock)
-
-    def _keep(self, access: KeyAccess) -> None:
-        """Keep one object for each key that is in use, and watch the file while there is any."""
-        self._live[access.id] = access
-        self._recent[access.id] = access
-        self._recent.move_to_end(access.id)
-        if len(self._recent) > self._most:
-            self._recent.popitem(last=False)
-        self._later("look", LOOK, self._look)
 
     def exist(self) -> bool:
         """Return whether any key is not revoked. Raises as :meth:`judge`."""

@@ -90,7 +90,11 @@ class LimitedTurn(GatedCall, CallTurn):
             self._limited.waiting += 1
 
     def entered(self) -> None:
-        self._no_longer_waits()
+        """Let the call begin: it waits no longer."""
+        if self._limited is not None:
+            self._limited.waiting -= 1
+        if self._timer is not None:
+            self._timer.cancel()
         if self._waits is not None and not self._waits.done():
             self._waits.set_result(None)
 
@@ -107,12 +111,6 @@ class LimitedTurn(GatedCall, CallTurn):
             self._waits.cancel()
         super().leave()
 
-    def _no_longer_waits(self) -> None:
-        if self._limited is not None:
-            self._limited.waiting -= 1
-        if self._timer is not None:
-            self._timer.cancel()
-
     def _cancelled(self, waits: asyncio.Future[None]) -> None:
         if waits.cancelled():
             self.leave()
@@ -120,7 +118,12 @@ class LimitedTurn(GatedCall, CallTurn):
     def _expire(self, seconds: float) -> None:
         if self._limited is not None and self._waits is not None and not self._waits.done():
             self._limited.refused += 1
-            self._waits.set_exception(RateLimited(_waited(seconds), RETRY_WHEN_FULL))
+            message = say(
+                "Too many calls at the same time: this call waited {seconds} s for its turn and was not "
+                "started.",
+                seconds=f"{seconds:.3g}",
+            )
+            self._waits.set_exception(RateLimited(message, RETRY_WHEN_FULL))
         self.leave()
 
 
@@ -242,7 +245,15 @@ class CallLimits:
         limits = rules.tier(tier)
         if limits.unlimited and not caps:
             return FREE
-        return self._enter(self._holder(holder, tier), limits, caps, server)
+        limited = self._holders.get(holder)
+        if limited is None:
+            limited = LimitedHolder(holder)
+            self._make_room()
+            self._holders[holder] = limited
+        else:
+            self._holders.move_to_end(holder)
+        limited.tier = tier
+        return self._enter(limited, limits, caps, server)
 
     def result_size(self, tier: str) -> int:
         """Return the maximum size of a result for a tier in bytes; 0 if there is no limit."""
@@ -300,7 +311,15 @@ class CallLimits:
         for charge in charges:
             seconds = charge.wait(now, limited.name)
             if seconds > 0:
-                raise self._refusal(limited, now, _too_many(charge, limited.tier, seconds), seconds)
+                message = say(
+                    "Too many calls: the limit of {name} is {burst} {burst:call|calls} at once, then {rate}. "
+                    "Try again in {seconds} s.",
+                    name=_limit_name(charge.cap, limited.tier),
+                    burst=charge.calls.burst,
+                    rate=_rate(charge.calls.rate),
+                    seconds=f"{math.ceil(seconds * 1000 - 0.001) / 1000:.7g}",
+                )
+                raise self._refusal(limited, now, message, seconds)
         gates = tuple(self._gates_of(limited, limits, caps, server))
         if limited.waiting >= limits.queue and any(gate.full or gate.waiting for gate in gates):
             raise self._refusal(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
@@ -411,17 +430,6 @@ class CallLimits:
             self._plans[tool, server] = caps
         return caps
 
-    def _holder(self, name: str, tier: str) -> LimitedHolder:
-        limited = self._holders.get(name)
-        if limited is None:
-            limited = LimitedHolder(name)
-            self._make_room()
-            self._holders[name] = limited
-        else:
-            self._holders.move_to_end(name)
-        limited.tier = tier
-        return limited
-
     def _make_room(self) -> None:
         """Forget holders that have not called for long: at most two for each new one."""
         now = self._clock()
@@ -479,17 +487,6 @@ def _key(cap: CallCap) -> str:
 # -- texts -------------------------------------------------------------------------------------------
 
 
-def _too_many(charge: _Charge, tier: str, seconds: float) -> Message:
-    return say(
-        "Too many calls: the limit of {name} is {burst} {burst:call|calls} at once, then {rate}. "
-        "Try again in {seconds} s.",
-        name=_named(charge.cap, tier),
-        burst=charge.calls.burst,
-        rate=_rate(charge.calls.rate),
-        seconds=f"{math.ceil(seconds * 1000 - 0.001) / 1000:.7g}",
-    )
-
-
 def _rate(rate: float) -> Message:
     """Return a rate per the shortest time in which there is at least one call."""
     if rate >= 1:
@@ -501,7 +498,7 @@ def _rate(rate: float) -> Message:
     return say("{count} a day", count=f"{rate * 86_400:.4g}")
 
 
-def _named(cap: CallCap | None, tier: str) -> Message:
+def _limit_name(cap: CallCap | None, tier: str) -> Message:
     if cap is None:
         return say("the tier {tier}", tier=tier)
     if cap.kind == "tool":
@@ -517,13 +514,6 @@ def _queue_full(limited: LimitedHolder, limits: TierLimits) -> Message:
         running=limited.in_flight - limited.waiting,
         waiting=limited.waiting,
         tier=limited.tier,
-    )
-
-
-def _waited(seconds: float) -> Message:
-    return say(
-        "Too many calls at the same time: this call waited {seconds} s for its turn and was not started.",
-        seconds=f"{seconds:.3g}",
     )
 
 

@@ -231,7 +231,8 @@ class PermissionRules:
         if target.changes and self.patterns.read_only:
             return False
         if target.kind == "method":
-            return self._allows_whole(target.server)
+            below = f"{target.server}__"
+            return self._allow.matches_all_below(below) and not self._deny.may_match_below(below)
         if target.server:
             return not self._denies_upstream(target) and any(map(self._allow.matches, target.names))
         if target.kind == "list":
@@ -244,10 +245,6 @@ class PermissionRules:
         if source in self._allow.sources or target.name in self._allow.names:
             return True
         return source != "admin" and self._allow.matches_widely(target.name)
-
-    def _allows_whole(self, server: str) -> bool:
-        below = f"{server}__"
-        return self._allow.matches_all_below(below) and not self._deny.may_match_below(below)
 
     def _denies_upstream(self, target: CallTarget) -> bool:
         # A server without a prefix is denied by its own name too: a denial has to hold.

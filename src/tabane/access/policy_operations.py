@@ -37,18 +37,10 @@ def explain_permission(patterns: PermissionPatterns, target: CallTarget) -> Perm
     rules than those.
     """
     if PermissionRules(patterns).allows(target):
-        return _reason_to_allow(patterns, target)
-    return _reason_to_refuse(patterns, target)
-
-
-def _reason_to_allow(patterns: PermissionPatterns, target: CallTarget) -> PermissionReason:
-    if PermissionRules(_NOTHING).allows(target):
-        return PermissionReason(True, "always")
-    alone = (pattern for pattern in patterns.allow if _allows(PermissionPatterns((pattern,)), target))
-    return PermissionReason(True, "allow", next(alone, ""))
-
-
-def _reason_to_refuse(patterns: PermissionPatterns, target: CallTarget) -> PermissionReason:
+        if PermissionRules(_NOTHING).allows(target):
+            return PermissionReason(True, "always")
+        alone = (pattern for pattern in patterns.allow if _allows(PermissionPatterns((pattern,)), target))
+        return PermissionReason(True, "allow", next(alone, ""))
     for pattern in patterns.deny:
         if not _allows(PermissionPatterns((*_WIDEST, target.name), (pattern,)), target):
             return PermissionReason(False, "deny", pattern)
@@ -148,7 +140,8 @@ def _of_state(key: dict[str, Any]) -> list[Message]:
 
 
 def _of_step(step: dict[str, Any], found: dict[str, Any]) -> Message:
-    who = _who(step)
+    name = step["name"]
+    who = say("The key {name}", name=name) if step["by"] == "key" else say("The profile {name}", name=name)
     match step["rule"]:
         case "allow":
             return say("{who} allows it: {pattern}", who=who, pattern=step["pattern"])
@@ -183,9 +176,3 @@ def _of_nothing(who: Message, found: dict[str, Any]) -> Message:
         )
     patterns = f"{found['tool']}, @{found['source']}"
     return say("{who} has no pattern that allows it. These would: {patterns}", who=who, patterns=patterns)
-
-
-def _who(step: dict[str, Any]) -> Message:
-    if step["by"] == "key":
-        return say("The key {name}", name=step["name"])
-    return say("The profile {name}", name=step["name"])

@@ -99,16 +99,13 @@ class _ProfileReader:
             )
         if not isinstance(table, dict):
             raise self._error(name, "", say("profiles.{name} must be a table.", name=name))
-        self._check_keys(name, table)
-        return ProfileDefinition(name, self._patterns(name, table), table.get("description", ""))
-
-    def _check_keys(self, name: str, table: Mapping[str, Any]) -> None:
         for key, value in table.items():
             if key not in KEYS:
                 raise self._error(name, key, _unknown_key(key))
             wrong = _wrong_value(key, value)
             if wrong is not None:
                 raise self._error(name, key, wrong)
+        return ProfileDefinition(name, self._patterns(name, table), table.get("description", ""))
 
     def _patterns(self, name: str, table: Mapping[str, Any]) -> PermissionPatterns:
         try:
@@ -131,18 +128,16 @@ class _ProfileReader:
         table: list[str] = []
         best, length = 1, 0
         for number, line in enumerate(self._lines, 1):
-            words = _name_parts(line.partition("=")[0])
+            words = [
+                part[1:-1] if part[0] in "\"'" else part
+                for part in _part.findall(line.partition("=")[0].partition("#")[0])
+            ]
             if line.lstrip().startswith("["):
                 table, words = words, []
             common = _common_length(wanted, table + words)
             if common > length:
                 best, length = number, common
         return best
-
-
-def _name_parts(text: str) -> list[str]:
-    """Return the parts of a dotted name, quoted or not, in a line of TOML."""
-    return [part[1:-1] if part[0] in "\"'" else part for part in _part.findall(text.partition("#")[0])]
 
 
 def _common_length(wanted: list[str], found: list[str]) -> int:

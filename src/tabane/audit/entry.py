@@ -140,12 +140,10 @@ def audit_files(folder: str) -> list[AuditFile]:
     except FileNotFoundError:
         return []
     return [
-        AuditFile(os.path.join(folder, name), int(name[:DIGITS])) for name in names if _is_audit_file(name)
+        AuditFile(os.path.join(folder, name), int(name[:DIGITS]))
+        for name in names
+        if len(name) == DIGITS + len(SUFFIX) and name[:DIGITS].isdecimal() and name.endswith(SUFFIX)
     ]
-
-
-def _is_audit_file(name: str) -> bool:
-    return len(name) == DIGITS + len(SUFFIX) and name[:DIGITS].isdecimal() and name.endswith(SUFFIX)
 
 
 RedactionWork = Callable[[], tuple[bytes, int]]

@@ -297,15 +297,11 @@ def _opened(folder: str) -> sqlite3.Connection:
         database.execute(f"PRAGMA {name}.synchronous = NORMAL")
         database.execute(f"PRAGMA {name}.user_version = {version}")
     if not database.execute("SELECT 1 FROM main.sqlite_schema LIMIT 1").fetchone():
-        _execute_all(database, _SCHEMA)
+        database.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA:
+            database.execute(statement)
+        database.execute("COMMIT")
     return database
-
-
-def _execute_all(database: sqlite3.Connection, statements: Iterable[str]) -> None:
-    database.execute("BEGIN IMMEDIATE")
-    for statement in statements:
-        database.execute(statement)
-    database.execute("COMMIT")
 
 
 def _check(path: str, version: int, replace: Callable[[str], None]) -> None:
@@ -567,12 +563,9 @@ class EntrySearch:
         times = [
             next(iter(self._select("time", block, f"ORDER BY seq {order} LIMIT 1")), None)
             for some, order in ((blocks[::-1], "ASC"), (blocks, "DESC"))
-            for block in self._first_with_rows(some)
+            for block in next(([block] for block in some if block.whole or self._count(block)), [])
         ]
         return (times[0][0], times[1][0]) if len(times) == 2 and times[0] and times[1] else (None, None)
-
-    def _first_with_rows(self, blocks: list[_Block]) -> list[_Block]:
-        return next(([block] for block in blocks if block.whole or self._count(block)), [])
 
 
 def _match(database: sqlite3.Connection, wanted: EntryFilter) -> bool:

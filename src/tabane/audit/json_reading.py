@@ -39,7 +39,9 @@ class JsonReading:
                 out.append(text[end : token.start()])
                 out.append(self._token(token))
             else:
-                self._skip(token)
+                self._depth += (token["open"] is not None) - (token["close"] is not None)
+                if self._depth <= self._hidden_from:
+                    self._hidden_from = -1
             end = token.end()
         if self._hidden_from < 0:
             out.append(text[end:])
@@ -50,14 +52,7 @@ class JsonReading:
             return self._name(token) if token["colon"] is not None else self._string(token[0])
         if token["plain"] is not None:
             return self._plain(token[0])
-        return self._bracket(token[0], opens=token["open"] is not None)
-
-    def _skip(self, token: re.Match[str]) -> None:
-        self._depth += (token["open"] is not None) - (token["close"] is not None)
-        if self._depth <= self._hidden_from:
-            self._hidden_from = -1
-
-    def _bracket(self, bracket: str, *, opens: bool) -> str:
+        bracket, opens = token[0], token["open"] is not None
         hides, self._hide_next, self._pair_is_secret = self._hide_next, False, False
         self._depth += 1 if opens else -1
         self.deepest = max(self.deepest, self._depth)

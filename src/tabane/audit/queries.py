@@ -65,7 +65,15 @@ def analyzed(
         "unused_servers": _unused_servers(offered, used)[:most],
         "unused_tools": [tool._asdict() for tool in unused[:most]],
         **_judged([tool for tool in tools if tool["calls"] >= LEAST_CALLS], most),
-        "clients": [_client(group) for group in clients][:most],
+        "clients": [
+            {
+                "client": group["client"],
+                "calls": group["calls"],
+                "tokens": group["bytes"] // BYTES_OF_A_TOKEN,
+                "saved": group["saved"],
+            }
+            for group in clients
+        ][:most],
     }
 
 
@@ -96,15 +104,6 @@ def _judged(tools: list[Mapping[str, Any]], most: int) -> dict[str, Any]:
             | {"share": round(tool["errors"] / tool["calls"], 4)}
             for tool in failing
         ],
-    }
-
-
-def _client(group: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "client": group["client"],
-        "calls": group["calls"],
-        "tokens": group["bytes"] // BYTES_OF_A_TOKEN,
-        "saved": group["saved"],
     }
 
 
@@ -191,7 +190,10 @@ class AuditQueries:
     async def get_usage_stats(self, caller: Caller, params: GetUsageStats) -> dict[str, Any]:
         """Return usage in groups. A caller who may not see that of others gets their own."""
         first, last = self._days(params.start, params.end)
-        shown = _shown(params.cursor)
+        try:
+            shown = max(0, min(_groups.decode(params.cursor).shown, 1 << 62)) if params.cursor else 0
+        except ForeignCursor:
+            raise _foreign() from None
         query = UsageQuery(
             first,
             last,
@@ -255,13 +257,6 @@ def _problem(found: dict[str, Any]) -> dict[str, Any]:
 def _before(cursor: str | None) -> int:
     try:
         return _entries.decode(cursor).before if cursor else 0
-    except ForeignCursor:
-        raise _foreign() from None
-
-
-def _shown(cursor: str | None) -> int:
-    try:
-        return max(0, min(_groups.decode(cursor).shown, 1 << 62)) if cursor else 0
     except ForeignCursor:
         raise _foreign() from None
 

@@ -114,17 +114,11 @@ class ArgumentRedactor:
             return False
         if self._hide is not None and "%" in text:
             return False
-        return self._harmless_members(value, text)
-
-    def _harmless_members(self, value: Any, text: str) -> bool:
-        """Return whether no name is secret and no string needs to be read closely.
-
-        The text has no escapes, so a quotation mark always begins or ends a string, and no string holds JSON
-        with names. If each colon follows a quotation mark, no string has a colon, except as its first
-        character.
-        """
         if type(value) is not dict:
             return False
+        # The text has no escapes, so a quotation mark always begins or ends a string, and no string holds
+        # JSON with names. If each colon follows a quotation mark, no string has a colon, except as its first
+        # character.
         plain = (
             "=" not in text
             and text.count('":') == text.count(":")

@@ -192,7 +192,14 @@ class UsageRollups:
         pending, self._pending = self._pending, {}
         labels, self._labels = self._labels, {}
         for key, sums in pending.items():
-            self._write(key, sums)
+            number = self._number(key) or self._new_number(key)
+            changes = ", ".join(f"{name} = {name} + ?" for name in AMOUNTS)
+            self._database.execute(f"UPDATE usage.rollups SET {changes} WHERE id = ?", (*sums.row(), number))
+            self._database.executemany(
+                "INSERT INTO usage.latencies VALUES (?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET count = count + excluded.count",
+                [(number, bucket, count) for bucket, count in sums.buckets.items()],
+            )
         execute = self._database.execute
         self._database.executemany("INSERT OR REPLACE INTO usage.holders VALUES (?, ?)", labels.items())
         execute(
@@ -225,16 +232,6 @@ class UsageRollups:
             "DELETE FROM usage.latencies WHERE rollup IN (SELECT id FROM usage.rollups WHERE day < ?)", (day,)
         )
         execute("DELETE FROM usage.rollups WHERE day < ?", (day,))
-
-    def _write(self, key: RollupKey, sums: _Sums) -> None:
-        number = self._number(key) or self._new_number(key)
-        changes = ", ".join(f"{name} = {name} + ?" for name in AMOUNTS)
-        self._database.execute(f"UPDATE usage.rollups SET {changes} WHERE id = ?", (*sums.row(), number))
-        self._database.executemany(
-            "INSERT INTO usage.latencies VALUES (?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET count = count + excluded.count",
-            [(number, bucket, count) for bucket, count in sums.buckets.items()],
-        )
 
     def _number(self, key: RollupKey) -> int | None:
         row = self._database.execute(

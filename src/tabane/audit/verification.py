@@ -157,7 +157,9 @@ class _ChainReading:
             done = self._read_file(file, done, total)
         self._check_beginning()
         self._check_heads()
-        self._check_key()
+        if self._unverified > 1 and not self._verified:  # one problem in place of many
+            message = say("No entry matches the key. It is not the key of this log.")
+            self._problems, self._more = [ChainProblem("key", self._first, message)], 0
         last = ChainHead(self._seq, self._previous)
         entries = self._verified + self._unverified
         return ChainReport(
@@ -228,8 +230,10 @@ class _ChainReading:
             return
         self._seq, self._previous = seq, mac
         self._verified += 1
-        if seq in self._wanted:
-            self._check_wanted(seq, mac)
+        if self._wanted.pop(seq, mac) != mac:
+            self._report(
+                "head", seq, say("Entry {entry} is not the one that the head of the log names.", entry=seq)
+            )
         if line.find(_OF_LOG, 0, _MOST_BEFORE_TYPE) >= 0:
             self._note_removal(line)
 
@@ -266,12 +270,6 @@ class _ChainReading:
             self._seq, self._previous, self._known = seq, mac, True
             self._unverified += 1
 
-    def _check_wanted(self, seq: int, mac: bytes) -> None:
-        if self._wanted.pop(seq) != mac:
-            self._report(
-                "head", seq, say("Entry {entry} is not the one that the head of the log names.", entry=seq)
-            )
-
     def _check_beginning(self) -> None:
         if self._first <= 1:
             return
@@ -294,12 +292,6 @@ class _ChainReading:
             if seq > self._seq:
                 self._report("cut", self._seq + 1, _missing(self._seq + 1, seq))
                 return
-
-    def _check_key(self) -> None:
-        """Replace the problems by one if no entry fits the key."""
-        if self._unverified > 1 and not self._verified:
-            message = say("No entry matches the key. It is not the key of this log.")
-            self._problems, self._more = [ChainProblem("key", self._first, message)], 0
 
     def _report(self, kind: ProblemKind, entry: int, message: Message) -> None:
         if len(self._problems) >= MOST_PROBLEMS:

@@ -306,13 +306,12 @@ class MontySession:
             if isinstance(answer, HostFinished):
                 return Finished(Raw(answer.value), answer.unfit)
             assert isinstance(answer, HostCalled)
-            refused = judge(_called(answer))
+            given, named = json.decode(answer.arguments) if answer.arguments else ([], {})
+            call = ToolCalled(
+                answer.id, answer.function, given, named, answer.unfit, answer.place, answer.awaited
+            )
+            refused = judge(call)
             request = Judged(None if refused is None else _sent(refused))
-
-
-def _called(answer: HostCalled) -> ToolCalled:
-    given, named = json.decode(answer.arguments) if answer.arguments else ([], {})
-    return ToolCalled(answer.id, answer.function, given, named, answer.unfit, answer.place, answer.awaited)
 
 
 def _sent(result: Settled) -> SentResult:

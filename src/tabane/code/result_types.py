@@ -238,18 +238,15 @@ class _Observer:
                 shape = self.shape(each, depth, items, self._share(count - place, floor))
             else:
                 self._left -= 1
-            if self._is_data(name):
+            is_data = self._names.get(name)
+            if is_data is None:
+                is_data = self._names[name] = may_be_data(name)
+            if is_data:
                 rest = merged(rest, shape)
             else:
                 names[name] = Property(shape, 1, results)
         shape = ResultShape(OBJECT, 1, names, rest)
         return shape if len(names) <= MOST_NAMES else union(shape, ResultShape(OBJECT))
-
-    def _is_data(self, name: str) -> bool:
-        known = self._names.get(name)
-        if known is None:
-            known = self._names[name] = may_be_data(name)
-        return known
 
     def _share(self, parts: int, floor: int) -> int:
         """Return the floor for the next of so many parts."""

@@ -86,7 +86,9 @@ def read_source(code: str) -> ScriptSource:
         return ScriptSource(code)
     nodes = list(ast.walk(tree))
     names = frozenset(name for node in nodes for name in _names(node))
-    starts = _line_starts(code)
+    starts = [0]
+    for line in code.encode("utf-8", "surrogatepass").split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
     lost = [call for node in nodes for call in _lost_calls(node)]
     places = frozenset(_place(call, starts) for call in lost)
     own = {node.name for node in nodes if isinstance(node, ast.AsyncFunctionDef)}
@@ -116,13 +118,6 @@ def _lost_calls(node: ast.AST) -> Iterator[ast.Call]:
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, ast.Call):
                 yield each
-
-
-def _line_starts(code: str) -> list[int]:
-    starts = [0]
-    for line in code.encode("utf-8", "surrogatepass").split(b"\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    return starts
 
 
 SANDBOX_MODULES = frozenset(
@@ -373,7 +368,10 @@ class ScriptRun:
             return self._failed(f"{failure.text}\n{advice}" if advice else failure.text)
         finally:
             self._clock = None
-            await self._stop_calls()
+            for task in self._running.values():
+                task.cancel()
+            if self._running:
+                await asyncio.gather(*self._running.values(), return_exceptions=True)
         return ScriptEnd(stop.value, self._session.printed, self._made)
 
     def stop_clock(self) -> Callable[[], None]:
@@ -534,12 +532,6 @@ class ScriptRun:
         self._over += 1
         self._progress(self._over, tool.name)
         return result
-
-    async def _stop_calls(self) -> None:
-        for task in self._running.values():
-            task.cancel()
-        if self._running:
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     # -- the end -------------------------------------------------------------------------------------
 

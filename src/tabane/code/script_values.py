@@ -78,7 +78,11 @@ class _JsonValues:
         if value is None or isinstance(value, bool | str):
             return value
         if isinstance(value, int):
-            return self._number(value)
+            if -(1 << 63) <= value < 1 << (64 if self._strict else 63):
+                return value
+            if self._strict:
+                raise NoJson("no JSON (a whole number has more than 64 bits)")
+            return self._digits(value)
         if isinstance(value, float):
             return value if math.isfinite(value) or self._strict else str(value)
         if isinstance(value, Mapping):
@@ -86,13 +90,6 @@ class _JsonValues:
         if isinstance(value, list | tuple | set | frozenset):
             return [self.read(member, depth + 1) for member in value]
         return self._other(value, depth)
-
-    def _number(self, value: int) -> int | str:
-        if -(1 << 63) <= value < 1 << (64 if self._strict else 63):
-            return value
-        if self._strict:
-            raise NoJson("no JSON (a whole number has more than 64 bits)")
-        return self._digits(value)
 
     def _digits(self, value: int) -> str:
         if value.bit_length() > _LONGEST_NUMBER:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from msgspec import Raw, Struct
@@ -122,7 +122,9 @@ class Scripts:
 
         ``caller`` has the id of the script.
         """
-        _check_names(params.inputs)
+        for name in params.inputs:
+            if not name.isidentifier():
+                raise BadArguments(say("inputs: {name} is not the name of a variable.", name=name), "inputs")
         began = time.time()
         try:
             source = await _read(params.code)
@@ -240,9 +242,3 @@ def _kind(error: TabaneError) -> str:
     if isinstance(error, UpstreamTimeout):
         return "TimeoutError"
     return "ValueError" if isinstance(error, CallerError) else "RuntimeError"
-
-
-def _check_names(inputs: Mapping[str, Any]) -> None:
-    for name in inputs:
-        if not name.isidentifier():
-            raise BadArguments(say("inputs: {name} is not the name of a variable.", name=name), "inputs")

@@ -10,6 +10,7 @@ servers, and may be large.
 
 from __future__ import annotations
 
+import itertools
 import json
 import keyword
 import unicodedata
@@ -103,9 +104,6 @@ class TypeScope:
         parts = schema.get("allOf")
         if isinstance(parts, list) and len(parts) == 1 and "properties" not in schema:
             return self.type_of(parts[0], name, depth)
-        return self._by_type(schema, name, depth)
-
-    def _by_type(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
         kind = schema.get("type")
         if isinstance(kind, list):
             return self._union([{**schema, "type": each} for each in kind], name, depth)
@@ -146,7 +144,9 @@ class TypeScope:
         if not 0 < len(options) <= _MOST_OPTIONS:
             return "Any"
         found = [self.type_of(option, name, depth + 1) for option in options]
-        different = list(dict.fromkeys(part for of in found for part in _parts(of)))
+        # Unions are taken apart, but not inside brackets.
+        parts = (of.split(" | ") if "[" not in of and "{" not in of else [of] for of in found)
+        different = list(dict.fromkeys(itertools.chain.from_iterable(parts)))
         if "Any" in different:
             return "Any"
         return " | ".join(sorted(different, key=lambda of: of == "None"))
@@ -216,11 +216,6 @@ def _inline(members: list[tuple[str, str]]) -> str:
 def _capitals(name: str) -> str:
     words = identifier(name, "x").replace("-", "_").split("_")
     return "".join(word[:1].upper() + word[1:] for word in words if word)
-
-
-def _parts(of: str) -> list[str]:
-    """Return the options of a union, without looking inside brackets."""
-    return of.split(" | ") if "[" not in of and "{" not in of else [of]
 
 
 _LONGEST = 4_000

@@ -357,7 +357,13 @@ class Door:
         if approval is not None:
             await approval
         if operation.kind == "job":
-            return self._start(operation, caller, given)
+            assert self._starter is not None  # checked by the constructor
+            title = operation.title(given) if operation.title else Message(operation.name)
+            handler = cast("Job", operation.handler)
+            job = self._starter.start(
+                operation.name, title, lambda progress: handler(caller, given, progress), caller
+            )
+            return job.state(caller.lang)
         return await cast("Call", operation.handler)(caller, given)
 
     def stream(
@@ -398,15 +404,6 @@ class Door:
                     if not part.more and (recorded := opened.end("ok")) is not None:
                         await recorded
                     yield part
-
-    def _start(self, operation: Operation, caller: Caller, given: msgspec.Struct) -> dict[str, Any]:
-        assert self._starter is not None  # checked by the constructor
-        title = operation.title(given) if operation.title else Message(operation.name)
-        handler = cast("Job", operation.handler)
-        job = self._starter.start(
-            operation.name, title, lambda progress: handler(caller, given, progress), caller
-        )
-        return job.state(caller.lang)
 
 
 async def _parts(

@@ -154,15 +154,13 @@ def _encoded_schema(params: type[msgspec.Struct]) -> bytes:
     schema.pop("title", None)
     schema.pop("description", None)
     schema["properties"] = {
-        name: _plain(part) for name, part in schema.get("properties", {}).items() if not _hidden(part)
+        name: _plain(part)
+        for name, part in schema.get("properties", {}).items()
+        if not any(option.get("hidden") for option in (part, *part.get("anyOf", [])))
     }
     if not schema.get("required"):
         schema.pop("required", None)
     return msgspec.json.encode(schema)
-
-
-def _hidden(part: dict[str, Any]) -> bool:
-    return any(option.get("hidden") for option in (part, *part.get("anyOf", [])))
 
 
 def _plain(part: dict[str, Any]) -> dict[str, Any]:

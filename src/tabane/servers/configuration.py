@@ -166,7 +166,14 @@ class _DefinitionReader(Struct):
         for key, value in ours.values.items():
             written = ours.sources[key]
             self.lines[key] = lines[written]
-            self._check(key, written, value)
+            try:
+                self.values[key] = KEYS[key](value)
+            except InvalidKeyValue as wrong:
+                why = say('"{key}" must be {allowed}.', key=written + wrong.inside, allowed=wrong.allowed)
+                if key == "args" and isinstance(value, str):
+                    args = self.shown_args(words_of_line(value))
+                    why = say('"args" must be a list of texts. Write "args": {args}', args=args)
+                self.mistyped.append(ServerProblem(self.line(key), why, key))
         for tool in self.values.get("tools", ()):
             for key in tool.unknown:
                 self._warn(self.line("tools"), unknown_key(key, f"tools.{tool.pattern}."))
@@ -185,16 +192,6 @@ class _DefinitionReader(Struct):
                         name=found[1],
                     )
                     self.warn(key, what)
-
-    def _check(self, key: str, written: str, value: object) -> None:
-        try:
-            self.values[key] = KEYS[key](value)
-        except InvalidKeyValue as wrong:
-            why = say('"{key}" must be {allowed}.', key=written + wrong.inside, allowed=wrong.allowed)
-            if key == "args" and isinstance(value, str):
-                args = self.shown_args(words_of_line(value))
-                why = say('"args" must be a list of texts. Write "args": {args}', args=args)
-            self.mistyped.append(ServerProblem(self.line(key), why, key))
 
     def shown_args(self, args: Sequence[str]) -> str:
         """Return arguments as JSON, without secrets."""

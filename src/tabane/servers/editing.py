@@ -210,23 +210,24 @@ def _edit(path: Path, change: Change) -> None:
     by_hand = change(table)
     _refuse_loss(path, document, by_hand)
     if document.commented and previous is not None:
-        written = _spliced(path, previous, _key(path, document), before, table, by_hand)
+        text = previous.decode("utf-8-sig")
+        try:
+            for place, value in _differences((_key(path, document),), before, table):
+                text = without_member(text, place) if value is _GONE else _with_value(text, place, value)
+        except (NotAnObject, UnsafeJsonEdit):
+            raise ConfigurationError(
+                say(
+                    "{path} has comments, which would be lost. Edit it yourself: {change}",
+                    path=path,
+                    change=by_hand,
+                )
+            ) from None
+        written = text.encode()
     else:
         written = (_formatted(root) + "\n").encode()
     if previous is not None:
         write_private(f"{path}.bak", previous)
     write_private(path, written)
-
-
-def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table, by_hand: Message) -> bytes:
-    """Return the former text with the differences between both tables applied, comments kept."""
-    text = previous.decode("utf-8-sig")
-    try:
-        for place, value in _differences((key,), before, after):
-            text = without_member(text, place) if value is _GONE else _with_value(text, place, value)
-    except (NotAnObject, UnsafeJsonEdit):
-        raise _lost(path, by_hand) from None
-    return text.encode()
 
 
 def _with_value(text: str, place: tuple[str, ...], value: Any) -> str:
@@ -247,16 +248,6 @@ def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator
             yield (*path, key), value
 
 
-def _lost(path: Path, by_hand: Message) -> ConfigurationError:
-    return ConfigurationError(
-        say(
-            "{path} has comments, which would be lost. Edit it yourself: {change}",
-            path=path,
-            change=by_hand,
-        )
-    )
-
-
 def _table(path: Path, document: JsonDocument) -> Table:
     """Return the object with the servers: the file's, or a new one."""
     table: Table = document.value.setdefault(_key(path, document), {})
@@ -271,21 +262,20 @@ def _key(path: Path, document: JsonDocument) -> str:
 def _additions(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
     def change(table: Table) -> Message:
         for name, definition in definitions.items():
-            _free(table, name)
+            check_server_name(name)
+            if name in table:
+                raise BadArguments(
+                    say(
+                        "The server {name!n} already exists. Choose another name, or remove it first.",
+                        name=name,
+                    ),
+                    "name",
+                )
             table[name] = dict(definition)
         lines = ",\n".join(_lines(name, without_secrets(name, table[name])) for name in definitions)
         return say("add this entry to the servers:\n{lines}", lines=lines)
 
     return change
-
-
-def _free(table: Table, name: str) -> None:
-    check_server_name(name)
-    if name in table:
-        raise BadArguments(
-            say("The server {name!n} already exists. Choose another name, or remove it first.", name=name),
-            "name",
-        )
 
 
 def check_server_name(name: str) -> None:
@@ -316,7 +306,10 @@ def _known(table: Table, name: str) -> Table:
 
 
 def _refuse_loss(path: Path, document: JsonDocument, by_hand: Message) -> None:
-    if _has_doubles(path, document):
+    tables = server_tables(path, document)
+    objects = [document.members(), *(document.members(table.start) for table in tables)]
+    objects += [document.members(server.start) for server in [m for o in objects[1:] for m in o]]
+    if any(len({member.key for member in members}) < len(members) for members in objects):
         raise ConfigurationError(
             say(
                 "{path} has a key twice, and one of the two would be lost. Edit it yourself: {change}",
@@ -324,13 +317,6 @@ def _refuse_loss(path: Path, document: JsonDocument, by_hand: Message) -> None:
                 change=by_hand,
             )
         )
-
-
-def _has_doubles(path: Path, document: JsonDocument) -> bool:
-    tables = server_tables(path, document)
-    objects = [document.members(), *(document.members(table.start) for table in tables)]
-    objects += [document.members(server.start) for server in [m for o in objects[1:] for m in o]]
-    return any(len({member.key for member in members}) < len(members) for members in objects)
 
 
 def _lines(name: str, definition: Table) -> str:

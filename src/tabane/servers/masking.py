@@ -40,8 +40,10 @@ def masked_text(text: str, redactor: Redactor) -> str:
 def masked_value(text: str) -> str:
     """Mask a value of an environment or header: ``Bearer ${TOKEN}`` stays, ``abc`` does not."""
     parts = _REFERENCE.split(text)
-    shown = [_without_default(part) if index % 2 else _without_text(part) for index, part in enumerate(parts)]
-    return "".join(shown)
+    return "".join(
+        _without_default(part) if index % 2 else part if _SCHEME.fullmatch(part) else MASK
+        for index, part in enumerate(parts)
+    )
 
 
 def _masked(key: str, value: Any, redactor: Redactor) -> Any:
@@ -64,10 +66,6 @@ def _inside(name: str, value: Any, redactor: Redactor) -> Any:
     # Of a parameter with a value, its own name says whether that is a secret.
     values = _VALUES if is_secret_name(name) else ()
     return {key: _inside(name if key in values else key, part, redactor) for key, part in value.items()}
-
-
-def _without_text(text: str) -> str:
-    return text if _SCHEME.fullmatch(text) else MASK
 
 
 def _without_default(reference: str) -> str:
@@ -107,7 +105,17 @@ def _restored(given: Any, written: Any, shown: Any, place: str) -> Any:
     if given == shown:
         return written
     if isinstance(given, Mapping):
-        return _restored_object(given, written, shown, place)
+        before = written if isinstance(written, dict) and isinstance(shown, dict) else {}
+        names = [*(name for name in before if name in given), *(name for name in given if name not in before)]
+        return {
+            name: _restored(
+                given[name],
+                before.get(name, _NEW),
+                shown[name] if name in before else _NEW,
+                f"{place}.{name}" if place else name,
+            )
+            for name in names
+        }
     if isinstance(given, list):
         return list(_restored_items(given, written, shown, place))
     if isinstance(given, str) and _HIDES.search(given):
@@ -116,20 +124,6 @@ def _restored(given: Any, written: Any, shown: Any, place: str) -> Any:
             place.partition(".")[0].partition("[")[0],
         )
     return given
-
-
-def _restored_object(given: Mapping[str, Any], written: Any, shown: Any, place: str) -> dict[str, Any]:
-    before = written if isinstance(written, dict) and isinstance(shown, dict) else {}
-    names = [*(name for name in before if name in given), *(name for name in given if name not in before)]
-    return {
-        name: _restored(
-            given[name],
-            before.get(name, _NEW),
-            shown[name] if name in before else _NEW,
-            f"{place}.{name}" if place else name,
-        )
-        for name in names
-    }
 
 
 def _restored_items(given: Sequence[Any], written: Any, shown: Any, place: str) -> Iterator[Any]:

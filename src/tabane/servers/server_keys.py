@@ -93,10 +93,6 @@ def sandbox(value: object) -> SandboxProfile | None:
         raise InvalidKeyValue(say('"files", "network", "none", or an object such as {"write": ["~/notes"]}'))
     if "filesystem" in value or isinstance(value.get("network"), dict):
         return _elsewhere(value)
-    return _of_members(value)
-
-
-def _of_members(value: Mapping[str, Any]) -> SandboxProfile | None:
     profile = _of_preset(_preset(".preset", value.get("preset") or "files"))
     found: dict[str, Any] = {}
     for key, given in value.items():
@@ -309,11 +305,6 @@ def oauth(value: object) -> OAuthOptions | Literal[False]:
         if given is not None:
             found[_OAUTH_FIELDS[key]] = check(key, given)
     options = OAuthOptions(**found)
-    _check_together(options)
-    return options
-
-
-def _check_together(options: OAuthOptions) -> None:
     if options.grant == "client_credentials" and not options.client_id:
         raise InvalidKeyValue(say("an object with clientId, because of its grant"), ".clientId")
     if options.grant == "client_credentials" and not (options.client_secret or options.private_key):
@@ -322,6 +313,7 @@ def _check_together(options: OAuthOptions) -> None:
         )
     if (options.client_secret or options.private_key) and not options.client_id:
         raise InvalidKeyValue(say("an object with clientId beside the secret"), ".clientId")
+    return options
 
 
 def _text(key: str, value: object) -> str:

@@ -81,7 +81,17 @@ class FairTurns:
             raise WorkerBusy(say("Too much work is waiting already. Try again later."))
         self._size += size
         try:
-            turn = await self._granted(key, lane, patience)
+            turn = WorkerTurn(key, lane, asyncio.get_running_loop().create_future())
+            self._waiting.setdefault((key, lane), deque()).append(turn)
+            self._grant()
+            try:
+                async with asyncio.timeout(patience):
+                    await turn.granted
+            except BaseException as error:
+                self._withdraw(turn)
+                if isinstance(error, TimeoutError):
+                    raise WorkerBusy(say("Too much work is waiting already. Try again later.")) from None
+                raise
             try:
                 yield turn
             finally:
@@ -101,20 +111,6 @@ class FairTurns:
 
     def _is_slow_free(self) -> bool:
         return self._capacity.slow is None or self._lanes[Lane.SLOW] < self._capacity.slow
-
-    async def _granted(self, key: str, lane: Lane, patience: float | None) -> WorkerTurn:
-        turn = WorkerTurn(key, lane, asyncio.get_running_loop().create_future())
-        self._waiting.setdefault((key, lane), deque()).append(turn)
-        self._grant()
-        try:
-            async with asyncio.timeout(patience):
-                await turn.granted
-        except BaseException as error:
-            self._withdraw(turn)
-            if isinstance(error, TimeoutError):
-                raise WorkerBusy(say("Too much work is waiting already. Try again later.")) from None
-            raise
-        return turn
 
     def _withdraw(self, turn: WorkerTurn) -> None:
         if turn.granted.done() and not turn.granted.cancelled():

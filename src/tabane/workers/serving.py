@@ -116,7 +116,12 @@ class _LoadedServer:
         threading.Thread(target=self._work, args=(service, self._urgent, self._progress), daemon=True).start()
         threading.Thread(target=self._work_patiently, args=(service,), daemon=True).start()
         threading.Thread(target=self._read_all, daemon=True).start()
-        self._wait(service.idle)
+        with self._changed:  # until there was no work for ``idle`` seconds; forever if that is 0
+            while True:
+                if self._unanswered or not service.idle:
+                    self._changed.wait()
+                elif not self._changed.wait(service.idle) and not self._unanswered:
+                    return
 
     def _read_all(self) -> None:
         try:
@@ -128,15 +133,6 @@ class _LoadedServer:
                 (self._urgent if head.urgent else self._others).put((head.number, body))
         finally:
             os._exit(0)  # the hub has gone, or wants nothing more
-
-    def _wait(self, idle: float) -> None:
-        """Return after ``idle`` seconds without work, never if it is 0."""
-        with self._changed:
-            while True:
-                if self._unanswered or not idle:
-                    self._changed.wait()
-                elif not self._changed.wait(idle) and not self._unanswered:
-                    return
 
     def _work(
         self,
@@ -186,11 +182,19 @@ def _refusal(error: Exception) -> bytes:
 
 
 def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Prepare the process; return the pipe of requests and that of answers."""
+    """Prepare the process; return the pipe of requests and that of answers.
+
+    Limits address space, and writes no core file after a crash.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the hub ends first, and the pipe with it
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    _confine(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    memory = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if memory and (hard == resource.RLIM_INFINITY or memory < hard):
+        with contextlib.suppress(ValueError, OSError):  # macOS knows the limit and does not take it
+            resource.setrlimit(resource.RLIMIT_AS, (memory, hard))
     return os.fdopen(0, "rb"), answers
 
 
@@ -247,12 +251,3 @@ def _end_with_the_hub() -> None:
     while not any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll()):
         pass
     os._exit(0)
-
-
-def _confine(memory: int) -> None:
-    """Limit address space, and write no core file after a crash."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if memory and (hard == resource.RLIM_INFINITY or memory < hard):
-        with contextlib.suppress(ValueError, OSError):  # macOS knows the limit and does not take it
-            resource.setrlimit(resource.RLIMIT_AS, (memory, hard))

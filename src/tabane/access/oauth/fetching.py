@@ -77,7 +77,10 @@ class AuthorizationServerHttp:
     async def _send(self, method: str, url: str, limit: int, options: Mapping[str, Any]) -> bytes:
         try:
             async with asyncio.timeout(self._timeout):
-                session = await self._session()
+                if self._opening is None or (self._opening.done() and self._opening.exception()):
+                    self._opening = asyncio.ensure_future(self._open())
+                # Shielded: one request that is given up does not end the session for the others.
+                session = await asyncio.shield(self._opening)
                 proxy = proxy_of(url, self._environment)
                 async with session.request(
                     method, url, allow_redirects=False, proxy=proxy, **options
@@ -93,12 +96,6 @@ class AuthorizationServerHttp:
             if not type(error).__module__.startswith("aiohttp"):
                 raise
             raise FetchFailed(f"{_place(url)}: {_reason(error)}") from None
-
-    async def _session(self) -> ClientSession:
-        if self._opening is None or (self._opening.done() and self._opening.exception()):
-            self._opening = asyncio.ensure_future(self._open())
-        # Shielded: one request that is given up does not end the session for the others.
-        return await asyncio.shield(self._opening)
 
     async def _open(self) -> ClientSession:
         # The import and the reading of all authorities take noticeable time.

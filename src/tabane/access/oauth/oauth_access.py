@@ -74,7 +74,11 @@ class ScopeTable:
         if scope in self._named or not self._open:
             return self._named.get(scope)
         if scope.startswith(_TOOL):
-            return _tools(scope.removeprefix(_TOOL))
+            pattern = scope.removeprefix(_TOOL)
+            try:
+                return None if pattern.startswith("@") else PermissionPatterns.checked([pattern])
+            except BadArguments:
+                return None
         source = scope.removeprefix(_SOURCE)
         named = scope.startswith(_SOURCE) and source in _GRANTABLE_SOURCES
         return PermissionPatterns((f"@{source}",)) if named else None
@@ -101,16 +105,6 @@ def parse_scope_entry(entry: str) -> tuple[str, PermissionPatterns]:
         raise ConfigurationError(
             say("oauth_scopes: scope {scope}: {problem}", scope=match[1], problem=error.message)
         ) from None
-
-
-def _tools(pattern: str) -> PermissionPatterns | None:
-    """Return the permission of a scope that contains a pattern; None if that is not one of tools."""
-    if pattern.startswith("@"):
-        return None
-    try:
-        return PermissionPatterns.checked([pattern])
-    except BadArguments:
-        return None
 
 
 MOST_TOKENS = 8

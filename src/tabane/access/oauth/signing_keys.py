@@ -123,7 +123,8 @@ def _signing_key(entry: Mapping[str, Any], allowed: frozenset[str]) -> SigningKe
     declared = entry.get("alg")
     algorithms = allowed.intersection(usable)
     if declared is not None:
-        algorithms = algorithms.intersection((_spelled(declared),))
+        # Tokens say EdDSA; RFC 9864 gives it the names of its curves.
+        algorithms &= {"EdDSA" if declared in ("Ed25519", "Ed448") else str(declared)}
     members: dict[str, Any] = {name: entry.get(name) for name in _PUBLIC.get(kind, ())}
     if not algorithms or not all(isinstance(v, str) and len(v) <= _MOST_MEMBER for v in members.values()):
         return None
@@ -139,11 +140,6 @@ def _signs(entry: Mapping[str, Any]) -> bool:
     return entry.get("use", "sig") == "sig" and (
         operations is None or (isinstance(operations, list) and "verify" in operations)
     )
-
-
-def _spelled(algorithm: object) -> str:
-    """Return the name of an algorithm as tokens have it: RFC 9864 gives EdDSA the names of its curves."""
-    return "EdDSA" if algorithm in ("Ed25519", "Ed448") else str(algorithm)
 
 
 def _loaded(kind: str, members: Mapping[str, Any], algorithm: str) -> Any:

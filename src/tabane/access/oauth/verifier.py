@@ -15,6 +15,7 @@ from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote_plus
 from weakref import WeakValueDictionary
@@ -301,7 +302,12 @@ class OAuthVerifier:
         digest = hashlib.sha256(token.encode("ascii")).digest()
         known = self._known(digest)
         if known is None:
-            return await self._shared(digest, token)
+            # Checked once, however many requests have it at the same time.
+            task = self._under_way.get(digest)
+            if task is None:
+                task = self._under_way[digest] = asyncio.ensure_future(self._check(digest, token))
+                task.add_done_callback(partial(self._end_check, digest))
+            return await asyncio.shield(task)
         if isinstance(known, TokenRefused):
             raise known.with_traceback(None)
         return known
@@ -335,15 +341,7 @@ class OAuthVerifier:
         for access in list(self._accesses.values()):
             access.keep_signed_by(keys)
 
-    async def _shared(self, digest: bytes, token: str) -> OAuthAccess:
-        """Check a token once, however many requests have it at the same time."""
-        task = self._under_way.get(digest)
-        if task is None:
-            task = self._under_way[digest] = asyncio.ensure_future(self._check(digest, token))
-            task.add_done_callback(lambda done: self._done(digest, done))
-        return await asyncio.shield(task)
-
-    def _done(self, digest: bytes, task: asyncio.Task[OAuthAccess]) -> None:
+    def _end_check(self, digest: bytes, task: asyncio.Task[OAuthAccess]) -> None:
         self._under_way.pop(digest, None)
         if not task.cancelled():
             task.exception()  # Whoever waited may be gone.
@@ -373,7 +371,10 @@ class OAuthVerifier:
             return await self._by_signature(token)
         if self._introspection is None:
             raise TokenRefused("malformed", "it is no JWT, and oauth_introspection_url is not set")
-        return await self._by_introspection(self._introspection, token)
+        now = self._clock.wall()
+        claims = await self._introspection.claims(token, now)
+        end = self._end(claims, now)
+        return VerifiedClaims(claims, end, min(end, now + INTROSPECTED))
 
     async def _by_signature(self, token: str) -> VerifiedClaims:
         jwt = parse_jwt(token, self.issuer.algorithms)
@@ -389,12 +390,6 @@ class OAuthVerifier:
         if asked.sub is not None and asked.sub != claims.sub:
             raise TokenRefused("subject", f"sub {quoted(claims.sub)}, by introspection {quoted(asked.sub)}")
         return VerifiedClaims(claims, end, min(end, now + INTROSPECTED), key)
-
-    async def _by_introspection(self, introspection: TokenIntrospection, token: str) -> VerifiedClaims:
-        now = self._clock.wall()
-        claims = await introspection.claims(token, now)
-        end = self._end(claims, now)
-        return VerifiedClaims(claims, end, min(end, now + INTROSPECTED))
 
     def _end(self, claims: TokenClaims, now: float) -> float:
         return now + UNLIMITED if claims.exp is None else claims.exp + self.issuer.skew

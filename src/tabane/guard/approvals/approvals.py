@@ -179,14 +179,25 @@ class Approvals:
         """
         found = self.find(id)
         if self._current.get(found.binding) is not found:
-            raise _over(found)
+            match found.state:
+                case "used":
+                    why = say("Approval {id} was used already: its call was sent.", id=found.id)
+                case "withdrawn":
+                    why = say("Nobody waits for approval {id} any more: its call was canceled.", id=found.id)
+                case "refused":
+                    why = say("Approval {id} was refused.", id=found.id)
+                case _:
+                    why = say("Approval {id} has expired. The call has to be made again.", id=found.id)
+            raise UnknownName(why)
         if approved and found.state == "refused":
             self._check_room(found.binding.holder)
         state: ApprovalState = "approved" if approved else "refused"
         expires, remember = self._clock() + LIFE, remember and approved
         decided = replace(found, state=state, by=by, way=way, remember=remember, expires=expires)
         self._current[found.binding] = decided
-        self._trim_refused()
+        refused = [approval for approval in self._current.values() if approval.state == "refused"]
+        for one in refused[: max(0, len(refused) - MOST_ENDED)]:
+            self._end(one, "refused")
         return decided
 
     def claim(self, binding: ApprovalBinding) -> Approval | None:
@@ -225,11 +236,6 @@ class Approvals:
         if len(self._ended) > MOST_ENDED:
             self._ended.popitem(last=False)
         return ended
-
-    def _trim_refused(self) -> None:
-        refused = [one for one in self._current.values() if one.state == "refused"]
-        for one in refused[: max(0, len(refused) - MOST_ENDED)]:
-            self._end(one, "refused")
 
     def _check_room(self, holder: str) -> None:
         living = [one for one in self._current.values() if one.state in LIVING]
@@ -283,16 +289,3 @@ def refusal(approval: Approval) -> ApprovalRefused:
             id=approval.id,
         )
     )
-
-
-def _over(approval: Approval) -> UnknownName:
-    match approval.state:
-        case "used":
-            why = say("Approval {id} was used already: its call was sent.", id=approval.id)
-        case "withdrawn":
-            why = say("Nobody waits for approval {id} any more: its call was canceled.", id=approval.id)
-        case "refused":
-            why = say("Approval {id} was refused.", id=approval.id)
-        case _:
-            why = say("Approval {id} has expired. The call has to be made again.", id=approval.id)
-    return UnknownName(why)

@@ -261,22 +261,18 @@ def find_mechanisms(environment: Mapping[str, str]) -> CageMechanisms:
         return CageMechanisms(sandbox_exec=SANDBOX_EXEC if os.access(SANDBOX_EXEC, os.X_OK) else "")
     if sys.platform != "linux":
         return CageMechanisms()
+    import ctypes  # a hub without cages does not need it
+
     program, why = find_bubblewrap(environment)
     machine = platform.machine()
     return CageMechanisms(
-        landlock=_landlock(),
+        landlock=landlock.abi(ctypes.CDLL(None, use_errno=True).syscall),
         bubblewrap=program,
         descriptors=bool(program) and _takes_descriptors(program),
         no_bubblewrap=why,
         machine=machine if machine in MACHINES else "",
         root=os.geteuid() == 0,
     )
-
-
-def _landlock() -> int:
-    import ctypes  # a hub without cages does not need it
-
-    return landlock.abi(ctypes.CDLL(None, use_errno=True).syscall)
 
 
 def _takes_descriptors(program: str) -> bool:

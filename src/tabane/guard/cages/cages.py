@@ -268,9 +268,24 @@ class Cages:
         return file
 
     def _make_folders(self, private: Path) -> None:
+        # The server can change this folder: a link or a file may stand in the place of a folder.
         os.makedirs(private, mode=0o700, exist_ok=True)
         for name in dict.fromkeys(_CACHES.values()):
-            _make_inside(private, name)
+            above = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                for part in name.split("/"):
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, 0o700, dir_fd=above)
+                    try:
+                        inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+                    except OSError:
+                        os.unlink(part, dir_fd=above)
+                        os.mkdir(part, 0o700, dir_fd=above)
+                        inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+                    os.close(above)
+                    above = inner
+            finally:
+                os.close(above)
 
     def pin(self, server: Server) -> None:
         """Record where the paths of a server's sandbox lead, unless that was done before. Blocks."""
@@ -341,7 +356,12 @@ class Cages:
         It changes the caches of the server alone. It reads its own programs, what registries need, and the
         working directory if the package is in there. Blocks. Raises CageUnavailable.
         """
-        reads, cwd = _registry_files(env), str(self.private_folder(server.name))
+        home = env.get("HOME") or os.path.expanduser("~")
+        paths = [os.path.join(home, name) for name in _REGISTRY_FILES]
+        paths += [value for name, value in env.items() if name.upper() in _REGISTRY_VARIABLES]
+        paths += [folder for folder in env.get("PATH", "").split(os.pathsep) if folder != "/"]
+        reads = [path for path in dict.fromkeys(paths) if os.path.isabs(path) and os.path.exists(path)]
+        cwd = str(self.private_folder(server.name))
         if server.cwd and any(word.startswith((".", "file:")) for word in command):
             reads, cwd = [*reads, server.cwd], server.cwd
         profile = SandboxProfile(preset="network", network="on", reads=tuple(reads))
@@ -360,11 +380,21 @@ class Cages:
         if server.transport != "stdio" or (server.sandbox is None and not server.image):
             return None
         profile = server.sandbox or SandboxProfile(network="on")
-        found = _shown(profile) | {"image": server.image or None}
+        description = {
+            "preset": profile.preset,
+            "write": list(profile.writes),
+            "read": None if profile.reads is None else list(profile.reads),
+            "network": {"on": True, "off": False, "hosts": list(profile.hosts)}[profile.network],
+            "memory": profile.memory or None,
+            "cpu": profile.cpu or None,
+            "processes": profile.processes or None,
+            "unix_sockets": profile.sockets,
+            "image": server.image or None,
+        }
         if server.image:
             problem = self.container_problem() or self._link_problem(server, profile)
-            return found | {"mechanism": ["container"], "uncovered": [], "problem": problem}
-        return found | {
+            return description | {"mechanism": ["container"], "uncovered": [], "problem": problem}
+        return description | {
             "mechanism": _names(self.mechanisms, profile),
             "uncovered": uncovered(profile, self.mechanisms),
             "problem": self._problem(server, profile),
@@ -459,30 +489,6 @@ class Cages:
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
 
 
-def _make_inside(folder: Path, name: str) -> None:
-    """Make a folder in one that a server can change, which may have put a link in its place."""
-    above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        for part in name.split("/"):
-            inner = _opened_folder(part, above)
-            os.close(above)
-            above = inner
-    finally:
-        os.close(above)
-
-
-def _opened_folder(name: str, above: int) -> int:
-    """Return a folder, made if it is missing. What is no folder is removed."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=above)
-    try:
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-    except OSError:
-        os.unlink(name, dir_fd=above)
-        os.mkdir(name, 0o700, dir_fd=above)
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-
-
 def _real(paths: Iterable[str]) -> tuple[str, ...]:
     """Return the real paths of those that exist."""
     return tuple(os.path.realpath(path) for path in paths if os.path.lexists(path))
@@ -513,28 +519,6 @@ _REGISTRY_VARIABLES = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     *("NPM_CONFIG_USERCONFIG", "NPM_CONFIG_CAFILE", "UV_CONFIG_FILE", "PIP_CONFIG_FILE", "NETRC"),
 )
-
-
-def _registry_files(env: Mapping[str, str]) -> list[str]:
-    """Return the files of package managers' settings, those that variables name, and the folders of PATH."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    found = [os.path.join(home, name) for name in _REGISTRY_FILES]
-    found += [value for name, value in env.items() if name.upper() in _REGISTRY_VARIABLES]
-    found += [folder for folder in env.get("PATH", "").split(os.pathsep) if folder != "/"]
-    return [path for path in dict.fromkeys(found) if os.path.isabs(path) and os.path.exists(path)]
-
-
-def _shown(profile: SandboxProfile) -> dict[str, Any]:
-    return {
-        "preset": profile.preset,
-        "write": list(profile.writes),
-        "read": None if profile.reads is None else list(profile.reads),
-        "network": {"on": True, "off": False, "hosts": list(profile.hosts)}[profile.network],
-        "memory": profile.memory or None,
-        "cpu": profile.cpu or None,
-        "processes": profile.processes or None,
-        "unix_sockets": profile.sockets,
-    }
 
 
 def _names(mechanisms: CageMechanisms, profile: SandboxProfile) -> list[str]:

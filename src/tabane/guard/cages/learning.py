@@ -111,20 +111,17 @@ def read_trace(lines: Iterable[str], cwd: str) -> SeenUse:
         if match["call"].endswith("chdir"):
             folders[match["process"]] = next(_paths(match["rest"], folder), folder)
         else:
-            _read_call(seen, match["call"], match["rest"], folder)
+            call, rest = match["call"], match["rest"]
+            result = _RESULT.search(rest)
+            failed = result is not None and result["value"].startswith("-")
+            if call == "connect":
+                _read_connection(seen, rest, failed and "EINPROGRESS" not in rest)
+            elif call.startswith("send"):
+                seen.names.update(_names_asked(rest))
+            elif not failed and (call.startswith(_MAKING) or any(flag in rest for flag in _CHANGES)):
+                opened = result["path"] if result is not None and call.startswith("open") else None
+                seen.written.update([_decoded(opened)] if opened else _paths(rest, folder))
     return seen
-
-
-def _read_call(seen: SeenUse, call: str, rest: str, cwd: str) -> None:
-    result = _RESULT.search(rest)
-    failed = result is not None and result["value"].startswith("-")
-    if call == "connect":
-        _read_connection(seen, rest, failed and "EINPROGRESS" not in rest)
-    elif call.startswith("send"):
-        seen.names.update(_names_asked(rest))
-    elif not failed and (call.startswith(_MAKING) or any(flag in rest for flag in _CHANGES)):
-        opened = result["path"] if result is not None and call.startswith("open") else None
-        seen.written.update([_decoded(opened)] if opened else _paths(rest, cwd))
 
 
 def _read_connection(seen: SeenUse, rest: str, failed: bool) -> None:

@@ -34,7 +34,14 @@ def enter(library: ctypes.CDLL, proxy: list[bytes], port: int, env: dict[bytes, 
     _start(proxy, theirs.fileno(), {name: env[name] for name in _KEPT if name in env})
     theirs.close()
     isolate(library)
-    _listen(ours, port)
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        listener.bind((LOOPBACK, port))
+        listener.listen(_BACKLOG)
+        rights = listener.fileno().to_bytes(4, "little")
+        ours.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+    finally:
+        listener.close()
     ours.close()
 
 
@@ -57,17 +64,6 @@ def _raise_loopback() -> None:
         fcntl.ioctl(probe.fileno(), _SET_FLAGS, request[:16] + flags.to_bytes(2, "little") + bytes(14))
     finally:
         probe.close()
-
-
-def _listen(channel: _socket.socket, port: int) -> None:
-    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    try:
-        listener.bind((LOOPBACK, port))
-        listener.listen(_BACKLOG)
-        rights = listener.fileno().to_bytes(4, "little")
-        channel.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
-    finally:
-        listener.close()
 
 
 def _start(command: list[bytes], channel: int, env: dict[bytes, bytes]) -> None:

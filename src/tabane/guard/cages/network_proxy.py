@@ -164,21 +164,17 @@ class NetworkProxy:
                 why = f"{host} leads to {address[0]}, which is not public ({refusal})"
                 continue
             try:
-                return _opened(family, kind, protocol, address)
+                upstream = socket.socket(family, kind, protocol)
+                try:
+                    upstream.settimeout(CONNECT_PATIENCE)
+                    upstream.connect(address)
+                except OSError:
+                    upstream.close()
+                    raise
+                return upstream
             except OSError:
                 continue
         raise _ProxyRefusal("403 Forbidden" if "not public" in why else "502 Bad Gateway", why)
-
-
-def _opened(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
-    upstream = socket.socket(family, kind, protocol)
-    try:
-        upstream.settimeout(CONNECT_PATIENCE)
-        upstream.connect(address)
-    except OSError:
-        upstream.close()
-        raise
-    return upstream
 
 
 def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
@@ -193,6 +189,11 @@ def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
         data += more
     head, _, rest = data.partition(b"\r\n\r\n")
     return head, rest
+
+
+_CONNECTION_FIELDS = frozenset(
+    {"host", "connection", "proxy-connection", "keep-alive", "proxy-authorization"}
+)
 
 
 def target(head: bytes) -> tuple[str, int, bytes]:
@@ -215,20 +216,14 @@ def target(head: bytes) -> tuple[str, int, bytes]:
     if method == "CONNECT":
         return host, port or 443, b""
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    kept = [each for each in fields.split("\r\n") if each and not _is_of_connection(each)]
+    kept = [
+        field
+        for field in fields.split("\r\n")
+        if field and field.partition(":")[0].strip().lower() not in _CONNECTION_FIELDS
+    ]
     own = [f"Host: {parts.netloc.rpartition('@')[2]}", "Connection: close"]
     lines = [f"{method} {path} {version}", *own, *kept]
     return host, port or 80, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-
-def _is_of_connection(field: str) -> bool:
-    return field.partition(":")[0].strip().lower() in (
-        "host",
-        "connection",
-        "proxy-connection",
-        "keep-alive",
-        "proxy-authorization",
-    )
 
 
 def _pump(client: socket.socket, upstream: socket.socket) -> None:

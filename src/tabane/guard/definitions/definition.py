@@ -110,7 +110,10 @@ def canonical_form(kind: Kind, definition: bytes) -> bytes:
     try:
         return msgspec.json.encode(value, order="sorted")
     except (UnicodeEncodeError, OverflowError, RecursionError, msgspec.MsgspecError, TypeError):
-        return _slow_form(value, definition)
+        try:
+            return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+        except (ValueError, RecursionError):
+            return b"\0" + definition
 
 
 def _value(definition: bytes) -> Any:
@@ -131,13 +134,6 @@ def _value(definition: bytes) -> Any:
 def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     return found if len(found) == len(pairs) else {"": [list(pair) for pair in pairs]}
-
-
-def _slow_form(value: Any, definition: bytes) -> bytes:
-    try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-    except (ValueError, RecursionError):
-        return b"\0" + definition
 
 
 def _without_content(resource: dict[str, Any]) -> dict[str, Any]:

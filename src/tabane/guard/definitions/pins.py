@@ -320,7 +320,9 @@ class PinFile:
             if writes.whole:
                 self._database.execute("DELETE FROM pin WHERE server = ?", (server,))
             if writes.head is not None:
-                self._write_head(server, writes.head)
+                head = writes.head
+                row = (server, head.fingerprint, ",".join(sorted(head.lists)), head.withdrawn)
+                self._database.execute("INSERT OR REPLACE INTO server VALUES (?,?,?,?)", row)
             self._database.executemany(
                 "DELETE FROM pin WHERE server = ? AND kind = ? AND name = ? AND digest = ?",
                 [(server, key.kind, _stored(key.name), pin.digest) for key, pin in writes.forgotten],
@@ -330,17 +332,22 @@ class PinFile:
     def close(self) -> None:
         self._database.close()
 
-    def _write_head(self, server: str, pins: ServerPins) -> None:
-        row = (server, pins.fingerprint, ",".join(sorted(pins.lists)), pins.withdrawn)
-        self._database.execute("INSERT OR REPLACE INTO server VALUES (?,?,?,?)", row)
-
     def _open(self) -> sqlite3.Connection:
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         os.chmod(self._path, 0o600)
         database = sqlite3.connect(self._path, check_same_thread=False, timeout=5)
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
-            self._check(version)
+            if version > VERSION:  # the decisions in it must not be lost
+                raise StoreNewer(
+                    say(
+                        "{path} was written by a newer Tabane (version {theirs}; this one supports "
+                        "{ours}). Update Tabane",
+                        path=self._path,
+                        theirs=version,
+                        ours=VERSION,
+                    )
+                )
             database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + _SCHEMA)
             if version != VERSION:  # a write, for which a full disk has no room
                 database.execute(f"PRAGMA user_version={VERSION}")
@@ -348,19 +355,6 @@ class PinFile:
             database.close()
             raise
         return database
-
-    def _check(self, version: int) -> None:
-        """Raise StoreNewer for a file of a later version: what it says must not be lost."""
-        if version > VERSION:
-            raise StoreNewer(
-                say(
-                    "{path} was written by a newer Tabane (version {theirs}; this one supports "
-                    "{ours}). Update Tabane",
-                    path=self._path,
-                    theirs=version,
-                    ours=VERSION,
-                )
-            )
 
 
 def _stored(name: str) -> bytes:

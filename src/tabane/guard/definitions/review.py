@@ -422,7 +422,16 @@ class DefinitionReview:
         source: ListingSource | None,
         scans: Scans | None,
     ) -> Generator[None, None, ReviewedList]:
-        pins = self._pins_of(server, fingerprint)
+        pins = self._pins.get(server)
+        if pins is not None and pins.withdrawn and pins.fingerprint != fingerprint:
+            log.info("%s: this name belonged to another server, so its definitions are pinned again", server)
+            self._write(PinWrites(server, whole=True))
+            pins = None
+        if pins is None:
+            pins = self._pins[server] = ServerPins(fingerprint)
+        elif pins.withdrawn or pins.fingerprint != fingerprint:
+            pins.withdrawn, pins.fingerprint = False, fingerprint
+            self._write(PinWrites(server, head=pins))
         first, now = begins(pins, kind, len(seen)), time.time()
         if first:
             self._write(PinWrites(server, head=pins))
@@ -571,19 +580,6 @@ class DefinitionReview:
         self.watch.changed(server)
 
     # -- inside ----------------------------------------------------------------------------------
-
-    def _pins_of(self, server: str, fingerprint: str) -> ServerPins:
-        pins = self._pins.get(server)
-        if pins is not None and pins.withdrawn and pins.fingerprint != fingerprint:
-            log.info("%s: this name belonged to another server, so its definitions are pinned again", server)
-            self._write(PinWrites(server, whole=True))
-            pins = None
-        if pins is None:
-            pins = self._pins[server] = ServerPins(fingerprint)
-        elif pins.withdrawn or pins.fingerprint != fingerprint:
-            pins.withdrawn, pins.fingerprint = False, fingerprint
-            self._write(PinWrites(server, head=pins))
-        return pins
 
     def _keep(self, server: str, pins: ServerPins, change: PinChange, seen: Iterable[SeenDefinition]) -> None:
         new = {(key, pin.digest) for key, pin in change.new}

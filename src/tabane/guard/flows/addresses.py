@@ -59,7 +59,14 @@ def _character(found: re.Match[str]) -> str:
 def addresses_in(text: str) -> Iterator[str]:
     """Yield the addresses of a text, in each reading that its punctuation allows."""
     for written in itertools.islice(_written_in(text), MOST_FOUND):
-        for reading in _readings(written):
+        # The text around an address may touch it.
+        kept = written[:LONGEST_ADDRESS]
+        whole = _balanced(kept) if ")" in kept else kept
+        readings = dict.fromkeys((kept, whole, kept.rstrip(_TRAILING), whole.rstrip(_TRAILING)))
+        if not kept.isascii():
+            for each in tuple(readings):
+                readings[each[: _PRINTABLE.match(each).end()].rstrip(_TRAILING)] = None  # type: ignore[union-attr]
+        for reading in readings:
             if address := plain_address(reading):
                 yield address
 
@@ -72,17 +79,6 @@ def _written_in(text: str) -> Iterator[str]:
     for found in _WITHOUT_SCHEME.finditer(text):
         if text[max(found.start() - 1, 0) : found.start()] not in "/.@" or found.start() == 0:
             yield f"https://{found[0]}"
-
-
-def _readings(written: str) -> Iterator[str]:
-    """Yield what may be meant: the text around an address may touch it."""
-    kept = written[:LONGEST_ADDRESS]
-    whole = _balanced(kept) if ")" in kept else kept
-    told = {kept: None, whole: None, kept.rstrip(_TRAILING): None, whole.rstrip(_TRAILING): None}
-    if not kept.isascii():
-        for each in tuple(told):
-            told[each[: _PRINTABLE.match(each).end()].rstrip(_TRAILING)] = None  # type: ignore[union-attr]
-    return iter(told)
 
 
 def _balanced(text: str) -> str:

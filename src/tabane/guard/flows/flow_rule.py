@@ -318,7 +318,13 @@ class FlowRule:
         finding = self._find(trails, labels, caller.access.holder, target, arguments, fetch)
         if finding is None:
             if fetch is not None:
-                self._note_fetch(caller, trails, fetch)
+                # Its addresses are used up from now on.
+                read = labels_read(trails)
+                bounded = read & READ_LABELS == READ_LABELS
+                addresses = self.trails.use(trail_key(caller)).addresses
+                for address in fetch.addresses:
+                    price = addresses.price(address, again=fetch.again, fresh=fetch.fresh) if bounded else ""
+                    addresses.take(address, price or "", trusted=not read & UNTRUSTED)
             return None
         if finding.action == "ask":
             for trail in trails[:1]:
@@ -332,15 +338,6 @@ class FlowRule:
             trail = self.trails.use(trail_key(caller))
             for address in addresses:
                 trail.addresses.know(self._sent(address) or address)
-
-    def _note_fetch(self, caller: Caller, trails: tuple[Trail, ...], fetch: Fetch) -> None:
-        """Note the addresses of a call that begins, and what they use up."""
-        read = labels_read(trails)
-        bounded = read & READ_LABELS == READ_LABELS
-        addresses = self.trails.use(trail_key(caller)).addresses
-        for address in fetch.addresses:
-            price = (addresses.price(address, again=fetch.again, fresh=fetch.fresh) if bounded else "") or ""
-            addresses.take(address, price, trusted=not read & UNTRUSTED)
 
     def answered(
         self,
@@ -356,8 +353,13 @@ class FlowRule:
         if last is not None and last[0] is caller and last[1] is target and abs(now - last[2]) < REPEAT:
             return  # the same call as a moment ago: its labels are noted
         source = source_of(target)
-        if caller.approval:
-            self._let_pass(trail_key(caller), source)
+        if caller.approval and (trail := self.trails.find(trail_key(caller))) is not None:
+            # A person has approved a call of this server, after being asked about it.
+            approved = {pair for pair in trail.asked if pair.endswith(f">{source}")}
+            if approved:
+                trail.passed |= approved
+                trail.asked -= approved
+                self._grown(trail)
         self.note(caller, labels.bits & READ_LABELS, source, target.name)
         self._repeats = None if caller.approval else (caller, target, now)
 
@@ -409,12 +411,11 @@ class FlowRule:
                 mixed = trail.untrusted.keys() & {"documents", OTHERS} and source != "posts"
                 mixed = mixed or (source == "hub" and "pages" in trail.untrusted)
                 (addresses.link if mixed else addresses.find)(unescaped(text))
-        elif not poisoned or (bits & PRIVATE and not self._is_written(source)):
+            return
+        # A server may give back what was written to it after something untrusted was read.
+        may_return = source in self._written or len(self._written) >= MOST_WRITTEN
+        if not poisoned or (bits & PRIVATE and not may_return):
             addresses.find(unescaped(text))
-
-    def _is_written(self, source: str) -> bool:
-        """Return whether a server may give back what was written after something untrusted was read."""
-        return source in self._written or len(self._written) >= MOST_WRITTEN
 
     def _make_room(self) -> None:
         kept = sum(trail.addresses.kept for trail in self.trails)
@@ -438,15 +439,6 @@ class FlowRule:
         trail = self.trails.use(key)
         grown = trail.add(labels, source, tool) if labels else False
         if grown or (trail.labels and trail.is_stale):
-            self._grown(trail)
-
-    def _let_pass(self, key: TrailKey, sink: str) -> None:
-        """Note that a person has approved a call of this server, after being asked about it."""
-        trail = self.trails.find(key)
-        approved = {pair for pair in trail.asked if pair.endswith(f">{sink}")} if trail is not None else set()
-        if trail is not None and approved:
-            trail.passed |= approved
-            trail.asked -= approved
             self._grown(trail)
 
     def read_by(self, caller: Caller) -> int:

@@ -349,7 +349,8 @@ class _Described:
 
 def inferred_labels(facts: DescribedTool) -> CallLabels:
     """Return the labels that a tool's own words suggest."""
-    sentence = _first_sentence(facts.description or facts.title)
+    text = (facts.description or facts.title).strip()[: 2 * _LONGEST_SENTENCE]
+    sentence = _SENTENCE.split(text, maxsplit=1)[0][:_LONGEST_SENTENCE]
     named = _words_of(facts.name[:_LONGEST_NAME])
     described = _Described(
         frozenset(named), frozenset((*named, *_words_of(sentence))), sentence, facts.parameters
@@ -359,10 +360,6 @@ def inferred_labels(facts: DescribedTool) -> CallLabels:
         bits, if_given = _BY_DEED[deed](described)
         found = found.with_labels(bits, "name", if_given)
     return found
-
-
-def _first_sentence(text: str) -> str:
-    return _SENTENCE.split(text.strip()[: 2 * _LONGEST_SENTENCE], maxsplit=1)[0][:_LONGEST_SENTENCE]
 
 
 def _words_of(text: str) -> list[str]:
@@ -378,7 +375,8 @@ _TELLING = frozenset({"send", "share", "pay", "delete", "execute", "control"})
 
 def _deeds(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
     """Yield what a tool does: usually one thing; more if its name joins verbs with ``and``."""
-    clear = [_clear_deed(part, last=_is_prefixed(name)) for part in _joined(named)]
+    is_prefixed = "_" not in name and name[:1].isupper()  # by its service, as in GmailSendEmail
+    clear = [_clear_deed(part, last=is_prefixed) for part in _joined(named)]
     certain = [deed for deed in clear if deed is not None]
     spoken = _described_deed(sentence)
     if certain:
@@ -404,11 +402,6 @@ def _joined(named: list[str]) -> Iterator[list[str]]:
         else:
             part.append(word)
     yield part
-
-
-def _is_prefixed(name: str) -> bool:
-    """Return whether a name has its service in front, as ``GmailSendEmail`` does."""
-    return "_" not in name and name[:1].isupper()
 
 
 def _clear_deed(part: list[str], *, last: bool) -> Deed | None:
@@ -466,13 +459,10 @@ def _nothing() -> _Found:
 def _read(tool: _Described) -> _Found:
     if tool.takes_address and tool.objects & WEB_OBJECTS:
         return UNTRUSTED | EXTERNAL, ()
-    return _private(tool) | _untrusted(tool), ()
-
-
-def _private(tool: _Described) -> int:
     hit = tool.objects & PRIVATE_OBJECTS or tool.says(JAPANESE_PRIVATE)
     public = tool.name & PUBLIC_OBJECTS or (tool.says(JAPANESE_PUBLIC) and not tool.name & PRIVATE_OBJECTS)
-    return PRIVATE if hit and not (public and not tool.objects & OWNER_WORDS) else 0
+    is_private = hit and not (public and not tool.objects & OWNER_WORDS)
+    return (PRIVATE if is_private else 0) | _untrusted(tool), ()
 
 
 def _untrusted(tool: _Described) -> int:
@@ -578,7 +568,13 @@ class KnownServer(msgspec.Struct, frozen=True):
         tool = tool.lower()
         for patterns, given in self.tools.items():
             if any(fnmatchcase(tool, pattern) for pattern in patterns.split("|")):
-                return _read_labels(given)
+                found = NO_LABELS
+                for text in given:
+                    name, _, condition = text.partition("?")
+                    found = found.with_labels(
+                        label_bits((name,)), "table", tuple(condition.split(",")) if condition else ()
+                    )
+                return found
         return None
 
 
@@ -594,10 +590,18 @@ class LabelTable:
 
     def find(self, server: ServerFacts) -> KnownServer | None:
         """Return what the table knows of a server; None if nothing."""
-        host = _host(server.url)
+        try:
+            host = (urlsplit(server.url).hostname or "").lower() if server.url else ""
+        except ValueError:
+            host = ""
         if host:
             return next(
-                (known for known in self.servers if any(_is_at(host, each) for each in known.hosts)), None
+                (
+                    known
+                    for known in self.servers
+                    if any(host == domain or host.endswith("." + domain) for domain in known.hosts)
+                ),
+                None,
             )
         for word in server.words:
             if (known := self._packages.get(_package(word))) is not None:
@@ -607,16 +611,6 @@ class LabelTable:
     @cached_property
     def _packages(self) -> dict[str, KnownServer]:
         return {package: known for known in self.servers for package in known.packages}
-
-
-def _read_labels(given: Sequence[str]) -> CallLabels:
-    found = NO_LABELS
-    for text in given:
-        name, _, condition = text.partition("?")
-        found = found.with_labels(
-            label_bits((name,)), "table", tuple(condition.split(",")) if condition else ()
-        )
-    return found
 
 
 def _package(word: str) -> str:
@@ -631,20 +625,12 @@ def _package(word: str) -> str:
     return word.partition(":")[0].lower()
 
 
-def _host(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").lower() if url else ""
-    except ValueError:
-        return ""
-
-
-def _is_at(host: str, domain: str) -> bool:
-    return host == domain or host.endswith("." + domain)
-
-
 def labels_of_tool(tool: DescribedTool, server: ServerFacts, table: LabelTable) -> CallLabels:
     """Return the labels of a tool, and where each comes from."""
-    change = _change(tool.name, server)
+    change = server.change  # what the user says of the single tool wins
+    for pattern, single in server.tools:
+        if fnmatchcase(tool.name, pattern):
+            change = change.then(single)
     found = NO_LABELS.with_labels(change.added, "settings")
     known = table.find(server)
     listed = known.labels(tool.name) if known is not None else None
@@ -652,15 +638,6 @@ def labels_of_tool(tool: DescribedTool, server: ServerFacts, table: LabelTable) 
         for bit, origin in rest.origins:
             found = found.with_labels(bit & ~change.removed, origin, rest.if_given)
     return found
-
-
-def _change(name: str, server: ServerFacts) -> LabelChange:
-    """Return what the user says of a tool: what is about the single tool wins."""
-    change = server.change
-    for pattern, single in server.tools:
-        if fnmatchcase(name, pattern):
-            change = change.then(single)
-    return change
 
 
 def _annotated(tool: DescribedTool, *, known: bool) -> CallLabels:

@@ -65,7 +65,11 @@ class ScanPool:
                 found.append((unfinished(),))
                 continue
             request = ScanRequest(
-                server, one.kind, _valid(one.name), bytes(memoryview(one.body)[:MOST_SENT]), names
+                server,
+                one.kind,
+                one.name.encode("utf-8", "replace").decode(),  # it may have half a surrogate pair
+                bytes(memoryview(one.body)[:MOST_SENT]),
+                names,
             )
             try:
                 found.append(await self._found(request))
@@ -90,8 +94,3 @@ class ScanPool:
             return read_findings(answer)
         except msgspec.DecodeError:
             return (unfinished(),)
-
-
-def _valid(name: str) -> str:
-    """Return a name that can be encoded: a server may send half a surrogate pair."""
-    return name.encode("utf-8", "replace").decode()

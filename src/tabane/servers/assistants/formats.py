@@ -82,7 +82,10 @@ class _Json:
             raise UnsafeFormatEdit from None
 
     def snippet(self, path: Path, entry: Values) -> str:
-        return json.dumps(_nested(path, entry), ensure_ascii=False, indent=2) + "\n"
+        value: Any = dict(entry)
+        for key in reversed(path):
+            value = {key: value}
+        return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
 class _Toml:
@@ -92,7 +95,10 @@ class _Toml:
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise _broken_toml(error) from None
+            # The message of the library ends with the place, and quotes one character of the text at most.
+            place = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
+            line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+            raise FormatSyntaxError(line, column, say("expected valid {format}", format="TOML")) from None
 
     def with_entry(self, text: str, path: Path, entry: Values) -> str:
         from tabane.servers.assistants import toml_edits
@@ -127,7 +133,9 @@ class _Yaml:
         try:
             found = yaml_edits.read(text)
         except yaml.YAMLError as error:
-            raise _broken_yaml(error) from None
+            mark = getattr(error, "problem_mark", None)
+            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            raise FormatSyntaxError(line, column, say("expected valid {format}", format="YAML")) from None
         return {} if found is None else found
 
     def with_entry(self, text: str, path: Path, entry: Values) -> str:
@@ -171,26 +179,6 @@ def _json_of(text: str) -> Any:
         return read_document(text if text.strip() else "{}").value
     except JsonSyntaxError as broken:
         raise FormatSyntaxError(broken.line, broken.column, broken.expected) from None
-
-
-def _nested(path: Path, entry: Values) -> Any:
-    value: Any = dict(entry)
-    for key in reversed(path):
-        value = {key: value}
-    return value
-
-
-def _broken_toml(error: ValueError) -> FormatSyntaxError:
-    # The message of the library ends with the place, and quotes nothing of the text but one character.
-    place = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
-    line, column = (int(place[1]), int(place[2])) if place else (0, 0)
-    return FormatSyntaxError(line, column, say("expected valid {format}", format="TOML"))
-
-
-def _broken_yaml(error: Exception) -> FormatSyntaxError:
-    mark = getattr(error, "problem_mark", None)
-    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-    return FormatSyntaxError(line, column, say("expected valid {format}", format="YAML"))
 
 
 Entry = dict[str, Any]
@@ -237,9 +225,20 @@ def definition(shape: Shape, entry: object) -> Entry | None:
     if shape == "opencode":
         return _from_opencode(entry)
     if shape == "goose":
-        return _from_goose(entry)
+        kind = entry.get("type")
+        if kind not in ("stdio", "sse", "streamable_http"):
+            return None
+        dropped = ("name", "description", "display_name", "bundled", "type")
+        # No tool is named if all may be used.
+        return _renamed(entry, {}, dropped if entry.get("available_tools") else (*dropped, "available_tools"))
     if shape == "zed":
-        return _from_zed(entry)
+        command = entry.get("command")
+        if isinstance(command, dict):  # versions of 2025
+            inner = _renamed(command, {"path": "command"})
+            return {**inner, **{key: part for key, part in entry.items() if key not in ("command", "source")}}
+        if not entry.keys() & {"command", "url"}:
+            return None  # the settings of an extension, which has its command itself
+        return _renamed(entry, {}, dropped=("source",))
     return dict(entry)
 
 
@@ -325,25 +324,6 @@ def _from_opencode(entry: Mapping[str, Any]) -> Entry | None:
     if isinstance(wait, int | float) and wait < _LEAST_WAIT:
         del found["timeout"]  # of the list of tools, not of a call
     return found
-
-
-def _from_goose(entry: Mapping[str, Any]) -> Entry | None:
-    kind = entry.get("type")
-    if kind not in ("stdio", "sse", "streamable_http"):
-        return None
-    dropped = ("name", "description", "display_name", "bundled", "type")
-    # No tool is named if all may be used.
-    return _renamed(entry, {}, dropped if entry.get("available_tools") else (*dropped, "available_tools"))
-
-
-def _from_zed(entry: Mapping[str, Any]) -> Entry | None:
-    command = entry.get("command")
-    if isinstance(command, dict):  # versions of 2025
-        inner = _renamed(command, {"path": "command"})
-        return {**inner, **{key: part for key, part in entry.items() if key not in ("command", "source")}}
-    if not entry.keys() & {"command", "url"}:
-        return None  # the settings of an extension, which has its command itself
-    return _renamed(entry, {}, dropped=("source",))
 
 
 def _renamed(entry: Mapping[str, Any], names: Mapping[str, str], dropped: Sequence[str] = ()) -> Entry:

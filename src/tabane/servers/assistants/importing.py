@@ -90,7 +90,21 @@ def inputs_of(value: object, origin: str) -> dict[str, ClientInput]:
     found: dict[str, ClientInput] = {}
     for item in value[:MOST_INPUTS] if isinstance(value, list) else ():
         if isinstance(item, dict) and isinstance(item.get("id"), str):
-            found.setdefault(item["id"], _input(item, origin))
+            kind = item.get("type")
+            default = item.get("default")
+            found.setdefault(
+                item["id"],
+                ClientInput(
+                    item["id"],
+                    origin,
+                    cast("InputType", kind) if kind in _TYPES else "promptString",
+                    _shown(item.get("description")),
+                    default if isinstance(default, str) and default else None,
+                    item.get("password") is True,
+                    tuple(_options(item.get("options"))),
+                    _shown(item.get("command")),
+                ),
+            )
     return found
 
 
@@ -134,22 +148,6 @@ def agrees(written: object, found: object) -> bool:
             return False
         position = at + len(part)
     return position <= end
-
-
-def _input(item: Mapping[str, Any], origin: str) -> ClientInput:
-    kind = item.get("type")
-    default = item.get("default")
-    command = item.get("command")
-    return ClientInput(
-        item["id"],
-        origin,
-        cast("InputType", kind) if kind in _TYPES else "promptString",
-        _shown(item.get("description")),
-        default if isinstance(default, str) and default else None,
-        item.get("password") is True,
-        tuple(_options(item.get("options"))),
-        _shown(command),
-    )
 
 
 def _options(value: object) -> Iterator[tuple[str, str]]:
@@ -206,7 +204,10 @@ class ServerFilters:
         )
         for key, globs in ToolRules(rules).keys().items():
             narrow(made, key, globs)
-        if self._is_off(name):
+        mcp = self._table("mcp")
+        excluded = [*_texts(mcp.get("excluded")), *_texts(self._root.get("excludeMCPServers"))]
+        allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
+        if name in excluded or any(isinstance(names, list) and name not in names for names in allowed):
             made["enabled"] = False
         rejecting = self._rejecting()
         return made | ({"permissions": rejecting} if rejecting else {})
@@ -245,12 +246,6 @@ class ServerFilters:
         tools = server.get("tools") if isinstance(server, dict) else None
         for tool, state in tools.items() if isinstance(tools, dict) else ():
             yield tool, "allow" if state is True else "deny"
-
-    def _is_off(self, name: str) -> bool:
-        mcp = self._table("mcp")
-        excluded = [*_texts(mcp.get("excluded")), *_texts(self._root.get("excludeMCPServers"))]
-        allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
-        return name in excluded or any(isinstance(names, list) and name not in names for names in allowed)
 
     def _rejecting(self) -> list[Any]:
         """Return the rules of Amp if some of them reject servers."""
@@ -294,7 +289,19 @@ class _ComparedCommand(NamedTuple):
 
 def replacement_for(name: str, definition: Mapping[str, Any]) -> Message | None:
     """Return why a server is not needed behind the hub, and the replacement; None for any other server."""
-    command = _command(name, definition)
+    definition = our_definition(definition.items()).values
+    args = definition.get("args")
+    given = [definition.get("command"), *(args if isinstance(args, list) else ())]
+    words = [word for text in given if isinstance(text, str) for word in text.split()]
+    cwd, env = definition.get("cwd"), definition.get("env")
+    places = [*words, *(cwd.split() if isinstance(cwd, str) else ())]
+    command = _ComparedCommand(
+        name.lower(),
+        frozenset(words),
+        frozenset(part for place in places for part in _parts(place)),
+        frozenset(env) if isinstance(env, Mapping) else frozenset(),
+        _host(definition.get("url")),
+    )
     return next((why for is_it, why in _SERVERS if is_it(command)), None)
 
 
@@ -342,22 +349,6 @@ _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
         ),
     ),
 )
-
-
-def _command(name: str, definition: Mapping[str, Any]) -> _ComparedCommand:
-    definition = our_definition(definition.items()).values
-    args = definition.get("args")
-    given = [definition.get("command"), *(args if isinstance(args, list) else ())]
-    words = [word for text in given if isinstance(text, str) for word in text.split()]
-    cwd, env = definition.get("cwd"), definition.get("env")
-    places = [*words, *(cwd.split() if isinstance(cwd, str) else ())]
-    return _ComparedCommand(
-        name.lower(),
-        frozenset(words),
-        frozenset(part for place in places for part in _parts(place)),
-        frozenset(env) if isinstance(env, Mapping) else frozenset(),
-        _host(definition.get("url")),
-    )
 
 
 _OWNERS = frozenset({"@yukukotani", "@7shi", "@paterapatera", "@krtw00"})

@@ -55,12 +55,9 @@ class UserMachine:
         if first in (_CONFIG, _XDG) and self.platform == "win32":
             return self.home / "AppData" / "Roaming" / rest
         if first in (_CONFIG, _XDG):
-            return self._xdg() / rest
+            given = self.environ.get("XDG_CONFIG_HOME", "")
+            return (Path(given) if os.path.isabs(given) else self.home / ".config") / rest
         return self.home / where
-
-    def _xdg(self) -> Path:
-        given = self.environ.get("XDG_CONFIG_HOME", "")
-        return Path(given) if os.path.isabs(given) else self.home / ".config"
 
 
 class ServersPlace(Struct, frozen=True):

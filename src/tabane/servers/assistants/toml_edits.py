@@ -63,7 +63,10 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str
     elif any(part.path == tuple(path[:-1]) and not part.header for part in statements):
         changed = _in_inline_table(text, statements, path, values)
     elif not any(part.path[: len(path)] == tuple(path) for part in statements):
-        changed = _appended(text, path, values)
+        newline = "\r\n" if "\r\n" in text else "\n"
+        glue = "" if not text or text.endswith("\n") else newline
+        gap = newline if text.strip() else ""
+        changed = text + glue + gap + snippet(path, values, newline)
     else:
         changed = text
         for key, value in values.items():
@@ -98,13 +101,6 @@ def snippet(path: Sequence[str], values: Mapping[str, Any], newline: str = "\n")
         *(f"{_key(key)} = {_value(part)}" for key, part in values.items()),
     ]
     return "".join(line + newline for line in lines)
-
-
-def _appended(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
-    newline = "\r\n" if "\r\n" in text else "\n"
-    glue = "" if not text or text.endswith("\n") else newline
-    gap = newline if text.strip() else ""
-    return text + glue + gap + snippet(path, values, newline)
 
 
 def _in_inline_table(

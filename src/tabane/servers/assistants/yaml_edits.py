@@ -54,9 +54,16 @@ def with_mapping(text: str, path: Sequence[str], values: Mapping[str, Any]) -> s
 
     Raises UnsafeTextEdit, and yaml.YAMLError if the text is no YAML.
     """
-    wanted = _set(_parsed(text), path, values)
-    changed = _with_values(text, path, values)
-    return _checked(changed, wanted)
+    table = wanted = _parsed(text)
+    for name in path:
+        inner = table.get(name)
+        if inner is not None and not isinstance(inner, dict):
+            raise UnsafeTextEdit
+        # a copy: an anchor may stand for the same mapping elsewhere
+        table[name] = dict(inner or {})
+        table = table[name]
+    table.update(values)
+    return _checked(_with_values(text, path, values), wanted)
 
 
 def without_mapping(text: str, path: Sequence[str]) -> str:
@@ -118,7 +125,8 @@ def _added(
     indent = place.start_mark.column
     lines = snippet(path, values, indent, _newline(text))
     if root:
-        return _below(text, _end(text), lines)
+        found = re.search(r"(?m)^\.\.\.[ \t\r]*$", text)  # the end of the document
+        return _below(text, (found.start() if found else len(text)), lines)
     first = place.value[0][0].start_mark.index
     begin = text.rfind("\n", 0, first) + 1
     if text[begin:first].strip(" "):
@@ -142,12 +150,6 @@ def _below(text: str, at: int, lines: str) -> str:
     """Insert lines at the start of a line, or at the end of a text."""
     glue = "" if not text[:at] or text[:at].endswith("\n") else _newline(text)
     return text[:at] + glue + lines + text[at:]
-
-
-def _end(text: str) -> int:
-    """Return the offset of the document's end: that of its ``...`` line, or of the text."""
-    found = re.search(r"(?m)^\.\.\.[ \t\r]*$", text)
-    return found.start() if found else len(text)
 
 
 # -- changing and removing -----------------------------------------------------------------------
@@ -275,19 +277,6 @@ def _parsed(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise UnsafeTextEdit
     return value
-
-
-def _set(root: dict[str, Any], path: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    table = root
-    for name in path:
-        inner = table.get(name)
-        if inner is not None and not isinstance(inner, dict):
-            raise UnsafeTextEdit
-        # a copy: an anchor may stand for the same mapping elsewhere
-        table[name] = dict(inner or {})
-        table = table[name]
-    table.update(values)
-    return root
 
 
 def _checked(text: str, wanted: Mapping[str, Any]) -> str:

@@ -294,7 +294,15 @@ def _servers_of(trusted: TrustedFile, variables: Variables) -> Iterator[Server]:
     known = definitions_in(file)
     for server in configuration_in(file.path, file.folder, file.data, variables).servers:
         if server.name in known:
-            yield _in_project(server, file.folder)
+            share = "hub" if server.needs_folder and server.share == "roots" else server.share
+            yield structs.replace(
+                server.in_folder(file.folder),
+                project=file.folder,
+                # Its names could not be told from those of another server's tools, which all clients may see.
+                prefix=None,
+                share=share,
+                roots=("file://" + quote(file.folder),) if share == "hub" else None,
+            )
 
 
 def changed_since(file: TrustedFile) -> Message:
@@ -304,18 +312,6 @@ def changed_since(file: TrustedFile) -> Message:
         "it again: tabane projects trust {folder}",
         path=visible(str(file.path)),
         folder=shlex.quote(visible(file.folder)),
-    )
-
-
-def _in_project(server: Server, folder: str) -> Server:
-    share = "hub" if server.needs_folder and server.share == "roots" else server.share
-    return structs.replace(
-        server.in_folder(folder),
-        project=folder,
-        # Its names could not be told from those of another server's tools, which all clients may see.
-        prefix=None,
-        share=share,
-        roots=("file://" + quote(folder),) if share == "hub" else None,
     )
 
 

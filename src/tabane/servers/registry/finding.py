@@ -317,19 +317,18 @@ class RegistryClient:
             problem = say("the answer of {host} is longer than {limit} MiB.",
                           host=self.host, limit=LARGEST_ANSWER >> 20)  # fmt: skip
         except HttpUnreachable as error:
-            problem = self._untrusted() if error.untrusted else error.problem
+            problem = error.problem
+            if error.untrusted:
+                problem = say(
+                    "the certificate of {host} is not trusted. If your own authority signed it, set "
+                    "SSL_CERT_FILE to its PEM file.",
+                    host=self.host,
+                )
         except HttpConnectionBroken as error:
             problem = error.problem
         except UpstreamUnavailable as error:
             problem = error.message
         raise _NoAnswer(problem)
-
-    def _untrusted(self) -> Message:
-        return say(
-            "the certificate of {host} is not trusted. If your own authority signed it, set SSL_CERT_FILE "
-            "to its PEM file.",
-            host=self.host,
-        )
 
 
 class _NoAnswer(Exception):
@@ -407,20 +406,19 @@ class Registry:
         """
         try:
             async with asyncio.timeout(self._patience):
-                return await self._found(query, limit, cursor)
+                query = " ".join(query.split())
+                found = await self._matching(query, limit, cursor)
+                words = list(
+                    dict.fromkeys(word for word in query.lower().split() if len(word) >= _FEWEST_LETTERS)
+                )
+                if found.servers or cursor or len(words) == 1:
+                    return found
+                return await self._by_words(words[:MOST_WORDS], limit)
         except TimeoutError:
             raise RegistryUnavailable(
                 say("{host} is too slow: no result within {seconds:g} s.",
                     host=self.host, seconds=self._patience)
             ) from None  # fmt: skip
-
-    async def _found(self, query: str, limit: int, cursor: str | None) -> FoundServers:
-        query = " ".join(query.split())
-        found = await self._matching(query, limit, cursor)
-        words = list(dict.fromkeys(word for word in query.lower().split() if len(word) >= _FEWEST_LETTERS))
-        if found.servers or cursor or len(words) == 1:
-            return found
-        return await self._by_words(words[:MOST_WORDS], limit)
 
     async def _matching(self, query: str, limit: int, cursor: str | None) -> FoundServers:
         servers: dict[str, RegistryServer] = {}
@@ -429,7 +427,15 @@ class Registry:
         for _ in range(MOST_PAGES):
             asked = {"version": "latest", "limit": str(limit)}
             asked |= ({"search": query} if query else {}) | ({"cursor": cursor} if cursor else {})
-            answer = await self._page(asked)
+            try:
+                answer = await self._client.get("/v0.1/servers", asked)
+            except RegistryNotFound:
+                raise RegistryUnavailable(
+                    say(
+                        "{host} is no registry of MCP servers. Check the setting registry_url.",
+                        host=self.host,
+                    )
+                ) from None
             notes += [] if notes else _notes(answer)
             try:
                 page = page_of(answer.value)
@@ -449,14 +455,6 @@ class Registry:
                 break
         ordered = sorted(servers.values(), key=lambda server: _rank(server, [query.lower()]))
         return FoundServers(ordered[:MOST_RESULTS], cursor, tuple(notes))
-
-    async def _page(self, asked: Mapping[str, str]) -> RegistryAnswer:
-        try:
-            return await self._client.get("/v0.1/servers", asked)
-        except RegistryNotFound:
-            raise RegistryUnavailable(
-                say("{host} is no registry of MCP servers. Check the setting registry_url.", host=self.host)
-            ) from None
 
     async def _by_words(self, words: list[str], limit: int) -> FoundServers:
         servers: dict[str, RegistryServer] = {}

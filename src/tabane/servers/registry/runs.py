@@ -171,19 +171,16 @@ def text_template(text: object, variables: object, place: InputPlace) -> InputTe
         declared = member(variables, found.group(1))
         if isinstance(declared, Mapping):
             parts.append(text[position : found.start()])
-            parts += _fixed_or_input(declared, found.group(1), place)
+            value = member(declared, "value")
+            if value is None:
+                parts.append(structs.replace(read_input(declared, found.group(1), place), nested=True))
+            else:
+                parts.append(usable(value))
             position = found.end()
     parts.append(text[position:])
     if len(parts) > 2 * MOST_INPUTS:
         raise ValueError
     return InputTemplate(tuple(part for part in parts if part != ""))
-
-
-def _fixed_or_input(given: object, name: str, place: InputPlace) -> list[str | DeclaredInput]:
-    value = member(given, "value")
-    return (
-        [structs.replace(read_input(given, name, place), nested=True)] if value is None else [usable(value)]
-    )
 
 
 def read_input(given: object, name: str, place: InputPlace) -> DeclaredInput:
@@ -409,28 +406,24 @@ def _package(given: object) -> RegistryRun:
         why = say("It listens at a URL. Start it yourself, then add it with: tabane servers add NAME URL")
         return RegistryRun(kind, why_not=why)
     try:
-        return _launched(kind, given)
+        hint = member(given, "runtimeHint")
+        program = hint if hint in LAUNCHERS[kind] else LAUNCHERS[kind][0]
+        before = tuple(_arguments(given, "runtimeArguments", launcher=True))
+        base = _base(kind, given)
+        return RegistryRun(
+            kind,
+            program,
+            _named_package(kind, given, base, before),
+            (*_from_base(kind, base), *before),
+            tuple(_arguments(given, "packageArguments", launcher=False)),
+            tuple(_variables(given)),
+        )
     except ValueError:
         return RegistryRun(kind, why_not=say("Its entry in the registry is not valid."))
 
 
 _UNSUPPORTED = say("This kind of package is not supported.")
 _BUNDLE = say("MCP bundles are not supported. Unpack it, and add its command with: tabane servers add")
-
-
-def _launched(kind: str, given: object) -> RegistryRun:
-    hint = member(given, "runtimeHint")
-    program = hint if hint in LAUNCHERS[kind] else LAUNCHERS[kind][0]
-    before = tuple(_arguments(given, "runtimeArguments", launcher=True))
-    base = _base(kind, given)
-    return RegistryRun(
-        kind,
-        program,
-        _named_package(kind, given, base, before),
-        (*_from_base(kind, base), *before),
-        tuple(_arguments(given, "packageArguments", launcher=False)),
-        tuple(_variables(given)),
-    )
 
 
 def _base(kind: str, given: object) -> str:
