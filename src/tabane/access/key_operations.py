@@ -215,7 +215,9 @@ class KeyOperations:
         id = id_in(given) or given.removeprefix(PREFIX).partition("_")[0]
         # Without tbn_ only a whole id counts: a mistyped name must not revoke another key.
         fits = _is_prefix(id) if given.startswith(PREFIX) else _is_id(id)
-        found = await self._beginning(id) if fits else []
+        found: list[KeyRecord] = []
+        if fits:
+            found = await self._ring.read(lambda store: store.beginning(id, 4), found)
         if len(found) > 1:
             raise BadArguments(
                 say(
@@ -228,14 +230,10 @@ class KeyOperations:
         record = found[0] if found else named
         if record is None:
             # A secret that is mistyped must not be in an error.
-            raise await self._unknown(f"{PREFIX}{id[:8]}" if given.startswith(PREFIX) else given)
+            raise await self._unknown_key(f"{PREFIX}{id[:8]}" if given.startswith(PREFIX) else given)
         return record
 
-    async def _beginning(self, id: str) -> list[KeyRecord]:
-        none: list[KeyRecord] = []
-        return await self._ring.read(lambda store: store.beginning(id, 4), none)
-
-    async def _unknown(self, given: str) -> UnknownName:
+    async def _unknown_key(self, given: str) -> UnknownName:
         none: list[str] = []
         near = nearest(given, await self._ring.read(lambda store: store.names(MOST_COMPARED), none))
         if near:

@@ -383,15 +383,10 @@ def _checked_identity(path: Path) -> tuple[int, int]:
 
 
 def _connected(path: Path, busy: float = 5) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"file:{_quoted(path)}?mode=rw", uri=True, timeout=busy, isolation_level=None, check_same_thread=False
-    )
+    from urllib.parse import quote  # a hub without keys does not need it
 
-
-def _quoted(path: Path) -> str:
-    from urllib.parse import quote
-
-    return quote(os.fspath(path.absolute()))
+    url = f"file:{quote(os.fspath(path.absolute()))}?mode=rw"
+    return sqlite3.connect(url, uri=True, timeout=busy, isolation_level=None, check_same_thread=False)
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:

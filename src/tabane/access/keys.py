@@ -302,7 +302,7 @@ class KeyRing:
 
     async def read(self, work: Callable[[KeyStore], _Result], absent: _Result) -> _Result:
         """Return what ``work`` reads in the file, in a thread; ``absent`` if there is no file."""
-        await self._flushed()
+        await self._flush()
         try:
             return await self._in_thread(work)
         except FileNotFoundError:
@@ -352,7 +352,7 @@ class KeyRing:
             timer.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await self._flushed()
+        await self._flush()
         async with self._turn:
             if self._store is not None:
                 self._store.close()
@@ -434,9 +434,12 @@ class KeyRing:
 
     def _note(self, id: str, when: float) -> None:
         self._uses[id] = when
-        self._later("flush", FLUSH, lambda: self._start(self._flushed()))
+        self._later("flush", FLUSH, self._start_flush)
 
-    async def _flushed(self) -> None:
+    def _start_flush(self) -> None:
+        self._start(self._flush())
+
+    async def _flush(self) -> None:
         """Write the uses that were collected. If that fails, they are lost, and a warning is logged."""
         uses, self._uses = self._uses, {}
         if not uses:

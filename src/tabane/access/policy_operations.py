@@ -39,18 +39,18 @@ def explain_permission(patterns: PermissionPatterns, target: CallTarget) -> Perm
     if PermissionRules(patterns).allows(target):
         if PermissionRules(_NOTHING).allows(target):
             return PermissionReason(True, "always")
-        alone = (pattern for pattern in patterns.allow if _allows(PermissionPatterns((pattern,)), target))
+        alone = (
+            pattern
+            for pattern in patterns.allow
+            if PermissionRules(PermissionPatterns((pattern,))).allows(target)
+        )
         return PermissionReason(True, "allow", next(alone, ""))
     for pattern in patterns.deny:
-        if not _allows(PermissionPatterns((*_WIDEST, target.name), (pattern,)), target):
+        if not PermissionRules(PermissionPatterns((*_WIDEST, target.name), (pattern,))).allows(target):
             return PermissionReason(False, "deny", pattern)
     if patterns.read_only and target.changes:
         return PermissionReason(False, "read_only")
     return PermissionReason(False, "none")
-
-
-def _allows(patterns: PermissionPatterns, target: CallTarget) -> bool:
-    return PermissionRules(patterns).allows(target)
 
 
 class PolicyKey(Protocol):
@@ -123,20 +123,17 @@ def policy_messages(found: dict[str, Any]) -> list[Message]:
         if found["allowed"]
         else say("{key} may not call {tool}.", key=key, tool=tool)
     )
-    return [answer, *_of_state(found["key"]), *(_of_step(step, found) for step in found["steps"])]
+    messages = [answer]
+    if found["key"]["state"] == "expired":
+        messages.append(say("The key has expired. Create another one with: tabane keys create NAME"))
+    elif found["key"]["state"] != "active":
+        messages.append(say("The key was revoked. Create another one with: tabane keys create NAME"))
+    return [*messages, *(_of_step(step, found) for step in found["steps"])]
 
 
 def _step(by: str, name: str, reason: PermissionReason) -> dict[str, Any]:
     step = {"by": by, "name": name, "allowed": reason.allowed, "rule": reason.rule}
     return {**step, "pattern": reason.pattern} if reason.pattern else step
-
-
-def _of_state(key: dict[str, Any]) -> list[Message]:
-    if key["state"] == "active":
-        return []
-    if key["state"] == "expired":
-        return [say("The key has expired. Create another one with: tabane keys create NAME")]
-    return [say("The key was revoked. Create another one with: tabane keys create NAME")]
 
 
 def _of_step(step: dict[str, Any], found: dict[str, Any]) -> Message:

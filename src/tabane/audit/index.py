@@ -508,16 +508,13 @@ class EntrySearch:
         cursor = self._select("seq, place", block, "ORDER BY seq", end=before)
         rows = [FoundEntry(*row) for row in cursor]
         found: list[FoundEntry] = []
-        for first, part in self._by_file(rows):
-            places = self._scan.places(first, [row.place for row in part])
-            found += [row for row in part if row.place in places]
-        return found[::-1]
-
-    def _by_file(self, rows: list[FoundEntry]) -> Iterator[tuple[int, list[FoundEntry]]]:
         parts: dict[int, list[FoundEntry]] = {}
         for row in rows:
             parts.setdefault(self._first_of(row.seq), []).append(row)
-        yield from parts.items()
+        for first, part in parts.items():
+            places = self._scan.places(first, [row.place for row in part])
+            found += [row for row in part if row.place in places]
+        return found[::-1]
 
     # -- rows ------------------------------------------------------------------------------------
 

@@ -254,17 +254,12 @@ class EntryTexts:
         # A record never changes, but its key may get another label.
         if last is not None and last[0] is caller and last[1] == access.label:
             return last[2]
-        text = self._text_of(caller)
-        self._last = caller, access.label, text
-        return text
-
-    def _text_of(self, caller: AuditedCaller) -> bytes:
-        access = caller.access
         key = (access.holder, access.label, caller.client, caller.face._value_, caller.session)
         text = self._callers.get(key)
         if text is None:
             names = ("key", "label", "client", "face", "session")
             text = _remembered(self._callers, key, members(**dict(zip(names, key, strict=True))))
+        self._last = caller, access.label, text
         return text
 
     def target(self, target: AuditedTarget) -> bytes:

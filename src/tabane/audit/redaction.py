@@ -9,6 +9,7 @@ Work is bounded by the limit, not by the size of the arguments: only their first
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterable
@@ -160,7 +161,8 @@ class ArgumentRedactor:
         line = redacted.encode("utf-8", "replace")
         if whole and len(line) <= self._limit and reading.deepest <= MOST_DEPTH:
             line = line.replace(b"\n", b" ").replace(b"\r", b" ")
-            if _is_json(line):
+            with contextlib.suppress(*_UNREADABLE):
+                _raw.decode(line)
                 return line, 0
         return msgspec.json.encode(line[: self._limit].decode("utf-8", "ignore")), size
 
@@ -175,14 +177,6 @@ def _is_suspect(text: str) -> bool:
 def _may_have_scheme(text: str) -> bool:
     """Return whether ``Bearer`` or ``Basic`` may precede credentials in a text."""
     return "earer" in text or "asic" in text or "EARER" in text or "ASIC" in text
-
-
-def _is_json(line: bytes) -> bool:
-    try:
-        _raw.decode(line)
-    except _UNREADABLE:
-        return False
-    return True
 
 
 class _RedactionThread:

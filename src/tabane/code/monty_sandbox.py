@@ -235,7 +235,13 @@ class ScriptProcess:
                 found = decode_answer(answer.body)
         except WorkerSilent:
             await self.worker.end()
-            raise ScriptFailed(_ended(self.worker.status)) from None
+            if self.worker.status == -signal.SIGPROF:
+                why = "a value of the script takes too long to be passed on. Pass on less of it."
+            else:
+                why = (
+                    "the process of the script ended unexpectedly. Calls that it made may have taken effect."
+                )
+            raise ScriptFailed(why) from None
         except (ValueError, DecodeError, ValidationError) as error:
             raise ScriptFailed(f"a value cannot be passed to the script, or from it: {error}") from None
         self.busy = False
@@ -249,13 +255,6 @@ class ScriptProcess:
 
 def _reason(refusal: bytes) -> str:
     return msgpack.decode(refusal, type=WorkerRefusal).reason
-
-
-def _ended(status: int | None) -> str:
-    """Return why a process has ended that owed an answer."""
-    if status == -signal.SIGPROF:
-        return "a value of the script takes too long to be passed on. Pass on less of it."
-    return "the process of the script ended unexpectedly. Calls that it made may have taken effect."
 
 
 class MontySession:

@@ -162,24 +162,22 @@ class _HostedScript:
             return HostFailed(f"the sandbox cannot start: {error}", broken=True)
         self._entered = True
         if begin.state:
-            return self._until_stop(
-                lambda: self._session.load_snapshot(begin.state, print_callback=self._print)
-            )
+            return self._until_stop(self._session.load_snapshot, begin.state, print_callback=self._print)
         inputs = without_surrogates(json.decode(begin.inputs))
         return self._until_stop(
-            lambda: self._session.feed_start(begin.code, inputs=inputs, print_callback=self._print)
+            self._session.feed_start, begin.code, inputs=inputs, print_callback=self._print
         )
 
     def judge(self, refused: SentResult | None) -> HostAnswer:
         at = self._at
         assert isinstance(at, monty.FunctionSnapshot)
         given: Any = {"future": ...} if refused is None else _settled(refused)
-        return self._until_stop(lambda: at.resume(given))
+        return self._until_stop(at.resume, given)
 
     def settle(self, results: dict[int, ExternalSettledResult]) -> HostAnswer:
         at = self._at
         assert isinstance(at, monty.FutureSnapshot)
-        return self._until_stop(lambda: at.resume(results))
+        return self._until_stop(at.resume, results)
 
     def dump(self, most: int) -> HostAnswer:
         at = self._at
@@ -210,10 +208,10 @@ class _HostedScript:
         if len(written) > room:
             raise _PrintedTooMuch
 
-    def _until_stop(self, start: Callable[[], SyncSnapshot]) -> HostAnswer:
-        """Answer what needs no waiting, and return where the script stops."""
+    def _until_stop(self, step: Callable[..., SyncSnapshot], *values: Any, **options: Any) -> HostAnswer:
+        """Take a step of the script, answer what needs no waiting, and return where the script stops."""
         try:
-            snapshot = start()
+            snapshot = step(*values, **options)
             while not isinstance(snapshot, monty.FutureSnapshot | monty.MontyComplete):
                 if isinstance(snapshot, monty.NameLookupSnapshot):
                     snapshot = snapshot.resume()
@@ -231,15 +229,15 @@ class _HostedScript:
 
     def _failed(self, error: Exception) -> HostFailed:
         if isinstance(error, monty.MontyCrashedError):
-            return HostFailed(self._crash(error))
+            if error.timed_out:
+                seconds = self._limits.seconds
+                return HostFailed(f"the script computed longer than {seconds:g} s (setting script_seconds).")
+            return HostFailed(
+                "the process of the script ended unexpectedly. Calls that it made may have taken effect."
+            )
         if isinstance(error, monty.MontyRuntimeError | monty.MontySyntaxError):
             return HostFailed(_cut(self._explained(error)))
         return HostFailed(_cut(f"a value cannot be passed to the script, or from it: {error}"))
-
-    def _crash(self, error: monty.MontyCrashedError) -> str:
-        if error.timed_out:
-            return f"the script computed longer than {self._limits.seconds:g} s (setting script_seconds)."
-        return "the process of the script ended unexpectedly. Calls that it made may have taken effect."
 
     def _explained(self, error: monty.MontyRuntimeError | monty.MontySyntaxError) -> str:
         limits, text = self._limits, str(error)

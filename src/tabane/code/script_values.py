@@ -248,14 +248,9 @@ def _parsed(text: str) -> Any:
     try:
         return _decoded(text.encode())
     except InvalidJson:
-        return _python(text) if _PYTHON.match(text) else text
-
-
-def _python(text: str) -> Any:
-    """Return the value of a text that many servers in Python return: ``str(rows)``."""
-    if len(text) > LONGEST_PYTHON:
-        return text
-    try:
+        if not _PYTHON.match(text) or len(text) > LONGEST_PYTHON:
+            return text
+    try:  # many servers in Python return ``str(rows)``
         return _decoded(json_of_literal(text).encode("utf-8", "surrogatepass"))
     except (NoLiteral, InvalidJson):
         return text

@@ -427,17 +427,10 @@ def decode_params(operation: Operation, params: bytes | msgspec.Raw) -> msgspec.
     try:
         given = params or b"{}"
         return _decoded(_snake_case(given) if operation.camel_case else given, operation.params)
-    except msgspec.ValidationError as error:
-        from tabane.operations.parameter_errors import parameter_error
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        from tabane.operations.parameter_errors import parameter_error  # most calls are right
 
         raise parameter_error(operation, error) from None
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        from tabane.operations.parameter_errors import decoder_message
-
-        why = say("nested too deeply") if isinstance(error, RecursionError) else decoder_message(error)
-        raise BadArguments(
-            say("{name}: the parameters are not readable JSON ({detail})", name=operation.name, detail=why)
-        ) from None
 
 
 def _snake_case(params: bytes | msgspec.Raw) -> bytes:

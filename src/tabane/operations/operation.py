@@ -112,14 +112,14 @@ class OperationTable:
     """
 
     def __init__(self, declared: Iterable[Operation] | Callable[[], Iterable[Operation]]) -> None:
-        self._declare = declared if callable(declared) else lambda: declared
+        self._declared = declared
         if not callable(declared):
             self._by_name  # noqa: B018  (the error belongs to who made the list)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Operation]:
         found: dict[str, Operation] = {}
-        for operation in self._declare():
+        for operation in self._declared() if callable(self._declared) else self._declared:
             if operation.name in found:
                 raise ValueError(f"operation {operation.name!r} is declared twice")
             found[operation.name] = operation

@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.operations.operation import input_schema
 
 if TYPE_CHECKING:
-    import msgspec
-
     from tabane.operations.operation import Operation
 
 LONGEST_NAME = 100
@@ -22,8 +22,13 @@ LONGEST_NAME = 100
 _member = re.compile(r"(?:required|unknown) field `(.*)`", re.DOTALL).search
 
 
-def parameter_error(operation: Operation, error: msgspec.ValidationError) -> BadArguments:
-    """Return the error for parameters that do not fit the operation's type."""
+def parameter_error(operation: Operation, error: Exception) -> BadArguments:
+    """Return the error for parameters that are not readable JSON, or do not fit the operation's type."""
+    if not isinstance(error, msgspec.ValidationError):
+        why = say("nested too deeply") if isinstance(error, RecursionError) else decoder_message(error)
+        return BadArguments(
+            say("{name}: the parameters are not readable JSON ({detail})", name=operation.name, detail=why)
+        )
     detail, _, path = str(error).partition(" - at `$")
     path = path.rstrip("`").lstrip(".")
     member = _member(detail)

@@ -459,7 +459,14 @@ def _with_variables(
         fault = unusable(filled, done["headers"])
         if fault is not None:
             return filled, ServerProblem(found.line(fault.key), fault.why, fault.key)
-    return (_by_roots(filled, found) if needs_folder else filled), None
+    if not needs_folder or filled.share != "hub":
+        return filled, None
+    if "share" in found.values:
+        what = say('because of ${workspaceFolder}, it runs once for each folder, as with share "roots".')
+        found.warn("share", what)
+    if filled.run == "group":
+        found.warn("run", _RUNS_AT_EACH)
+    return structs.replace(filled, share="roots", run="hub"), None
 
 
 def _with_texts(
@@ -508,17 +515,6 @@ def _unresolved(parts: list[Expansion]) -> Message | None:
         names=", ".join(missing),
         first=next(iter(missing)),
     )
-
-
-def _by_roots(server: Server, found: _DefinitionReader) -> Server:
-    if server.share != "hub":
-        return server
-    if "share" in found.values:
-        what = say('because of ${workspaceFolder}, it runs once for each folder, as with share "roots".')
-        found.warn("share", what)
-    if server.run == "group":
-        found.warn("run", _RUNS_AT_EACH)
-    return structs.replace(server, share="roots", run="hub")
 
 
 def _from_home(path: str, home: str) -> str:
@@ -631,7 +627,10 @@ def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> J
     try:
         return read_document(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise _broken(path, *_place_of_byte(data, error.start), say("expected UTF-8")) from None
+        begin = data.rfind(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + 1
+        column = len(data[begin : error.start].decode("utf-8-sig", "replace")) + 1
+        raise _broken(path, line, column, say("expected UTF-8")) from None
     except JsonSyntaxError as broken:
         raise _broken(path, broken.line, broken.column, broken.expected) from None
 
@@ -704,12 +703,6 @@ def _strange_keys(path: Path, document: JsonDocument) -> Iterator[Message]:
         )
     if not any(member.key in TABLES for member in members):
         yield say('{path} has no servers. Write them in an object under "mcpServers".', path=path)
-
-
-def _place_of_byte(data: bytes, position: int) -> tuple[int, int]:
-    begin = data.rfind(b"\n", 0, position) + 1
-    before = data[begin:position].decode("utf-8-sig", "replace")
-    return data.count(b"\n", 0, position) + 1, len(before) + 1
 
 
 def _broken(path: Path, line: int, column: int, expected: Message) -> ConfigurationError:

@@ -373,7 +373,10 @@ class OverrideEdit(Struct, frozen=True):
         found = {key: value for key, value in definition.items() if key != "overrides" or overrides}
         if overrides:
             found["overrides"] = overrides
-        _check(override, tool)
+        changed = read_overrides({tool: override} if override else {})
+        faults = [fault for each in changed for fault in each.faults]
+        if faults:
+            raise BadArguments(say("The override of {tool} is wrong: {why}", tool=tool, why=faults[0]))
         return found
 
     def _changed(self, override: dict[str, Any]) -> dict[str, Any]:
@@ -401,9 +404,3 @@ class OverrideEdit(Struct, frozen=True):
             before = parameters.get(name)
             parameters[name] = (before if isinstance(before, dict) else {}) | change
         return parameters
-
-
-def _check(override: Mapping[str, Any], tool: str) -> None:
-    faults = [fault for each in read_overrides({tool: override}) for fault in each.faults] if override else []
-    if faults:
-        raise BadArguments(say("The override of {tool} is wrong: {why}", tool=tool, why=faults[0]))

@@ -139,12 +139,20 @@ class _JsonText:
     def added(self, place: _ObjectSpan, key: str, value: Any) -> str:
         written = f"{json.dumps(key, ensure_ascii=not _encodes(key))}: {self._formatted(value, place.margin)}"
         if not place.members:
-            return self._in_empty(place, written)
+            before, after = "", ""
+            if place.margin is not None:
+                before = self._newline + place.margin
+                inside = self.text[place.open + 1 : place.close]
+                after = "" if "\n" in inside else self._newline + place.outer
+            at = place.open + 1
+            return self.text[:at] + before + written + after + self.text[at:]
         last = place.members[-1]
         comma = self._comma_behind(last.end)
         behind = last.end if comma is None else comma + 1
         glue = " " if place.margin is None else self._newline + place.margin
-        at = behind if place.margin is None else self._line_rest(behind)
+        at = behind
+        if place.margin is not None and (rest := _LINE_REST.match(self.text, behind)):
+            at = rest.end()  # after the comments on the same line, if nothing else follows there
         grown = self.text[:at] + glue + written + ("" if comma is None else ",") + self.text[at:]
         return grown[: last.end] + "," + grown[last.end :] if comma is None else grown
 
@@ -175,15 +183,6 @@ class _JsonText:
         close = place.close - len(self.text) + len(text)
         nothing = not text[place.open + 1 : close].strip()
         return text[: place.open + 1] + text[close:] if nothing else text
-
-    def _in_empty(self, place: _ObjectSpan, written: str) -> str:
-        inside = self.text[place.open + 1 : place.close]
-        before, after = "", ""
-        if place.margin is not None:
-            before = self._newline + place.margin
-            after = "" if "\n" in inside else self._newline + place.outer
-        at = place.open + 1
-        return self.text[:at] + before + written + after + self.text[at:]
 
     def _lead(self, begin: int, end: int, index: int, last: bool) -> int:
         """Return the start of the white space before a member that belongs to it."""

@@ -110,22 +110,29 @@ def _all(server: str, definition: Mapping[str, Any]) -> Iterator[PlainSecret]:
         known = RENAMED.get(key, key)
         if known == "env" and isinstance(value, dict):
             for name, text in value.items():
-                yield from _whole(server, (key, name), name, text)
+                if (
+                    isinstance(name, str)
+                    and isinstance(text, str)
+                    and not _refers(text)
+                    and looks_secret(name, text)
+                ):
+                    fits = NAME.fullmatch(name) and len(name) <= _LONGEST_PART
+                    yield _found((key, name), text, 0, name if fits else variable_name(server, name))
         elif known == "headers" and isinstance(value, dict):
             for name, text in value.items():
                 yield from _header(server, (key, name), name, text, 0)
         elif known == "oauth" and isinstance(value, dict):
-            yield from _client_secret(server, key, value.get("clientSecret"))
+            text = value.get("clientSecret")
+            if isinstance(text, str) and text and not _refers(text):
+                yield _found((key, "clientSecret"), text, 0, variable_name(server, "client_secret"))
         elif known == "args" and isinstance(value, list):
-            yield from _arguments(server, key, value[:_MOST_ARGUMENTS])
+            before = ""
+            for index, text in enumerate(value[:_MOST_ARGUMENTS]):
+                if isinstance(text, str):
+                    yield from _argument(server, (key, index), text, before)
+                before = text if isinstance(text, str) else ""
         elif known in ("url", "proxy") and isinstance(value, str):
             yield from _address(server, (key,), value)
-
-
-def _whole(server: str, place: Place, name: object, text: object) -> Iterator[PlainSecret]:
-    if isinstance(name, str) and isinstance(text, str) and not _refers(text) and looks_secret(name, text):
-        wanted = name if NAME.fullmatch(name) and len(name) <= _LONGEST_PART else variable_name(server, name)
-        yield _found(place, text, 0, wanted)
 
 
 def _header(server: str, place: Place, name: object, text: object, start: int) -> Iterator[PlainSecret]:
@@ -140,20 +147,6 @@ def _header(server: str, place: Place, name: object, text: object, start: int) -
         return
     own = re.sub(r"(?i)^x-", "", name)
     yield _found(place, text, begin, variable_name(server, "token" if is_authorization else own))
-
-
-def _client_secret(server: str, key: str, text: object) -> Iterator[PlainSecret]:
-    """Yield the secret of a client that is registered at an authorization server."""
-    if isinstance(text, str) and text and not _refers(text):
-        yield _found((key, "clientSecret"), text, 0, variable_name(server, "client_secret"))
-
-
-def _arguments(server: str, key: str, args: list[Any]) -> Iterator[PlainSecret]:
-    before = ""
-    for index, text in enumerate(args):
-        if isinstance(text, str):
-            yield from _argument(server, (key, index), text, before)
-        before = text if isinstance(text, str) else ""
 
 
 def _argument(server: str, place: Place, text: str, before: str) -> Iterator[PlainSecret]:

@@ -122,21 +122,19 @@ def written_secrets(values: Mapping[str, Any]) -> tuple[str, ...]:
     found = [value for name, value in named if is_secret_name(name)]
     found += [value for _, value, secret in _arguments(values.get("args", ())) if secret]
     for url in (values.get("url", ""), values.get("proxy", "")):
-        parts = _URL_SECRETS.finditer(url)
-        found += [part["value"] for part in parts if part["user"] or is_secret_name(part["name"])]
-    return tuple(part for value in found for part in _secret_parts(value))
+        found += [
+            part["value"]
+            for part in _URL_SECRETS.finditer(url)
+            if part["user"] or is_secret_name(part["name"])
+        ]
+    # Of "Bearer abc" the token is a secret too; what a variable inserts is none.
+    parts = (part for value in found for part in dict.fromkeys((value, value.rpartition(" ")[2])))
+    return tuple(part for part in parts if "${" not in part and len(part) >= SHORTEST)
 
 
 def is_secret_name(name: str) -> bool:
     """Return whether a variable, header or flag of that name is likely to hold a secret."""
     return _SECRET_NAME.search(name) is not None
-
-
-def _secret_parts(value: str) -> Iterator[str]:
-    """Yield the value, and the token in ``Bearer abc``, but nothing that a variable inserts."""
-    for part in dict.fromkeys((value, value.rpartition(" ")[2])):
-        if "${" not in part and len(part) >= SHORTEST:
-            yield part
 
 
 def _masked(named: Mapping[str, str]) -> list[list[str]]:

@@ -396,11 +396,14 @@ class _Expander:
 
 def _no_variable(name: str, text: str) -> Message:
     if name.startswith("input:"):
+        secret = re.sub(r"[^A-Za-z0-9]+", "_", name.removeprefix("input:")[:60]).strip("_").upper()
+        if not secret or secret[0].isdigit():
+            secret = f"INPUT_{secret}".rstrip("_")
         return say(
             "{text} asks for an input, which only editors support. Run: tabane secrets set {secret}. Then "
             "write ${{{secret}}} there instead.",
             text=text,
-            secret=_secret_for(name.removeprefix("input:")),
+            secret=secret,
         )
     if foreign := _FOREIGN.fullmatch(text):
         return say(
@@ -413,12 +416,6 @@ def _no_variable(name: str, text: str) -> Message:
         "the characters themselves write $${{.",
         text=text,
     )
-
-
-def _secret_for(id: str) -> str:
-    """Return a name for the secret that replaces an input of an editor."""
-    name = re.sub(r"[^A-Za-z0-9]+", "_", id[:60]).strip("_").upper()
-    return name if name and not name[0].isdigit() else f"INPUT_{name}".rstrip("_")
 
 
 # -- sources of variables ------------------------------------------------------------------------------

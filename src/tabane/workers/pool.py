@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerUnavailable
 from tabane.messages import say
-from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker
+from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker, loop_time
 
 
 class Lane(IntEnum):
@@ -167,19 +167,15 @@ class LaneMemory:
     def lane(self, key: str) -> Lane:
         """Return the lane in which a request of this key begins."""
         lane, at = self._seen.get(key, (Lane.NEW, 0.0))
-        expired = lane is Lane.SLOW and _now() - at > _SLOW_FOR
+        expired = lane is Lane.SLOW and loop_time() - at > _SLOW_FOR
         return Lane.NEW if expired else lane
 
     def note(self, key: str, lane: Lane) -> None:
         """Note the lane that the last request of a key belonged to."""
-        self._seen[key] = (lane, _now())
+        self._seen[key] = (lane, loop_time())
         self._seen.move_to_end(key)
         if len(self._seen) > _MOST_KEYS:
             self._seen.popitem(last=False)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 _PROVEN = 0.25
@@ -330,7 +326,8 @@ class Pool:
             raise
         self._busy_no_more(worker)
         if worker.usable and not watch.lowered and not self._closed:
-            self._rest(worker)
+            timer = asyncio.get_running_loop().call_later(self._idle, self._retire, worker)
+            self._resting[worker] = timer
         else:  # a priority cannot be raised again
             self._end_later(worker)
         return answer
@@ -384,10 +381,6 @@ class Pool:
     def _check_open(self) -> None:
         if self._closed:
             raise WorkerUnavailable(say("The worker processes are stopping."))
-
-    def _rest(self, worker: Worker) -> None:
-        timer = asyncio.get_running_loop().call_later(self._idle, self._retire, worker)
-        self._resting[worker] = timer
 
     def _retire(self, worker: Worker) -> None:
         self._resting.pop(worker).cancel()

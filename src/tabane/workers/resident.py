@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -175,9 +176,10 @@ class ResidentWorker:
                 return True
             worker.send(self._opening, number=_OPENING)
             self._watch()
-            while (answer := await _next(worker)) is not None:
-                useful |= self._take(answer)
-                ready |= self._ready
+            with contextlib.suppress(WorkerSilent):
+                while True:
+                    useful |= self._take(await worker.receive())
+                    ready |= self._ready
             await worker.end()
         finally:
             self._ready = False
@@ -190,7 +192,12 @@ class ResidentWorker:
     def _take(self, answer: WorkerAnswer) -> bool:
         """Act on an answer. Return True if it is one to a request."""
         if answer.number == _OPENING:
-            self._open(answer)
+            if answer.kind is AnswerKind.REFUSED:
+                raise _refused(answer.body, opening=True)
+            self._greeting = answer.body
+            self._ready = True
+            for number, waiting in list(self._pending.items()):
+                self._send(number, waiting)
             return False
         self._unwatch()
         pending = self._pending.get(answer.number)
@@ -203,14 +210,6 @@ class ResidentWorker:
             self._settle(answer, self._pending.pop(answer.number))
         self._watch()
         return answer.kind is not AnswerKind.PROGRESS
-
-    def _open(self, answer: WorkerAnswer) -> None:
-        if answer.kind is AnswerKind.REFUSED:
-            raise _refused(answer.body, opening=True)
-        self._greeting = answer.body
-        self._ready = True
-        for number, pending in list(self._pending.items()):
-            self._send(number, pending)
 
     def _settle(self, answer: WorkerAnswer, pending: _Pending) -> None:
         if pending.answer.done():
@@ -253,13 +252,6 @@ class ResidentWorker:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = None
-
-
-async def _next(worker: Worker) -> WorkerAnswer | None:
-    try:
-        return await worker.receive()
-    except WorkerSilent:
-        return None
 
 
 def _refused(body: bytes, *, opening: bool) -> RequestRefused:

@@ -265,7 +265,7 @@ class RestartPolicy:
 
     def failed(self) -> None:
         """Note that a process failed before it was of any use."""
-        self._not_before = _now() + min(_PAUSE * 2**self.failures, _LONGEST_PAUSE)
+        self._not_before = loop_time() + min(_PAUSE * 2**self.failures, _LONGEST_PAUSE)
         self.failures += 1
 
     def succeeded(self) -> None:
@@ -274,7 +274,7 @@ class RestartPolicy:
 
     async def pause(self) -> None:
         """Wait until the next start. Raises WorkerUnavailable if that takes too long."""
-        wait = self._not_before - _now()
+        wait = self._not_before - loop_time()
         if wait > _PATIENCE:
             raise WorkerUnavailable(
                 say(
@@ -285,5 +285,6 @@ class RestartPolicy:
             await asyncio.sleep(wait)
 
 
-def _now() -> float:
+def loop_time() -> float:
+    """Return the seconds of the clock of the running event loop."""
     return asyncio.get_running_loop().time()

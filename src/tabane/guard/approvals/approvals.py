@@ -43,8 +43,11 @@ class ApprovalReason(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, verdict: CallVerdict) -> ApprovalReason:
         """Return the reason of a verdict."""
-        given = verdict.reason.fields.items()
-        return cls(verdict.rule, verdict.reason.template, {name: _plain(value) for name, value in given})
+        fields = {
+            name: value if isinstance(value, int | float) else str(value)[:LONGEST_REASON]
+            for name, value in verdict.reason.fields.items()
+        }
+        return cls(verdict.rule, verdict.reason.template, fields)
 
     @property
     def message(self) -> Message:
@@ -79,12 +82,6 @@ class Approval(msgspec.Struct, frozen=True):
     def note(self) -> str:
         """Return what the audit log says of a call that used it."""
         return f"{self.id} approved by {self.by} ({self.way})"
-
-
-def _plain(value: object) -> str | int | float:
-    if isinstance(value, int | float):
-        return value
-    return str(value)[:LONGEST_REASON]
 
 
 LIFE = 600.0

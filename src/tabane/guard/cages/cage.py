@@ -377,7 +377,11 @@ def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str
     hidden = [*paths.own, *(path for path in paths.protected if path not in open_), *hides]
     reads: tuple[str, ...] | None = None
     if profile.reads is not None and "/" not in listed:
-        needed = [path for path in programs if not _is_hidden(path, hidden)]
+        needed = [
+            path
+            for path in programs
+            if not any(_within(each, own) for each in (path, os.path.realpath(path)) for own in hidden)
+        ]
         usual = [path for path in (*SYSTEM, *paths.tools, *needed) if os.path.exists(path)]
         reads = tuple(dict.fromkeys((*usual, *listed)))
     return CageFiles(
@@ -386,11 +390,6 @@ def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str
         tuple(dict.fromkeys(p for p in hidden if os.path.lexists(p))),
         tuple(path for path in dict.fromkeys(listed) if path != "/"),
     )
-
-
-def _is_hidden(path: str, hidden: Iterable[str]) -> bool:
-    real = os.path.realpath(path)
-    return any(_within(each, folder) for folder in hidden for each in (path, real))
 
 
 def _outermost(paths: Sequence[str]) -> list[str]:

@@ -28,7 +28,6 @@ from msgspec import structs
 
 from tabane.guard.cages.cage import (
     PROXY_PORT,
-    CageFiles,
     CageMechanisms,
     CagePaths,
     CageUnavailable,
@@ -331,7 +330,10 @@ class Cages:
                     command=server.command,
                 )
             )
-        files = self._files(server, profile, env)
+        paths = self._paths(server.name, limited=profile.reads is not None)
+        self._make_folders(Path(paths.private))
+        programs = _program_paths(server, env) if profile.reads is not None else ()
+        files = cage_files(self._wide(server, profile), paths, programs)
         groups = self._grouped(profile)
         argv = [server.command, *server.args]
         if self.mechanisms.bubblewrap:
@@ -434,15 +436,6 @@ class Cages:
             cage_files(real, self._paths(server.name, limited=False), ())  # may refuse a path
         args = container_arguments(server.image, command, sorted(server.env), cwd, profile)
         return structs.replace(server, command=engine, args=tuple(args), cwd=None, image="", sandbox=None)
-
-    def _files(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CageFiles:
-        paths = self._paths(server.name, limited=profile.reads is not None)
-        self._make_folders(Path(paths.private))
-        return cage_files(
-            self._wide(server, profile),
-            paths,
-            _program_paths(server, env) if profile.reads is not None else (),
-        )
 
     def _wide(self, server: Server, profile: SandboxProfile) -> SandboxProfile:
         """Return the profile with the working directory among its writes, if the preset includes that."""

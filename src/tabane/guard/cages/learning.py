@@ -226,7 +226,7 @@ def proposed_folders(paths: Iterable[str], home: str) -> list[str]:
     Several folders beside each other become their parent, but never the root, the user's home, or a folder
     right below the root. A file there is proposed itself.
     """
-    folders = {_folder_of(path, home) for path in paths}
+    folders = {path if _is_wide(os.path.dirname(path), home) else os.path.dirname(path) for path in paths}
     while (merged := _merged(folders, home)) != folders:
         folders = merged
     kept: list[str] = []
@@ -234,11 +234,6 @@ def proposed_folders(paths: Iterable[str], home: str) -> list[str]:
         if not any(folder.startswith(parent + "/") for parent in kept):
             kept.append(folder)
     return kept[:_MOST_NAMED]
-
-
-def _folder_of(path: str, home: str) -> str:
-    parent = os.path.dirname(path)
-    return path if _is_wide(parent, home) else parent
 
 
 def _is_wide(folder: str, home: str) -> bool:

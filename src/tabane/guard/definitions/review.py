@@ -625,20 +625,15 @@ class DefinitionReview:
 
     def _write(self, writes: PinWrites) -> None:
         if self._file is not None:
-            self._writer.submit(self._file.write, _copied(writes)).add_done_callback(_log_failure)
+            if (head := writes.head) is not None:  # it must not change while it waits
+                head = ServerPins(head.fingerprint, set(head.lists), head.withdrawn)
+            writes = writes._replace(head=head)
+            self._writer.submit(self._file.write, writes).add_done_callback(_log_failure)
 
     async def _in_thread(self, work: Callable[[PinFile], Found]) -> Found:
         file = self._file
         assert file is not None
-        return await self._loop.run_in_executor(self._writer, lambda: work(file))
-
-
-def _copied(writes: PinWrites) -> PinWrites:
-    """Return writes whose head does not change while they wait."""
-    head = writes.head
-    if head is None:
-        return writes
-    return writes._replace(head=ServerPins(head.fingerprint, set(head.lists), head.withdrawn))
+        return await self._loop.run_in_executor(self._writer, work, file)
 
 
 def _rejected(pinned: PinnedDefinition) -> bool:

@@ -274,7 +274,10 @@ def looks_encoded(parts: AddressParts, *, opaque: bool = False) -> bool:
         return True
     if sum(each.lower() in _SPELLING for each in tokens) > 2 or _NUMERALS.search(text):
         return True
-    return any(_is_encoded(token) and (not opaque or _holds_text(token)) for token in tokens)
+    codes = filter(_is_encoded, tokens)
+    if opaque:  # then only a code that is a text in hexadecimal digits, base64 or base32
+        return any(text.isprintable() for code in codes for text in _decoded(code))
+    return any(True for _ in codes)
 
 
 def shape_of(address: str) -> str:
@@ -306,11 +309,6 @@ def _is_encoded(token: str) -> bool:
 
 def _plain(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
-
-
-def _holds_text(token: str) -> bool:
-    """Return whether a code is a text in hexadecimal digits, base64 or base32."""
-    return any(found.isprintable() for found in _decoded(token))
 
 
 def _decoded(token: str) -> Iterator[str]:

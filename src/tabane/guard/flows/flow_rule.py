@@ -83,7 +83,7 @@ def find_flow(
         (source, tool)
         for trail in trails
         for source, tool in trail.untrusted.items()
-        if not _is_allowed(pair_of(source, sink), trails, allowed)
+        if (pair := pair_of(source, sink)) not in allowed and not any(pair in one.passed for one in trails)
     )
     if not open_sources:
         return None
@@ -107,10 +107,6 @@ def labels_read(trails: Iterable[Trail]) -> int:
 def pair_of(source: str, sink: str) -> str:
     """Return the name of a pair, such as ``web>mail``."""
     return f"{source}>{sink}"
-
-
-def _is_allowed(pair: str, trails: Sequence[Trail], allowed: Collection[str]) -> bool:
-    return pair in allowed or any(pair in trail.passed for trail in trails)
 
 
 MOST_NAMED = 3
@@ -399,6 +395,8 @@ class FlowRule:
         self, trail: Trail, target: CallTarget, bits: int, text: str, fetch: Fetch | None, *, poisoned: bool
     ) -> None:
         addresses, source = trail.addresses, source_of(target)
+        # A server may give back what was written to it after something untrusted was read.
+        is_written = source in self._written
         if bits & PRIVATE or (fetch is not None and source in trail.private):
             addresses.keep(text)
             self._make_room()
@@ -411,10 +409,7 @@ class FlowRule:
                 mixed = trail.untrusted.keys() & {"documents", OTHERS} and source != "posts"
                 mixed = mixed or (source == "hub" and "pages" in trail.untrusted)
                 (addresses.link if mixed else addresses.find)(unescaped(text))
-            return
-        # A server may give back what was written to it after something untrusted was read.
-        may_return = source in self._written or len(self._written) >= MOST_WRITTEN
-        if not poisoned or (bits & PRIVATE and not may_return):
+        elif not poisoned or (bits & PRIVATE and not (is_written or len(self._written) >= MOST_WRITTEN)):
             addresses.find(unescaped(text))
 
     def _make_room(self) -> None:

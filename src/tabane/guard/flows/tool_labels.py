@@ -634,21 +634,15 @@ def labels_of_tool(tool: DescribedTool, server: ServerFacts, table: LabelTable) 
     found = NO_LABELS.with_labels(change.added, "settings")
     known = table.find(server)
     listed = known.labels(tool.name) if known is not None else None
-    for rest in (_annotated(tool, known=listed is not None), listed or _guessed(tool)):
+    annotated = NO_LABELS
+    if tool.destructive and not tool.read_only:
+        annotated = annotated.with_labels(DESTRUCTIVE, "annotation")
+    if tool.open_world and listed is None:
+        annotated = annotated.with_labels(UNTRUSTED if tool.read_only else EXTERNAL, "annotation")
+    if not listed:
+        listed = inferred_labels(tool)
+        listed = listed.without(DESTRUCTIVE) if tool.read_only else listed
+    for rest in (annotated, listed):
         for bit, origin in rest.origins:
             found = found.with_labels(bit & ~change.removed, origin, rest.if_given)
     return found
-
-
-def _annotated(tool: DescribedTool, *, known: bool) -> CallLabels:
-    found = NO_LABELS
-    if tool.destructive and not tool.read_only:
-        found = found.with_labels(DESTRUCTIVE, "annotation")
-    if tool.open_world and not known:
-        found = found.with_labels(UNTRUSTED if tool.read_only else EXTERNAL, "annotation")
-    return found
-
-
-def _guessed(tool: DescribedTool) -> CallLabels:
-    found = inferred_labels(tool)
-    return found.without(DESTRUCTIVE) if tool.read_only else found

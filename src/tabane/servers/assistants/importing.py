@@ -29,7 +29,6 @@ from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 from tabane.servers.assistants.formats import (
     FILE_INPUT,
-    FormatSyntaxError,
     at_path,
     format_of,
     with_our_variables,
@@ -44,6 +43,7 @@ from tabane.servers.assistants.table import (
     ServersPlace,
     UserMachine,
 )
+from tabane.servers.assistants.toml_edits import FormatSyntaxError
 from tabane.servers.configuration import TABLES, open_document, server_tables
 from tabane.servers.foreign_keys import narrow, our_definition, split_command, words_of_line
 from tabane.servers.plain_secrets import variable_name, words_of
@@ -209,8 +209,12 @@ class ServerFilters:
         allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
         if name in excluded or any(isinstance(names, list) and name not in names for names in allowed):
             made["enabled"] = False
-        rejecting = self._rejecting()
-        return made | ({"permissions": rejecting} if rejecting else {})
+        permissions = self._root.get("amp.mcpPermissions")
+        if isinstance(permissions, list):
+            permissions = [rule for rule in permissions if isinstance(rule, dict)]
+            if any(rule.get("action") == "reject" for rule in permissions):
+                made["permissions"] = permissions
+        return made
 
     def _of_opencode(self, name: str) -> Iterable[tuple[str, str]]:
         prefix = re.sub(r"[^A-Za-z0-9_-]", "_", name) + "_"
@@ -246,12 +250,6 @@ class ServerFilters:
         tools = server.get("tools") if isinstance(server, dict) else None
         for tool, state in tools.items() if isinstance(tools, dict) else ():
             yield tool, "allow" if state is True else "deny"
-
-    def _rejecting(self) -> list[Any]:
-        """Return the rules of Amp if some of them reject servers."""
-        rules = self._root.get("amp.mcpPermissions")
-        rules = [rule for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
-        return rules if any(rule.get("action") == "reject" for rule in rules) else []
 
     def _table(self, key: str) -> Mapping[str, Any]:
         value = self._root.get(key)
@@ -553,7 +551,9 @@ def _entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
         for name, definition in _usable(table, place)
     ]
     asks = any(input_ids(definition) for _, definition in entries)
-    declared = _declared(path, place) if asks else {}
+    declared: Mapping[str, ClientInput] = {}
+    if asks:  # a file declares its inputs beside its servers
+        declared = inputs_of(at_path(_value(path, place.form), (*place.key[:-1], "inputs")), str(path))
     for name, definition in entries:
         yield (
             name,
@@ -566,12 +566,6 @@ def _undeclared(id: str, path: Path) -> ClientInput:
     if not id.startswith(FILE_INPUT):
         return ClientInput(id, str(path))
     return ClientInput(id, str(path), description=f"{{file:{id.removeprefix(FILE_INPUT)}}}", password=True)
-
-
-def _declared(path: Path, place: ServersPlace) -> Mapping[str, ClientInput]:
-    """Return the inputs that a file declares beside its servers."""
-    value = at_path(_value(path, place.form), (*place.key[:-1], "inputs"))
-    return inputs_of(value, str(path))
 
 
 def _usable(table: Mapping[str, Any], place: ServersPlace) -> Iterator[tuple[str, Definition]]:
@@ -680,7 +674,9 @@ class _ServerImportPlanner:
                 self._skip(found, say("it already exists as {name!n}", name=name))
                 return
         if not self._fold(found, definition, left, narrowing):
-            name = self._free_name(found)
+            candidates = [found.name, f"{found.name}-{found.origin}"]
+            candidates += [f"{candidates[1]}-{number}" for number in range(2, len(self._names) + 3)]
+            name = next(name for name in candidates if name not in self._names)
             self._names.add(name)
             asked = {id: found.inputs[id] for id in input_ids(definition) if id in found.inputs}
             self.taken[name] = ImportedServer(name, definition, (found.title,), left, narrowing, asked)
@@ -709,11 +705,6 @@ class _ServerImportPlanner:
                 )
                 return True
         return False
-
-    def _free_name(self, found: ImportCandidate) -> str:
-        candidates = [found.name, f"{found.name}-{found.origin}"]
-        candidates += [f"{candidates[1]}-{number}" for number in range(2, len(self._names) + 3)]
-        return next(name for name in candidates if name not in self._names)
 
     def _skip(self, found: ImportCandidate, why: Message) -> None:
         self.skipped.append(SkippedServer(found.name, found.title, why))

@@ -19,8 +19,6 @@ from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import Message, say
 from tabane.servers.assistants.formats import (
     Entry,
-    FormatSyntaxError,
-    UnsafeFormatEdit,
     at_path,
     definition,
     format_of,
@@ -28,6 +26,7 @@ from tabane.servers.assistants.formats import (
 )
 from tabane.servers.assistants.importing import LIMIT, broken_file, is_tabane
 from tabane.servers.assistants.table import Client, ClientFile, ServersPlace, UserMachine
+from tabane.servers.assistants.toml_edits import FormatSyntaxError, UnsafeTextEdit
 from tabane.servers.editing import folder_lock
 from tabane.settings.files import read_owned, write_private
 
@@ -154,7 +153,7 @@ def _changed(file: ClientFile, name: str, change: Change, by_hand: Message, *, d
             return _changed_in_lock(file, target, name, change, dry=dry)
     except FormatSyntaxError as broken:
         raise broken_file(file.path, broken) from None
-    except UnsafeFormatEdit:
+    except UnsafeTextEdit:
         raise ConfigurationError(
             say("{path} cannot be changed safely. Edit it yourself: {change}", path=file.path, change=by_hand)
         ) from None
@@ -203,7 +202,7 @@ def _before(file: ClientFile, name: str, text: str, there: Entry) -> str | None:
         if name in _servers(file, was):
             return None
         added = format_of(file.place.form).with_entry(was, (*file.place.key, name), there)
-    except (ConfigurationError, FormatSyntaxError, UnsafeFormatEdit):
+    except (ConfigurationError, FormatSyntaxError, UnsafeTextEdit):
         return None
     return was if added == text else None
 

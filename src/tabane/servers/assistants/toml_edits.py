@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tabane.messages import Message, say
+
 LONGEST = 1024 * 1024
 """Characters of a file that is read or edited."""
 
@@ -22,8 +24,46 @@ _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
+class FormatSyntaxError(ValueError):
+    """Text that is not in its format. ``line`` and ``column`` count from 1, 0 if they are not known."""
+
+    def __init__(self, line: int, column: int, expected: Message | str) -> None:
+        super().__init__(expected)
+        self.line = line
+        self.column = column
+        self.expected = expected
+
+
 class UnsafeTextEdit(ValueError):
     """The text cannot be changed here without changing something else in it."""
+
+
+class TomlFormat:
+    """TOML as the format of a client's file: see :class:`tabane.servers.assistants.formats.FileFormat`."""
+
+    def value(self, text: str) -> Any:
+        """Return the value of the whole text. Raises FormatSyntaxError."""
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            # The message of the library ends with the place, and quotes one character of the text at most.
+            place = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
+            line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+            raise FormatSyntaxError(line, column, say("expected valid {format}", format="TOML")) from None
+
+    def with_entry(self, text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+        """Return the text with the entry added or updated. Raises FormatSyntaxError and UnsafeTextEdit."""
+        self.value(text)
+        return with_table(text, path, entry)
+
+    def without_entry(self, text: str, path: Sequence[str]) -> str:
+        """Return the text without the entry. Raises FormatSyntaxError and UnsafeTextEdit."""
+        self.value(text)
+        return without_table(text, path)
+
+    def snippet(self, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+        """Return the lines that a person can add to such a file."""
+        return snippet(path, entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +91,12 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str
 
     Raises UnsafeTextEdit, and TOMLDecodeError if the text is no TOML.
     """
-    before = _parsed(text)
-    wanted = _set(before, path, values)
+    table = wanted = _parsed(text)
+    for name in path:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise UnsafeTextEdit
+    table.update(values)
     statements = _statements(text)
     inline = next((part for part in statements if part.path == tuple(path) and not part.header), None)
     if inline is not None:
@@ -215,17 +259,6 @@ def _path(statement: str) -> tuple[str, ...]:
 def _skipped(text: str, position: int) -> int:
     found = _BLANK.match(text, position)
     return found.end() if found else position
-
-
-def _set(root: dict[str, Any], path: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    table = root
-    for name in path:
-        inner = table.setdefault(name, {})
-        if not isinstance(inner, dict):
-            raise UnsafeTextEdit
-        table = inner
-    table.update(values)
-    return root
 
 
 def _checked(text: str, wanted: Mapping[str, Any]) -> str:

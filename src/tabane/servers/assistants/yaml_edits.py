@@ -14,7 +14,8 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from tabane.servers.assistants.toml_edits import UnsafeTextEdit
+from tabane.messages import say
+from tabane.servers.assistants.toml_edits import FormatSyntaxError, UnsafeTextEdit
 
 LONGEST = 256 * 1024
 """Characters of a file that is read or edited: PyYAML takes about a second for them."""
@@ -28,6 +29,34 @@ _WORDS = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 
 class TooManyAliases(yaml.YAMLError):
     """The document would be too large with its aliases written out."""
+
+
+class YamlFormat:
+    """YAML as the format of a client's file: see :class:`tabane.servers.assistants.formats.FileFormat`."""
+
+    def value(self, text: str) -> Any:
+        """Return the value of the whole text, an empty mapping if it is empty. Raises FormatSyntaxError."""
+        try:
+            found = read(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            raise FormatSyntaxError(line, column, say("expected valid {format}", format="YAML")) from None
+        return {} if found is None else found
+
+    def with_entry(self, text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+        """Return the text with the entry added or updated. Raises FormatSyntaxError and UnsafeTextEdit."""
+        self.value(text)
+        return with_mapping(text, path, entry)
+
+    def without_entry(self, text: str, path: Sequence[str]) -> str:
+        """Return the text without the entry. Raises FormatSyntaxError and UnsafeTextEdit."""
+        self.value(text)
+        return without_mapping(text, path)
+
+    def snippet(self, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+        """Return the lines that a person can add to such a file."""
+        return snippet(path, entry)
 
 
 def read(text: str) -> Any:
@@ -159,8 +188,13 @@ def _with_value(text: str, path: Sequence[str], name: str, value: Any) -> str:
     place = _found(_compose(text), path)
     assert isinstance(place, MappingNode)
     found = _pair(place, name)
+    if found is None and place.flow_style:
+        at = place.start_mark.index + 1
+        return text[:at] + f"{_json(name)}: {_json(value)}" + (", " if place.value else "") + text[at:]
     if found is None:
-        return _with_part(text, place, name, value)
+        begin = text.rfind("\n", 0, place.value[0][0].start_mark.index) + 1
+        line = f"{' ' * place.start_mark.column}{_scalar(name)}: {_scalar(value)}{_newline(text)}"
+        return text[:begin] + line + text[begin:]
     key, node = found
     if yaml.SafeLoader("").construct_object(node, deep=True) == value:
         return text
@@ -173,21 +207,18 @@ def _with_value(text: str, path: Sequence[str], name: str, value: Any) -> str:
     return text[:begin] + _scalar(value) + text[end:]
 
 
-def _with_part(text: str, place: MappingNode, name: str, value: Any) -> str:
-    if place.flow_style:
-        at = place.start_mark.index + 1
-        return text[:at] + f"{_json(name)}: {_json(value)}" + (", " if place.value else "") + text[at:]
-    first = place.value[0][0].start_mark.index
-    begin = text.rfind("\n", 0, first) + 1
-    line = f"{' ' * place.start_mark.column}{_scalar(name)}: {_scalar(value)}{_newline(text)}"
-    return text[:begin] + line + text[begin:]
-
-
 def _removed(text: str, above: Node, parent: MappingNode, name: str) -> str:
     at = next(index for index, (key, _) in enumerate(parent.value) if _text(key) == name)
     key, value = parent.value[at]
     if parent.flow_style:
-        return _removed_from_flow(text, parent, at)
+        begin, end = key.start_mark.index, value.end_mark.index
+        if at + 1 < len(parent.value):
+            end = parent.value[at + 1][0].start_mark.index
+        elif at:
+            begin = parent.value[at - 1][1].end_mark.index
+        if "#" in text[begin:end]:
+            raise UnsafeTextEdit
+        return text[:begin] + text[end:]
     begin = text.rfind("\n", 0, key.start_mark.index) + 1
     if text[begin : key.start_mark.index].strip(" "):
         raise UnsafeTextEdit
@@ -197,21 +228,6 @@ def _removed(text: str, above: Node, parent: MappingNode, name: str) -> str:
         return shorter
     colon = text.index(":", above.end_mark.index) + 1
     return shorter[:colon] + " {}" + shorter[colon:]
-
-
-def _removed_from_flow(text: str, parent: MappingNode, at: int) -> str:
-    key, value = parent.value[at]
-    begin, end = key.start_mark.index, value.end_mark.index
-    if at + 1 < len(parent.value):
-        end = parent.value[at + 1][0].start_mark.index
-    elif at:
-        begin = parent.value[at - 1][1].end_mark.index
-    if "#" in text[begin:end]:
-        raise UnsafeTextEdit
-    return text[:begin] + text[end:]
-
-
-# -- nodes ---------------------------------------------------------------------------------------
 
 
 def _compose(text: str) -> Node | None:

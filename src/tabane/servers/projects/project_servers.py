@@ -210,7 +210,15 @@ class ProjectTrust:
 
     def add(self, files: Iterable[ProjectFile]) -> None:
         """Trust these bytes of these files. Raises ConfigurationError."""
-        added = {file.path: _trusted(file) for file in files}
+        added = {
+            file.path: TrustedFile(
+                file.folder,
+                file.name,
+                file.digest,
+                {name: tuple(described(value)) for name, value in definitions_in(file).items()},
+            )
+            for file in files
+        }
         private_folder(self._home)
         with folder_lock(self.path):
             kept = {each.path: each for each in self.files()} | added
@@ -246,11 +254,6 @@ class ProjectTrust:
             raise ConfigurationError(
                 say("{path} cannot be written: {reason}.", path=self.path, reason=error.strerror)
             ) from None
-
-
-def _trusted(file: ProjectFile) -> TrustedFile:
-    servers = {name: tuple(described(value)) for name, value in definitions_in(file).items()}
-    return TrustedFile(file.folder, file.name, file.digest, servers)
 
 
 def _entry(row: Any) -> TrustedFile:

@@ -310,7 +310,10 @@ class RegistryRun(Struct, frozen=True):
             raise BadArguments(say("It needs values for: {names}.", names=", ".join(missing)))
         given = {each.name: each.checked(answers[each.name]) for each in self.inputs if each.name in answers}
         if self.url is not None:
-            return self._at_url(given)
+            if (url := self.url.filled(given)) is None:
+                raise BadArguments(say("It needs values for: {names}.", names="url"))
+            headers = {name: value for name, t in self.headers if (value := t.filled(given)) is not None}
+            return {"type": self.kind, "url": url} | ({"headers": headers} if headers else {})
         env = {name: value for name, t in self.env if (value := t.filled(given)) is not None}
         args = [*self._launching(given, env), *(word for each in self.after for word in each.words(given))]
         return {"command": self.program, "args": args} | ({"env": env} if env else {})
@@ -330,14 +333,6 @@ class RegistryRun(Struct, frozen=True):
             after = ("--",) if self.after else ()
             return [*own, *package, *(() if "--yes" in own else ("--yes",)), *after]
         return [*own, *package]
-
-    def _at_url(self, given: Mapping[str, str]) -> dict[str, Any]:
-        url = self.url.filled(given) if self.url else None
-        if url is None:
-            raise BadArguments(say("It needs values for: {names}.", names="url"))
-        headers = {name: value for name, t in self.headers if (value := t.filled(given)) is not None}
-        found: dict[str, Any] = {"type": self.kind, "url": url}
-        return found | ({"headers": headers} if headers else {})
 
     def drafted(self, prefix: str) -> dict[str, Any]:
         """Return the entry as far as it is known without a user: missing answers are variables."""
@@ -410,13 +405,14 @@ def _package(given: object) -> RegistryRun:
         program = hint if hint in LAUNCHERS[kind] else LAUNCHERS[kind][0]
         before = tuple(_arguments(given, "runtimeArguments", launcher=True))
         base = _base(kind, given)
+        option = base and kind != "oci"  # the image's name has its registry
         return RegistryRun(
             kind,
             program,
             _named_package(kind, given, base, before),
-            (*_from_base(kind, base), *before),
+            (*([RunArgument(_BASE_OPTIONS[kind], InputTemplate((base,)))] if option else ()), *before),
             tuple(_arguments(given, "packageArguments", launcher=False)),
-            tuple(_variables(given)),
+            _named_templates(given, "environmentVariables", _VARIABLE, "env"),
         )
     except ValueError:
         return RegistryRun(kind, why_not=say("Its entry in the registry is not valid."))
@@ -424,6 +420,9 @@ def _package(given: object) -> RegistryRun:
 
 _UNSUPPORTED = say("This kind of package is not supported.")
 _BUNDLE = say("MCP bundles are not supported. Unpack it, and add its command with: tabane servers add")
+
+
+_BASE_OPTIONS = {"npm": "--registry", "pypi": "--default-index", "nuget": "--source"}
 
 
 def _base(kind: str, given: object) -> str:
@@ -439,13 +438,6 @@ def _base(kind: str, given: object) -> str:
     if f".{parts.hostname}".endswith(tuple(f".{name}" for name in _PUBLIC)):
         return ""
     return parts.netloc if kind == "oci" else base
-
-
-def _from_base(kind: str, base: str) -> tuple[RunArgument, ...]:
-    options = {"npm": "--registry", "pypi": "--default-index", "nuget": "--source"}
-    if not base or kind == "oci":
-        return ()
-    return (RunArgument(options[kind], InputTemplate((base,))),)
 
 
 def _named_package(kind: str, given: object, base: str, before: tuple[RunArgument, ...]) -> tuple[str, ...]:
@@ -493,12 +485,20 @@ def _is_switch(argument: object, *, launcher: bool) -> bool:
     return not any(member(argument, key) for key in told)
 
 
-def _variables(given: object) -> Iterator[tuple[str, InputTemplate]]:
-    for variable in items(given, "environmentVariables", MOST_VARIABLES):
-        name = member(variable, "name")
-        if not isinstance(name, str) or len(name) > 200 or not _VARIABLE.fullmatch(name):
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+
+
+def _named_templates(
+    given: object, key: str, allowed: re.Pattern[str], place: InputPlace
+) -> tuple[tuple[str, InputTemplate], ...]:
+    """Return the declared headers or variables. Raises ValueError for a name that is not allowed."""
+    found: list[tuple[str, InputTemplate]] = []
+    for declared in items(given, key, MOST_VARIABLES):
+        name = member(declared, "name")
+        if not isinstance(name, str) or len(name) > 200 or not allowed.fullmatch(name):
             raise ValueError
-        yield name, read_template(variable, name, "env")
+        found.append((name, read_template(declared, name, place)))
+    return tuple(found)
 
 
 def _remote(given: object) -> RegistryRun:
@@ -508,9 +508,13 @@ def _remote(given: object) -> RegistryRun:
         return RegistryRun(shown, why_not=say("This kind of address is not supported."))
     try:
         url = text_template(member(given, "url"), member(given, "variables"), "url")
-        if not is_web("".join(_probed(part, at) for at, part in enumerate(url.parts))):
+        # Whatever a user answers: the address has to be one of the web.
+        example = [
+            part if isinstance(part, str) else "x" if at else "https://x" for at, part in enumerate(url.parts)
+        ]
+        if not is_web("".join(example)):
             raise ValueError
-        return RegistryRun(kind, url=url, headers=tuple(_headers(given)))
+        return RegistryRun(kind, url=url, headers=_named_templates(given, "headers", _HEADER, "header"))
     except ValueError:
         return RegistryRun(kind, why_not=say("Its entry in the registry is not valid."))
 
