@@ -19,7 +19,7 @@ from tabane.access.permissions import PermissionRules
 from tabane.access.profiles import Profile
 from tabane.errors import BadArguments, ConfigurationError, StoreError, TabaneError
 from tabane.messages import say
-from tabane.operations.caller import CallTarget
+from tabane.operations.caller import Access, CallTarget
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _NOBODY = bytes(32)
 _Result = TypeVar("_Result")
 
 
-class KeyAccess:
+class KeyAccess(Access):
     """Access of the holder of a key. It is live, and all sessions of the key share the object."""
 
     __slots__ = (
@@ -56,6 +56,7 @@ class KeyAccess:
         "holder",
         "record",
     )
+    holder: str
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class KeyAccess:
 
     @property
     def id(self) -> str:
+        """Return the id of the key."""
         return self.record.id
 
     @property

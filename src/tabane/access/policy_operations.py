@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from tabane.access.parameters import ExplainPolicyParams
 from tabane.access.permissions import EVERY_TOOL, PermissionPatterns, PermissionRules
 from tabane.messages import Lang, Message, say
 from tabane.operations.caller import Caller, CallTarget
+
+if TYPE_CHECKING:
+    from tabane.access.key_store import KeyRecord
 
 DecidingRule = Literal["allow", "deny", "read_only", "always", "none"]
 """Reason of a decision: a pattern of ``allow`` or ``deny``, or ``read_only``.
@@ -53,22 +56,6 @@ def explain_permission(patterns: PermissionPatterns, target: CallTarget) -> Perm
     return PermissionReason(False, "none")
 
 
-class PolicyKey(Protocol):
-    """A key as an explanation sees it. ``profile`` is the name of its profile, "" without one."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def patterns(self) -> PermissionPatterns: ...
-
-    @property
-    def profile(self) -> str: ...
-
-
 class PolicyExplainer:
     """Explains what a key may call.
 
@@ -78,7 +65,7 @@ class PolicyExplainer:
 
     def __init__(
         self,
-        find_key: Callable[[str], Awaitable[tuple[PolicyKey, str]]],
+        find_key: Callable[[str], Awaitable[tuple[KeyRecord, str]]],
         find_target: Callable[[Caller, str], Awaitable[CallTarget]],
         profile: Callable[[str], PermissionPatterns | None],
     ) -> None:
@@ -98,7 +85,7 @@ class PolicyExplainer:
             "steps": steps,
         }
 
-    def _steps(self, key: PolicyKey, target: CallTarget) -> list[dict[str, Any]]:
+    def _steps(self, key: KeyRecord, target: CallTarget) -> list[dict[str, Any]]:
         """Return a step for the key, and one for its profile: all must allow the tool."""
         steps = [_step("key", key.name, explain_permission(key.patterns, target))]
         if key.profile:

@@ -205,7 +205,7 @@ class Profile:
             self._rules = PermissionRules(definition.patterns)
 
 
-class NarrowedAccess:
+class NarrowedAccess(Access):
     """The intersection of an access and a profile."""
 
     def __init__(self, access: Access, profile: Profile) -> None:

@@ -1,13 +1,11 @@
 """Chain of the audit log: its key, the mac of each entry, its head, and how it reaches the disk.
 
-Head of the audit log: seq and mac of its last entry, in a small file apart from the log. The file is
-mapped into memory, so each change is in the kernel at once and survives ``kill -9``. It has two slots
-that are written in turn: if the process ends while it writes one, the other one is valid.
+The head is the seq and mac of the last entry, in a small file apart from the log. The file is mapped into
+memory, so each change is in the kernel at once and survives ``kill -9``. It has two slots that are written in
+turn: if the process ends while it writes one, the other one is valid. The log continues where the last
+process ended, in whatever way it did.
 
-Continuation of the audit log where the last process ended, in whatever way it did.
-
-Writing of the audit log to disk, in a thread. Entries that wait for the disk at the same time are written
-by one ``fdatasync``.
+A thread writes to disk. Entries that wait for it at the same time are written by one ``fdatasync``.
 """
 
 from __future__ import annotations
@@ -32,10 +30,11 @@ from tabane.audit.entry import (
     MAC_LENGTH,
     AuditEntry,
     AuditFile,
+    AuditPaths,
     audit_files,
     decode_entry,
 )
-from tabane.errors import AuditError
+from tabane.errors import AuditError, BadArguments
 from tabane.messages import say
 
 KEY_BYTES = 32
@@ -65,6 +64,7 @@ class MacChain:
 
 
 def equal_macs(one: bytes, other: bytes) -> bool:
+    """Return whether two macs are equal, in a time that does not tell where they differ."""
     from hmac import compare_digest  # not needed by a new log
 
     return compare_digest(one, other)
@@ -159,7 +159,8 @@ def parse_head(text: str) -> ChainHead:
 class HeadFile:
     """The open head of a log that is written. Only one process has it open: it is locked.
 
-    ``found`` is the head that the file had; None if there was no file, or no valid slot in it.
+    ``found`` is the head that the file had; None if there was no file, or no valid slot in it. ``seq`` is
+    that of the entry that it names now.
     """
 
     def __init__(self, path: str) -> None:
@@ -180,9 +181,11 @@ class HeadFile:
             os.close(self._fd)
             raise
         self.found = _newest(self._map[:])
+        self.seq = self.found.seq if self.found is not None else 0
 
     def write(self, seq: int, mac: bytes) -> None:
         """Set the head. In the kernel when it returns."""
+        self.seq = seq
         _SLOT.pack_into(self._map, _PLACES[seq & 1], seq, mac, zlib.crc32(mac, seq & 0xFFFFFFFF))
 
     def sync(self) -> None:
@@ -190,6 +193,7 @@ class HeadFile:
         self._map.flush()
 
     def close(self) -> None:
+        """Close the file, so that another process may open it."""
         self._map.close()
         os.close(self._fd)
 
@@ -201,6 +205,29 @@ def read_head(path: str) -> ChainHead | None:
             return _newest(file.read(_SIZE))
     except FileNotFoundError:
         return None
+
+
+def stored_head(paths: AuditPaths) -> ChainHead | None:
+    """Return the stored head; None if it is missing or damaged. Raises AuditError if it cannot be read."""
+    try:
+        return read_head(paths.head)
+    except OSError as error:
+        raise AuditError(
+            say("{path} cannot be read: {reason}", path=paths.head, reason=error.strerror or str(error))
+        ) from None
+
+
+def kept_head(text: str | None) -> ChainHead | None:
+    """Return a head as ``tabane audit head`` prints it. Raises BadArguments."""
+    if not text:
+        return None
+    try:
+        return parse_head(text)
+    except ValueError:
+        raise BadArguments(
+            say("{text} is not a head of an audit log. tabane audit head prints one.", text=text[:100]),
+            "head",
+        ) from None
 
 
 def _newest(data: bytes) -> ChainHead | None:
@@ -295,20 +322,18 @@ _to_disk = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 class DiskSync:
     """Writes files and head to disk. Call it on the event loop; the thread starts with the first entry.
 
-    ``last`` returns the seq of the last written entry, and ``failed`` is called on the loop with an error of
-    the disk.
+    ``head`` knows the last written entry. ``failed`` is called on the loop with an error of the disk.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         head: HeadFile,
-        last: Callable[[], int],
         failed: Callable[[OSError], None],
         *,
         strict: bool,
     ) -> None:
-        self._loop, self._head, self._last, self._failed = loop, head, last, failed
+        self._loop, self._head, self._failed = loop, head, failed
         self.strict = strict
         self._fd = -1
         self._dirty = self._closing = False
@@ -316,7 +341,7 @@ class DiskSync:
         self._syncing: float | None = None
         self._wake, self._hurry = threading.Event(), threading.Event()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._jobs: deque[Callable[[], None]] = deque()
+        self._jobs: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
         self._fds: deque[int] = deque()
         self._thread: threading.Thread | None = None
 
@@ -348,9 +373,9 @@ class DiskSync:
         self._notify()
         return future
 
-    def later(self, job: Callable[[], None]) -> None:
+    def later(self, job: Callable[..., None], *arguments: object) -> None:
         """Run a function in the thread, after everything written so far is on disk."""
-        self._jobs.append(job)
+        self._jobs.append((job, arguments))
         self._hurry.set()
         self._notify()
 
@@ -387,9 +412,9 @@ class DiskSync:
         error, seq = self._sync()
         self._syncing = None
         self._answer(error, seq)
-        for job in jobs:
+        for job, arguments in jobs:
             with contextlib.suppress(OSError):
-                job()
+                job(*arguments)
 
     def _sync(self) -> tuple[OSError | None, int]:
         """Return the error of the disk, if there was one, and the seq up to which entries are on disk."""
@@ -397,14 +422,14 @@ class DiskSync:
             while len(self._fds) > 1:
                 _to_disk(self._fds[0])
                 os.close(self._fds.popleft())
-            seq = self._last()
+            seq = self._head.seq
             if self._fds:
                 _to_disk(self._fds[0])
             if len(self._fds) > 1:  # a new file was begun meanwhile
                 return self._sync()
             self._head.sync()
         except OSError as error:
-            return error, self._last()
+            return error, self._head.seq
         return None, seq
 
     def _answer(self, error: OSError | None, seq: int) -> None:

@@ -8,9 +8,9 @@ so a query reads the rows of few blocks. The log itself holds the rest of an ent
 gone (:mod:`tabane.audit.usage_rollups`). Each has its own mark in each file of the log, changed in the
 transaction that adds what was read. If a crash leaves one mark behind the other, only that one reads on.
 
-Queries on the index of the audit log: pages of entries, and counts of them. Blocks are read from the
-newest one. A block whose times are all in the period gives its counts without its rows, so a total is
-exact and cheap, and pages that are skipped cost nothing.
+A query returns a page of entries, or counts of them. Blocks are read from the newest one. A block whose times
+are all in the period gives its counts without its rows, so a total is exact and cheap, and pages that are
+skipped cost nothing.
 """
 
 from __future__ import annotations
@@ -85,6 +85,7 @@ class AuditIndex:
         self.behind = 0
 
     def close(self) -> None:
+        """Close the databases."""
         self.database.close()
 
     @property

@@ -40,6 +40,7 @@ class IndexWorker:
         self._index: AuditIndex | None = None
 
     def respond(self, body: bytes) -> bytes:
+        """Return the answer to a request, both encoded. An error of the database is an answer too."""
         request = decode_index_request(body)
         try:
             return encode_index(self._answer(request))

@@ -32,6 +32,7 @@ class JsonReading:
         self._hide_next = self._pair_name = self._pair_is_secret = False
 
     def read(self, text: str) -> str:
+        """Return the redacted text."""
         out: list[str] = []
         end = 0
         for token in _TOKEN.finditer(text):

@@ -24,7 +24,7 @@ from binascii import hexlify
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from tabane.audit.chain import (
     NO_HEAD,
@@ -61,6 +61,7 @@ from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.audit.redaction import ArgumentRedactor
+    from tabane.operations.caller import Caller, CallTarget
 
 DAY = 86_400.0
 
@@ -165,6 +166,7 @@ class EventFlood:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, event: AccessEvent) -> None:
+        """Write an event, or count it if its source had one like it in this second."""
         key = (event.source, event.action)
         if key not in self._counts and len(self._counts) >= MOST_SOURCES:
             key = (_OTHERS, "")
@@ -197,49 +199,6 @@ LONGEST_TEXT = 500
 """Characters of a name, reason or other text of an entry; longer ones are cut."""
 
 
-class AuditedFace(Protocol):
-    """The interface that a call came through: a member of an enum of words."""
-
-    _value_: Any
-
-
-class AuditedIdentity(Protocol):
-    """Who calls: the name for limits, audit and usage, and the name that a person gave it."""
-
-    @property
-    def holder(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-
-
-class AuditedCaller(Protocol):
-    """The record of a caller."""
-
-    @property
-    def access(self) -> AuditedIdentity: ...
-    @property
-    def client(self) -> str: ...
-    @property
-    def face(self) -> AuditedFace: ...
-    @property
-    def session(self) -> str: ...
-    @property
-    def script(self) -> str: ...
-    @property
-    def approval(self) -> str: ...
-
-
-class AuditedTarget(Protocol):
-    """The record of the called tool, operation, prompt or resource."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def server(self) -> str: ...
-
-
 class EntryTexts:
     """Makes the texts of callers, targets and times, and remembers them."""
 
@@ -247,9 +206,10 @@ class EntryTexts:
         self._callers: dict[tuple[str, ...], bytes] = {}
         self._targets: dict[tuple[str, ...], bytes] = {}
         self._second, self._time = -1, b""
-        self._last: tuple[AuditedCaller, str, bytes] | None = None
+        self._last: tuple[Caller, str, bytes] | None = None
 
-    def caller(self, caller: AuditedCaller) -> bytes:
+    def caller(self, caller: Caller) -> bytes:
+        """Return the members that name a caller, as they follow others in an entry."""
         access, last = caller.access, self._last
         # A record never changes, but its key may get another label.
         if last is not None and last[0] is caller and last[1] == access.label:
@@ -262,7 +222,8 @@ class EntryTexts:
         self._last = caller, access.label, text
         return text
 
-    def target(self, target: AuditedTarget) -> bytes:
+    def target(self, target: CallTarget) -> bytes:
+        """Return the members that name what is called, as they follow others in an entry."""
         key = (target.kind, target.name, target.server)
         text = self._targets.get(key)
         if text is None:
@@ -285,6 +246,7 @@ def members(**values: str | int | float) -> bytes:
 
 
 def member(name: str, value: str | int | float) -> bytes:
+    """Return one value as a member that follows others. A text beyond LONGEST_TEXT is cut."""
     if isinstance(value, str):
         if len(value) > LONGEST_TEXT:
             value = value[: LONGEST_TEXT - 1] + "…"
@@ -346,9 +308,7 @@ class AuditLog:
             self._head_file = HeadFile(paths.head)
         except OSError as error:
             raise _not_opened(self.folder, error) from None
-        self._sync = DiskSync(
-            loop, self._head_file, lambda: self._seq, self._disk_failed, strict=options.sync == "strict"
-        )
+        self._sync = DiskSync(loop, self._head_file, self._disk_failed, strict=options.sync == "strict")
         try:
             self._resume(self._head_file.found)
         except OSError as error:
@@ -357,6 +317,7 @@ class AuditLog:
 
     @property
     def head(self) -> ChainHead:
+        """Return the last entry: its seq and mac."""
         return ChainHead(self._seq, self._mac)
 
     @property
@@ -405,8 +366,8 @@ class AuditLog:
 
     def record(
         self,
-        caller: AuditedCaller,
-        target: AuditedTarget,
+        caller: Caller,
+        target: CallTarget,
         arguments: PreparedArguments = NOTHING,
         request: str = "",
         outcome: Outcome = "ok",
@@ -641,7 +602,7 @@ class AuditLog:
             raise
         self._take(fd, 0, now)
         self._write("audit", now, members(name="file", previous=self._mac.hex()))
-        self._sync.later(lambda: sync_folder(self.folder))
+        self._sync.later(sync_folder, self.folder)
 
     def _open(self, path: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -678,7 +639,7 @@ class AuditLog:
         except OSError as error:
             self._disk_failed(error)
             return
-        self._sync.later(lambda: remove(found.files))
+        self._sync.later(remove, found.files)
 
 
 def _word(name: str, text: str) -> bytes:
@@ -718,6 +679,7 @@ class IndexFollowing:
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
     async def close(self) -> None:
+        """Stop following the log."""
         self._task.cancel()
         await asyncio.wait([self._task])
 

@@ -118,6 +118,7 @@ class LineReader:
         return os.pread(fd, end - begin, begin) if fd >= 0 else b""
 
     def close(self) -> None:
+        """Close the files."""
         for fd in self._opened.values():
             if fd >= 0:
                 os.close(fd)

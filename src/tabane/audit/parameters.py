@@ -83,7 +83,7 @@ class QueryAuditLogs(AuditConditions, frozen=True, forbid_unknown_fields=True, k
 
 
 class GetAuditStats(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    pass
+    """The period of the entries that are counted."""
 
 
 class GetUsageStats(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from tabane.audit import parameters as given
+from tabane.audit import rendered_text
 from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, IndexTask, UsageQuery
 from tabane.audit.parameters import (
     AnalyzeUsage,
@@ -28,9 +29,6 @@ from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 from tabane.text.time_zones import zone_of
 from tabane.wire.cursors import CursorCodec, ForeignCursor
-
-if TYPE_CHECKING:
-    from tabane.messages import Lang
 
 LEAST_CALLS = 5
 """Calls of a tool before its latency or its failures say something."""
@@ -112,9 +110,11 @@ _MOST_TOOLS = 1_000
 
 
 class AsksIndex(Protocol):
-    """The index, in its process."""
+    """The index of this hub in its process, or those of a group of hubs."""
 
-    async def ask(self, task: IndexTask) -> Any: ...
+    async def ask(self, task: IndexTask) -> Any:
+        """Return the answer to a task."""
+        ...
 
 
 class EntryPlace(NamedTuple):
@@ -167,10 +167,10 @@ class AuditQueries:
         )
         if params.seq is not None:
             found = await self._index.ask(msgspec.structs.replace(query, seq=params.seq, before=0, offset=0))
-            found = _told(found, caller)
+            found = _with_problem(found, caller)
             del found["before"]
             return found | {"next_cursor": None}
-        found = _told(await self._index.ask(query), caller)
+        found = _with_problem(await self._index.ask(query), caller)
         before = found.pop("before")
         return found | {"next_cursor": _entries.encode(EntryPlace(before)) if before else None}
 
@@ -181,7 +181,7 @@ class AuditQueries:
         wanted = EntryFilter(
             start=None if start is None else round(start * 1000), end=None if end is None else int(end * 1000)
         )
-        found = _told(await self._index.ask(EntryCounts(wanted)), caller)
+        found = _with_problem(await self._index.ask(EntryCounts(wanted)), caller)
         for name in ("earliest", "latest"):
             moment = found[name]
             found[name] = None if moment is None else time_in(moment / 1000, zone)
@@ -206,7 +206,7 @@ class AuditQueries:
             offset=shown,
             limit=params.limit,
         )
-        found = _told(await self._index.ask(query), caller)
+        found = _with_problem(await self._index.ask(query), caller)
         shown += len(found["results"])
         more = bool(found["results"]) and shown < found["total"]
         return {
@@ -222,7 +222,9 @@ class AuditQueries:
         used = await self._index.ask(UsageQuery(first, last, used_tools=True))
         names = {name for name, _server, _calls in used}
         found = analyzed(list(self._offered()), names, tools["results"], clients["results"], params.limit)
-        return {"start": first, "end": last, **found} | _problem(_told(tools, caller))
+        if "problem" in tools:
+            found["problem"] = tools["problem"]
+        return {"start": first, "end": last, **_with_problem(found, caller)}
 
     def _days(self, start: str | None, end: str | None) -> tuple[str, str]:
         zone, now = self._zone, self._now()
@@ -244,14 +246,10 @@ def sees_all(caller: Caller) -> bool:
     return caller.access.allows(target)
 
 
-def _told(found: dict[str, Any], caller: Caller) -> dict[str, Any]:
+def _with_problem(found: dict[str, Any], caller: Caller) -> dict[str, Any]:
     """Return an answer for a caller: the reason why other hubs are missing as a text."""
     problem = found.get("problem")
     return found if problem is None else found | {"problem": problem.render(caller.lang)}
-
-
-def _problem(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: found[name] for name in ("problem",) if name in found}
 
 
 def _before(cursor: str | None) -> int:
@@ -280,22 +278,25 @@ def audit_queries_table(queries: Callable[[], AuditQueries]) -> list[Operation]:
     return [
         _read(
             "query_audit_logs", "Entries of the audit log, newest first.",
-            given.QueryAuditLogs, lambda c, p: queries().query_audit_logs(c, p), _show_entries, ADMIN,
+            given.QueryAuditLogs, lambda c, p: queries().query_audit_logs(c, p),
+            rendered_text.entries, ADMIN,
         ),
         _read(
             "get_audit_stats", "Entries of the audit log by type, outcome, tool, server, key and client.",
-            given.GetAuditStats, lambda c, p: queries().get_audit_stats(c, p), _counts, ADMIN,
+            given.GetAuditStats, lambda c, p: queries().get_audit_stats(c, p),
+            rendered_text.counts, ADMIN,
         ),
         _read(
             "get_usage_stats",
             "Calls, errors, latencies and tokens by tool, server, key, client or day. "
             "A caller without administration gets their own usage.",
-            given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p), _usage, OWN,
+            given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p),
+            rendered_text.usage, OWN,
         ),
         _read(
             "analyze_usage",
             "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
-            given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), _analysis, ADMIN,
+            given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), rendered_text.analysis, ADMIN,
         ),
     ]  # fmt: skip
 
@@ -313,27 +314,3 @@ def _read(name: str, description: str, params: Any, handler: Any, text: Any, sou
         camel_case=True,
         source=source,
     )
-
-
-def _show_entries(result: Any, lang: Lang) -> str:
-    from tabane.audit import rendered_text
-
-    return rendered_text.entries(result, lang)
-
-
-def _counts(result: Any, lang: Lang) -> str:
-    from tabane.audit import rendered_text
-
-    return rendered_text.counts(result, lang)
-
-
-def _usage(result: Any, lang: Lang) -> str:
-    from tabane.audit import rendered_text
-
-    return rendered_text.usage(result, lang)
-
-
-def _analysis(result: Any, lang: Lang) -> str:
-    from tabane.audit import rendered_text
-
-    return rendered_text.analysis(result, lang)

@@ -13,7 +13,6 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -76,18 +75,18 @@ class ArgumentRedactor:
         if not size or not self._limit:
             return NOTHING
         if size <= AT_ONCE:
-            return PreparedArguments(b"", 0, partial(self._redact_short, arguments), short=True)
+            return PreparedArguments(arguments, size, self._redact_short, short=True)
         if size <= CHECKED and size <= self._limit and self._is_harmless(arguments):
             return PreparedArguments(arguments)
         window = bytes(memoryview(arguments)[: self._limit + LOOKAHEAD])
-        prepared = PreparedArguments(b"", size, lambda: self._redact(window, size))
+        prepared = PreparedArguments(window, size, self._redact)
         if self._thread is None:
             self._thread = _RedactionThread()
         self._thread.add(prepared)
         return prepared
 
-    def _redact_short(self, arguments: bytes) -> tuple[bytes, int]:
-        if len(arguments) <= self._limit and self._is_harmless(arguments):
+    def _redact_short(self, arguments: bytes, size: int) -> tuple[bytes, int]:
+        if size <= self._limit and self._is_harmless(arguments):
             return arguments, 0
         return self.redact(arguments)
 
@@ -99,6 +98,7 @@ class ArgumentRedactor:
         return self._redact(arguments[: self._limit + LOOKAHEAD], size or len(arguments))
 
     def close(self) -> None:
+        """End the thread."""
         if self._thread is not None:
             self._thread.end()
 

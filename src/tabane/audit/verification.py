@@ -1,9 +1,7 @@
 """Verification of the audit log: is each entry as it was written, and is none missing?
 
-It needs the files of the log, its key and its head, but no running hub. It reads a million entries in
-seconds.
-
-Verification of the log of a home or of a copy: in this process, or in one of its own for a running hub.
+It needs the files of the log, its key and its head, but no running hub, and reads a million entries in
+seconds. A log of a home or of a copy is verified in this process, or in one of its own for a running hub.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tabane.audit.chain import ChainHead, MacChain, parse_head, read_head, read_key
+from tabane.audit.chain import ChainHead, MacChain, kept_head, read_key, stored_head
 from tabane.audit.entry import (
     GENESIS,
     LONGEST_LINE,
@@ -89,9 +87,11 @@ class ChainReport(NamedTuple):
 
     @property
     def intact(self) -> bool:
+        """Return whether no problem was found."""
         return not self.problems
 
     def as_object(self, render: Callable[[Message], str]) -> dict[str, Any]:
+        """Return the report as an object of JSON. ``render`` makes a text of a message."""
         return {
             "intact": self.intact,
             "entries": self.entries,
@@ -338,29 +338,6 @@ def verify_files(
         raise AuditError(say("There is no audit log in {folder}.", folder=paths.folder))
     heads = [found for found in (head, kept) if found is not None and found.seq]
     return verify(paths.folder, read_key(paths.key), heads, has_head=head is not None, progress=progress)
-
-
-def stored_head(paths: AuditPaths) -> ChainHead | None:
-    """Return the stored head; None if it is missing or damaged. Raises AuditError if it cannot be read."""
-    try:
-        return read_head(paths.head)
-    except OSError as error:
-        raise AuditError(
-            say("{path} cannot be read: {reason}", path=paths.head, reason=error.strerror or str(error))
-        ) from None
-
-
-def kept_head(text: str | None) -> ChainHead | None:
-    """Return a head as ``tabane audit head`` prints it. Raises BadArguments."""
-    if not text:
-        return None
-    try:
-        return parse_head(text)
-    except ValueError:
-        raise BadArguments(
-            say("{text} is not a head of an audit log. tabane audit head prints one.", text=text[:100]),
-            "head",
-        ) from None
 
 
 async def verify_in_process(

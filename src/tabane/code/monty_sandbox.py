@@ -95,6 +95,10 @@ class MontySandbox:
 
     @contextlib.asynccontextmanager
     async def session(self, modules: Modules, limits: ScriptLimits) -> AsyncIterator[MontySession]:
+        """Return a session for one script. If it is left early, its process is killed.
+
+        Raises ScriptFailed if no process is free in time.
+        """
         await self._turn(limits)
         process: ScriptProcess | None = None
         try:
@@ -258,7 +262,7 @@ def _reason(refusal: bytes) -> str:
 
 
 class MontySession:
-    """A script in one process."""
+    """A script in one process. Methods return where it stops next, and raise ScriptFailed."""
 
     def __init__(self, process: ScriptProcess, modules: Modules, limits: ScriptLimits) -> None:
         self._process, self._modules, self._limits = process, modules, limits
@@ -268,11 +272,13 @@ class MontySession:
 
     @property
     def printed(self) -> str:
+        """Return what the script has printed."""
         whole = b"".join(self._printed)
         self._printed[:] = [whole]
         return whole.decode("utf-8", "replace")
 
     async def start(self, code: str, inputs: Mapping[str, Any], judge: Judge) -> Stop:
+        """Start a script. ``inputs`` are its first variables."""
         try:
             written = json.encode(inputs)
         except (RecursionError, ValueError) as error:
@@ -281,14 +287,17 @@ class MontySession:
         return await self._until_stop(begin(code=code, inputs=written), judge)
 
     async def settle(self, results: Mapping[int, Settled], judge: Judge) -> Stop:
+        """Give the results of calls that the script waits for."""
         return await self._until_stop(Settle({id: _sent(result) for id, result in results.items()}), judge)
 
     async def dump(self) -> bytes:
+        """Return the state of a script that waits for calls. Another session can go on with it."""
         dumped = await self._process.ask(Dump(LARGEST))
         assert isinstance(dumped, HostDumped)
         return dumped.state
 
     async def restore(self, state: bytes, printed: str, judge: Judge) -> Stop:
+        """Put a script where it was, instead of starting one. ``printed`` is what it had printed."""
         self._printed = [printed.encode()]
         begin = self._begin(max(self._limits.output - len(self._printed[0]), 0))
         return await self._until_stop(begin(state=state), judge)

@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw, Struct
 
@@ -24,7 +24,6 @@ from tabane.code.sandbox import (
     Modules,
     PausedRun,
     Raised,
-    SandboxSession,
     ScriptFailed,
     Settled,
     Stop,
@@ -34,6 +33,9 @@ from tabane.code.sandbox import (
 from tabane.code.signatures import ScriptTool, WrongArguments, identifier, identifiers
 from tabane.text.nearest_names import nearest
 from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.code.monty_sandbox import MontySession
 
 LONGEST_AT_ONCE = 4_096
 """Characters of a source above which it is read in a thread."""
@@ -309,7 +311,7 @@ class ScriptRun:
 
     def __init__(
         self,
-        session: SandboxSession,
+        session: MontySession,
         tools: Sequence[ScriptTool],
         limits: ScriptLimits,
         perform: Perform,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
 
@@ -17,7 +17,6 @@ from tabane.code.sandbox import (
     PausedRun,
     Raised,
     Returned,
-    Sandbox,
     ScriptFailed,
     ScriptSnapshot,
     Settled,
@@ -45,6 +44,9 @@ from tabane.errors import (
 )
 from tabane.messages import say
 from tabane.operations import Caller
+
+if TYPE_CHECKING:
+    from tabane.code.monty_sandbox import MontySandbox
 
 
 class ScriptReport(Struct, frozen=True):
@@ -106,11 +108,11 @@ class Scripts:
         tools: CallableTools,
         limits: Callable[[], ScriptLimits],
         timeout: Callable[[], float],
-        sandbox: Callable[[ScriptLimits], Sandbox],
+        sandbox: Callable[[ScriptLimits], MontySandbox],
     ) -> None:
         self._tools, self._limits, self._timeout = tools, limits, timeout
         self._make = sandbox
-        self._sandbox: Sandbox | None = None
+        self._sandbox: MontySandbox | None = None
 
     @property
     def versions(self) -> str:
@@ -188,7 +190,7 @@ class Scripts:
         ms = round(max(time.time() - began, 0.0) * 1000, 1)
         return ScriptReport(caller.script, end.value, end.printed, end.calls, ms, end.failure)
 
-    def _sandboxed(self) -> Sandbox:
+    def _sandboxed(self) -> MontySandbox:
         if self._sandbox is None:
             self._sandbox = self._make(self._limits())
         return self._sandbox

@@ -56,6 +56,8 @@ class Access(Protocol):
     It is a live object: one of a revoked or expired key refuses at once, in open sessions too.
     """
 
+    __slots__ = ()
+
     @property
     def holder(self) -> str:
         """Return who it is, for limits, audit and usage: ``local``, ``loopback``, ``key:ID``."""
@@ -90,7 +92,7 @@ class Access(Protocol):
         ...
 
 
-class LocalAccess:
+class LocalAccess(Access):
     """The access of this machine's user: everything."""
 
     holder = label = tier = "local"

@@ -18,12 +18,12 @@ from msgspec import Raw, Struct, structs
 from tabane.errors import BadArguments, Forbidden, UnknownName
 from tabane.messages import Message, say
 from tabane.operations.caller import Face
-from tabane.operations.metering import UNMETERED, FailureReason, NoMeter, ended
+from tabane.operations.metering import UNMETERED, FailureReason, NoMeter, OpenCall, ended
 
 if TYPE_CHECKING:
     from tabane.operations.caller import Caller, CallTarget
     from tabane.operations.jobs import Starter, StreamPart
-    from tabane.operations.metering import CallMarks, CallMeter, OpenCall, Outcome
+    from tabane.operations.metering import CallMarks, CallMeter, Outcome
     from tabane.operations.operation import Call, Job, Operation, OperationTable, Stream
 
 
@@ -109,7 +109,7 @@ class CallGuard(Protocol):
         ...
 
 
-class NoGuard:
+class NoGuard(CallGuard):
     """Lets each call begin: for tables that are not part of a hub."""
 
     def judge(
@@ -123,7 +123,7 @@ class NoGuard:
         return None
 
 
-class GuardedCall:
+class GuardedCall(OpenCall):
     """A call that a person has to approve. It takes no place in the limits until then.
 
     ``begin`` begins the call, after the caller's permission was checked again; it raises Forbidden and
@@ -245,13 +245,12 @@ class Door:
         try:
             if caller.looks or not caller.access.allows(target):
                 self.check(caller, target)
-            approval = None if judged else self._guard.judge(caller, target, arguments, request)
         except Forbidden as error:
             self._meter.refuse(caller, target, arguments, request, error)
             raise
-        if approval is not None:
-            return self._guarded(approval, caller, target, arguments, request)
-        return self._meter.begin(caller, target, arguments, request)
+        if judged:
+            return self._meter.begin(caller, target, arguments, request)
+        return self._begin(caller, target, arguments, request)
 
     def _begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         """Judge a call that the caller may make, and begin it. Raises Forbidden and RateLimited."""

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tabane.errors import HubError, StoreError
 from tabane.messages import say
-from tabane.operations.jobs import Queued
+from tabane.operations.jobs import Queued, TurnHolder
 
 LOOK = 1.0
 """Seconds between two attempts to get the turn that a job of another hub has."""
@@ -35,7 +35,7 @@ TurnOpener = Callable[[], Awaitable[SharedTurn]]
 """Returns the turn of a job, which does not have it yet. Raises StoreError."""
 
 
-class Turn:
+class Turn(TurnHolder):
     """Lets one job run at a time. Jobs that wait report the job ahead of them.
 
     ``shared`` opens the turn among all hubs; None: the jobs of other hubs do not matter. ``look`` and
@@ -45,8 +45,7 @@ class Turn:
     def __init__(self, shared: TurnOpener | None = None, look: float = LOOK, check: float = CHECK) -> None:
         self._lock, self._shared = asyncio.Lock(), shared
         self._look, self._check = look, check
-        self.holder: object = None
-        """The job whose turn it is, or None."""
+        self.holder = None
 
     @asynccontextmanager
     async def taken(self, progress: object = None) -> AsyncIterator[None]:
@@ -56,7 +55,7 @@ class Turn:
         """
         waiting = progress if self._lock.locked() and isinstance(progress, Queued) else None
         if waiting is not None:
-            waiting.behind(lambda: self.holder)
+            waiting.behind(self)
         try:
             await self._lock.acquire()
         finally:
@@ -87,7 +86,7 @@ class Turn:
         if await turn.held():
             return
         if waiting is not None:
-            waiting.behind(lambda: None)
+            waiting.behind(TurnHolder())
         try:
             while not await turn.held():  # noqa: ASYNC110 - the server announces nothing
                 await asyncio.sleep(self._look)

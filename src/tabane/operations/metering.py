@@ -86,6 +86,8 @@ class CallMarks(Protocol):
 class OpenCall(Protocol):
     """A call that was admitted and has not ended."""
 
+    __slots__ = ()
+
     @property
     def marks(self) -> CallMarks | None:
         """Return what takes the times of the call; None if nobody watches."""
@@ -140,7 +142,7 @@ class CallMeter(Protocol):
         ...
 
 
-class UnmeteredCall:
+class UnmeteredCall(OpenCall):
     """A call without limits and records."""
 
     marks = None
@@ -160,7 +162,7 @@ class UnmeteredCall:
         return None
 
 
-class NoMeter:
+class NoMeter(CallMeter):
     """No limits, and no records: for tables that are not part of a hub."""
 
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:

@@ -126,12 +126,14 @@ class OperationTable:
         return found
 
     def get(self, name: str) -> Operation | None:
+        """Return the operation of that name; None if there is none."""
         return self._by_name.get(name)
 
     def __iter__(self) -> Iterator[Operation]:
         return iter(self._by_name.values())
 
     def with_face(self, face: Face) -> list[Operation]:
+        """Return the operations that can be called through an interface."""
         return [operation for operation in self if face in operation.faces]
 
 

@@ -16,7 +16,7 @@ from tabane.access.oauth.signing_keys import SigningKey, SigningKeys
 from tabane.access.permissions import PermissionPatterns, PermissionRules
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import say
-from tabane.operations.caller import CallTarget
+from tabane.operations.caller import Access, CallTarget
 
 READ_ONLY = "read-only"
 
@@ -124,7 +124,7 @@ class LiveToken:
     key: SigningKey | None = None
 
 
-class OAuthAccess:
+class OAuthAccess(Access):
     """Access of a user through one client, with the granted scopes.
 
     All tokens of the same user, client and scopes share one access. So a session goes on when its client
@@ -142,7 +142,9 @@ class OAuthAccess:
         "label",
         "tier",
     )
-
+    holder: str
+    label: str
+    tier: str
     everything = False
 
     def __init__(

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
     from tabane.catalog.operations.tool_operations import Learned
     from tabane.code.host_messages import ScriptLimits
+    from tabane.code.monty_sandbox import MontySandbox
     from tabane.code.parameters import RunScript
-    from tabane.code.sandbox import Sandbox, ScriptSnapshot
+    from tabane.code.sandbox import ScriptSnapshot
     from tabane.code.script_run import ScriptRun, ScriptSource, ToolNames
     from tabane.code.scripts import ScriptReport, Scripts
     from tabane.code.signatures import ScriptTool
@@ -361,7 +362,7 @@ class HubScripts:
             )
         return self._scripts
 
-    def _sandbox(self, limits: ScriptLimits) -> Sandbox:
+    def _sandbox(self, limits: ScriptLimits) -> MontySandbox:
         from tabane.code.monty_sandbox import MontySandbox
         from tabane.hub.work.script_cage import CagedWorkers
 
