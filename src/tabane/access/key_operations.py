@@ -136,6 +136,7 @@ class KeyOperations:
         }
 
     async def show(self, caller: Caller, params: OneKey) -> dict[str, Any]:
+        """Return one key, and warnings about its patterns."""
         record = await self._named(params.key)
         return {**self._row(record), **self._warnings(record.patterns, caller.lang)}
 

@@ -168,6 +168,7 @@ class KeyStore:
                 raise
 
     def close(self) -> None:
+        """Close both connections."""
         self._reader.close()
         self._writer.close()
 

@@ -55,6 +55,7 @@ class CallTurn:
 
     @property
     def waits(self) -> Awaitable[None] | None:
+        """What to await before the call begins; None if it may begin now."""
         return None
 
     def leave(self) -> None:
@@ -524,6 +525,7 @@ class LimitOperations:
         self._limits = limits
 
     async def stats(self, caller: Caller, params: RateLimitStats) -> dict[str, Any]:
+        """Return the limits in use: a row for each caller, and those that all callers share."""
         limits = self._limits
         rows = limits.report(params.holder or None)
         return {

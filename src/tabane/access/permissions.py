@@ -102,6 +102,7 @@ class NamePattern:
         return cls(head, tuple(filter(None, parts)), tail)
 
     def matches(self, name: str) -> bool:
+        """Return whether a name matches."""
         end = len(name) - len(self.tail)
         place = len(self.head)
         if end < place or not (name.startswith(self.head) and name.endswith(self.tail)):
@@ -133,6 +134,7 @@ class PatternList:
         self.every_tool = any(name.strip("*") == "" for name in names)
 
     def matches(self, name: str) -> bool:
+        """Return whether a pattern matches a name."""
         return name in self.names or self.matches_widely(name)
 
     def matches_widely(self, name: str) -> bool:
@@ -212,6 +214,7 @@ class PermissionRules:
         )
 
     def allows(self, target: CallTarget) -> bool:
+        """Return whether a target is allowed. The answer is remembered."""
         answer = self._answers.get(target)
         if answer is None:
             answer = self._decide(target)

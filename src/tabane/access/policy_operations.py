@@ -72,6 +72,7 @@ class PolicyExplainer:
         self._find_key, self._find_target, self._profile = find_key, find_target, profile
 
     async def explain(self, caller: Caller, params: ExplainPolicyParams) -> dict[str, Any]:
+        """Return whether a key may call a tool, with a step for the key and one for its profile."""
         key, state = await self._find_key(params.key)
         target = await self._find_target(caller, params.tool)
         steps = self._steps(key, target)

@@ -185,9 +185,11 @@ class Profile:
         self._rules = PermissionRules(definition.patterns)
 
     def allows(self, target: CallTarget) -> bool:
+        """Return whether the profile allows a target."""
         return self.definition is not None and self._rules.allows(target)
 
     def sees_server(self, server: str) -> bool:
+        """Return whether anything of a server may be allowed."""
         return self.definition is not None and self._rules.sees_server(server)
 
     @property

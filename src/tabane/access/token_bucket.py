@@ -61,6 +61,7 @@ class TokenBucket:
         return min(float(calls.burst), max(0.0, calls.burst - max(0.0, self._full_at - now) * calls.rate))
 
     def is_full(self, now: float) -> bool:
+        """Return whether the bucket is full."""
         return self._full_at <= now
 
 
@@ -86,6 +87,7 @@ class SharedBucket:
         return max(self._whole.wait(now, calls), sharer.bucket.wait(now, calls, len(self._asked)))
 
     def take(self, now: float, calls: CallRate, holder: str) -> None:
+        """Take a token for this caller. :meth:`wait` returned 0 for it."""
         self._whole.take(now, calls)
         self._sharer(now, calls, holder).bucket.take(now, calls, len(self._asked))
 
@@ -200,6 +202,7 @@ class LeasedBucket:
             self.tokens -= 1
 
     def is_full(self, now: float) -> bool:
+        """Return whether a new bucket would be treated the same: this hub holds no tokens of it."""
         return not self.tokens and self._refilling is None and self._alone.is_full(now)
 
     async def refill(self, ledger: TokenLedger, calls: CallRate, clock: Callable[[], float]) -> None:

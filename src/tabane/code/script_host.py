@@ -73,6 +73,7 @@ _SLEEPS = ("system.sleep", "system.async_sleep")
 
 
 def main() -> None:
+    """Serve scripts in this process until the hub ends it."""
     serve_loaded(load)
 
 

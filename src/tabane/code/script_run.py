@@ -76,6 +76,7 @@ class ScriptSource(NamedTuple):
     unawaited: tuple[str, int] | None = None
 
     def uses(self, name: str) -> bool:
+        """Return whether the source may use a name."""
         return self.dynamic or name in self.names
 
 

@@ -30,6 +30,7 @@ class Redactor:
         self._texts = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
     def text(self, text: str) -> str:
+        """Return a text in which each value is replaced, in all of its spellings."""
         for form in self._texts:
             if form in text:
                 text = text.replace(form, _HIDDEN)

@@ -393,6 +393,7 @@ def text(value: object) -> str:
 
 
 def texts(value: object) -> tuple[str, ...]:
+    """Return a list of texts. Raises InvalidKeyValue."""
     if not isinstance(value, list):
         raise InvalidKeyValue(say("a list of texts"))
     return tuple(_inside(f"[{index}]", text, part) for index, part in enumerate(value))
@@ -507,18 +508,22 @@ _HINTS: Mapping[str, Callable[[object], Any]] = {
 
 
 def switch(value: object) -> bool:
+    """Return true or false. Raises InvalidKeyValue."""
     if isinstance(value, bool):
         return value
     raise InvalidKeyValue(say("true or false"))
 
 
 def timeout(value: object) -> float:
+    """Return a timeout in seconds. Raises InvalidKeyValue."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LONGEST_TIMEOUT:
         return float(value)
     raise InvalidKeyValue(say("a number of seconds greater than 0"))
 
 
 def whole(lowest: int, highest: int) -> Callable[[object], int]:
+    """Return a check for a whole number between these, both included."""
+
     def check(value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest:
             return value
@@ -530,6 +535,8 @@ def whole(lowest: int, highest: int) -> Callable[[object], int]:
 
 
 def one_of(*choices: str) -> Callable[[object], str]:
+    """Return a check for one of these texts."""
+
     def check(value: object) -> str:
         if isinstance(value, str) and value in choices:
             return value

@@ -69,6 +69,7 @@ class ToolOverride(Struct, frozen=True):
     refused: Message | None = None
 
     def parameter(self, name: str) -> ParameterOverride | None:
+        """Return the override of a parameter; None if it has none."""
         return next((each for each in self.parameters if each.name == name), None)
 
 

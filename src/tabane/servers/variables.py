@@ -199,6 +199,7 @@ class Variables:
 
     @property
     def home(self) -> str:
+        """The home folder of the user."""
         return home_folder(self._environ)
 
 
@@ -225,6 +226,7 @@ class Expansion(Struct, frozen=True):
 
     @property
     def needs_folder(self) -> bool:
+        """Whether the text contains the folder of a client, which is known when it connects."""
         return any(isinstance(part, FolderPlaceholder) for part in self.parts)
 
     def text(self) -> str:

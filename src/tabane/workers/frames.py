@@ -42,6 +42,8 @@ class AnswerKind(IntEnum):
 
 
 class RequestHead(NamedTuple):
+    """The head of a request: bytes of its body, its number, and its seconds of CPU time."""
+
     length: int
     number: int
     seconds: float
@@ -49,6 +51,8 @@ class RequestHead(NamedTuple):
 
 
 class AnswerHead(NamedTuple):
+    """The head of an answer: bytes of its body, the number of its request, and its kind."""
+
     length: int
     number: int
     kind: AnswerKind

@@ -210,6 +210,7 @@ class QuickWatch:
         return Lane.PROVEN if self._worker.seconds - self._begun < self._proven else Lane.NEW
 
     def stop(self) -> None:
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 

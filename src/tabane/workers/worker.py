@@ -206,6 +206,7 @@ class Worker:
                 os.setpriority(os.PRIO_PROCESS, self.pid, low)
 
     def kill(self) -> None:
+        """Kill the process if it runs."""
         if self._child is not None and self._child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._child.kill()

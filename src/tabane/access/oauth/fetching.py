@@ -58,9 +58,11 @@ class AuthorizationServerHttp:
         self._opening: asyncio.Task[ClientSession] | None = None
 
     async def get(self, url: str, limit: int) -> bytes:
+        """Return the body of an answer with status 200, of ``limit`` bytes at most. Raises FetchFailed."""
         return await self._send("GET", url, limit, {})
 
     async def post(self, url: str, form: Mapping[str, str], authorization: str, limit: int) -> bytes:
+        """Send a form, and return the body as :meth:`get` does. Raises FetchFailed."""
         return await self._send(
             "POST", url, limit, {"data": form, "headers": {"Authorization": authorization}}
         )

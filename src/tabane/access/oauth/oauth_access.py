@@ -41,6 +41,7 @@ class ScopePermission:
         self._rules = tuple(map(PermissionRules, grants))
 
     def allows(self, target: CallTarget) -> bool:
+        """Return whether one of the scopes allows a target."""
         return any(rules.allows(target) for rules in self._rules)
 
     def sees_server(self, server: str) -> bool:

@@ -77,12 +77,14 @@ class TokenCache:
         return found
 
     def put(self, digest: bytes, checked: CheckedToken) -> None:
+        """Keep the result for a token. The one that was used longest ago gives way."""
         self._results[digest] = checked
         self._results.move_to_end(digest)
         if len(self._results) > self._most:
             self._results.popitem(last=False)
 
     def drop(self, digest: bytes) -> None:
+        """Forget the result for a token."""
         self._results.pop(digest, None)
 
 

@@ -51,6 +51,7 @@ class ApprovalReason(msgspec.Struct, frozen=True):
 
     @property
     def message(self) -> Message:
+        """The sentence, which can be rendered in any language."""
         return Message(self.template, **self.fields)
 
 

@@ -34,6 +34,7 @@ class GroupFiles:
 
     @property
     def members(self) -> str:
+        """The file that the id of a process is written to, to let it join the group."""
         return str(self.folder / "cgroup.procs")
 
 

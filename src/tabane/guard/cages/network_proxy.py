@@ -44,6 +44,7 @@ class HostRule:
     port: int
 
     def allows(self, host: str, port: int) -> bool:
+        """Return whether the rule allows a host and port."""
         if self.port and port != self.port:
             return False
         return host.endswith("." + self.name) if self.below else host == self.name

@@ -300,6 +300,7 @@ def kept_findings(found: Iterable[DefinitionFinding]) -> tuple[KeptFinding, ...]
 
 
 def encoded(found: Sequence[KeptFinding]) -> bytes:
+    """Return findings as they are stored."""
     return msgspec.json.encode(found)
 
 

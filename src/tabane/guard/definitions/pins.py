@@ -67,6 +67,7 @@ class Pin(Struct, frozen=True):
 
     @property
     def is_trusted(self) -> bool:
+        """Whether the definition is trusted, from its first sight or by a person."""
         return self.state in (PinState.TRUSTED, PinState.ACCEPTED)
 
     @property
@@ -330,6 +331,7 @@ class PinFile:
             self._database.executemany(_PUT, (_row(server, each, writes.bodies) for each in writes.pins))
 
     def close(self) -> None:
+        """Close the file."""
         self._database.close()
 
     def _open(self) -> sqlite3.Connection:

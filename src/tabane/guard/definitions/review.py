@@ -158,6 +158,7 @@ class ShownDefinitions:
         return before
 
     def remove(self, server: str) -> None:
+        """Forget the lists of a server."""
         self._lists.pop(server, None)
 
     def of_kind(self, server: str, kind: Kind) -> Iterator[tuple[str, bytes]]:
@@ -192,6 +193,7 @@ class DigestCache:
         return seen
 
     def forget(self, server: str) -> None:
+        """Forget the digests of a server."""
         for key in [key for key in self._known if key[0] == server]:
             self._known.pop(key, None)
 
@@ -533,6 +535,7 @@ class DefinitionReview:
         return pins.trusted(key) if pins is not None else None
 
     def pin(self, server: str, key: DefinitionKey, digest: bytes) -> Pin | None:
+        """Return the pin of one content of a definition; None if it is unknown."""
         pins = self._pins.get(server)
         return pins.get(key, digest) if pins is not None else None
 

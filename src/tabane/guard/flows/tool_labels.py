@@ -586,6 +586,7 @@ class LabelTable:
 
     @cached_property
     def servers(self) -> Sequence[KnownServer]:
+        """The known servers."""
         return msgspec.json.decode(self._file.read_bytes(), type=list[KnownServer])
 
     def find(self, server: ServerFacts) -> KnownServer | None:

@@ -556,4 +556,5 @@ CLIENTS = (
 
 
 def client_named(name: str) -> Client | None:
+    """Return the client of that name; None if Tabane does not know it."""
     return next((client for client in CLIENTS if client.name == name), None)

@@ -59,6 +59,7 @@ class ProjectFile:
 
     @property
     def path(self) -> Path:
+        """The path of the file."""
         return Path(self.folder, self.name)
 
     @property
@@ -182,10 +183,12 @@ class TrustedFile:
 
     @property
     def path(self) -> Path:
+        """The path of the file."""
         return Path(self.folder, self.name)
 
     @property
     def key(self) -> tuple[str, str]:
+        """The folder and the name, which no other trusted file has together."""
         return self.folder, self.name
 
 

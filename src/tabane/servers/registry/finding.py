@@ -66,6 +66,7 @@ class RegistryServer(Struct, frozen=True):
 
     @property
     def usable_runs(self) -> tuple[RegistryRun, ...]:
+        """The ways to run the server that Tabane supports."""
         return tuple(run for run in self.runs if run.why_not is None)
 
     def row(self, lang: Lang) -> dict[str, Any]:
@@ -151,6 +152,7 @@ class KeptAnswer:
 
     @property
     def is_fresh(self) -> bool:
+        """Whether the answer is recent enough to be used without a request."""
         return self.age < FRESH
 
 

@@ -129,6 +129,7 @@ class InputTemplate(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[DeclaredInput, ...]:
+        """The inputs in the template, in their order."""
         return tuple(part for part in self.parts if isinstance(part, DeclaredInput))
 
     def filled(self, answers: Mapping[str, str]) -> str | None:
@@ -294,6 +295,7 @@ class RegistryRun(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[DeclaredInput, ...]:
+        """The inputs of the command or URL, each once. Those that a user has to answer come first."""
         templates = [argument.value for argument in (*self.before, *self.after)]
         templates += [template for _, template in (*self.env, *self.headers)]
         templates.append(self.url)
