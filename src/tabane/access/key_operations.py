@@ -35,7 +35,7 @@ def expiry_of(text: str, now: float) -> float | None:
     if given == "never":
         return None
     duration = _duration(given)
-    when = now + int(duration[1]) * _SECONDS[duration[2]] if duration else _date(text.strip())
+    when = now + int(duration[1]) * _SECONDS[duration[2]] if duration else _expiry_date(text.strip())
     if when <= now:
         raise BadArguments(say("expires: {given} is in the past.", given=text[:50]), "expires")
     if when > now + FURTHEST:
@@ -45,7 +45,7 @@ def expiry_of(text: str, now: float) -> float | None:
     return float(when)
 
 
-def _date(text: str) -> float:
+def _expiry_date(text: str) -> float:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -120,7 +120,11 @@ class KeyOperations:
             assert id is not None
             record = KeyRecord(id, hash_of(secret), name, patterns, params.profile, params.tier, now, expires)
             if await self._ring.add(record):
-                return {**self._row(record), "secret": secret, **self._warnings(patterns, caller.lang)}
+                return {
+                    **self._key_row(record),
+                    "secret": secret,
+                    **self._pattern_warnings(patterns, caller.lang),
+                }
         raise StoreError(say("No free id for a key was found. Try again."))
 
     async def keys(self, caller: Caller, params: ListKeys) -> dict[str, Any]:
@@ -130,31 +134,31 @@ class KeyOperations:
             KeyPage([], 0, False),
         )
         return {
-            "results": [self._row(record) for record in page.records],
+            "results": [self._key_row(record) for record in page.records],
             "total": page.total,
             "next": page.records[-1].id if page.more else None,
         }
 
     async def show(self, caller: Caller, params: OneKey) -> dict[str, Any]:
         """Return one key, and warnings about its patterns."""
-        record = await self._named(params.key)
-        return {**self._row(record), **self._warnings(record.patterns, caller.lang)}
+        record = await self._find_key(params.key)
+        return {**self._key_row(record), **self._pattern_warnings(record.patterns, caller.lang)}
 
     async def find(self, given: str) -> tuple[KeyRecord, str]:
         """Return the key of that name or id, and its state. Raises UnknownName."""
-        record = await self._named(given)
+        record = await self._find_key(given)
         return record, record.state(self._ring.clock())
 
     async def revoke(self, caller: Caller, params: OneKey) -> dict[str, Any]:
         """Revoke a key at once. To revoke a revoked key again changes nothing."""
-        record = await self._named(params.key)
+        record = await self._find_key(params.key)
         if record.revoked is None:
             record = await self._ring.change(revoked(record, self._ring.clock()))
-        return self._row(record)
+        return self._key_row(record)
 
     async def update(self, caller: Caller, params: UpdateKey) -> dict[str, Any]:
         """Change what is given. It applies at once, in open sessions too."""
-        record = await self._named(params.key)
+        record = await self._find_key(params.key)
         if record.revoked is not None:
             raise BadArguments(
                 say(
@@ -163,12 +167,12 @@ class KeyOperations:
                 ),
                 "key",
             )
-        changed = await self._ring.change(self._changed(record, params))
-        return {**self._row(changed), **self._warnings(changed.patterns, caller.lang)}
+        changed = await self._ring.change(self._change_record(record, params))
+        return {**self._key_row(changed), **self._pattern_warnings(changed.patterns, caller.lang)}
 
     # -- checks ----------------------------------------------------------------------------------
 
-    def _changed(self, record: KeyRecord, params: UpdateKey) -> KeyRecord:
+    def _change_record(self, record: KeyRecord, params: UpdateKey) -> KeyRecord:
         old = record.patterns
         patterns = PermissionPatterns.checked(
             old.allow if params.allow is None else params.allow,
@@ -206,7 +210,7 @@ class KeyOperations:
             "tier",
         )
 
-    async def _named(self, given: str) -> KeyRecord:
+    async def _find_key(self, given: str) -> KeyRecord:
         """Return the key that a name, an id, ``tbn_`` and the beginning of an id, or a secret names."""
         named = None
         if not given.startswith(PREFIX):
@@ -245,7 +249,7 @@ class KeyOperations:
 
     # -- results ---------------------------------------------------------------------------------
 
-    def _row(self, record: KeyRecord) -> dict[str, Any]:
+    def _key_row(self, record: KeyRecord) -> dict[str, Any]:
         return {
             "id": record.id,
             "prefix": f"{PREFIX}{record.id}",
@@ -262,7 +266,7 @@ class KeyOperations:
             "revoked": iso(record.revoked),
         }
 
-    def _warnings(self, patterns: PermissionPatterns, lang: Lang) -> dict[str, list[str]]:
+    def _pattern_warnings(self, patterns: PermissionPatterns, lang: Lang) -> dict[str, list[str]]:
         return {
             "warnings": [
                 say("{pattern} matches no tool or source that is currently known.", pattern=one).render(lang)

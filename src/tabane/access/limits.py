@@ -85,7 +85,7 @@ class LimitedTurn(GatedCall, CallTurn):
         """Wait until all gates are passed, so long at most."""
         loop = asyncio.get_running_loop()
         self._waits = loop.create_future()
-        self._waits.add_done_callback(self._cancelled)
+        self._waits.add_done_callback(self._leave_if_canceled)
         self._timer = loop.call_later(seconds, self._expire, seconds)
         if self._limited is not None:
             self._limited.waiting += 1
@@ -112,7 +112,7 @@ class LimitedTurn(GatedCall, CallTurn):
             self._waits.cancel()
         super().leave()
 
-    def _cancelled(self, waits: asyncio.Future[None]) -> None:
+    def _leave_if_canceled(self, waits: asyncio.Future[None]) -> None:
         if waits.cancelled():
             self.leave()
 
@@ -138,13 +138,13 @@ class DeferredTurn(CallTurn):
 
     def __init__(self, begin: Callable[[], Awaitable[CallTurn]]) -> None:
         self._turn: CallTurn | None = None
-        self._work = asyncio.ensure_future(self._begun(begin))
+        self._work = asyncio.ensure_future(self._begin_turn(begin))
 
     @property
     def waits(self) -> Awaitable[None] | None:
         return self._work
 
-    async def _begun(self, begin: Callable[[], Awaitable[CallTurn]]) -> None:
+    async def _begin_turn(self, begin: Callable[[], Awaitable[CallTurn]]) -> None:
         self._turn = await begin()
         if self._turn.waits is not None:
             await self._turn.waits
@@ -239,10 +239,10 @@ class CallLimits:
         """
         rules = self._rules()
         if rules is not self._known:
-            self._learn(rules)
+            self._take_rules(rules)
         if tier in self._free:
             return FREE
-        caps = self._caps(rules, tool, server)
+        caps = self._caps_of_tool(rules, tool, server)
         limits = rules.tier(tier)
         if limits.unlimited and not caps:
             return FREE
@@ -254,7 +254,7 @@ class CallLimits:
         else:
             self._holders.move_to_end(holder)
         limited.tier = tier
-        return self._enter(limited, limits, caps, server)
+        return self._enter_call(limited, limits, caps, server)
 
     def result_size(self, tier: str) -> int:
         """Return the maximum size of a result for a tier in bytes; 0 if there is no limit."""
@@ -269,7 +269,7 @@ class CallLimits:
             yield {
                 "holder": limited.name,
                 "tier": limited.tier,
-                "tokens": _tokens(limited, now, limits.calls) if limits.calls else None,
+                "tokens": _tokens_left(limited, now, limits.calls) if limits.calls else None,
                 "burst": limits.calls.burst if limits.calls else None,
                 "rate": limits.calls.rate if limits.calls else None,
                 "in_flight": limited.in_flight - limited.waiting,
@@ -283,7 +283,7 @@ class CallLimits:
         now = self._clock()
         found = []
         for cap in self._rules().caps:
-            bucket, gate = self._shared.get(cap), self._gates.find(_key(cap))
+            bucket, gate = self._shared.get(cap), self._gates.find(_cap_key(cap))
             if bucket is None and gate is None:
                 continue
             found.append(
@@ -299,16 +299,16 @@ class CallLimits:
 
     # -- one call --------------------------------------------------------------------------------
 
-    def _enter(
+    def _enter_call(
         self, limited: LimitedHolder, limits: TierLimits, caps: tuple[CallCap, ...], server: str
     ) -> CallTurn:
         limited.used = now = self._clock()
-        charges = list(self._charges(limited, limits, caps))
-        if self.ledger is not None and (lacking := _lacking(charges, now)):
+        charges = list(self._charges_of_call(limited, limits, caps))
+        if self.ledger is not None and (lacking := _buckets_to_fill(charges, now)):
             if any(bucket.waiting >= limits.queue for bucket in lacking):
-                raise self._refusal(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
-            again = partial(self._enter, limited, limits, caps, server)
-            return DeferredTurn(partial(self._refilled, self.ledger, lacking, again))
+                raise self._refuse_call(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
+            again = partial(self._enter_call, limited, limits, caps, server)
+            return DeferredTurn(partial(self._refill_and_enter, self.ledger, lacking, again))
         for charge in charges:
             seconds = charge.wait(now, limited.name)
             if seconds > 0:
@@ -317,13 +317,13 @@ class CallLimits:
                     "Try again in {seconds} s.",
                     name=_limit_name(charge.cap, limited.tier),
                     burst=charge.calls.burst,
-                    rate=_rate(charge.calls.rate),
+                    rate=_rate_message(charge.calls.rate),
                     seconds=f"{math.ceil(seconds * 1000 - 0.001) / 1000:.7g}",
                 )
-                raise self._refusal(limited, now, message, seconds)
+                raise self._refuse_call(limited, now, message, seconds)
         gates = tuple(self._gates_of(limited, limits, caps, server))
         if limited.waiting >= limits.queue and any(gate.full or gate.waiting for gate in gates):
-            raise self._refusal(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
+            raise self._refuse_call(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
         for charge in charges:
             charge.take(now, limited.name)
         turn = LimitedTurn(limited, gates)
@@ -332,7 +332,7 @@ class CallLimits:
             turn.wait(limits.wait)
         return turn
 
-    async def _refilled(
+    async def _refill_and_enter(
         self, ledger: TokenLedger, lacking: list[LeasedBucket], again: Callable[[], CallTurn]
     ) -> CallTurn:
         """Take tokens for a call, and return its turn. Raises RateLimited."""
@@ -348,7 +348,9 @@ class CallLimits:
         held = [bucket for limited in self._holders.values() for bucket in limited.leased.values()]
         await return_unused(self.ledger, held, self._clock())
 
-    def _refusal(self, limited: LimitedHolder, now: float, message: Message, seconds: float) -> RateLimited:
+    def _refuse_call(
+        self, limited: LimitedHolder, now: float, message: Message, seconds: float
+    ) -> RateLimited:
         """Return the error for a refused call, with the time for which its answer is held back.
 
         A caller that ignores refusals would keep the hub busy with them.
@@ -362,23 +364,25 @@ class CallLimits:
             error.pause = LONGEST_PAUSE * random.uniform(0.5, 1.0)
         return error
 
-    def _charges(
+    def _charges_of_call(
         self, limited: LimitedHolder, limits: TierLimits, caps: tuple[CallCap, ...]
     ) -> Iterator[_Charge]:
         if limits.calls is not None:
-            bucket = limited.bucket if self._counts_alone(limited) else _leased(limited, None)
+            bucket = limited.bucket if self._counts_alone(limited) else _leased_bucket(limited, None)
             yield _Charge(bucket, limits.calls)
         for cap in caps:
             if cap.calls is not None:
-                yield _Charge(self._bucket(limited, cap), cap.calls, cap)
+                yield _Charge(self._bucket_of_cap(limited, cap), cap.calls, cap)
 
     def _counts_alone(self, limited: LimitedHolder) -> bool:
         """Return whether this hub alone counts the calls of a holder: the users of machines are not one."""
         return self.ledger is None or limited.name in _OF_MACHINE
 
-    def _bucket(self, limited: LimitedHolder, cap: CallCap) -> TokenBucket | SharedBucket | LeasedBucket:
+    def _bucket_of_cap(
+        self, limited: LimitedHolder, cap: CallCap
+    ) -> TokenBucket | SharedBucket | LeasedBucket:
         if cap.per == "key" and not self._counts_alone(limited):
-            return _leased(limited, cap)
+            return _leased_bucket(limited, cap)
         if cap.per == "key":
             return limited.buckets.get(cap) or limited.buckets.setdefault(cap, TokenBucket())
         shared = self._shared.get(cap)
@@ -397,16 +401,16 @@ class CallLimits:
             yield limited.gates.gate(f"server:{server}", limits.server_concurrency)
         own = [cap for cap in caps if cap.per == "key" and cap.concurrency is not None]
         for cap in own:
-            yield limited.gates.gate(_key(cap), cap.concurrency or 1)
+            yield limited.gates.gate(_cap_key(cap), cap.concurrency or 1)
         if limits.concurrency is not None:
             yield limited.gates.gate("", limits.concurrency)
         for cap in caps:
             if cap.per == "hub" and cap.concurrency is not None:
-                yield self._gates.gate(_key(cap), cap.concurrency)
+                yield self._gates.gate(_cap_key(cap), cap.concurrency)
 
     # -- what is remembered ----------------------------------------------------------------------
 
-    def _learn(self, rules: LimitRules) -> None:
+    def _take_rules(self, rules: LimitRules) -> None:
         """Take new rules into use. Buckets and gates stay."""
         self._known = rules
         self._plans.clear()
@@ -420,7 +424,7 @@ class CallLimits:
         unlimited = (name for name, limits in rules.tiers.items() if limits.unlimited)
         self._free = frozenset() if rules.caps else frozenset(unlimited)
 
-    def _caps(self, rules: LimitRules, tool: str, server: str) -> tuple[CallCap, ...]:
+    def _caps_of_tool(self, rules: LimitRules, tool: str, server: str) -> tuple[CallCap, ...]:
         if not rules.caps:
             return ()
         caps = self._plans.get((tool, server))
@@ -456,7 +460,7 @@ class CallLimits:
 _OF_MACHINE = frozenset(("local", "loopback"))
 
 
-def _lacking(charges: list[_Charge], now: float) -> list[LeasedBucket]:
+def _buckets_to_fill(charges: list[_Charge], now: float) -> list[LeasedBucket]:
     """Return the buckets that have to be filled before it is known whether a call may begin."""
     found = []
     for charge in charges:
@@ -468,27 +472,27 @@ def _lacking(charges: list[_Charge], now: float) -> list[LeasedBucket]:
     return found
 
 
-def _tokens(limited: LimitedHolder, now: float, calls: CallRate) -> int:
+def _tokens_left(limited: LimitedHolder, now: float, calls: CallRate) -> int:
     """Return the tokens left; in a group of hubs, those that this hub has taken."""
     leased = limited.leased.get(None)
     return int(limited.bucket.tokens(now, calls)) if leased is None else leased.tokens
 
 
-def _leased(limited: LimitedHolder, cap: CallCap | None) -> LeasedBucket:
+def _leased_bucket(limited: LimitedHolder, cap: CallCap | None) -> LeasedBucket:
     bucket = limited.leased.get(cap)
     if bucket is None:
-        bucket = limited.leased[cap] = LeasedBucket(limited.name, _key(cap) if cap else "tier")
+        bucket = limited.leased[cap] = LeasedBucket(limited.name, _cap_key(cap) if cap else "tier")
     return bucket
 
 
-def _key(cap: CallCap) -> str:
+def _cap_key(cap: CallCap) -> str:
     return f"{cap.kind}:{cap.pattern}"
 
 
 # -- texts -------------------------------------------------------------------------------------------
 
 
-def _rate(rate: float) -> Message:
+def _rate_message(rate: float) -> Message:
     """Return a rate per the shortest time in which there is at least one call."""
     if rate >= 1:
         return say("{count} a second", count=f"{rate:.4g}")

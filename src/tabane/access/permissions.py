@@ -33,7 +33,7 @@ def checked_patterns(given: Iterable[str], parameter: str) -> tuple[str, ...]:
 
     ``server.tool`` means ``server__tool``, as everywhere.
     """
-    found = tuple(dict.fromkeys(_checked(pattern.strip(), parameter) for pattern in given))
+    found = tuple(dict.fromkeys(_check_pattern(pattern.strip(), parameter) for pattern in given))
     if len(found) > MOST_PATTERNS:
         raise BadArguments(
             say(
@@ -48,14 +48,14 @@ def checked_patterns(given: Iterable[str], parameter: str) -> tuple[str, ...]:
     return found
 
 
-def _checked(pattern: str, parameter: str) -> str:
-    problem = _problem(pattern)
+def _check_pattern(pattern: str, parameter: str) -> str:
+    problem = _pattern_problem(pattern)
     if problem is not None:
         raise BadArguments(say("{parameter}: {problem}", parameter=parameter, problem=problem), parameter)
     return pattern.replace(".", "__", 1) if _dotted(pattern) else pattern
 
 
-def _problem(pattern: str) -> Message | None:
+def _pattern_problem(pattern: str) -> Message | None:
     """Return what is wrong with a pattern."""
     if not pattern:
         return say("a pattern is empty. Write a name such as github__get_issue, github__*, @posts or *.")
@@ -66,14 +66,9 @@ def _problem(pattern: str) -> Message | None:
             "{pattern} contains a space, a comma or a control character. Give each pattern separately.",
             pattern=ascii(pattern),
         )
-    return _unknown_source(pattern) if pattern.startswith("@") else None
-
-
-def _unknown_source(pattern: str) -> Message | None:
-    name = pattern[1:]
-    if name in GRANTABLE:
+    if not pattern.startswith("@") or pattern[1:] in GRANTABLE:
         return None
-    near = nearest(name, GRANTABLE, 1)
+    near = nearest(pattern[1:], GRANTABLE, 1)
     if near:
         return say("there is no source {pattern}. Did you mean @{near}?", pattern=pattern, near=near[0])
     return say(
@@ -217,8 +212,8 @@ class PermissionRules:
         """Return whether a target is allowed. The answer is remembered."""
         answer = self._answers.get(target)
         if answer is None:
-            answer = self._decide(target)
-            _remember(self._answers, target, answer, len(target.name))
+            answer = self._decide_target(target)
+            _remember_answer(self._answers, target, answer, len(target.name))
         return answer
 
     def sees_server(self, server: str) -> bool:
@@ -227,10 +222,10 @@ class PermissionRules:
         if answer is None:
             below = f"{server}__"
             answer = self._allow.may_match_below(below) and not self._deny.matches_all_below(below)
-            _remember(self._servers, server, answer, len(server))
+            _remember_answer(self._servers, server, answer, len(server))
         return answer
 
-    def _decide(self, target: CallTarget) -> bool:
+    def _decide_target(self, target: CallTarget) -> bool:
         if target.changes and self.patterns.read_only:
             return False
         if target.kind == "method":
@@ -260,7 +255,7 @@ class PermissionRules:
 _Asked = TypeVar("_Asked")
 
 
-def _remember(answers: dict[_Asked, bool], key: _Asked, answer: bool, length: int) -> None:
+def _remember_answer(answers: dict[_Asked, bool], key: _Asked, answer: bool, length: int) -> None:
     if length > LONGEST_NAME:
         return
     if len(answers) >= MOST_ANSWERS:

@@ -75,7 +75,7 @@ class PolicyExplainer:
         """Return whether a key may call a tool, with a step for the key and one for its profile."""
         key, state = await self._find_key(params.key)
         target = await self._find_target(caller, params.tool)
-        steps = self._steps(key, target)
+        steps = self._policy_steps(key, target)
         return {
             "allowed": state == "active" and all(step["allowed"] for step in steps),
             "key": {"id": key.id, "name": key.name, "state": state},
@@ -86,15 +86,15 @@ class PolicyExplainer:
             "steps": steps,
         }
 
-    def _steps(self, key: KeyRecord, target: CallTarget) -> list[dict[str, Any]]:
+    def _policy_steps(self, key: KeyRecord, target: CallTarget) -> list[dict[str, Any]]:
         """Return a step for the key, and one for its profile: all must allow the tool."""
-        steps = [_step("key", key.name, explain_permission(key.patterns, target))]
+        steps = [_policy_step("key", key.name, explain_permission(key.patterns, target))]
         if key.profile:
             patterns = self._profile(key.profile)
             if patterns is None:
                 missing = {"by": "profile", "name": key.profile, "allowed": False, "rule": "missing"}
                 return [*steps, missing]
-            steps.append(_step("profile", key.profile, explain_permission(patterns, target)))
+            steps.append(_policy_step("profile", key.profile, explain_permission(patterns, target)))
         return steps
 
 
@@ -119,7 +119,7 @@ def policy_messages(found: dict[str, Any]) -> list[Message]:
     return [*messages, *(_of_step(step, found) for step in found["steps"])]
 
 
-def _step(by: str, name: str, reason: PermissionReason) -> dict[str, Any]:
+def _policy_step(by: str, name: str, reason: PermissionReason) -> dict[str, Any]:
     step = {"by": by, "name": name, "allowed": reason.allowed, "rule": reason.rule}
     return {**step, "pattern": reason.pattern} if reason.pattern else step
 

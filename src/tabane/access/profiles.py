@@ -80,16 +80,16 @@ class _ProfileReader:
 
     def read(self, tables: object) -> dict[str, ProfileDefinition]:
         if not isinstance(tables, dict):
-            raise self._error("", "", say("profiles must be tables, such as [profiles.work]."))
+            raise self._profile_error("", "", say("profiles must be tables, such as [profiles.work]."))
         if len(tables) > MOST_PROFILES:
-            raise self._error(
+            raise self._profile_error(
                 "", "", say("there are more than {most} {most:profile|profiles}.", most=MOST_PROFILES)
             )
-        return {name: self._definition(name, table) for name, table in tables.items()}
+        return {name: self._read_definition(name, table) for name, table in tables.items()}
 
-    def _definition(self, name: str, table: object) -> ProfileDefinition:
+    def _read_definition(self, name: str, table: object) -> ProfileDefinition:
         if not is_profile_name(name):
-            raise self._error(
+            raise self._profile_error(
                 name,
                 "",
                 say(
@@ -98,31 +98,29 @@ class _ProfileReader:
                 ),
             )
         if not isinstance(table, dict):
-            raise self._error(name, "", say("profiles.{name} must be a table.", name=name))
+            raise self._profile_error(name, "", say("profiles.{name} must be a table.", name=name))
         for key, value in table.items():
             if key not in KEYS:
-                raise self._error(name, key, _unknown_key(key))
+                raise self._profile_error(name, key, _unknown_key(key))
             wrong = _wrong_value(key, value)
             if wrong is not None:
-                raise self._error(name, key, wrong)
-        return ProfileDefinition(name, self._patterns(name, table), table.get("description", ""))
-
-    def _patterns(self, name: str, table: Mapping[str, Any]) -> PermissionPatterns:
+                raise self._profile_error(name, key, wrong)
         try:
-            return PermissionPatterns.checked(
+            patterns = PermissionPatterns.checked(
                 table.get("allow", [EVERY_TOOL]),
                 table.get("deny", ()),
                 read_only=table.get("read_only", False),
             )
         except BadArguments as error:
-            raise self._error(name, error.parameter or "", error.message) from None
+            raise self._profile_error(name, error.parameter or "", error.message) from None
+        return ProfileDefinition(name, patterns, table.get("description", ""))
 
-    def _error(self, name: str, key: str, what: Message) -> ConfigurationError:
+    def _profile_error(self, name: str, key: str, what: Message) -> ConfigurationError:
         return ConfigurationError(
-            say("{where}: {what}", where=f"{self._path}:{self._line(name, key)}", what=what)
+            say("{where}: {what}", where=f"{self._path}:{self._line_of_key(name, key)}", what=what)
         )
 
-    def _line(self, name: str, key: str) -> int:
+    def _line_of_key(self, name: str, key: str) -> int:
         """Return the number of the line of a key, else that of its table."""
         wanted = [part for part in ("profiles", name, key) if part]
         table: list[str] = []
@@ -269,7 +267,7 @@ class Profiles:
         """Return the profile of that name. Raises UnknownName with the nearest names."""
         profile = self._profiles.get(name)
         if profile is None or profile.definition is None:
-            raise self._unknown(name)
+            raise self._unknown_profile(name)
         return profile
 
     def names(self) -> list[str]:
@@ -284,7 +282,7 @@ class Profiles:
         """Return the profiles that the file has, in its order."""
         return [profile for profile in self._profiles.values() if profile.definition is not None]
 
-    def _unknown(self, name: str) -> UnknownName:
+    def _unknown_profile(self, name: str) -> UnknownName:
         names = self.names()
         near = nearest(name, names)
         if near:

@@ -180,7 +180,7 @@ class HeadFile:
         except BaseException:
             os.close(self._fd)
             raise
-        self.found = _newest(self._map[:])
+        self.found = _newest_head(self._map[:])
         self.seq = self.found.seq if self.found is not None else 0
 
     def write(self, seq: int, mac: bytes) -> None:
@@ -202,7 +202,7 @@ def read_head(path: str) -> ChainHead | None:
     """Return the head in a file; None if there is no file, or no valid slot in it. Raises OSError."""
     try:
         with open(path, "rb") as file:
-            return _newest(file.read(_SIZE))
+            return _newest_head(file.read(_SIZE))
     except FileNotFoundError:
         return None
 
@@ -230,12 +230,12 @@ def kept_head(text: str | None) -> ChainHead | None:
         ) from None
 
 
-def _newest(data: bytes) -> ChainHead | None:
-    heads = [head for place in _PLACES if (head := _slot(data, place)) is not None]
+def _newest_head(data: bytes) -> ChainHead | None:
+    heads = [head for place in _PLACES if (head := _read_slot(data, place)) is not None]
     return max(heads, default=None)
 
 
-def _slot(data: bytes, place: int) -> ChainHead | None:
+def _read_slot(data: bytes, place: int) -> ChainHead | None:
     if not data.startswith(_MAGIC) or len(data) < _SIZE:
         return None
     seq, mac, check = _SLOT.unpack_from(data, place)
@@ -271,7 +271,7 @@ def find_end(folder: str, stored: ChainHead | None, chain: MacChain) -> ChainEnd
             beyond = [entry for entry in entries if stored is not None and entry[0].seq > stored.seq]
             last = entries[-1][0]
             head = ChainHead(last.seq, bytes.fromhex(last.mac))
-            verified = stored is None or _continue(chain, stored, beyond)
+            verified = stored is None or _continues_chain(chain, stored, beyond)
             return ChainEnd(head, newest, kept, torn, len(beyond), verified)
     if newest is not None:
         return ChainEnd(NO_HEAD, newest, kept, torn, 0, True)
@@ -302,7 +302,7 @@ def _last_entries(path: str, size: int) -> tuple[list[tuple[AuditEntry, bytes]],
     return found, start + end
 
 
-def _continue(chain: MacChain, stored: ChainHead, entries: list[tuple[AuditEntry, bytes]]) -> bool:
+def _continues_chain(chain: MacChain, stored: ChainHead, entries: list[tuple[AuditEntry, bytes]]) -> bool:
     seq, mac = stored
     for entry, line in entries:
         expected = chain.mac(mac, line[: 1 - MAC_LENGTH])
@@ -362,61 +362,61 @@ class DiskSync:
         if not self._dirty:
             self._since = time.monotonic()
             self._dirty = True
-            self._notify()
+            self._wake_thread()
 
     def on_disk(self, seq: int) -> asyncio.Future[None]:
         """Return a future that is done when the entry is on disk. It raises AuditError if the disk fails."""
         future: asyncio.Future[None] = self._loop.create_future()
-        future.add_done_callback(_seen)  # a refused call is answered without waiting for it
+        future.add_done_callback(_take_exception)  # a refused call is answered without waiting for it
         self._waiting.append((seq, future))
         self._hurry.set()
-        self._notify()
+        self._wake_thread()
         return future
 
     def later(self, job: Callable[..., None], *arguments: object) -> None:
         """Run a function in the thread, after everything written so far is on disk."""
         self._jobs.append((job, arguments))
         self._hurry.set()
-        self._notify()
+        self._wake_thread()
 
     def close(self) -> None:
         """Write everything to disk, and end the thread. Blocks as long as the disk takes."""
         self._closing = True
         self._hurry.set()
-        self._notify()
+        self._wake_thread()
         if self._thread is not None:
             self._thread.join()
 
-    def _notify(self) -> None:
+    def _wake_thread(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="audit-sync", daemon=True)
+            self._thread = threading.Thread(target=self._run_thread, name="audit-sync", daemon=True)
             self._thread.start()
         self._wake.set()
 
-    def _work(self) -> None:
+    def _run_thread(self) -> None:
         while not self._closing:
             self._wake.wait()
             if not self.strict:
                 self._hurry.wait(INTERVAL)
             self._wake.clear()
             self._hurry.clear()
-            self._round()
-        self._round()
+            self._sync_round()
+        self._sync_round()
         while self._fds:
             os.close(self._fds.popleft())
 
-    def _round(self) -> None:
+    def _sync_round(self) -> None:
         self._syncing = self._since if self._dirty else None
         self._dirty = False
         jobs = [self._jobs.popleft() for _ in range(len(self._jobs))]
-        error, seq = self._sync()
+        error, seq = self._sync_files()
         self._syncing = None
-        self._answer(error, seq)
+        self._settle_waiting(error, seq)
         for job, arguments in jobs:
             with contextlib.suppress(OSError):
                 job(*arguments)
 
-    def _sync(self) -> tuple[OSError | None, int]:
+    def _sync_files(self) -> tuple[OSError | None, int]:
         """Return the error of the disk, if there was one, and the seq up to which entries are on disk."""
         try:
             while len(self._fds) > 1:
@@ -426,22 +426,22 @@ class DiskSync:
             if self._fds:
                 _to_disk(self._fds[0])
             if len(self._fds) > 1:  # a new file was begun meanwhile
-                return self._sync()
+                return self._sync_files()
             self._head.sync()
         except OSError as error:
             return error, self._head.seq
         return None, seq
 
-    def _answer(self, error: OSError | None, seq: int) -> None:
+    def _settle_waiting(self, error: OSError | None, seq: int) -> None:
         done: list[asyncio.Future[None]] = []
         while self._waiting and self._waiting[0][0] <= seq:
             done.append(self._waiting.popleft()[1])
         if not done and error is None:
             return
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._settle, done, error)
+            self._loop.call_soon_threadsafe(self._settle_futures, done, error)
 
-    def _settle(self, futures: list[asyncio.Future[None]], error: OSError | None) -> None:
+    def _settle_futures(self, futures: list[asyncio.Future[None]], error: OSError | None) -> None:
         for future in futures:
             if future.done():
                 continue
@@ -453,7 +453,7 @@ class DiskSync:
             self._failed(error)
 
 
-def _seen(future: asyncio.Future[None]) -> None:
+def _take_exception(future: asyncio.Future[None]) -> None:
     """Take note of an error that nobody may wait for."""
     if not future.cancelled():
         future.exception()

@@ -179,7 +179,7 @@ def filter_of(given: AuditConditions, zone: tzinfo, now: float) -> EntryFilter:
         start=None if start is None else round(start * 1000),
         end=None if end is None else int(end * 1000),
         type=given.type or "",
-        outcomes=_outcomes(given),
+        outcomes=_wanted_outcomes(given),
         key=given.key or "",
         actor=given.actor or "",
         client=given.client or "",
@@ -191,7 +191,7 @@ def filter_of(given: AuditConditions, zone: tzinfo, now: float) -> EntryFilter:
     )
 
 
-def _outcomes(given: AuditConditions) -> tuple[str, ...]:
+def _wanted_outcomes(given: AuditConditions) -> tuple[str, ...]:
     if given.result is None and given.level is None:
         return ()
     results = _RESULTS.get(given.result, (given.result,)) if given.result else OUTCOMES
@@ -218,7 +218,7 @@ def _names_match(wanted: EntryFilter, entry: AuditEntry) -> bool:
         return False
     holder = (entry.key, entry.label)
     return all(
-        any(_pattern(pattern).fullmatch(name) for name in names)
+        any(_compile_pattern(pattern).fullmatch(name) for name in names)
         for pattern, names in (
             (wanted.key, holder),
             (wanted.actor, holder),
@@ -232,5 +232,5 @@ def _names_match(wanted: EntryFilter, entry: AuditEntry) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _pattern(pattern: str) -> Pattern[str]:
+def _compile_pattern(pattern: str) -> Pattern[str]:
     return compile(translate(pattern.replace("[", "[[]").replace("?", "[?]")))

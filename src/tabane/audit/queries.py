@@ -62,7 +62,7 @@ def analyzed(
         "unused": {"tools": len(unused), "tokens": sum(tool.tokens for tool in unused)},
         "unused_servers": _unused_servers(offered, used)[:most],
         "unused_tools": [tool._asdict() for tool in unused[:most]],
-        **_judged([tool for tool in tools if tool["calls"] >= LEAST_CALLS], most),
+        **_slowest_and_failing([tool for tool in tools if tool["calls"] >= LEAST_CALLS], most),
         "clients": [
             {
                 "client": group["client"],
@@ -88,7 +88,7 @@ def _unused_servers(offered: list[OfferedTool], used: Set[str]) -> list[dict[str
     return sorted(rows, key=lambda row: (-int(row["tokens"]), row["server"]))
 
 
-def _judged(tools: list[Mapping[str, Any]], most: int) -> dict[str, Any]:
+def _slowest_and_failing(tools: list[Mapping[str, Any]], most: int) -> dict[str, Any]:
     timed = [tool for tool in tools if tool["p95_ms"] is not None]
     slowest = sorted(timed, key=lambda tool: (-tool["p95_ms"], tool["tool"]))[:most]
     failing = sorted(
@@ -159,9 +159,13 @@ class AuditQueries:
         ``exact`` is False if more entries may match than ``total``: a search for a text is counted only in
         the newest entries.
         """
+        try:
+            before = _entries.decode(params.cursor).before if params.cursor else 0
+        except ForeignCursor:
+            raise _foreign_cursor() from None
         query = EntryQuery(
             filter_of(params, self._zone, self._now()),
-            before=_before(params.cursor),
+            before=before,
             offset=0 if params.cursor else params.offset,
             limit=params.limit,
         )
@@ -189,11 +193,11 @@ class AuditQueries:
 
     async def get_usage_stats(self, caller: Caller, params: GetUsageStats) -> dict[str, Any]:
         """Return usage in groups. A caller who may not see that of others gets their own."""
-        first, last = self._days(params.start, params.end)
+        first, last = self._days_between(params.start, params.end)
         try:
             shown = max(0, min(_groups.decode(params.cursor).shown, 1 << 62)) if params.cursor else 0
         except ForeignCursor:
-            raise _foreign() from None
+            raise _foreign_cursor() from None
         query = UsageQuery(
             first,
             last,
@@ -216,7 +220,7 @@ class AuditQueries:
 
     async def analyze_usage(self, caller: Caller, params: AnalyzeUsage) -> dict[str, Any]:
         """Return what is never used and what it costs, what is slow, what fails, and who uses how much."""
-        first, last = self._days(params.start, params.end)
+        first, last = self._days_between(params.start, params.end)
         tools = await self._index.ask(UsageQuery(first, last, limit=_MOST_TOOLS))
         clients = await self._index.ask(UsageQuery(first, last, by="client", limit=params.limit))
         used = await self._index.ask(UsageQuery(first, last, used_tools=True))
@@ -226,7 +230,7 @@ class AuditQueries:
             found["problem"] = tools["problem"]
         return {"start": first, "end": last, **_with_problem(found, caller)}
 
-    def _days(self, start: str | None, end: str | None) -> tuple[str, str]:
+    def _days_between(self, start: str | None, end: str | None) -> tuple[str, str]:
         zone, now = self._zone, self._now()
         last = moment_of(end, zone, now, "end", end=True) if end else now
         usual = last - (_USUAL_DAYS - 1) * 86_400
@@ -252,14 +256,7 @@ def _with_problem(found: dict[str, Any], caller: Caller) -> dict[str, Any]:
     return found if problem is None else found | {"problem": problem.render(caller.lang)}
 
 
-def _before(cursor: str | None) -> int:
-    try:
-        return _entries.decode(cursor).before if cursor else 0
-    except ForeignCursor:
-        raise _foreign() from None
-
-
-def _foreign() -> BadArguments:
+def _foreign_cursor() -> BadArguments:
     return BadArguments(
         say(
             "cursor: it does not belong to this query. Use next_cursor of the previous page, or leave it out."
@@ -276,24 +273,24 @@ ADMIN, OWN = "admin", "hub"
 def audit_queries_table(queries: Callable[[], AuditQueries]) -> list[Operation]:
     """Return the operations. ``queries`` is called with the first of them."""
     return [
-        _read(
+        _read_operation(
             "query_audit_logs", "Entries of the audit log, newest first.",
             given.QueryAuditLogs, lambda c, p: queries().query_audit_logs(c, p),
             rendered_text.entries, ADMIN,
         ),
-        _read(
+        _read_operation(
             "get_audit_stats", "Entries of the audit log by type, outcome, tool, server, key and client.",
             given.GetAuditStats, lambda c, p: queries().get_audit_stats(c, p),
             rendered_text.counts, ADMIN,
         ),
-        _read(
+        _read_operation(
             "get_usage_stats",
             "Calls, errors, latencies and tokens by tool, server, key, client or day. "
             "A caller without administration gets their own usage.",
             given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p),
             rendered_text.usage, OWN,
         ),
-        _read(
+        _read_operation(
             "analyze_usage",
             "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
             given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), rendered_text.analysis, ADMIN,
@@ -301,7 +298,9 @@ def audit_queries_table(queries: Callable[[], AuditQueries]) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _read(name: str, description: str, params: Any, handler: Any, text: Any, source: str) -> Operation:
+def _read_operation(
+    name: str, description: str, params: Any, handler: Any, text: Any, source: str
+) -> Operation:
     return Operation(
         name,
         description,

@@ -79,7 +79,7 @@ class ArgumentRedactor:
         if size <= CHECKED and size <= self._limit and self._is_harmless(arguments):
             return PreparedArguments(arguments)
         window = bytes(memoryview(arguments)[: self._limit + LOOKAHEAD])
-        prepared = PreparedArguments(window, size, self._redact)
+        prepared = PreparedArguments(window, size, self._redact_window)
         if self._thread is None:
             self._thread = _RedactionThread()
         self._thread.add(prepared)
@@ -95,7 +95,7 @@ class ArgumentRedactor:
 
         ``size`` is their number if ``arguments`` are only the first of them.
         """
-        return self._redact(arguments[: self._limit + LOOKAHEAD], size or len(arguments))
+        return self._redact_window(arguments[: self._limit + LOOKAHEAD], size or len(arguments))
 
     def close(self) -> None:
         """End the thread."""
@@ -129,7 +129,7 @@ class ArgumentRedactor:
             plain = False
         containers = text.count("{") + text.count("[")
         if containers == 1 and plain:
-            return self._names.harmless.issuperset(value) or self._learn(value)
+            return self._names.harmless.issuperset(value) or self._has_no_secret_name(value)
         return containers <= MOST_DEPTH and self._harmless_parts(value, plain)
 
     def _harmless_parts(self, value: Any, plain: bool) -> bool:
@@ -137,7 +137,7 @@ class ArgumentRedactor:
         for part in waiting:
             kind = type(part)
             if kind is dict:
-                if not self._names.harmless.issuperset(part) and not self._learn(part):
+                if not self._names.harmless.issuperset(part) and not self._has_no_secret_name(part):
                     return False
                 waiting.extend(part.values())
             elif kind is list:
@@ -146,10 +146,10 @@ class ArgumentRedactor:
                 return False
         return True
 
-    def _learn(self, names: Iterable[str]) -> bool:
+    def _has_no_secret_name(self, names: Iterable[str]) -> bool:
         return not any(name in PAIR_VALUES or name in self._names for name in names)
 
-    def _redact(self, window: bytes, size: int) -> tuple[bytes, int]:
+    def _redact_window(self, window: bytes, size: int) -> tuple[bytes, int]:
         from tabane.audit.json_reading import JsonReading  # few arguments need it, and its patterns are large
 
         whole = size <= len(window)
@@ -184,7 +184,7 @@ class _RedactionThread:
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[PreparedArguments | None] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name="audit-redaction", daemon=True).start()
+        threading.Thread(target=self._finish_all, name="audit-redaction", daemon=True).start()
 
     def add(self, prepared: PreparedArguments) -> None:
         if self._waiting.qsize() < MOST_WAITING:
@@ -193,6 +193,6 @@ class _RedactionThread:
     def end(self) -> None:
         self._waiting.put(None)
 
-    def _work(self) -> None:
+    def _finish_all(self) -> None:
         while (prepared := self._waiting.get()) is not None:
             prepared.finish()

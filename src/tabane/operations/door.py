@@ -156,9 +156,9 @@ class GuardedCall(OpenCall):
         return self._opened.meta if self._opened is not None else None
 
     def __await__(self) -> Generator[Any, Any, None]:
-        return self._until_begun().__await__()
+        return self._wait_and_begin().__await__()
 
-    async def _until_begun(self) -> None:
+    async def _wait_and_begin(self) -> None:
         """Wait until the call was approved, and then for its turn. Raises Forbidden and RateLimited."""
         try:
             note = await self._approval.decided()
@@ -260,10 +260,10 @@ class Door:
             self._meter.refuse(caller, target, arguments, request, error)
             raise
         if approval is not None:
-            return self._guarded(approval, caller, target, arguments, request)
+            return self._guarded_call(approval, caller, target, arguments, request)
         return self._meter.begin(caller, target, arguments, request)
 
-    def _guarded(
+    def _guarded_call(
         self, approval: OpenApproval, caller: Caller, target: CallTarget, arguments: bytes, request: str
     ) -> OpenCall:
         def refused(error: Forbidden) -> None:
@@ -327,7 +327,7 @@ class Door:
             UNMETERED if operation.relays else self._begin(caller, operation.target, bytes(params), request)
         )
         async with ended(opened):
-            value = await self._answer(operation, caller, params, opened.waits)
+            value = await self._answer_operation(operation, caller, params, opened.waits)
             body = render(value)
             if opened.marks is not None:
                 opened.marks.answered(body)
@@ -339,7 +339,7 @@ class Door:
                 await recorded
         return body
 
-    async def _answer(
+    async def _answer_operation(
         self,
         operation: Operation,
         caller: Caller,
@@ -382,9 +382,11 @@ class Door:
         if operation.kind != "stream":
             raise BadArguments(say("{name} returns one result, not a stream of parts.", name=name))
         given = decode_params(operation, params)
-        return self._metered(caller, operation, bytes(params), request, _parts(operation, caller, given))
+        return self._metered_parts(
+            caller, operation, bytes(params), request, _parts_of(operation, caller, given)
+        )
 
-    async def _metered(
+    async def _metered_parts(
         self,
         caller: Caller,
         operation: Operation,
@@ -405,7 +407,7 @@ class Door:
                     yield part
 
 
-async def _parts(
+async def _parts_of(
     operation: Operation, caller: Caller, given: msgspec.Struct
 ) -> AsyncGenerator[StreamPart, None]:
     """Yield parts up to the last one. Raises RuntimeError if the stream ends without it."""
@@ -425,26 +427,28 @@ def decode_params(operation: Operation, params: bytes | msgspec.Raw) -> msgspec.
     """Return the parameters as the operation's struct. Raises BadArguments that names the wrong one."""
     try:
         given = params or b"{}"
-        return _decoded(_snake_case(given) if operation.camel_case else given, operation.params)
+        return _decode_struct(
+            _rename_to_snake_case(given) if operation.camel_case else given, operation.params
+        )
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         from tabane.operations.parameter_errors import parameter_error  # most calls are right
 
         raise parameter_error(operation, error) from None
 
 
-def _snake_case(params: bytes | msgspec.Raw) -> bytes:
+def _rename_to_snake_case(params: bytes | msgspec.Raw) -> bytes:
     """Return the parameters under our names. If a name is given in both spellings, ours wins."""
     try:
         members = msgspec.json.decode(params, type=dict[str, msgspec.Raw])
     except msgspec.DecodeError:
-        # _decoded reports the error
+        # _decode_struct reports the error
         return bytes(params)
     names = {name: re.sub("[A-Z]", lambda capital: "_" + capital[0].lower(), name) for name in members}
     ours = {names[name]: value for name, value in members.items()}
     return msgspec.json.encode(ours | {name: members[name] for name in members if names[name] == name})
 
 
-def _decoded(params: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> msgspec.Struct:
+def _decode_struct(params: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> msgspec.Struct:
     try:
         return msgspec.json.decode(params, type=kind)
     except msgspec.ValidationError:

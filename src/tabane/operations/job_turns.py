@@ -63,21 +63,21 @@ class Turn(TurnHolder):
                 waiting.behind(None)
         try:
             self.holder = progress
-            async with self._taken_among_hubs(progress):
+            async with self._take_among_hubs(progress):
                 yield
         finally:
             self.holder = None
             self._lock.release()
 
     @asynccontextmanager
-    async def _taken_among_hubs(self, progress: object) -> AsyncIterator[None]:
+    async def _take_among_hubs(self, progress: object) -> AsyncIterator[None]:
         if self._shared is None:
             yield
             return
         turn = await self._shared()
         try:
             await self._wait_for(turn, progress if isinstance(progress, Queued) else None)
-            async with self._kept(turn):
+            async with self._keep_turn(turn):
                 yield
         finally:
             await turn.close()
@@ -95,12 +95,12 @@ class Turn(TurnHolder):
                 waiting.behind(None)
 
     @asynccontextmanager
-    async def _kept(self, turn: SharedTurn) -> AsyncIterator[None]:
+    async def _keep_turn(self, turn: SharedTurn) -> AsyncIterator[None]:
         """End the block if a job of another hub has got the turn, after this one lost its connection."""
         limit = asyncio.timeout(None)
         try:
             async with limit:
-                watching = asyncio.create_task(self._watch(turn, limit))
+                watching = asyncio.create_task(self._watch_turn(turn, limit))
                 try:
                     yield
                 finally:
@@ -115,7 +115,7 @@ class Turn(TurnHolder):
             )
             raise HubError(message) from None
 
-    async def _watch(self, turn: SharedTurn, limit: asyncio.Timeout) -> None:
+    async def _watch_turn(self, turn: SharedTurn, limit: asyncio.Timeout) -> None:
         held = True
         while held:
             await asyncio.sleep(self._check)

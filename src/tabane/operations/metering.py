@@ -193,16 +193,16 @@ class CallBlock:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
-            self._end(error)
+            self._end_with(error)
 
     async def __aenter__(self) -> None:
         return None
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and (recorded := self._end(error)) is not None:
+        if error is not None and (recorded := self._end_with(error)) is not None:
             await recorded
 
-    def _end(self, error: BaseException) -> Awaitable[None] | None:
+    def _end_with(self, error: BaseException) -> Awaitable[None] | None:
         if isinstance(error, TabaneError):
             return self._opened.end("failed", reason=failure_reason(error))
         if isinstance(error, Exception):

@@ -156,7 +156,7 @@ def _encoded_schema(params: type[msgspec.Struct]) -> bytes:
     schema.pop("title", None)
     schema.pop("description", None)
     schema["properties"] = {
-        name: _plain(part)
+        name: _plain_property(part)
         for name, part in schema.get("properties", {}).items()
         if not any(option.get("hidden") for option in (part, *part.get("anyOf", [])))
     }
@@ -165,7 +165,7 @@ def _encoded_schema(params: type[msgspec.Struct]) -> bytes:
     return msgspec.json.encode(schema)
 
 
-def _plain(part: dict[str, Any]) -> dict[str, Any]:
+def _plain_property(part: dict[str, Any]) -> dict[str, Any]:
     """Return a property without the option null: it means the same as absent."""
     options = [option for option in part.get("anyOf", []) if option != {"type": "null"}]
     if len(options) == 1:

@@ -421,7 +421,7 @@ def _with_variables(
     # A value of its own means the variable outside: "KEY": "${KEY}".
     expanded["env"] = [expand(text, variables, env, (name,)) for name, text in server.env.items()]
     for key, parts in expanded.items():
-        why = _unresolved(parts)
+        why = _unset_message(parts)
         if why is not None:
             unset = not any(part.faults for part in parts)
             return server, ServerProblem(found.line(key), why, key, unset)
@@ -502,7 +502,7 @@ def _texts_of(value: Any) -> list[str]:
     return list(value.values() if isinstance(value, dict) else value or ())
 
 
-def _unresolved(parts: list[Expansion]) -> Message | None:
+def _unset_message(parts: list[Expansion]) -> Message | None:
     faults = [fault for part in parts for fault in part.faults]
     if faults:
         return faults[0]
@@ -630,9 +630,9 @@ def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> J
         begin = data.rfind(b"\n", 0, error.start) + 1
         line = data.count(b"\n", 0, error.start) + 1
         column = len(data[begin : error.start].decode("utf-8-sig", "replace")) + 1
-        raise _broken(path, line, column, say("expected UTF-8")) from None
+        raise _syntax_error(path, line, column, say("expected UTF-8")) from None
     except JsonSyntaxError as broken:
-        raise _broken(path, broken.line, broken.column, broken.expected) from None
+        raise _syntax_error(path, broken.line, broken.column, broken.expected) from None
 
 
 def written_definitions(path: Path) -> dict[str, Any]:
@@ -651,11 +651,11 @@ def written_definitions(path: Path) -> dict[str, Any]:
 def server_tables(path: Path, document: JsonDocument) -> tuple[JsonMember, ...]:
     """Return the file's objects that hold servers. Raises ConfigurationError if one is not an object."""
     if not isinstance(document.value, dict):
-        raise _broken(path, 1, 1, say('expected an object such as {"mcpServers": {}}'))
+        raise _syntax_error(path, 1, 1, say('expected an object such as {"mcpServers": {}}'))
     tables = tuple(member for member in document.members() if member.key in TABLES)
     for member in tables:
         if not isinstance(member.value, dict):
-            raise _broken(path, member.line, 1, say('expected an object after "{key}"', key=member.key))
+            raise _syntax_error(path, member.line, 1, say('expected an object after "{key}"', key=member.key))
     return tables
 
 
@@ -705,7 +705,7 @@ def _strange_keys(path: Path, document: JsonDocument) -> Iterator[Message]:
         yield say('{path} has no servers. Write them in an object under "mcpServers".', path=path)
 
 
-def _broken(path: Path, line: int, column: int, expected: Message) -> ConfigurationError:
+def _syntax_error(path: Path, line: int, column: int, expected: Message) -> ConfigurationError:
     return ConfigurationError(
         say("{path}:{line}:{column}: {expected}.", path=path, line=line, column=column, expected=expected)
     )

@@ -201,11 +201,6 @@ class _JsonText:
         at = len(rest) - len(rest.lstrip())
         return position + at if rest[at : at + 1] == "," else None
 
-    def _line_rest(self, position: int) -> int:
-        """Return the position after the comments on the same line, if nothing else follows there."""
-        found = _LINE_REST.match(self.text, position)
-        return found.end() if found else position
-
     def _margin_before(self, position: int) -> str | None:
         start = len(self.text[:position].rstrip(_BLANK))
         return self.text[start:position] if self.text[start - 1 : start] == "\n" else None

@@ -55,7 +55,7 @@ def parse_secrets(text: str, path: str) -> dict[str, str]:
 
     Raises ConfigurationError with the line of the first that cannot be read, and without its content.
     """
-    return {entry["name"]: _value(entry) for entry in _entries(_plain(text), path)}
+    return {entry["name"]: _entry_value(entry) for entry in _entries(_plain(text), path)}
 
 
 def with_secret(text: str, name: str, value: str, path: str) -> str:
@@ -117,7 +117,7 @@ def _entries(text: str, path: str) -> Iterator[re.Match[str]]:
         position = entry.end()
 
 
-def _value(entry: re.Match[str]) -> str:
+def _entry_value(entry: re.Match[str]) -> str:
     if entry["single"] is not None:
         return entry["single"]
     if entry["double"] is not None:

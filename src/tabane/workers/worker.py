@@ -170,7 +170,15 @@ class Worker:
                 say("The work did not finish within {seconds:g} {seconds:second|seconds}.", seconds=deadline)
             ) from None
         except (WorkerSilent, ConnectionError):
-            raise await self._reason_of_end(seconds) from None
+            await self.end()
+            if self._child.returncode not in _SPENT:
+                raise WorkerEnded(say("The worker process ended.")) from None
+            raise WorkerSpent(
+                say(
+                    "The work took more than {seconds:g} {seconds:second|seconds} of CPU time.",
+                    seconds=seconds,
+                )
+            ) from None
 
     async def end(self, *, kill: bool = False) -> None:
         """End the process: close its requests, or kill it; it is also killed if it does not end."""
@@ -210,19 +218,6 @@ class Worker:
         if self._child is not None and self._child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._child.kill()
-
-    async def _reason_of_end(self, seconds: float) -> WorkerEnded | WorkerSpent:
-        """Return the error for the end of the process."""
-        assert self._child is not None
-        await self.end()
-        if self._child.returncode in _SPENT:
-            return WorkerSpent(
-                say(
-                    "The work took more than {seconds:g} {seconds:second|seconds} of CPU time.",
-                    seconds=seconds,
-                )
-            )
-        return WorkerEnded(say("The worker process ended."))
 
 
 def _cpu_clock(pid: int) -> int:

@@ -68,10 +68,10 @@ class ScopeTable:
 
     def grants(self, scopes: Iterable[str]) -> tuple[PermissionPatterns, ...]:
         """Return what those scopes allow, in a fixed order."""
-        found = (self._grant(scope) for scope in sorted(scopes))
+        found = (self._grant_of_scope(scope) for scope in sorted(scopes))
         return tuple(patterns for patterns in found if patterns is not None)[:_MOST_GRANTS]
 
-    def _grant(self, scope: str) -> PermissionPatterns | None:
+    def _grant_of_scope(self, scope: str) -> PermissionPatterns | None:
         if scope in self._named or not self._open:
             return self._named.get(scope)
         if scope.startswith(_TOOL):

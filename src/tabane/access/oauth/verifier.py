@@ -118,11 +118,11 @@ class TokenIntrospection:
         Raises TokenRefused if it is not, or is not for this hub, and AuthorizationServerUnavailable.
         """
         try:
-            document = await self._ask(token)
+            document = await self._ask_server(token)
         except (FetchFailed, TabaneError) as failed:
             log.warning("%s did not introspect a token: %s", self._issuer.url, failed)
             raise AuthorizationServerUnavailable(str(failed), RETRY) from None
-        claims = _answer(document)
+        claims = _parse_answer(document)
         if claims.active is not True:
             raise TokenRefused("inactive")
         if claims.iss is not None and claims.iss != self._issuer.url:
@@ -133,26 +133,26 @@ class TokenIntrospection:
         check_kind(claims, declared=True)
         return claims
 
-    async def _ask(self, token: str) -> bytes:
+    async def _ask_server(self, token: str) -> bytes:
         if self._waiting >= MOST_WAITING:
             raise FetchFailed(f"{MOST_WAITING} tokens wait already")
         self._waiting += 1
         try:
             async with self._turns:
-                authorization = await asyncio.to_thread(self._authorization)
+                authorization = await asyncio.to_thread(self._basic_authorization)
                 form = {"token": token, "token_type_hint": "access_token"}
                 url = self._issuer.introspection_url
                 return await self._requests.post(url, form, authorization, MOST_ANSWER)
         finally:
             self._waiting -= 1
 
-    def _authorization(self) -> str:
+    def _basic_authorization(self) -> str:
         # RFC 6749, 2.3.1: both are encoded as in a form first.
         pair = f"{quote_plus(self._issuer.client_id)}:{quote_plus(self._secret())}"
         return "Basic " + b64encode(pair.encode()).decode()
 
 
-def _answer(document: bytes) -> TokenClaims:
+def _parse_answer(document: bytes) -> TokenClaims:
     try:
         return parse_claims(document)
     except TokenRefused as refused:
@@ -209,8 +209,8 @@ def parse_jwt(token: str, allowed: frozenset[str]) -> UnverifiedJwt:
     if parts is None:
         raise TokenRefused("malformed", "three parts in base64url are expected")
     try:
-        header = _header.decode(_decoded(parts[1]))
-        payload, signature = _decoded(parts[2]), _decoded(parts[3])
+        header = _header.decode(_decode_part(parts[1]))
+        payload, signature = _decode_part(parts[2]), _decode_part(parts[3])
     except (ValueError, RecursionError) as error:
         raise TokenRefused("malformed", quoted(str(error))) from None
     if header.alg not in allowed:
@@ -226,7 +226,7 @@ def parse_jwt(token: str, allowed: frozenset[str]) -> UnverifiedJwt:
     return UnverifiedJwt(header.alg, header.kid, kind in _ACCESS_TOKEN, signed, payload, signature)
 
 
-def _decoded(part: str) -> bytes:
+def _decode_part(part: str) -> bytes:
     """Return the bytes of a part. Raises ValueError unless the part is the one encoding of them."""
     data = urlsafe_b64decode(part + "=" * (-len(part) % 4))
     if urlsafe_b64encode(data).rstrip(b"=") != part.encode("ascii"):
@@ -302,12 +302,12 @@ class OAuthVerifier:
         if not is_bearer(token):
             raise TokenRefused("malformed", "it has characters that no bearer token has")
         digest = hashlib.sha256(token.encode("ascii")).digest()
-        known = self._known(digest)
+        known = self._known_result(digest)
         if known is None:
             # Checked once, however many requests have it at the same time.
             task = self._under_way.get(digest)
             if task is None:
-                task = self._under_way[digest] = asyncio.ensure_future(self._check(digest, token))
+                task = self._under_way[digest] = asyncio.ensure_future(self._check_token(digest, token))
                 task.add_done_callback(partial(self._end_check, digest))
             return await asyncio.shield(task)
         if isinstance(known, TokenRefused):
@@ -327,7 +327,7 @@ class OAuthVerifier:
 
     # -- results that are known ------------------------------------------------------------------
 
-    def _known(self, digest: bytes) -> OAuthAccess | TokenRefused | None:
+    def _known_result(self, digest: bytes) -> OAuthAccess | TokenRefused | None:
         """Return the result of an earlier check; None if the token has to be checked."""
         found = self._cache.get(digest, self._clock.wall())
         if found is None:
@@ -350,42 +350,42 @@ class OAuthVerifier:
 
     # -- checks ----------------------------------------------------------------------------------
 
-    async def _check(self, digest: bytes, token: str) -> OAuthAccess:
+    async def _check_token(self, digest: bytes, token: str) -> OAuthAccess:
         try:
-            verified = await self._verified(token)
+            verified = await self._verify_claims(token)
         except TokenRefused as refused:
-            self._refused(digest, refused)
+            self._note_refusal(digest, refused)
             raise
-        access = self._access(verified.claims)
+        access = self._access_for(verified.claims)
         access.keep(digest, LiveToken(verified.end, verified.key))
         self._cache.put(digest, CheckedToken(access, verified.again, verified.key))
         return access
 
-    def _refused(self, digest: bytes, refused: TokenRefused) -> None:
+    def _note_refusal(self, digest: bytes, refused: TokenRefused) -> None:
         log.info("An access token was refused (%s): %s", refused.fault, refused.detail or "-")
         for access in list(self._accesses.values()):
             access.drop(digest)
         if refused.fault == "inactive":
             self._cache.put(digest, CheckedToken(refused, self._clock.wall() + REFUSED))
 
-    async def _verified(self, token: str) -> VerifiedClaims:
+    async def _verify_claims(self, token: str) -> VerifiedClaims:
         if is_jwt(token):
             return await self._by_signature(token)
         if self._introspection is None:
             raise TokenRefused("malformed", "it is no JWT, and oauth_introspection_url is not set")
         now = self._clock.wall()
         claims = await self._introspection.claims(token, now)
-        end = self._end(claims, now)
+        end = self._end_of_token(claims, now)
         return VerifiedClaims(claims, end, min(end, now + INTROSPECTED))
 
     async def _by_signature(self, token: str) -> VerifiedClaims:
         jwt = parse_jwt(token, self.issuer.algorithms)
-        key = _signer(jwt, await self._keys.fitting(jwt.key_id, jwt.algorithm))
+        key = _find_signer(jwt, await self._keys.fitting(jwt.key_id, jwt.algorithm))
         claims = parse_claims(jwt.payload)
         now = self._clock.wall()
         check_claims(claims, self.issuer, now)
         check_kind(claims, jwt.declared)
-        end = self._end(claims, now)
+        end = self._end_of_token(claims, now)
         if self._introspection is None or not self.issuer.always_introspect:
             return VerifiedClaims(claims, end, end, key)
         asked = await self._introspection.claims(token, now)
@@ -393,10 +393,10 @@ class OAuthVerifier:
             raise TokenRefused("subject", f"sub {quoted(claims.sub)}, by introspection {quoted(asked.sub)}")
         return VerifiedClaims(claims, end, min(end, now + INTROSPECTED), key)
 
-    def _end(self, claims: TokenClaims, now: float) -> float:
+    def _end_of_token(self, claims: TokenClaims, now: float) -> float:
         return now + UNLIMITED if claims.exp is None else claims.exp + self.issuer.skew
 
-    def _access(self, claims: TokenClaims) -> OAuthAccess:
+    def _access_for(self, claims: TokenClaims) -> OAuthAccess:
         """Return the access of the user, client and scopes of a token, which may be in use already."""
         grants = self.scopes.grants(claims.scopes)
         if not grants:
@@ -409,7 +409,7 @@ class OAuthVerifier:
         return access
 
 
-def _signer(jwt: UnverifiedJwt, keys: tuple[SigningKey, ...]) -> SigningKey:
+def _find_signer(jwt: UnverifiedJwt, keys: tuple[SigningKey, ...]) -> SigningKey:
     """Return the key that signed a token. Raises TokenRefused if none of them did."""
     for key in keys:
         if key.signed(jwt.algorithm, jwt.signed, jwt.signature):

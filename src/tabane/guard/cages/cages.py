@@ -242,7 +242,7 @@ class Cages:
         CageUnavailable.
         """
         if server.image:
-            return self._contained(server)
+            return self._in_container(server)
         if server.transport != "stdio":
             return server
         private = self.private_folder(server.name)
@@ -316,9 +316,9 @@ class Cages:
         The groups have to be removed with :meth:`remove` when nothing of the server is left.
         """
         self._pinned.require(server.name, self._record(server.name), self._written(server, profile))
-        return self._build(server, profile, env)
+        return self._build_start(server, profile, env)
 
-    def _build(
+    def _build_start(
         self, server: Server, profile: SandboxProfile, env: Mapping[str, str], *, installs: bool = False
     ) -> CagedStart:
         require(profile, self.mechanisms)
@@ -334,7 +334,7 @@ class Cages:
         self._make_folders(Path(paths.private))
         programs = _program_paths(server, env) if profile.reads is not None else ()
         files = cage_files(self._wide(server, profile), paths, programs)
-        groups = self._grouped(profile)
+        groups = self._create_groups(profile)
         argv = [server.command, *server.args]
         if self.mechanisms.bubblewrap:
             argv[0] = which(argv[0], path=env.get("PATH")) or argv[0] if "/" not in argv[0] else argv[0]
@@ -350,7 +350,15 @@ class Cages:
         command, orders = caged(
             profile, self.mechanisms, files, argv, limits, members, proxy, installs=installs
         )
-        return CagedStart(tuple(command), self._with_proxy(profile, env), orders, tuple(groups or ()))
+        if profile.network == "hosts":
+            kept = {name: value for name, value in env.items() if name.lower() not in _PROXIES}
+            names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+            env = {
+                **kept,
+                **dict.fromkeys(names, f"http://127.0.0.1:{PROXY_PORT}"),
+                "NODE_USE_ENV_PROXY": "1",
+            }
+        return CagedStart(tuple(command), dict(env), orders, tuple(groups or ()))
 
     def build_download(self, server: Server, command: Sequence[str], env: Mapping[str, str]) -> CagedStart:
         """Return how to run a command that downloads what a server runs: with every network.
@@ -368,7 +376,7 @@ class Cages:
             reads, cwd = [*reads, server.cwd], server.cwd
         profile = SandboxProfile(preset="network", network="on", reads=tuple(reads))
         step = structs.replace(server, command=command[0], args=tuple(command[1:]), cwd_given=False)
-        return replace(self._build(step, profile, env, installs=True), cwd=cwd)
+        return replace(self._build_start(step, profile, env, installs=True), cwd=cwd)
 
     def remove(self, groups: Sequence[GroupFiles]) -> None:
         """Remove the control groups of a server that has ended. Blocks."""
@@ -397,12 +405,12 @@ class Cages:
             problem = self.container_problem() or self._link_problem(server, profile)
             return description | {"mechanism": ["container"], "uncovered": [], "problem": problem}
         return description | {
-            "mechanism": _names(self.mechanisms, profile),
+            "mechanism": _mechanism_names(self.mechanisms, profile),
             "uncovered": uncovered(profile, self.mechanisms),
-            "problem": self._problem(server, profile),
+            "problem": self._cage_problem(server, profile),
         }
 
-    def _problem(self, server: Server, profile: SandboxProfile) -> Message | None:
+    def _cage_problem(self, server: Server, profile: SandboxProfile) -> Message | None:
         try:
             require(profile, self.mechanisms)
             if not server.needs_folder:
@@ -423,7 +431,7 @@ class Cages:
             return error.message
         return None
 
-    def _contained(self, server: Server) -> Server:
+    def _in_container(self, server: Server) -> Server:
         engine = find_engine(self._environment)
         command = [*([server.command] if server.command else ()), *server.args]
         cwd = server.cwd if server.cwd_given else None
@@ -455,7 +463,7 @@ class Cages:
             private=os.path.realpath(self.private_folder(name)),
         )
 
-    def _grouped(self, profile: SandboxProfile) -> list[GroupFiles] | None:
+    def _create_groups(self, profile: SandboxProfile) -> list[GroupFiles] | None:
         # Joining a group takes the kernel up to 20 ms, so only a server with such limits gets one.
         if self.mechanisms.sandbox_exec or not (profile.memory or profile.processes):
             return None
@@ -469,14 +477,6 @@ class Cages:
                 )
             )
         return groups
-
-    def _with_proxy(self, profile: SandboxProfile, env: Mapping[str, str]) -> dict[str, str]:
-        if profile.network != "hosts":
-            return dict(env)
-        address = f"http://127.0.0.1:{PROXY_PORT}"
-        kept = {name: value for name, value in env.items() if name.lower() not in _PROXIES}
-        names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
-        return {**kept, **dict.fromkeys(names, address), "NODE_USE_ENV_PROXY": "1"}
 
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
@@ -514,7 +514,7 @@ _REGISTRY_VARIABLES = (
 )
 
 
-def _names(mechanisms: CageMechanisms, profile: SandboxProfile) -> list[str]:
+def _mechanism_names(mechanisms: CageMechanisms, profile: SandboxProfile) -> list[str]:
     """Return the names of the mechanisms that enforce a cage."""
     if mechanisms.sandbox_exec:
         return ["sandbox-exec"]

@@ -227,7 +227,7 @@ def proposed_folders(paths: Iterable[str], home: str) -> list[str]:
     right below the root. A file there is proposed itself.
     """
     folders = {path if _is_wide(os.path.dirname(path), home) else os.path.dirname(path) for path in paths}
-    while (merged := _merged(folders, home)) != folders:
+    while (merged := _merge_folders(folders, home)) != folders:
         folders = merged
     kept: list[str] = []
     for folder in sorted(folders):
@@ -240,7 +240,7 @@ def _is_wide(folder: str, home: str) -> bool:
     return folder.count("/") < 2 or folder == home or home.startswith(folder + "/")
 
 
-def _merged(folders: set[str], home: str) -> set[str]:
+def _merge_folders(folders: set[str], home: str) -> set[str]:
     by_parent: dict[str, list[str]] = {}
     for folder in folders:
         by_parent.setdefault(os.path.dirname(folder), []).append(folder)

@@ -70,7 +70,7 @@ def group_folders(
     None if that is not known. ``memberships`` is the text of /proc/self/cgroup. In version 2, a group with
     processes has no groups with limits below it, so the place is beside the hub's own group.
     """
-    own = dict(_memberships(memberships))
+    own = dict(_read_memberships(memberships))
     if all(name in own for name in controllers):
         return 1, {name: root / name / own[name].lstrip("/") for name in controllers}
     if own.get("", "/") == "/":
@@ -83,7 +83,7 @@ def group_folders(
     return (2, dict.fromkeys(controllers, beside)) if set(controllers) <= set(enabled) else None
 
 
-def _memberships(text: str) -> Iterator[tuple[str, str]]:
+def _read_memberships(text: str) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
         _, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
@@ -114,7 +114,7 @@ class ControlGroups:
             for controller, folder in folders.items():
                 made.append(GroupFiles(folder / name, limits[controller]))
                 made[-1].folder.mkdir(exist_ok=True)
-                _write(made[-1])
+                _write_limits(made[-1])
         except OSError:
             self.remove(made)
             return None
@@ -127,7 +127,7 @@ class ControlGroups:
                 group.folder.rmdir()
 
 
-def _write(group: GroupFiles) -> None:
+def _write_limits(group: GroupFiles) -> None:
     for name, value in group.limits:
         path = group.folder / name
         if "swap" in name or "memsw" in name:

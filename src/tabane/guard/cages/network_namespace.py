@@ -31,7 +31,7 @@ def enter(library: ctypes.CDLL, proxy: list[bytes], port: int, env: dict[bytes, 
     The proxy gets the listening socket over its descriptor 0.
     """
     ours, theirs = _socket.socketpair()
-    _start(proxy, theirs.fileno(), {name: env[name] for name in _KEPT if name in env})
+    _start_proxy(proxy, theirs.fileno(), {name: env[name] for name in _KEPT if name in env})
     theirs.close()
     isolate(library)
     listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
@@ -66,7 +66,7 @@ def _raise_loopback() -> None:
         probe.close()
 
 
-def _start(command: list[bytes], channel: int, env: dict[bytes, bytes]) -> None:
+def _start_proxy(command: list[bytes], channel: int, env: dict[bytes, bytes]) -> None:
     """Start the proxy as a child of the keeper: its parent, a process between, ends at once."""
     between = os.fork()
     if between:

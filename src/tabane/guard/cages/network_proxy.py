@@ -54,7 +54,7 @@ class HostRules:
     """The list of hosts of one server, as it is written in the servers file."""
 
     def __init__(self, hosts: Iterable[str]) -> None:
-        self._rules = [_rule(host) for host in hosts]
+        self._rules = [_read_rule(host) for host in hosts]
 
     def allows(self, host: str, port: int) -> bool:
         """Return whether the server may connect to a host, by name or address, at that port."""
@@ -86,7 +86,7 @@ def normal(host: str) -> str:
         return name
 
 
-def _rule(text: str) -> HostRule:
+def _read_rule(text: str) -> HostRule:
     name, port = text, 0
     head, colon, tail = text.rpartition(":")
     # The colons of an address without brackets are its own.
@@ -116,23 +116,23 @@ class NetworkProxy:
         while True:
             self._places.acquire()
             client, _ = listener.accept()
-            threading.Thread(target=self._handle, args=(client,), daemon=True).start()
+            threading.Thread(target=self._handle_client, args=(client,), daemon=True).start()
 
-    def _handle(self, client: socket.socket) -> None:
+    def _handle_client(self, client: socket.socket) -> None:
         try:
             with client:
-                self._serve(client)
+                self._serve_client(client)
         except OSError:
             return  # one of both sides has ended
         finally:
             self._places.release()
 
-    def _serve(self, client: socket.socket) -> None:
+    def _serve_client(self, client: socket.socket) -> None:
         client.settimeout(HEAD_PATIENCE)
         try:
             head, rest = _read_head(client)
             host, port, first = target(head)
-            upstream = self._connect(host, port)
+            upstream = self._connect_upstream(host, port)
         except _ProxyRefusal as refused:
             print(f"sandbox: {refused.why}", file=sys.stderr, flush=True)
             body = f"{refused.why}\n".encode()
@@ -149,9 +149,9 @@ class NetworkProxy:
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 if rest:
                     upstream.sendall(rest)
-            _pump(client, upstream)
+            _pump_bytes(client, upstream)
 
-    def _connect(self, host: str, port: int) -> socket.socket:
+    def _connect_upstream(self, host: str, port: int) -> socket.socket:
         if not self._policy.allows(host, port):
             raise _ProxyRefusal("403 Forbidden", f"{host}:{port} is not among the hosts of this server")
         try:
@@ -227,7 +227,7 @@ def target(head: bytes) -> tuple[str, int, bytes]:
     return host, port or 80, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-def _pump(client: socket.socket, upstream: socket.socket) -> None:
+def _pump_bytes(client: socket.socket, upstream: socket.socket) -> None:
     """Carry bytes in both directions until both sides have ended, or nothing was sent for a while."""
     other = {client: upstream, upstream: client}
     open_ = [client, upstream]

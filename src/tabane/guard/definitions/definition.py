@@ -102,7 +102,7 @@ def canonical_form(kind: Kind, definition: bytes) -> bytes:
     A member that is given twice stays: readers differ in which of the two they take. Of a resource, the size
     and the time of its last change are left out, since they belong to its content.
     """
-    value = _value(definition)
+    value = _read_value(definition)
     if value is None:
         return b"\0" + definition
     if kind == "resource" and isinstance(value, dict):
@@ -116,7 +116,7 @@ def canonical_form(kind: Kind, definition: bytes) -> bytes:
             return b"\0" + definition
 
 
-def _value(definition: bytes) -> Any:
+def _read_value(definition: bytes) -> Any:
     try:
         value = decode(definition)
         if msgspec.json.encode(value) == definition:
@@ -126,12 +126,12 @@ def _value(definition: bytes) -> Any:
     if len(definition) > SLOWLY_READ:
         return None
     try:
-        return json.loads(definition.decode(), object_pairs_hook=_members)
+        return json.loads(definition.decode(), object_pairs_hook=_members_once)
     except (ValueError, RecursionError):
         return None
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     return found if len(found) == len(pairs) else {"": [list(pair) for pair in pairs]}
 
@@ -175,7 +175,7 @@ def definition_diff(old: bytes | None, new: bytes) -> tuple[DiffLine, ...]:
     if before == after and old is not None:
         # The text is the same, but not what it is made of: members may be given twice.
         before, after = [_raw(old)], [_raw(new)]
-    return tuple(_lines(before, after))
+    return tuple(_diff_lines(before, after))
 
 
 def shown_lines(definition: bytes) -> list[str]:
@@ -219,7 +219,7 @@ def _broken(value: Any) -> Any:
     return value
 
 
-def _lines(before: list[str], after: list[str]) -> Iterator[DiffLine]:
+def _diff_lines(before: list[str], after: list[str]) -> Iterator[DiffLine]:
     import difflib  # needed only when a person looks
 
     found = difflib.unified_diff(before, after, n=CONTEXT, lineterm="")
@@ -296,7 +296,7 @@ class KeptFinding(Struct, frozen=True):
 def kept_findings(found: Iterable[DefinitionFinding]) -> tuple[KeptFinding, ...]:
     """Return the most severe findings as they are kept."""
     ordered = sorted(found, key=lambda each: _ORDER.index(each.severity))
-    return tuple(_kept(each) for each in ordered[:MOST_FINDINGS])
+    return tuple(_keep_finding(each) for each in ordered[:MOST_FINDINGS])
 
 
 def encoded(found: Sequence[KeptFinding]) -> bytes:
@@ -318,7 +318,7 @@ def is_high(found: Iterable[KeptFinding]) -> bool:
     return any(each.severity == "high" for each in found)
 
 
-def _kept(found: DefinitionFinding) -> KeptFinding:
+def _keep_finding(found: DefinitionFinding) -> KeptFinding:
     message = found.message
     plain = {
         name: (value if isinstance(value, int | float) else visible(str(value)))

@@ -278,7 +278,7 @@ class PinFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._database = self._open()
+            self._database = self._open_file()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
@@ -286,7 +286,7 @@ class PinFile:
             for end in ("", "-wal", "-shm"):
                 with contextlib.suppress(OSError):
                     Path(f"{path}{end}").replace(f"{path}.broken{end}")
-            self._database = self._open()
+            self._database = self._open_file()
 
     def load(self) -> dict[str, ServerPins]:
         """Return the pins of all servers, without the definitions themselves."""
@@ -310,7 +310,7 @@ class PinFile:
         """Return the definitions that are known of a key, by digest."""
         rows = self._database.execute(
             "SELECT digest, body FROM pin WHERE server = ? AND kind = ? AND name = ?",
-            (server, key.kind, _stored(key.name)),
+            (server, key.kind, _stored_name(key.name)),
         )
         return {digest: zlib.decompress(body) for digest, body in rows if body is not None}
 
@@ -326,15 +326,15 @@ class PinFile:
                 self._database.execute("INSERT OR REPLACE INTO server VALUES (?,?,?,?)", row)
             self._database.executemany(
                 "DELETE FROM pin WHERE server = ? AND kind = ? AND name = ? AND digest = ?",
-                [(server, key.kind, _stored(key.name), pin.digest) for key, pin in writes.forgotten],
+                [(server, key.kind, _stored_name(key.name), pin.digest) for key, pin in writes.forgotten],
             )
-            self._database.executemany(_PUT, (_row(server, each, writes.bodies) for each in writes.pins))
+            self._database.executemany(_PUT, (_pin_row(server, each, writes.bodies) for each in writes.pins))
 
     def close(self) -> None:
         """Close the file."""
         self._database.close()
 
-    def _open(self) -> sqlite3.Connection:
+    def _open_file(self) -> sqlite3.Connection:
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         os.chmod(self._path, 0o600)
         database = sqlite3.connect(self._path, check_same_thread=False, timeout=5)
@@ -359,12 +359,12 @@ class PinFile:
         return database
 
 
-def _stored(name: str) -> bytes:
+def _stored_name(name: str) -> bytes:
     """Return a name as it is stored: it may have halves of surrogate pairs, which no text of SQLite has."""
     return name.encode("utf-8", "surrogatepass")
 
 
-def _row(
+def _pin_row(
     server: str, pinned: PinnedDefinition, bodies: Mapping[tuple[DefinitionKey, bytes], bytes]
 ) -> tuple[object, ...]:
     key, pin = pinned
@@ -372,7 +372,7 @@ def _row(
     return (
         server,
         key.kind,
-        _stored(key.name),
+        _stored_name(key.name),
         pin.digest,
         int(pin.state),
         pin.why,

@@ -343,7 +343,7 @@ class DefinitionReview:
         pins = self._pins.get(server)
         if pins is not None and not pins.withdrawn:
             pins.withdrawn = True
-            self._write(PinWrites(server, head=pins))
+            self._write_pins(PinWrites(server, head=pins))
         self._shown.remove(server)
         self._digests.forget(server)
         self._forget(server)
@@ -427,16 +427,16 @@ class DefinitionReview:
         pins = self._pins.get(server)
         if pins is not None and pins.withdrawn and pins.fingerprint != fingerprint:
             log.info("%s: this name belonged to another server, so its definitions are pinned again", server)
-            self._write(PinWrites(server, whole=True))
+            self._write_pins(PinWrites(server, whole=True))
             pins = None
         if pins is None:
             pins = self._pins[server] = ServerPins(fingerprint)
         elif pins.withdrawn or pins.fingerprint != fingerprint:
             pins.withdrawn, pins.fingerprint = False, fingerprint
-            self._write(PinWrites(server, head=pins))
+            self._write_pins(PinWrites(server, head=pins))
         first, now = begins(pins, kind, len(seen)), time.time()
         if first:
-            self._write(PinWrites(server, head=pins))
+            self._write_pins(PinWrites(server, head=pins))
         digests = {each.key.name: each.digest for each in seen}
         before = self._shown.put(server, source, kind, digests)
         new: list[PinnedDefinition] = []
@@ -446,12 +446,12 @@ class DefinitionReview:
             change = compared(pins, part, now, first=first)
             found = scanned(pins, part, scans or {})
             if change.new or change.forgotten or found:
-                self._keep(server, pins, PinChange((*change.new, *found), change.forgotten), part)
+                self._keep_pins(server, pins, PinChange((*change.new, *found), change.forgotten), part)
             new += change.new
             findings += found
             yield
         self._forget(server)
-        self._tell(server, kind, new, findings, before.keys() - digests.keys())
+        self._tell_news(server, kind, new, findings, before.keys() - digests.keys())
         return ReviewedList(digests, self.held_names(server, kind))
 
     def held_names(self, server: str, kind: Kind) -> frozenset[str]:
@@ -491,7 +491,9 @@ class DefinitionReview:
         found = self._waiting.get(server)
         if found is None:
             pins = self._pins.get(server) or ServerPins()
-            found = self._waiting[server] = () if pins.withdrawn else tuple(self._gathered(server, pins))
+            found = self._waiting[server] = (
+                () if pins.withdrawn else tuple(self._gather_waiting(server, pins))
+            )
         return found
 
     def counts(self, server: str) -> dict[str, int]:
@@ -507,7 +509,7 @@ class DefinitionReview:
         """Return a definition with what follows from it now."""
         return self._change(server, *pinned)
 
-    def _gathered(self, server: str, pins: ServerPins) -> Iterator[PinnedDefinition]:
+    def _gather_waiting(self, server: str, pins: ServerPins) -> Iterator[PinnedDefinition]:
         for each in pins.all():
             pin = each.pin
             if pin.state is PinState.ACCEPTED or (pin.state is PinState.TRUSTED and not pin.findings):
@@ -584,14 +586,16 @@ class DefinitionReview:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _keep(self, server: str, pins: ServerPins, change: PinChange, seen: Iterable[SeenDefinition]) -> None:
+    def _keep_pins(
+        self, server: str, pins: ServerPins, change: PinChange, seen: Iterable[SeenDefinition]
+    ) -> None:
         new = {(key, pin.digest) for key, pin in change.new}
         bodies = {
             (each.key, each.digest): bytes(each.body) for each in seen if (each.key, each.digest) in new
         }
-        self._write(PinWrites(server, change.new, bodies, change.forgotten, pins))
+        self._write_pins(PinWrites(server, change.new, bodies, change.forgotten, pins))
 
-    def _tell(
+    def _tell_news(
         self,
         server: str,
         kind: Kind,
@@ -626,7 +630,7 @@ class DefinitionReview:
             server, key, pin, self._policy(server).holds(pin) and current, current, before
         )
 
-    def _write(self, writes: PinWrites) -> None:
+    def _write_pins(self, writes: PinWrites) -> None:
         if self._file is not None:
             if (head := writes.head) is not None:  # it must not change while it waits
                 head = ServerPins(head.fingerprint, set(head.lists), head.withdrawn)
@@ -637,10 +641,6 @@ class DefinitionReview:
         file = self._file
         assert file is not None
         return await self._loop.run_in_executor(self._writer, work, file)
-
-
-def _rejected(pinned: PinnedDefinition) -> bool:
-    return pinned.pin.state is PinState.REJECTED
 
 
 def _log_failure(future) -> None:  # type: ignore[no-untyped-def]

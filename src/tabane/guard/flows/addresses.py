@@ -267,9 +267,7 @@ def looks_encoded(parts: AddressParts, *, opaque: bool = False) -> bool:
         return True
     text = f"{' '.join(parts.labels)} {parts.path} {query}"
     tokens = _ALNUM.findall(text)
-    numbers = re.findall(
-        r"(?<![\w.])\d+\.\d+(?![\w.])|(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])", _DATE.sub(" ", text)
-    )
+    numbers = _NUMBER.findall(_DATE.sub(" ", text))
     if len(numbers) > 3 or sum(map(len, numbers)) > 16 or sum(len(each) == 1 for each in tokens) > 3:
         return True
     if sum(each.lower() in _SPELLING for each in tokens) > 2 or _NUMERALS.search(text):

@@ -308,11 +308,11 @@ class FlowRule:
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
         """Return what stands against a call; None if nothing does. See :class:`CallRule`."""
         labels = self._labels(target)
-        if not labels.bits & SINK_LABELS or not _judges(caller, target):
+        if not labels.bits & SINK_LABELS or not _is_judged(caller, target):
             return None
         trails = self._counting(trail_key(caller))
         fetch = fetch_of(target, labels.bits, arguments, self._sent)
-        finding = self._find(trails, labels, caller.access.holder, target, arguments, fetch)
+        finding = self._find_finding(trails, labels, caller.access.holder, target, arguments, fetch)
         if finding is None:
             if fetch is not None:
                 # Its addresses are used up from now on.
@@ -346,7 +346,7 @@ class FlowRule:
         """Note what a caller reads in an answer, and where it wrote. See :class:`CallRule`."""
         labels = self._labels(target)
         if caller.face is not Face.WEB:
-            self._learn(caller, target, labels, arguments, result)
+            self._learn_call(caller, target, labels, arguments, result)
         now, last = self.trails.clock(), self._repeats
         if last is not None and last[0] is caller and last[1] is target and abs(now - last[2]) < REPEAT:
             return  # the same call as a moment ago: its labels are noted
@@ -361,7 +361,7 @@ class FlowRule:
         self.note(caller, labels.bits & READ_LABELS, source, target.name)
         self._repeats = None if caller.approval else (caller, target, now)
 
-    def _learn(
+    def _learn_call(
         self,
         caller: Caller,
         target: CallTarget,
@@ -449,9 +449,9 @@ class FlowRule:
         """Return what stands against a call of an assistant, without noting anything."""
         labels = self._labels(target)
         fetch = fetch_of(target, labels.bits, arguments, self._sent)
-        return self._find(self._counting(key), labels, key.holder, target, arguments, fetch)
+        return self._find_finding(self._counting(key), labels, key.holder, target, arguments, fetch)
 
-    def _find(
+    def _find_finding(
         self,
         trails: tuple[Trail, ...],
         labels: CallLabels,
@@ -463,7 +463,7 @@ class FlowRule:
         bits = labels.bits
         if not trails:
             return None
-        if labels.if_given and arguments and not _gives(arguments, labels.if_given):
+        if labels.if_given and arguments and not _gives_parameter(arguments, labels.if_given):
             bits &= ~EXTERNAL
         if bits & EXTERNAL and fetch is not None and self._carries_nothing(trails, fetch):
             bits &= ~EXTERNAL
@@ -499,7 +499,7 @@ def source_of(target: CallTarget) -> str:
     return target.server or target.source
 
 
-def _judges(caller: Caller, target: CallTarget) -> bool:
+def _is_judged(caller: Caller, target: CallTarget) -> bool:
     """Return whether a call is judged.
 
     A person at the web page does as they please, and so does one in a terminal with Tabane itself.
@@ -509,7 +509,7 @@ def _judges(caller: Caller, target: CallTarget) -> bool:
     return bool(target.server) or caller.face is Face.MCP
 
 
-def _gives(arguments: bytes, names: tuple[str, ...]) -> bool:
+def _gives_parameter(arguments: bytes, names: tuple[str, ...]) -> bool:
     """Return whether one of these parameters has a value that is not empty."""
     if len(arguments) > LONGEST_ARGUMENTS:
         return True

@@ -356,7 +356,7 @@ def inferred_labels(facts: DescribedTool) -> CallLabels:
         frozenset(named), frozenset((*named, *_words_of(sentence))), sentence, facts.parameters
     )
     found = NO_LABELS
-    for deed in _deeds(facts.name[:_LONGEST_NAME], named, sentence):
+    for deed in _deeds_of(facts.name[:_LONGEST_NAME], named, sentence):
         bits, if_given = _BY_DEED[deed](described)
         found = found.with_labels(bits, "name", if_given)
     return found
@@ -373,10 +373,10 @@ _TELLING = frozenset({"send", "share", "pay", "delete", "execute", "control"})
 # -- effects ---------------------------------------------------------------------------------------
 
 
-def _deeds(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
+def _deeds_of(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
     """Yield what a tool does: usually one thing; more if its name joins verbs with ``and``."""
     is_prefixed = "_" not in name and name[:1].isupper()  # by its service, as in GmailSendEmail
-    clear = [_clear_deed(part, last=is_prefixed) for part in _joined(named)]
+    clear = [_clear_deed(part, last=is_prefixed) for part in _split_at_and(named)]
     certain = [deed for deed in clear if deed is not None]
     spoken = _described_deed(sentence)
     if certain:
@@ -393,7 +393,7 @@ def _deeds(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
         yield spoken
 
 
-def _joined(named: list[str]) -> Iterator[list[str]]:
+def _split_at_and(named: list[str]) -> Iterator[list[str]]:
     part: list[str] = []
     for word in named:
         if word in ("and", "then"):
@@ -416,7 +416,7 @@ def _clear_deed(part: list[str], *, last: bool) -> Deed | None:
 def _described_deed(sentence: str) -> Deed | None:
     spoken = _words_of(sentence)[:_OPENING]
     for place, word in enumerate(spoken):
-        for stem in _stems(word):
+        for stem in _stems_of(word):
             if stem in CLEAR_VERBS:
                 return CLEAR_VERBS[stem]
             if place == 0 and stem in UNCLEAR_VERBS and stem not in NOUNS_ALONE:
@@ -437,7 +437,7 @@ def _japanese_deed(sentence: str) -> Deed | None:
     return max(places)[2] if places else None
 
 
-def _stems(word: str) -> Iterator[str]:
+def _stems_of(word: str) -> Iterator[str]:
     yield word
     if word.endswith("ies"):
         yield word[:-3] + "y"
@@ -605,7 +605,7 @@ class LabelTable:
                 None,
             )
         for word in server.words:
-            if (known := self._packages.get(_package(word))) is not None:
+            if (known := self._packages.get(_package_name(word))) is not None:
                 return known
         return None
 
@@ -614,7 +614,7 @@ class LabelTable:
         return {package: known for known in self.servers for package in known.packages}
 
 
-def _package(word: str) -> str:
+def _package_name(word: str) -> str:
     """Return the package in a word of a command: without version, tag, folder and source."""
     word = word.rpartition("git+")[2] if "git+" in word else word
     if word.startswith(("/", ".", "~")) or "://" in word:

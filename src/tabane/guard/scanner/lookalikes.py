@@ -44,7 +44,6 @@ _LOOKALIKES = {
     "z": "ΖᏃᴢꓜꮓ",
 }
 _TO_ASCII = {ord(sign): letter for letter, signs in _LOOKALIKES.items() for sign in signs}
-_SIGNS = "".join(_LOOKALIKES.values())
 
 _WORDS = re.compile(r"[^\W\d_]+")
 _LATIN = re.compile("[A-Za-z]")

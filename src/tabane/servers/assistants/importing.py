@@ -98,11 +98,11 @@ def inputs_of(value: object, origin: str) -> dict[str, ClientInput]:
                     item["id"],
                     origin,
                     cast("InputType", kind) if kind in _TYPES else "promptString",
-                    _shown(item.get("description")),
+                    _shown_text(item.get("description")),
                     default if isinstance(default, str) and default else None,
                     item.get("password") is True,
-                    tuple(_options(item.get("options"))),
-                    _shown(item.get("command")),
+                    tuple(_input_options(item.get("options"))),
+                    _shown_text(item.get("command")),
                 ),
             )
     return found
@@ -150,15 +150,15 @@ def agrees(written: object, found: object) -> bool:
     return position <= end
 
 
-def _options(value: object) -> Iterator[tuple[str, str]]:
+def _input_options(value: object) -> Iterator[tuple[str, str]]:
     for option in value[:MOST_OPTIONS] if isinstance(value, list) else ():
         if isinstance(option, str):
-            yield _shown(option), option
+            yield _shown_text(option), option
         elif isinstance(option, dict) and isinstance(option.get("value"), str):
-            yield _shown(option.get("label")) or _shown(option["value"]), option["value"]
+            yield _shown_text(option.get("label")) or _shown_text(option["value"]), option["value"]
 
 
-def _shown(value: object) -> str:
+def _shown_text(value: object) -> str:
     """Return a text of a file for a terminal: one line without control characters."""
     if not isinstance(value, str):
         return ""
@@ -205,7 +205,7 @@ class ServerFilters:
         for key, globs in ToolRules(rules).keys().items():
             narrow(made, key, globs)
         mcp = self._table("mcp")
-        excluded = [*_texts(mcp.get("excluded")), *_texts(self._root.get("excludeMCPServers"))]
+        excluded = [*_texts_in(mcp.get("excluded")), *_texts_in(self._root.get("excludeMCPServers"))]
         allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
         if name in excluded or any(isinstance(names, list) and name not in names for names in allowed):
             made["enabled"] = False
@@ -225,7 +225,7 @@ class ServerFilters:
             for pattern, value in table.items():
                 state = states.get(value) if isinstance(value, bool | str) else None
                 if state is not None and isinstance(pattern, str):
-                    yield from ((glob, state) for glob in _globs(pattern, prefix))
+                    yield from ((glob, state) for glob in _own_globs(pattern, prefix))
 
     def _of_exclusions(self, name: str) -> Iterable[tuple[str, str]]:
         tools = self._table("tools")
@@ -234,9 +234,9 @@ class ServerFilters:
             (self._root.get("excludeTools"), (f"{name}__", f"mcp_{name}_")),
             (tools.get("exclude"), (f"{name}__", f"mcp_{name}_")),
         ):
-            for pattern in _texts(patterns):
+            for pattern in _texts_in(patterns):
                 for prefix in prefixes:
-                    yield from ((glob, "deny") for glob in _globs(pattern, prefix))
+                    yield from ((glob, "deny") for glob in _own_globs(pattern, prefix))
 
     def _of_zed(self, name: str) -> Iterable[tuple[str, str]]:
         agent = self._table("agent")
@@ -256,7 +256,7 @@ class ServerFilters:
         return value if isinstance(value, dict) else {}
 
 
-def _globs(pattern: str, prefix: str) -> list[str]:
+def _own_globs(pattern: str, prefix: str) -> list[str]:
     """Return the globs of a server's own names of tools that a pattern of prefixed names stands for."""
     if pattern.startswith(prefix):
         return [pattern.removeprefix(prefix)] if pattern != prefix else []
@@ -267,7 +267,7 @@ def _globs(pattern: str, prefix: str) -> list[str]:
     return []
 
 
-def _texts(value: object) -> list[str]:
+def _texts_in(value: object) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
@@ -296,9 +296,9 @@ def replacement_for(name: str, definition: Mapping[str, Any]) -> Message | None:
     command = _ComparedCommand(
         name.lower(),
         frozenset(words),
-        frozenset(part for place in places for part in _parts(place)),
+        frozenset(part for place in places for part in _path_segments(place)),
         frozenset(env) if isinstance(env, Mapping) else frozenset(),
-        _host(definition.get("url")),
+        _host_of(definition.get("url")),
     )
     return next((why for is_it, why in _SERVERS if is_it(command)), None)
 
@@ -352,7 +352,7 @@ _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
 _OWNERS = frozenset({"@yukukotani", "@7shi", "@paterapatera", "@krtw00"})
 
 
-def _parts(word: str) -> Iterable[str]:
+def _path_segments(word: str) -> Iterable[str]:
     """Return the segments of a path, or the name of a package without its version.
 
     A package with the same name from another owner is another package.
@@ -363,7 +363,7 @@ def _parts(word: str) -> Iterable[str]:
     return (_VERSION.sub("", segment) for segment in segments)
 
 
-def _host(url: object) -> str:
+def _host_of(url: object) -> str:
     try:
         return (urlsplit(url).hostname or "") if isinstance(url, str) else ""
     except ValueError:
@@ -470,7 +470,7 @@ def source_of(path: Path) -> ImportSource:
             ImportCandidate(name, value, path.name, origin, path, inputs=inputs)
             for name, value, inputs in _of_any_program(path)
         ]
-        projects = _of_projects(_value(path, "json"), path.name, path) if _form(path) == "json" else ()
+        projects = _of_projects(_read_value(path, "json"), path.name, path) if _form(path) == "json" else ()
     except ConfigurationError as error:
         return ImportSource(path.name, path, problem=error.message)
     return ImportSource(path.name, path, (*found, *projects))
@@ -498,10 +498,12 @@ def _of_client(client: Client, file: ClientFile, cwd: Path) -> ImportSource:
             ImportCandidate(
                 name, value, client.title, client.name, file.path, folder, client.name, file.scope, inputs
             )
-            for name, value, inputs in _entries(file.path, file.place)
+            for name, value, inputs in _read_entries(file.path, file.place)
         ]
         if client.per_project and folder is None:
-            found += _of_projects(_value(file.path, file.place.form), client.title, file.path, client.name)
+            found += _of_projects(
+                _read_value(file.path, file.place.form), client.title, file.path, client.name
+            )
     except ConfigurationError as error:
         return ImportSource(client.title, file.path, problem=error.message)
     except FileNotFoundError:
@@ -517,15 +519,15 @@ def _of_any_program(path: Path) -> Iterator[_Entry]:
     form = _form(path)
     seen: set[tuple[str, ...]] = {(key,) for key in TABLES} if form == "json" else set()
     if form == "json":
-        yield from _entries(path, _place_of(path))
-    value = _value(path, form)
+        yield from _read_entries(path, _place_of(path))
+    value = _read_value(path, form)
     for client in CLIENTS:
         for place in (client.user, client.project, *client.also):
             if place is None or _family(place.form) != form or place.key in seen:
                 continue
             if at_path(value, place.key) is not None:
                 seen.add(place.key)
-                yield from _entries(path, place)
+                yield from _read_entries(path, place)
 
 
 def _place_of(path: Path) -> ServersPlace:
@@ -535,14 +537,14 @@ def _place_of(path: Path) -> ServersPlace:
     return next((place for place in usual if path.as_posix().endswith(place.paths)), ServersPlace(()))
 
 
-def _entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
+def _read_entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
     if _family(place.form) == "json" and place.key[0] in TABLES:
         # by members, so that an error has a line, and a key that is there twice counts twice
         document = open_document(path, lambda path: read_owned(path, LIMIT))
         tables = [member.value for member in server_tables(path, document)]
         root = document.value
     else:
-        root = _value(path, place.form)
+        root = _read_value(path, place.form)
         tables = [_table(at_path(root, place.key), place)]
     filters = ServerFilters(root)
     entries = [
@@ -553,16 +555,16 @@ def _entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
     asks = any(input_ids(definition) for _, definition in entries)
     declared: Mapping[str, ClientInput] = {}
     if asks:  # a file declares its inputs beside its servers
-        declared = inputs_of(at_path(_value(path, place.form), (*place.key[:-1], "inputs")), str(path))
+        declared = inputs_of(at_path(_read_value(path, place.form), (*place.key[:-1], "inputs")), str(path))
     for name, definition in entries:
         yield (
             name,
             definition,
-            {id: declared.get(id) or _undeclared(id, path) for id in input_ids(definition)},
+            {id: declared.get(id) or _undeclared_input(id, path) for id in input_ids(definition)},
         )
 
 
-def _undeclared(id: str, path: Path) -> ClientInput:
+def _undeclared_input(id: str, path: Path) -> ClientInput:
     if not id.startswith(FILE_INPUT):
         return ClientInput(id, str(path))
     return ClientInput(id, str(path), description=f"{{file:{id.removeprefix(FILE_INPUT)}}}", password=True)
@@ -586,7 +588,7 @@ def _table(value: Any, place: ServersPlace) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _value(path: Path, form: Form) -> Any:
+def _read_value(path: Path, form: Form) -> Any:
     try:
         return format_of(form).value(read_owned(path, LIMIT).decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -659,21 +661,21 @@ class _ServerImportPlanner:
 
     def take(self, found: ImportCandidate) -> None:
         if is_tabane(found.definition):
-            self._skip(found, say("this is Tabane itself"))
+            self._skip_server(found, say("this is Tabane itself"))
             return
         needless = None if self._forced else replacement_for(found.name, found.definition)
         if needless is not None:
-            self._skip(found, needless)
+            self._skip_server(found, needless)
             return
         definition, left, narrowing = adopted(found)
         if not definition.get("command") and not definition.get("url"):
-            self._skip(found, say("it has neither command nor url"))
+            self._skip_server(found, say("it has neither command nor url"))
             return
         for name, written in self._ours.items():
             if _is_there(written, definition, self._resolved):
-                self._skip(found, say("it already exists as {name!n}", name=name))
+                self._skip_server(found, say("it already exists as {name!n}", name=name))
                 return
-        if not self._fold(found, definition, left, narrowing):
+        if not self._fold_into(found, definition, left, narrowing):
             candidates = [found.name, f"{found.name}-{found.origin}"]
             candidates += [f"{candidates[1]}-{number}" for number in range(2, len(self._names) + 3)]
             name = next(name for name in candidates if name not in self._names)
@@ -681,7 +683,7 @@ class _ServerImportPlanner:
             asked = {id: found.inputs[id] for id in input_ids(definition) if id in found.inputs}
             self.taken[name] = ImportedServer(name, definition, (found.title,), left, narrowing, asked)
 
-    def _fold(
+    def _fold_into(
         self,
         found: ImportCandidate,
         definition: Definition,
@@ -706,7 +708,7 @@ class _ServerImportPlanner:
                 return True
         return False
 
-    def _skip(self, found: ImportCandidate, why: Message) -> None:
+    def _skip_server(self, found: ImportCandidate, why: Message) -> None:
         self.skipped.append(SkippedServer(found.name, found.title, why))
 
 
@@ -717,29 +719,25 @@ def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...], tuple[
     folder, if that makes a difference.
     """
     ours = our_definition(found.definition.items(), found.name)
-    definition = _with_texts(ours.values)
-    if ours.narrowing:
-        definition["enabled"] = False
-    folder = _folder(found, definition)
-    return (definition | {"cwd": folder} if folder else definition), ours.left, ours.narrowing
-
-
-def _with_texts(definition: Definition) -> Definition:
-    """Return a definition with its command, arguments and values in the form of the servers file."""
-    made = dict(definition)
-    args = made.get("args")
+    definition = dict(ours.values)
+    args = definition.get("args")
     if isinstance(args, str):
-        made["args"] = args = words_of_line(args)
-    command = made.get("command")
+        definition["args"] = args = words_of_line(args)
+    command = definition.get("command")
     words = split_command(command, "", os.environ.get("PATH")) if isinstance(command, str) else []
     if words and (args is None or isinstance(args, list)):
-        made["command"], made["args"] = words[0], [*words[1:], *(args or ())]
-    if isinstance(args := made.get("args"), list):
-        made["args"] = [_as_text(part) for part in args]
+        definition["command"], definition["args"] = words[0], [*words[1:], *(args or ())]
+    if isinstance(args := definition.get("args"), list):
+        definition["args"] = [_as_text(part) for part in args]
     for key in ("env", "headers"):
-        if isinstance(made.get(key), dict):
-            made[key] = {name: _as_text(part) for name, part in made[key].items() if part is not None}
-    return made
+        if isinstance(definition.get(key), dict):
+            definition[key] = {
+                name: _as_text(part) for name, part in definition[key].items() if part is not None
+            }
+    if ours.narrowing:
+        definition["enabled"] = False
+    folder = _folder_for(found, definition)
+    return (definition | {"cwd": folder} if folder else definition), ours.left, ours.narrowing
 
 
 def _as_text(value: Any) -> Any:
@@ -809,7 +807,7 @@ def is_tabane(written: Mapping[str, Any]) -> bool:
     return at is not None and "mcp" in plain[at + 1 :]
 
 
-def _folder(found: ImportCandidate, definition: Definition) -> str | None:
+def _folder_for(found: ImportCandidate, definition: Definition) -> str | None:
     if found.folder is None or not definition.get("command"):
         return None
     given = definition.get("cwd")

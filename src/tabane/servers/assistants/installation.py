@@ -124,7 +124,7 @@ def uninstall(file: ClientFile, name: str, *, stop: Path | None = None, dry: boo
         if not _ours(file.place, there):
             raise BadArguments(_taken(file.path, name), "name")
         assert isinstance(there, dict)
-        before = _before(file, name, text, there)
+        before = _text_before(file, name, text, there)
         if before is not None:
             return "removed", before
         if editing.with_entry("", path, there) == text:
@@ -150,7 +150,22 @@ def _changed(file: ClientFile, name: str, change: Change, by_hand: Message, *, d
                 return InstallChange("installed")
             os.makedirs(target.parent, mode=0o700, exist_ok=True)
         with folder_lock(target):
-            return _changed_in_lock(file, target, name, change, dry=dry)
+            before = _read(target)
+            mark = "\ufeff" if before.startswith("\ufeff") else ""
+            text = before.removeprefix(mark)
+            servers = _servers(file, text)
+            status, after = change(text, servers.get(name), name in servers)
+            others = len(
+                [one for one in servers if one != name and definition(file.place.shape, servers[one])]
+            )
+            if after is not None and mark + after == before and (after or target.exists()):
+                return InstallChange("absent" if status == "absent" else "unchanged", None, others)
+            if dry:
+                return InstallChange(status, None, others)
+            if after is None:
+                os.unlink(target)
+                return InstallChange(status, None, others)
+            return InstallChange(status, _write_with_backup(target, before, mark + after), others)
     except FormatSyntaxError as broken:
         raise broken_file(file.path, broken) from None
     except UnsafeTextEdit:
@@ -163,25 +178,6 @@ def _changed(file: ClientFile, name: str, change: Change, by_hand: Message, *, d
         ) from None
 
 
-def _changed_in_lock(
-    file: ClientFile, target: Path, name: str, change: Change, *, dry: bool
-) -> InstallChange:
-    before = _read(target)
-    mark = "\ufeff" if before.startswith("\ufeff") else ""
-    text = before.removeprefix(mark)
-    servers = _servers(file, text)
-    status, after = change(text, servers.get(name), name in servers)
-    others = len([one for one in servers if one != name and definition(file.place.shape, servers[one])])
-    if after is not None and mark + after == before and (after or target.exists()):
-        return InstallChange("absent" if status == "absent" else "unchanged", None, others)
-    if dry:
-        return InstallChange(status, None, others)
-    if after is None:
-        os.unlink(target)
-        return InstallChange(status, None, others)
-    return InstallChange(status, _write(target, before, mark + after), others)
-
-
 def _servers(file: ClientFile, text: str) -> dict[str, Any]:
     table = at_path(format_of(file.place.form).value(text), file.place.key)
     return table if isinstance(table, dict) else {}
@@ -192,9 +188,9 @@ def _ours(place: ServersPlace, there: object) -> bool:
     return found is not None and is_tabane(found)
 
 
-def _before(file: ClientFile, name: str, text: str, there: Entry) -> str | None:
+def _text_before(file: ClientFile, name: str, text: str, there: Entry) -> str | None:
     """Return the content before Tabane was added, if nothing else has changed since."""
-    backup = _backup(Path(os.path.realpath(file.path)))
+    backup = _backup_path(Path(os.path.realpath(file.path)))
     if not backup.exists():
         return None
     try:
@@ -207,12 +203,12 @@ def _before(file: ClientFile, name: str, text: str, there: Entry) -> str | None:
     return was if added == text else None
 
 
-def _write(target: Path, before: str, after: str) -> Path | None:
+def _write_with_backup(target: Path, before: str, after: str) -> Path | None:
     """Replace the file and save a backup; return the backup's path, None if there was no file."""
     mode, backup = 0o600, None
     if target.exists():
         mode = stat.S_IMODE(target.stat().st_mode)
-        backup = _backup(target)
+        backup = _backup_path(target)
         write_private(backup, before.encode(), mode)
     write_private(target, after.encode(), mode)
     return backup
@@ -229,7 +225,7 @@ def _remove_empty_folders(path: Path, stop: Path) -> None:
             folder.rmdir()
 
 
-def _backup(target: Path) -> Path:
+def _backup_path(target: Path) -> Path:
     return target.with_name(f"{target.name}.bak")
 
 

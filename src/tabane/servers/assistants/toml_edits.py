@@ -91,7 +91,7 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str
 
     Raises UnsafeTextEdit, and TOMLDecodeError if the text is no TOML.
     """
-    table = wanted = _parsed(text)
+    table = wanted = _parse_toml(text)
     for name in path:
         table = table.setdefault(name, {})
         if not isinstance(table, dict):
@@ -103,7 +103,7 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str
         table = tomllib.loads("x = " + text[inline.value : inline.stop])["x"]
         if not isinstance(table, dict):
             raise UnsafeTextEdit
-        changed = text[: inline.value] + _value({**table, **values}) + text[inline.stop :]
+        changed = text[: inline.value] + _toml_value({**table, **values}) + text[inline.stop :]
     elif any(part.path == tuple(path[:-1]) and not part.header for part in statements):
         changed = _in_inline_table(text, statements, path, values)
     elif not any(part.path[: len(path)] == tuple(path) for part in statements):
@@ -115,12 +115,12 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str
         changed = text
         for key, value in values.items():
             changed = _with_value(changed, tuple(path), key, value)
-    return _checked(changed, wanted)
+    return _check_meaning(changed, wanted)
 
 
 def without_table(text: str, path: Sequence[str]) -> str:
     """Return the text without the table at ``path``, and unchanged if there is none. Raises as above."""
-    wanted = _parsed(text)
+    wanted = _parse_toml(text)
     table: Any = wanted
     for name in path[:-1]:
         table = table.get(name) if isinstance(table, dict) else None
@@ -135,14 +135,14 @@ def without_table(text: str, path: Sequence[str]) -> str:
         if part is cuts[0] and part.header:
             begin = _before_gap(text, begin)
         text = text[:begin] + text[part.end :]
-    return _checked(text, wanted)
+    return _check_meaning(text, wanted)
 
 
 def snippet(path: Sequence[str], values: Mapping[str, Any], newline: str = "\n") -> str:
     """Return the table as it is written into a file."""
     lines = [
-        f"[{'.'.join(map(_key, path))}]",
-        *(f"{_key(key)} = {_value(part)}" for key, part in values.items()),
+        f"[{'.'.join(map(_toml_key, path))}]",
+        *(f"{_toml_key(key)} = {_toml_value(part)}" for key, part in values.items()),
     ]
     return "".join(line + newline for line in lines)
 
@@ -159,7 +159,7 @@ def _in_inline_table(
     if not isinstance(found, dict) or path[-1] in found:
         raise UnsafeTextEdit
     inside = text[table.value : table.stop - 1].rstrip()
-    added = (", " if found else " ") + f"{_key(path[-1])} = {_value(dict(values))} }}"
+    added = (", " if found else " ") + f"{_toml_key(path[-1])} = {_toml_value(dict(values))} }}"
     return text[: table.value] + inside + added + text[table.stop :]
 
 
@@ -170,7 +170,7 @@ def _with_value(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
     if found is not None:
         if tomllib.loads("x = " + text[found.value : found.stop])["x"] == value:
             return text
-        return text[: found.value] + _value(value) + text[found.stop :]
+        return text[: found.value] + _toml_value(value) + text[found.stop :]
     if any(part.path[: len(whole)] == whole for part in statements):
         raise UnsafeTextEdit
     table = next((part for part in statements if part.path == path and part.header and not part.array), None)
@@ -178,7 +178,7 @@ def _with_value(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
         raise UnsafeTextEdit
     newline = "\r\n" if text[: table.end].endswith("\r\n") else "\n"
     glue = "" if text[: table.end].endswith("\n") else newline
-    return text[: table.end] + glue + f"{_key(key)} = {_value(value)}{newline}" + text[table.end :]
+    return text[: table.end] + glue + f"{_toml_key(key)} = {_toml_value(value)}{newline}" + text[table.end :]
 
 
 def _before_gap(text: str, position: int) -> int:
@@ -203,7 +203,7 @@ def _statements(text: str) -> list[_Statement]:
             table = _path(text[position:end])
             found.append(_Statement(table, begin, end, array=array))
         else:
-            equals = _equals(text, position)
+            equals = _find_equals(text, position)
             stop = _end_of_value(text, equals + 1)
             end = _end_of_line(text, stop)
             start = equals + 1 + len(text[equals + 1 : stop]) - len(text[equals + 1 : stop].lstrip(" \t"))
@@ -213,7 +213,7 @@ def _statements(text: str) -> list[_Statement]:
     return found
 
 
-def _equals(text: str, position: int) -> int:
+def _find_equals(text: str, position: int) -> int:
     for token in _TOKENS.finditer(text, position):
         if token.group() == "=":
             return token.start()
@@ -261,7 +261,7 @@ def _skipped(text: str, position: int) -> int:
     return found.end() if found else position
 
 
-def _checked(text: str, wanted: Mapping[str, Any]) -> str:
+def _check_meaning(text: str, wanted: Mapping[str, Any]) -> str:
     try:
         if _plain(_read(text)) == _plain(wanted):
             return text
@@ -275,7 +275,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value != {}}
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_toml(text: str) -> dict[str, Any]:
     if len(text) > LONGEST:
         raise UnsafeTextEdit
     return _read(text)
@@ -286,13 +286,15 @@ def _read(text: str) -> dict[str, Any]:
     return tomllib.loads(text, parse_float=str)
 
 
-def _key(name: str) -> str:
+def _toml_key(name: str) -> str:
     return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _value(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(part)}" for key, part in value.items()) + " }"
+        return (
+            "{ " + ", ".join(f"{_toml_key(key)} = {_toml_value(part)}" for key, part in value.items()) + " }"
+        )
     if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

@@ -123,7 +123,7 @@ def described(definition: object) -> list[str]:
     if not isinstance(definition, dict):
         return []
     written, definition = definition, our_definition(definition.items()).values
-    lines = [_runs(definition)]
+    lines = [_command_line(definition)]
     for place, key in ((definition, "cwd"), (written, "envFile")):
         if isinstance(place.get(key), str):
             lines.append(f"{key}: {place[key]}")
@@ -145,16 +145,16 @@ def visible(text: str) -> str:
     return shown + "…" if len(text) > _LONGEST else shown
 
 
-def _runs(definition: Mapping[str, Any]) -> str:
+def _command_line(definition: Mapping[str, Any]) -> str:
     args = definition.get("args")
     words = [definition.get("command"), *(args if isinstance(args, list) else ())]
     texts = tuple(word for word in words if isinstance(word, str))
     url = definition.get("url", "")
     line = f"{shlex.join(texts)} {url}".strip() if isinstance(url, str) else shlex.join(texts)
-    return Redactor(written_secrets(_typed(definition, url))).text(line)
+    return Redactor(written_secrets(_secret_members(definition, url))).text(line)
 
 
-def _typed(definition: Mapping[str, Any], url: object) -> dict[str, Any]:
+def _secret_members(definition: Mapping[str, Any], url: object) -> dict[str, Any]:
     """Return the parts of a definition that may contain secrets, without those of a wrong type."""
     args = definition.get("args")
     found: dict[str, Any] = {
@@ -205,7 +205,7 @@ class ProjectTrust:
         except FileNotFoundError:
             return ()
         try:
-            return tuple(_entry(each) for each in json.loads(data)["files"])
+            return tuple(_read_trusted(each) for each in json.loads(data)["files"])
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ConfigurationError(
                 say("{path} is not valid. Delete it, and trust your projects again.", path=self.path)
@@ -259,7 +259,7 @@ class ProjectTrust:
             ) from None
 
 
-def _entry(row: Any) -> TrustedFile:
+def _read_trusted(row: Any) -> TrustedFile:
     folder, name, digest = row["folder"], row["name"], row["sha256"]
     if not (isinstance(folder, str) and isinstance(digest, str) and name in PROJECT_FILES):
         raise ValueError(row)

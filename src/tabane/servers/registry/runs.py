@@ -136,14 +136,14 @@ class InputTemplate(Struct, frozen=True):
         """Return the text for the servers file; None if an input has neither answer nor default."""
         words = []
         for part in self.parts:
-            word = escaped(part) if isinstance(part, str) else _answer(part, answers)
+            word = escaped(part) if isinstance(part, str) else _answer_for(part, answers)
             if word is None:
                 return None
             words.append(word)
         return "".join(words)
 
 
-def _answer(wanted: DeclaredInput, answers: Mapping[str, str]) -> str | None:
+def _answer_for(wanted: DeclaredInput, answers: Mapping[str, str]) -> str | None:
     if wanted.name in answers:
         return answers[wanted.name]
     return None if wanted.default is None else escaped(wanted.default)
@@ -317,20 +317,20 @@ class RegistryRun(Struct, frozen=True):
             headers = {name: value for name, t in self.headers if (value := t.filled(given)) is not None}
             return {"type": self.kind, "url": url} | ({"headers": headers} if headers else {})
         env = {name: value for name, t in self.env if (value := t.filled(given)) is not None}
-        args = [*self._launching(given, env), *(word for each in self.after for word in each.words(given))]
+        args = [*self._launch_words(given, env), *(word for each in self.after for word in each.words(given))]
         return {"command": self.program, "args": args} | ({"env": env} if env else {})
 
-    def _launching(self, given: Mapping[str, str], env: Mapping[str, str]) -> list[str]:
+    def _launch_words(self, given: Mapping[str, str], env: Mapping[str, str]) -> list[str]:
         """Return the words up to the package."""
         own = [word for each in self.before for word in each.words(given)]
         package = [escaped(word) for word in self.package]
         if self.kind == "npm":
-            return [*_first(("-y",) if self.program == "npx" else (), own, ("--yes",)), *package]
+            return [*_put_first(("-y",) if self.program == "npx" else (), own, ("--yes",)), *package]
         if self.kind == "oci":
             while own and own[0] == "run":
                 del own[0]
             passed = [word for name in env for word in ("-e", name)]
-            return ["run", *_first(("-i", "--rm"), own, ("--interactive",)), *passed, *package]
+            return ["run", *_put_first(("-i", "--rm"), own, ("--interactive",)), *passed, *package]
         if self.kind == "nuget":
             after = ("--",) if self.after else ()
             return [*own, *package, *(() if "--yes" in own else ("--yes",)), *after]
@@ -378,7 +378,7 @@ def variable_for(wanted: DeclaredInput, prefix: str) -> str:
     return words if words[:1].isalpha() else f"V_{words}"
 
 
-def _first(own: Iterable[str], given: list[str], same: tuple[str, ...]) -> list[str]:
+def _put_first(own: Iterable[str], given: list[str], same: tuple[str, ...]) -> list[str]:
     """Return our options and the publisher's, without repeating any."""
     return [*(word for word in own if not {word, *same} & set(given)), *given]
 
@@ -389,12 +389,12 @@ def _first(own: Iterable[str], given: list[str], same: tuple[str, ...]) -> list[
 def runs_of(server: object, most: int) -> Iterator[RegistryRun]:
     """Yield the ways to run a published server, also those that Tabane does not support."""
     for package in items(server, "packages", most):
-        yield _package(package)
+        yield _package_run(package)
     for remote in items(server, "remotes", most):
-        yield _remote(remote)
+        yield _remote_run(remote)
 
 
-def _package(given: object) -> RegistryRun:
+def _package_run(given: object) -> RegistryRun:
     kind = shown_text(member(given, "registryType"), 40) or "?"
     transport = member(member(given, "transport"), "type")
     if kind not in LAUNCHERS:
@@ -406,7 +406,7 @@ def _package(given: object) -> RegistryRun:
         hint = member(given, "runtimeHint")
         program = hint if hint in LAUNCHERS[kind] else LAUNCHERS[kind][0]
         before = tuple(_arguments(given, "runtimeArguments", launcher=True))
-        base = _base(kind, given)
+        base = _registry_base(kind, given)
         option = base and kind != "oci"  # the image's name has its registry
         return RegistryRun(
             kind,
@@ -427,7 +427,7 @@ _BUNDLE = say("MCP bundles are not supported. Unpack it, and add its command wit
 _BASE_OPTIONS = {"npm": "--registry", "pypi": "--default-index", "nuget": "--source"}
 
 
-def _base(kind: str, given: object) -> str:
+def _registry_base(kind: str, given: object) -> str:
     """Return the address of the package registry; empty for the public one. Raises ValueError."""
     base = member(given, "registryBaseUrl")
     if base in (None, ""):
@@ -503,7 +503,7 @@ def _named_templates(
     return tuple(found)
 
 
-def _remote(given: object) -> RegistryRun:
+def _remote_run(given: object) -> RegistryRun:
     kind = {"streamable-http": "http", "sse": "sse"}.get(str(member(given, "type")))
     if kind is None:
         shown = shown_text(member(given, "type"), 40) or "?"
@@ -519,17 +519,3 @@ def _remote(given: object) -> RegistryRun:
         return RegistryRun(kind, url=url, headers=_named_templates(given, "headers", _HEADER, "header"))
     except ValueError:
         return RegistryRun(kind, why_not=say("Its entry in the registry is not valid."))
-
-
-def _probed(part: str | DeclaredInput, at: int) -> str:
-    if isinstance(part, str):
-        return part
-    return "x" if at else "https://x"
-
-
-def _headers(given: object) -> Iterator[tuple[str, InputTemplate]]:
-    for header in items(given, "headers", MOST_VARIABLES):
-        name = member(header, "name")
-        if not isinstance(name, str) or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", name):
-            raise ValueError
-        yield name, read_template(header, name, "header")
