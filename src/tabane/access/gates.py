@@ -101,7 +101,7 @@ class GatedCall:
 
     @property
     def inside(self) -> bool:
-        """Return whether it has passed all gates."""
+        """Whether it has passed all gates."""
         return self._passed == len(self._gates)
 
     def advance(self) -> bool:

@@ -70,7 +70,7 @@ def id_in(secret: str) -> str | None:
 
 
 def hash_of(secret: str) -> bytes:
-    """Return what is kept of a secret. It has 256 random bits, so a slow hash would add nothing."""
+    """Return the hash of a secret. It has 256 random bits, so a slow hash would add nothing."""
     return hashlib.sha256(secret.encode()).digest()
 
 

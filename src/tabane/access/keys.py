@@ -77,7 +77,7 @@ class KeyAccess(Access):
 
     @property
     def id(self) -> str:
-        """Return the id of the key."""
+        """The id of the key."""
         return self.record.id
 
     @property

@@ -223,7 +223,7 @@ class CallLimits:
 
     @property
     def refused(self) -> int:
-        """Return the number of calls that were refused, also of holders that are no longer remembered."""
+        """The number of calls that were refused, also of holders that are no longer remembered."""
         return self._refused + sum(limited.refused for limited in self._holders.values())
 
     def __len__(self) -> int:
@@ -411,7 +411,7 @@ class CallLimits:
     # -- what is remembered ----------------------------------------------------------------------
 
     def _take_rules(self, rules: LimitRules) -> None:
-        """Take new rules into use. Buckets and gates stay."""
+        """Apply new rules. Buckets and gates stay."""
         self._known = rules
         self._plans.clear()
         known = set(rules.caps)

@@ -19,7 +19,7 @@ _BLOCK, _MEMORY = 8, 64 << 20
 
 
 class PassphraseRecord(msgspec.Struct, frozen=True):
-    """What is kept of a passphrase, in hexadecimal digits."""
+    """The salt and hash of a passphrase, in hexadecimal digits, and the cost of the hash."""
 
     salt: str
     hash: str
@@ -27,7 +27,7 @@ class PassphraseRecord(msgspec.Struct, frozen=True):
 
 
 def record_of(passphrase: str) -> PassphraseRecord:
-    """Return what is kept of a passphrase. Takes some 0.1 s."""
+    """Return the record of a passphrase, with a new salt. Takes some 0.1 s."""
     salt = os.urandom(16)
     return PassphraseRecord(salt.hex(), _scrypt_hash(passphrase, salt, COST).hex())
 

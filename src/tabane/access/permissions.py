@@ -199,7 +199,7 @@ class PermissionRules:
 
     @property
     def everything(self) -> bool:
-        """Return whether nothing at all is refused, administration included."""
+        """Whether nothing at all is refused, administration included."""
         given = self.patterns
         return (
             self._allow.every_tool

@@ -192,7 +192,7 @@ class Profile:
 
     @property
     def everything(self) -> bool:
-        """Return whether it narrows nothing."""
+        """Whether it narrows nothing."""
         return self.definition is not None and self._rules.everything
 
     def replace(self, definition: ProfileDefinition | None) -> None:

@@ -232,7 +232,7 @@ class LeasedBucket:
             self._refilling = None
 
     def unused(self, now: float) -> int:
-        """Take out the tokens that were not used for a while, and return how many."""
+        """Remove the tokens that were not used for a while, and return how many."""
         if now - self._used < IDLE or self._refilling is not None:
             return 0
         tokens, self.tokens = self.tokens, 0

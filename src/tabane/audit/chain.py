@@ -347,18 +347,18 @@ class DiskSync:
 
     @property
     def lag(self) -> float:
-        """Return the seconds since the oldest entry was written that may not be on disk; 0 without one."""
+        """The seconds since the oldest entry was written that may not be on disk; 0 without one."""
         syncing = self._syncing
         oldest = syncing if syncing is not None else self._since if self._dirty else None
         return 0.0 if oldest is None else time.monotonic() - oldest
 
     def use(self, fd: int) -> None:
-        """Take over an open file that entries are written to. The thread closes the file before it."""
+        """Use this open file for entries from now on. The thread closes the previous one."""
         self._fds.append(fd)
         self._fd = fd
 
     def written(self) -> None:
-        """Tell that an entry was written. Costs nothing while the thread already knows of one."""
+        """Note that an entry was written. Costs nothing while the thread already knows of one."""
         if not self._dirty:
             self._since = time.monotonic()
             self._dirty = True
@@ -454,7 +454,7 @@ class DiskSync:
 
 
 def _take_exception(future: asyncio.Future[None]) -> None:
-    """Take note of an error that nobody may wait for."""
+    """Retrieve an error that nobody may wait for, so that asyncio does not log it."""
     if not future.cancelled():
         future.exception()
 

@@ -201,7 +201,7 @@ class AuditOptions(Struct, frozen=True):
 
     @property
     def argument_limit(self) -> int:
-        """Return the most bytes of arguments in an entry; 0 for none."""
+        """The most bytes of arguments in an entry; 0 for none."""
         return self.arguments if self.mode == "on" else 0
 
 

@@ -91,7 +91,7 @@ class AuditIndex:
 
     @property
     def in_place(self) -> bool:
-        """Return whether its files are still there. They may be deleted at any time."""
+        """Whether its files are still there. They may be deleted at any time."""
         try:
             return _inodes(self.folder) == self._inodes
         except FileNotFoundError:
@@ -99,12 +99,12 @@ class AuditIndex:
 
     @property
     def paths(self) -> dict[int, str]:
-        """Return the path of each file that is indexed, by its first seq."""
+        """The path of each file that is indexed, by its first seq."""
         return dict(self.database.execute("SELECT first, path FROM files"))
 
     @property
     def last(self) -> int:
-        """Return the seq of the newest entry."""
+        """The seq of the newest entry."""
         return int(self.database.execute("SELECT ifnull(max(seq), 0) FROM entries").fetchone()[0])
 
     def catch_up(self, seconds: float) -> bool:

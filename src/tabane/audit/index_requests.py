@@ -94,7 +94,7 @@ class NewestEntry(msgspec.Struct, frozen=True, tag="newest"):
 
 
 class CatchUp(msgspec.Struct, frozen=True, tag="catch_up"):
-    """Nothing but reading what was added to the log."""
+    """Read what was added to the log, and answer nothing."""
 
 
 IndexTask = EntryQuery | EntryCounts | UsageQuery | UsageDays | UsageOfDay | NewestEntry | CatchUp

@@ -317,7 +317,7 @@ class AuditLog:
 
     @property
     def head(self) -> ChainHead:
-        """Return the last entry: its seq and mac."""
+        """The last entry: its seq and mac."""
         return ChainHead(self._seq, self._mac)
 
     @property
@@ -334,7 +334,7 @@ class AuditLog:
 
     @property
     def lag(self) -> float:
-        """Return the seconds that the oldest entry has been waiting for the disk; 0 if all are on it."""
+        """The seconds that the oldest entry has been waiting for the disk; 0 if all are on it."""
         return self._sync.lag
 
     def hide(self, values: Iterable[str], hide: Callable[[str], str]) -> None:

@@ -1,4 +1,4 @@
-"""Parameters of queries on the audit log and on usage, and what they mean: times, conditions; pure."""
+"""Parameters of queries on the audit log and on usage, their times and their conditions; pure."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Level = Literal["info", "warning", "error"]
 
 
 class AuditPeriod(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which time is meant; all of it if nothing is given."""
+    """A period; all times if nothing is given."""
 
     start: Moment | None = None
     end: Moment | None = None
 
 
 class AuditConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which entries are meant.
+    """Conditions on entries.
 
     ``actor`` and ``key`` are a holder or the name that a person gave it. ``action`` is the name of a tool or
     of another event; ``tool`` is that of a call. ``level``: error for what failed, warning for what was

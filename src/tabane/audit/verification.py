@@ -47,7 +47,7 @@ _MOST_BEFORE_TYPE = 90
 ProblemKind = Literal["changed", "missing", "order", "unreadable", "removed", "cut", "head", "key"]
 
 Progress = Callable[[int, int], None]
-"""Told the bytes that were verified, and all bytes."""
+"""Gets the number of bytes that were verified, and that of all bytes."""
 
 
 class ChainProblem(NamedTuple):
@@ -87,7 +87,7 @@ class ChainReport(NamedTuple):
 
     @property
     def intact(self) -> bool:
-        """Return whether no problem was found."""
+        """Whether no problem was found."""
         return not self.problems
 
     def as_object(self, render: Callable[[Message], str]) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class _ChainReading:
         self._previous = previous
 
     def _check_line(self, line: bytes) -> None:
-        """Check a line that is not the next call, or a place that is of interest."""
+        """Check a line that does not fit, an entry of the log itself, or one that a head names."""
         seq = self._seq + 1
         mac = self._chain.mac(self._previous, line[:-_TAIL])
         fits = self._known and line.endswith(b'%b%b"}' % (MAC_MEMBER, hexlify(mac)))

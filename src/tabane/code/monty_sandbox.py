@@ -167,7 +167,7 @@ class MontySandbox:
         return process
 
     async def _leave_process(self, process: ScriptProcess | None) -> None:
-        """Have a process forget its script, and give its place to the next one."""
+        """Let a process forget its script, and give its place to the next script."""
         try:
             if process is not None:
                 with contextlib.suppress(ScriptFailed):

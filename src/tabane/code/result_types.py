@@ -33,7 +33,7 @@ SEVERAL = 2
 
 
 class ResultShape(Struct, frozen=True):
-    """What was seen at one place of JSON values.
+    """The kinds of values that were seen at one place of JSON values.
 
     ``kinds`` are bits. ``objects`` counts the objects among the values, ``names`` are their properties.
     ``rest`` is the shape of the properties whose names are data; ``crowded``: all are. ``items`` is the shape
@@ -433,10 +433,10 @@ MOST_TOOLS = 1_000
 """Pairs of caller and tool. Beyond it, the one that was called longest ago is forgotten."""
 
 ALL = 6
-"""Results of a tool of which each is looked at. Of later ones fewer are, until one shows something new."""
+"""Results of a tool that are all observed. Of later ones fewer are, until one shows something new."""
 
 RAREST = 256
-"""Calls of which one is looked at, if nothing new was seen for long."""
+"""Calls between two that are observed, if nothing new was seen for long."""
 
 _REMEMBERED = 8
 """Results of a tool whose content is remembered, to know a repetition."""
@@ -487,7 +487,7 @@ class LearnedType:
 
     @property
     def schema(self) -> dict[str, Any] | None:
-        """Return the schema of the results; None if too few were seen, or nothing can be said."""
+        """The schema of the results; None if too few were seen, or nothing can be said."""
         if self._shape is None or self.results < SEVERAL:
             return None
         if self._schema is None:
@@ -527,7 +527,7 @@ class LearnedTypes:
         return len(self._types)
 
     def restore(self, found: Iterable[LearnedType]) -> None:
-        """Take what was learned earlier, the longest unused first."""
+        """Add types that were learned earlier, the longest unused first."""
         for each in found:
             self._put_type(each)
 

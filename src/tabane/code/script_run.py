@@ -344,7 +344,7 @@ class ScriptRun:
     async def go_on(
         self, source: ScriptSource, paused: PausedRun, undecided: Container[str] = ()
     ) -> ScriptEnd | PausedRun:
-        """Go on with a script, as :meth:`run` does. Its calls that were asked about are tried again.
+        """Go on with a script, as :meth:`run` does. Its calls that waited for an approval are repeated.
 
         A call that is still not approved fails now, and is not tried if its approval is ``undecided``.
         """
@@ -468,7 +468,7 @@ class ScriptRun:
         return self._tools[path]
 
     async def _try_again(self, asked: AskedCall, *, given_up: bool) -> Settled:
-        """Try a call again that was asked about. It was never sent."""
+        """Repeat a call that waited for an approval. It was never sent."""
         if given_up:
             return Raised("PermissionError", asked.text)
         result = await self._make_call(asked.id, self._known_tool(asked.path), json.decode(asked.arguments))

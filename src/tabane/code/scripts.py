@@ -116,7 +116,7 @@ class Scripts:
 
     @property
     def versions(self) -> str:
-        """Return the versions that a snapshot is bound to."""
+        """The versions that a snapshot is bound to."""
         return f"tabane {__version__}, interpreter {self._open_sandbox().version}"
 
     async def run(self, caller: Caller, params: RunScript, watch: ScriptWatch) -> ScriptReport:

@@ -262,12 +262,12 @@ class ScriptTool(Struct, frozen=True, dict=True):
 
     @property
     def path(self) -> str:
-        """Return the function as a script names it after its import: ``github.search_issues``."""
+        """The function as a script names it after its import: ``github.search_issues``."""
         return f"{self.module}.{self.function}" if self.module else self.function
 
     @cached_property
     def parameters(self) -> tuple[ToolParameter, ...]:
-        """Return the parameters, those that are required first."""
+        """The parameters, those that are required first."""
         members = self.schema.get("properties")
         if not isinstance(members, dict):
             return ()
@@ -279,17 +279,17 @@ class ScriptTool(Struct, frozen=True, dict=True):
 
     @property
     def wrapped(self) -> bool:
-        """Return whether results are wrapped, because they are no objects."""
+        """Whether results are wrapped, because they are no objects."""
         return self.result is not None and self.result.get("x-fastmcp-wrap-result") is True
 
     @property
     def takes_more(self) -> bool:
-        """Return whether the tool says that it takes arguments that it does not declare, or says nothing."""
+        """Whether the tool says that it takes arguments that it does not declare, or says nothing."""
         return self.schema.get("additionalProperties", "properties" not in self.schema) is not False
 
     @property
     def closed(self) -> bool:
-        """Return whether the tool says that it takes no arguments that it does not declare."""
+        """Whether the tool says that it takes no arguments that it does not declare."""
         return self.schema.get("additionalProperties") is False
 
     def arguments(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class CallVerdict(Struct, frozen=True):
-    """What a rule says about a call that it does not let begin.
+    """The verdict of a rule on a call that it does not let begin.
 
     ``ask``: a person may approve the call. ``refuse``: nobody may. ``rule`` is the name of the rule, and
     ``reason`` says to a person why. ``pair`` names what a person may allow for later calls too, such as
@@ -45,7 +45,7 @@ class CallRule(Protocol):
     """One rule of a guard. Its methods are called for every call, so they cost a few microseconds at most."""
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
-        """Return what stands against a call; None if nothing does. Nothing changes."""
+        """Return the objection to a call; None if there is none. Nothing changes."""
         ...
 
     def answered(
@@ -64,15 +64,15 @@ class OpenApproval(Protocol):
 
     @property
     def verdicts(self) -> tuple[CallVerdict, ...]:
-        """Return why the call has to be approved."""
+        """The reasons for which the call has to be approved."""
         ...
 
     def decided(self) -> Awaitable[str]:
-        """Return what to await, once, until a person has approved the call.
+        """Return an awaitable, for one use, that waits until a person has approved the call.
 
         Nobody is asked before it is awaited. It gives a note for the audit log: which approval this was, and
         who gave it in which way. The approval is used up then, and that is on disk. Raises Forbidden if the
-        call was refused, or if nobody has answered in time. If the wait is cancelled, nobody is asked any
+        call was refused, or if nobody has answered in time. If the wait is canceled, nobody is asked any
         more.
         """
         ...
@@ -88,8 +88,8 @@ class OpenApproval(Protocol):
 class CallGuard(Protocol):
     """Judges calls before they begin, and sees that they were answered.
 
-    Permissions were checked before. A guard is asked about the real tool, however it is called: not about
-    ``call_tool`` and other operations that pass a call on.
+    Permissions were checked before. A guard judges the real tool, not ``call_tool`` and other operations
+    that pass a call on.
     """
 
     def judge(

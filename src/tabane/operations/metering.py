@@ -57,7 +57,7 @@ def failure_reason(error: TabaneError) -> FailureReason:
 
 
 class CallMarks(Protocol):
-    """Takes the times of a call that is watched, the beginning of its result, and what was found in it."""
+    """Receives the times of a watched call, the beginning of its result, and the credentials found in it."""
 
     def admitted(self) -> None:
         """Note that no limit holds the call back any more."""
@@ -90,22 +90,22 @@ class OpenCall(Protocol):
 
     @property
     def marks(self) -> CallMarks | None:
-        """Return what takes the times of the call; None if nobody watches."""
+        """The receiver of the times of the call; None if nobody watches."""
         ...
 
     @property
     def waits(self) -> Awaitable[None] | None:
-        """Return what to await before the call begins; None if it may begin now."""
+        """An awaitable that is done when the call may begin; None if it may begin now."""
         ...
 
     @property
     def most(self) -> int:
-        """Return the largest allowed size of the result in bytes; 0 is no limit."""
+        """The largest allowed size of the result in bytes; 0 is no limit."""
         ...
 
     @property
     def meta(self) -> dict[str, Raw] | None:
-        """Return members for ``_meta`` of the request to the upstream."""
+        """Members for ``_meta`` of the request to the upstream."""
         ...
 
     def end(

@@ -89,7 +89,7 @@ class Operation(Struct, frozen=True, dict=True):
 
     @cached_property
     def target(self) -> CallTarget:
-        """Return the operation as what a caller wants to call. An old name is the operation of today."""
+        """The operation as what a caller wants to call. An old name is the operation of today."""
         return CallTarget(
             self.alias_of or self.name,
             source="admin" if self.privilege is Privilege.ADMIN else self.source or "admin",
@@ -100,7 +100,7 @@ class Operation(Struct, frozen=True, dict=True):
 
 
 def of_source(source: str, operations: Iterable[Operation]) -> list[Operation]:
-    """Return the operations, as belonging to that source where they declare no other."""
+    """Return the operations; those that declare no source get this one."""
     return [each if each.source else structs.replace(each, source=source) for each in operations]
 
 

@@ -66,7 +66,7 @@ class DefinitionSource(Struct, frozen=True):
 
     @property
     def folder(self) -> str:
-        """Return the folder that relative paths start from."""
+        """The folder that relative paths start from."""
         return self.project or os.path.dirname(self.path)
 
 

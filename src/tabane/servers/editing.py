@@ -343,7 +343,7 @@ def _quote_json(value: Any) -> str:
 
 
 class OverrideEdit(Struct, frozen=True):
-    """What to change. A text that is None stays; an empty one is removed from the override.
+    """A change of an override. A text that is None stays; an empty one is removed from the override.
 
     ``restored`` are parameters whose override is removed. ``reset``: the whole override is removed first.
     """

@@ -55,7 +55,7 @@ class PlainSecret(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Return where it is, for people: ``env.API_KEY``, ``args[2]``."""
+        """Its place, for people: ``env.API_KEY``, ``args[2]``."""
         first, *rest = self.place
         return str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
 

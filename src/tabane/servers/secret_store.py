@@ -82,7 +82,7 @@ class SecretStore:
             return "keyring"
 
     def forget(self, name: str) -> bool:
-        """Remove a secret from where it is kept. Return whether there was one. Raises ConfigurationError."""
+        """Remove a secret from its place. Return whether there was one. Raises ConfigurationError."""
         place = self.places().get(name)
         if place is None:
             return False
@@ -226,7 +226,7 @@ class SecretMoves(Struct, frozen=True):
 
     @property
     def values(self) -> dict[str, str]:
-        """Return the secrets by the names of their variables."""
+        """The secrets by the names of their variables."""
         return {move.name: move.secret.value for move in self.moves}
 
     @property

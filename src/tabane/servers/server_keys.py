@@ -51,7 +51,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 class SandboxProfile(Struct, frozen=True):
-    """What the process of a server may do, as the user wrote it.
+    """The permissions of the process of a server, as the user wrote them.
 
     ``writes`` are the folders and files that it may change, besides its own folder for temporary files.
     ``reads`` are those that it may read besides the system's; None: all but the protected ones. ``hides`` are
@@ -287,7 +287,7 @@ class OAuthOptions(Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the values that are never shown."""
+        """The values that are never shown."""
         return tuple(text for text in (self.client_secret, self.private_key) if text)
 
 

@@ -29,7 +29,7 @@ _PARAMETER_KEYS = ("description", "hidden", "fixed", "default")
 
 
 class ParameterOverride(Struct, frozen=True):
-    """What replaces one parameter of a tool. ``fixed`` and ``default`` are JSON; None if not given.
+    """The override of one parameter of a tool. ``fixed`` and ``default`` are JSON; None if not given.
 
     ``fixed`` is always sent, ``default`` if the caller gives no value. ``shown_default``: the default may be
     shown in the schema, because no variable is in it.
@@ -47,12 +47,12 @@ class ParameterOverride(Struct, frozen=True):
 
     @property
     def withheld(self) -> bool:
-        """Return whether a caller neither sees the parameter nor may give it."""
+        """Whether a caller neither sees the parameter nor may give it."""
         return self.hidden or self.fixed is not None
 
 
 class ToolOverride(Struct, frozen=True):
-    """What replaces parts of one tool. ``tool`` is the server's own name for it.
+    """The override of one tool. ``tool`` is the server's own name for it.
 
     Texts that are None stay as the server gives them. ``faults`` are mistakes in it. ``refused`` is why the
     tool cannot be called: an argument that may have to be fixed is not known.

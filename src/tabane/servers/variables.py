@@ -1,7 +1,7 @@
 r"""Variables of the servers file: where ``${NAME}`` is looked up, and how it is put into a text.
 
     ${NAME}             the variable; a server whose variable is nowhere is disabled
-    ${NAME:-default}    the default where it is nowhere or empty
+    ${NAME:-default}    the default if it is not set, or empty
     ${env:NAME}         the same as ${NAME}, as VS Code writes it
     ${workspaceFolder}  the folder that a client works in; also ${workspaceFolderBasename}
     ${userHome}         the user's home folder

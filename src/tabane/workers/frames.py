@@ -112,7 +112,7 @@ def encode_message(value: Any) -> SentMessage:
 
 
 def decode_message(_kind: type, value: Any) -> Message:
-    """Convert it back into a Message. A ``dec_hook``."""
+    """Convert a sent message into a Message. A ``dec_hook``."""
     return _read_message(msgspec.convert(value, SentMessage))
 
 
@@ -122,9 +122,9 @@ def _sent_field(value: object) -> str | int | float | SentMessage | None:
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def _read_message(said: SentMessage) -> Message:
+def _read_message(sent: SentMessage) -> Message:
     fields = {
         name: _read_message(field) if isinstance(field, SentMessage) else field
-        for name, field in said.fields.items()
+        for name, field in sent.fields.items()
     }
-    return Message(said.template, **fields)
+    return Message(sent.template, **fields)

@@ -22,7 +22,7 @@ from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker, loop_t
 
 
 class Lane(IntEnum):
-    """What is known of a request: its key's last one was quick, there was none that was, or it is slow."""
+    """The expected speed of a request: the last one of its key was quick, none was yet, or it is slow."""
 
     PROVEN = auto()
     NEW = auto()
@@ -204,7 +204,7 @@ class QuickWatch:
 
     @property
     def lane(self) -> Lane:
-        """Return the lane that the request belonged to, by what it has used so far."""
+        """The lane that the request belonged to, by what it has used so far."""
         if self.slow or self._worker.pid is None:
             return Lane.SLOW if self.slow else Lane.NEW
         return Lane.PROVEN if self._worker.seconds - self._begun < self._proven else Lane.NEW
@@ -273,12 +273,12 @@ class Pool:
 
     @property
     def pids(self) -> list[int]:
-        """Return the ids of the running processes."""
+        """The ids of the running processes."""
         return [worker.pid for worker in (*self._busy, *self._resting) if worker.pid is not None]
 
     @property
     def busy(self) -> list[int]:
-        """Return the ids of those at work."""
+        """The ids of those at work."""
         return [worker.pid for worker in self._busy if worker.pid is not None]
 
     async def ask(self, body: bytes, budget: Budget, *, key: str = "", lane: Lane = Lane.PROVEN) -> bytes:

@@ -42,7 +42,7 @@ class _Pending:
 
     body: bytes | None
     urgent: bool
-    told: Callable[[bytes], None] | None
+    report: Callable[[bytes], None] | None
     answer: asyncio.Future[bytes]
     again: bool = True
     in_work: bool = False
@@ -71,17 +71,17 @@ class ResidentWorker:
 
     @property
     def pid(self) -> int | None:
-        """Return the id of the running process."""
+        """The id of the running process."""
         return self._worker.pid if self._worker is not None else None
 
     @property
     def busy(self) -> bool:
-        """Return whether it works on a request that somebody waits for."""
+        """Whether it works on a request that somebody waits for."""
         return any(pending.in_work for pending in self._pending.values())
 
     @property
     def is_ready(self) -> bool:
-        """Return whether a process runs that has loaded."""
+        """Whether a process runs that has loaded."""
         return self._ready
 
     async def greeting(self) -> bytes:
@@ -98,10 +98,10 @@ class ResidentWorker:
         body: bytes,
         *,
         urgent: bool = False,
-        told: Callable[[bytes], None] | None = None,
+        report: Callable[[bytes], None] | None = None,
         again: bool = True,
     ) -> bytes:
-        """Return the result of a request. ``urgent`` ones do not wait for others. ``told`` gets progress.
+        """Return the result of a request. ``urgent`` ones do not wait for others. ``report`` gets progress.
 
         Without ``again``, the request is for the process that is ready now, and fails when that ends.
 
@@ -110,7 +110,7 @@ class ResidentWorker:
         """
         if not again and not self._ready:
             raise _ended_error()
-        return await self._answer_request(body, urgent=urgent, told=told, again=again)
+        return await self._answer_request(body, urgent=urgent, report=report, again=again)
 
     async def close(self) -> None:
         """End the process; its requests fail."""
@@ -126,7 +126,7 @@ class ResidentWorker:
         body: bytes | None,
         *,
         urgent: bool,
-        told: Callable[[bytes], None] | None = None,
+        report: Callable[[bytes], None] | None = None,
         again: bool = True,
     ) -> bytes:
         if self._closed:
@@ -134,7 +134,7 @@ class ResidentWorker:
         self._last += 1
         number = self._last
         loop = asyncio.get_running_loop()
-        pending = self._pending[number] = _Pending(body, urgent, told, loop.create_future(), again)
+        pending = self._pending[number] = _Pending(body, urgent, report, loop.create_future(), again)
         if self._ready:
             self._send_request(number, pending)
         elif self._running is None or self._running.done():
@@ -204,8 +204,8 @@ class ResidentWorker:
         if answer.kind is AnswerKind.PROGRESS:
             if pending is not None:
                 pending.in_work = True
-                if pending.told is not None and answer.body:
-                    pending.told(answer.body)
+                if pending.report is not None and answer.body:
+                    pending.report(answer.body)
         elif pending is not None:
             del self._pending[answer.number]
             if answer.kind is AnswerKind.REFUSED and not pending.answer.done():

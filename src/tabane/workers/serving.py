@@ -39,7 +39,7 @@ Respond = Callable[[bytes], bytes]
 
 
 ReportProgress = Callable[[bytes], None]
-"""Tells the hub that a request is in work, and how far it is."""
+"""Reports to the hub that a request is in work, and its progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +160,14 @@ class _LoadedServer:
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
         self._answer_requests(service, self._others, self._send_progress_patiently)
 
-    def _send_progress_patiently(self, number: int, told: bytes) -> None:
+    def _send_progress_patiently(self, number: int, report: bytes) -> None:
         """Report progress, and let urgent requests pass."""
-        self._send_progress(number, told)
+        self._send_progress(number, report)
         with self._changed:
             self._changed.wait_for(lambda: not self._hurried, _LONGEST_PAUSE)
 
-    def _send_progress(self, number: int, told: bytes) -> None:
-        self._send_answer(told, number, AnswerKind.PROGRESS)
+    def _send_progress(self, number: int, report: bytes) -> None:
+        self._send_answer(report, number, AnswerKind.PROGRESS)
 
     def _send_answer(
         self, body: bytes | bytearray, number: int = 0, kind: AnswerKind = AnswerKind.RESULT

@@ -21,7 +21,7 @@ from tabane.messages import say
 from tabane.workers.frames import ANSWER, AnswerKind, answer_head, request
 
 LOWER = 5
-"""What slow work adds to the nice value: a third of the CPU time of a process that competes with it."""
+"""Nice value added for slow work: it gets a third of the CPU time of a process that competes with it."""
 
 _ENDING = 5.0  # seconds a process has to end after its pipe was closed
 _PIECE = 1 << 16
@@ -78,18 +78,18 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """Return the process id while it runs."""
+        """The process id while it runs."""
         child = self._child
         return child.pid if child is not None and child.returncode is None else None
 
     @property
     def status(self) -> int | None:
-        """Return the exit status: None while it runs, negative if a signal ended it."""
+        """The exit status: None while it runs, negative if a signal ended it."""
         return self._child.returncode if self._child is not None else None
 
     @property
     def usable(self) -> bool:
-        """Return whether it takes requests. It may have ended since its last answer."""
+        """Whether it takes requests. It may have ended since its last answer."""
         child = self._child
         if child is None or child.returncode is not None or self._last:
             return False
@@ -198,7 +198,7 @@ class Worker:
 
     @property
     def seconds(self) -> float:
-        """Return the CPU time that the process has used, 0 after its end; the clock's where Linux is not."""
+        """The CPU time that the process has used, 0 after its end; the clock's where Linux is not."""
         if sys.platform != "linux":
             return time.monotonic()
         try:

@@ -63,7 +63,7 @@ class ScopeTable:
 
     @property
     def advertised(self) -> tuple[str, ...]:
-        """Return the scopes that clients are told to ask for: those without administration."""
+        """The scopes that clients are told to ask for: those without administration."""
         return tuple(name for name, patterns in self._named.items() if "@admin" not in patterns.allow)
 
     def grants(self, scopes: Iterable[str]) -> tuple[PermissionPatterns, ...]:
@@ -166,13 +166,13 @@ class OAuthAccess(Access):
 
     @property
     def live(self) -> bool:
-        """Return whether any token is valid now."""
+        """Whether any token is valid now."""
         now = self._clock()
         return any(now < token.until for token in self._tokens.values())
 
     @property
     def revision(self) -> int:
-        """Return a number that changes when the access begins or ends."""
+        """A number that changes when the access begins or ends."""
         live = self.live
         if live != self._revision % 2:
             self._revision += 1

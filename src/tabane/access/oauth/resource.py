@@ -42,12 +42,12 @@ class OAuthResource:
 
     @property
     def active(self) -> bool:
-        """Return whether tokens of an authorization server are accepted."""
+        """Whether tokens of an authorization server are accepted."""
         return self._current_issuer() is not None
 
     @property
     def resource(self) -> str:
-        """Return the URL by which clients know the hub: the audience, if that is a URL of HTTP."""
+        """The URL by which clients know the hub: the audience, if that is a URL of HTTP."""
         issuer = self._current_issuer()
         audience = issuer.audience if issuer else ""
         return audience if is_safe_url(audience) and not urlsplit(audience).fragment else self._own_url()

@@ -1,4 +1,4 @@
-"""Public keys of an authorization server: where it publishes them, which are usable, and the current ones.
+"""Public keys of an authorization server: their discovery, their checks, and a cache of the current ones.
 
 They come from its JWKS (RFC 7517), which is found by discovery (RFC 8414 and OpenID Connect Discovery). It is
 fetched when needed, and seldom. Other entries are ignored.
@@ -279,7 +279,7 @@ class SigningKeyCache:
 
     @property
     def trusted(self) -> bool:
-        """Return whether the keys are recent enough to be trusted."""
+        """Whether the keys are recent enough to be trusted."""
         return self._seconds_since_fetch < STALE
 
     @property
@@ -294,7 +294,7 @@ class SigningKeyCache:
         return self._fetching is not None and not self._fetching.done()
 
     async def _require_trusted_keys(self) -> None:
-        """Have keys that are trusted. Raises AuthorizationServerUnavailable."""
+        """Fetch the keys unless they are trusted. Raises AuthorizationServerUnavailable."""
         if self.trusted:
             self.refresh()
             return

@@ -91,7 +91,7 @@ class TokenCache:
 MOST_ANSWER = 64 << 10
 
 AT_ONCE = 8
-"""Tokens that are asked about at the same time."""
+"""Tokens that are introspected at the same time."""
 
 MOST_WAITING = 64
 """Tokens that wait for their turn. With more, the next is refused at once."""

@@ -21,7 +21,7 @@ LONGEST_REASON = 2000
 
 
 class ApprovalBinding(msgspec.Struct, frozen=True):
-    """What an approval is bound to: who calls which tool with which definition and arguments.
+    """The call that an approval is for: caller, tool, definition and arguments.
 
     ``definition`` and ``arguments`` are digests. If any of them changes, it is another call.
     """
@@ -92,10 +92,10 @@ MOST = 256
 """Approvals of the whole hub that are open or can be used."""
 
 MOST_OF_ONE = 64
-"""The same for one caller. The user of this machine may have all."""
+"""Open approvals of one caller. The user of this machine may have all."""
 
 MOST_ENDED = 256
-"""Approvals that are over, of which it is remembered why; the same number of refused ones."""
+"""Ended approvals whose reason is remembered, and refused ones that are remembered."""
 
 _OVER = 0.0
 """When an approval that is over expires, among those of a group."""
@@ -138,7 +138,7 @@ class Approvals:
         return (*self._current.values(), *over)
 
     def adopt(self, kept: Iterable[Approval]) -> None:
-        """Take approvals of a hub that joins, as far as nobody waits for the same calls here."""
+        """Add approvals of a hub that joins, unless somebody waits for the same calls here."""
         for one in kept:
             if one.binding not in self._current and one.id not in self._ended:
                 self._current[one.binding] = one

@@ -249,7 +249,7 @@ class CageMechanisms:
 
     @property
     def suffice(self) -> bool:
-        """Return whether a cage can be built with them at all."""
+        """Whether a cage can be built with them at all."""
         if self.sandbox_exec:
             return True
         return bool(self.machine) and (bool(self.bubblewrap) or self.landlock >= landlock.LEAST_ABI)
@@ -325,7 +325,7 @@ class CagePaths:
     protected_names: tuple[str, ...] = ()
 
     def names(self, path: str) -> bool:
-        """Return whether a path that the user wrote says by itself that it is a protected one."""
+        """Return whether the user has named a protected path itself."""
         written = os.path.normpath(path)
         return any(_is_within(written, each) for each in (*self.protected, *self.protected_names))
 
@@ -345,7 +345,7 @@ class CageFiles:
 
 @dataclass(frozen=True, slots=True)
 class Cage:
-    """A cage, ready for a start: the command in it, its environment, and what the keeper is told."""
+    """A cage, ready for a start: the command in it, its environment, and the orders for the keeper."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -475,7 +475,7 @@ def caged(
     *,
     installs: bool = False,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the command in its cage, and what the keeper is told of it. ``proxy`` is the proxy's command.
+    """Return the command in its cage, and the orders for the keeper. ``proxy`` is the proxy's command.
 
     ``installs``: it writes programs, so that it has to change permissions.
     """

@@ -191,7 +191,7 @@ A cache that is shared with other servers would be a way out: what is changed th
 
 @dataclass(frozen=True)
 class CagedStart:
-    """A start in a cage: the command, its environment, what the keeper is told, and its control groups.
+    """A start in a cage: the command, its environment, the orders for the keeper, and its control groups.
 
     ``cwd`` is the working directory of a download.
     """
@@ -291,7 +291,7 @@ class Cages:
         self._pinned.pin(self._record(server.name), self._written(server, server.sandbox))
 
     def accept_links(self, name: str) -> None:
-        """Forget where the paths of a server's sandbox led: where they lead now counts. Blocks."""
+        """Forget the recorded targets of a sandbox's paths: the present ones count from now on. Blocks."""
         self._record(name).unlink(missing_ok=True)
 
     def _record(self, name: str) -> Path:

@@ -1,4 +1,4 @@
-"""What a server does, read from a trace of its system calls, and the profile that would allow just that.
+"""The system calls of a server, read from a trace, and the profile that would allow just these.
 
 The trace is strace's. Everything here is pure, apart from :func:`find_tracer`.
 """
@@ -56,7 +56,7 @@ _USUAL_SOCKETS = (
 
 @dataclass
 class SeenUse:
-    """What a server was seen to do. ``connected`` are pairs of an address and a port."""
+    """The observed use of files and network by a server. ``connected`` are pairs of an address and a port."""
 
     written: set[str] = field(default_factory=set)
     connected: set[tuple[str, int]] = field(default_factory=set)

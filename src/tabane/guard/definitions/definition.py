@@ -37,11 +37,11 @@ LONGEST_NAME = 16_384
 """Characters of a name or URI. The catalogs leave out a definition with a longer one."""
 
 SLOWLY_READ = 1 << 20
-"""Bytes of a definition with repeated members up to which these are told apart."""
+"""Bytes of a definition with repeated members up to which these are kept apart."""
 
 
 class DefinitionKey(NamedTuple):
-    """What a definition is of. ``name`` is the server's own name, or the URI; empty for instructions."""
+    """Kind and name of a definition: the server's own name, or the URI; empty for instructions."""
 
     kind: Kind
     name: str

@@ -48,7 +48,7 @@ Why = Literal["first", "added", "changed"]
 
 
 class PinState(IntEnum):
-    """What is known of one digest. The numbers are those of the file."""
+    """The state of one digest. The numbers are those of the file."""
 
     TRUSTED = 0
     ACCEPTED = 1
@@ -72,22 +72,22 @@ class Pin(Struct, frozen=True):
 
     @property
     def is_suspicious(self) -> bool:
-        """Return whether something was found in it that no person has accepted."""
+        """Whether something was found in it that no person has accepted."""
         return self.state is PinState.TRUSTED and bool(self.findings)
 
     @property
     def waits(self) -> bool:
-        """Return whether a person should look at it."""
+        """Whether a person should look at it."""
         return self.state is PinState.OPEN or self.is_suspicious
 
     @property
     def is_poisoned(self) -> bool:
-        """Return whether the scanner found something severe that no person has accepted."""
+        """Whether the scanner found something severe that no person has accepted."""
         return self.state in (PinState.TRUSTED, PinState.OPEN) and is_high(self.findings or ())
 
 
 class HoldPolicy(NamedTuple):
-    """What is held back: changed definitions, and those in which the scanner found something severe."""
+    """Policy of holding back: changed definitions, and those in which the scanner found something severe."""
 
     changes: bool = False
     poisoned: bool = False
@@ -162,7 +162,7 @@ def begins(pins: ServerPins, kind: Kind, count: int) -> bool:
 
 
 def compared(pins: ServerPins, seen: Iterable[SeenDefinition], now: float, *, first: bool) -> PinChange:
-    """Take a part of a list into the pins of its server; return what is new.
+    """Add a part of a list to the pins of its server; return what is new.
 
     Resources come and go as data does, so each new one is trusted.
     """
@@ -233,7 +233,7 @@ def scanned(
     seen: Iterable[SeenDefinition],
     found: Mapping[DefinitionKey, tuple[KeptFinding, ...]],
 ) -> tuple[PinnedDefinition, ...]:
-    """Take what the scanner found into the pins; return those that were not scanned before."""
+    """Add the findings of the scanner to the pins; return those that were not scanned before."""
     new = []
     for key, digest, _ in seen:
         pin = pins.get(key, digest)
@@ -262,7 +262,7 @@ DO UPDATE SET state = excluded.state, findings = excluded.findings, body = coale
 
 
 class PinWrites(NamedTuple):
-    """What has to be written of one server: pins that came or changed, with the bodies of new ones."""
+    """Changes to write for one server: pins that came or changed, with the bodies of new ones."""
 
     server: str
     pins: tuple[PinnedDefinition, ...] = ()

@@ -69,7 +69,7 @@ ScanResult = Sequence[DefinitionFinding] | None
 
 
 class LongScans(Protocol):
-    """Scans long definitions where they hold nobody up."""
+    """Scans long definitions, without holding up other requests."""
 
     async def scan(
         self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
@@ -201,7 +201,7 @@ class DigestCache:
 Found = TypeVar("Found")
 
 Scans = Mapping[DefinitionKey, tuple[KeptFinding, ...]]
-"""What the scanner found in definitions that were not scanned before."""
+"""Findings of the scanner in definitions that were not scanned before."""
 
 
 KIND_NAMES = {
@@ -229,7 +229,7 @@ class DefinitionChange(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Return the reason in one word: added, changed, suspicious or rejected."""
+        """The reason in one word: added, changed, suspicious or rejected."""
         if self.pin.state is PinState.REJECTED:
             return "rejected"
         return "suspicious" if self.pin.is_trusted else self.pin.why
@@ -289,7 +289,7 @@ class ReviewedList(NamedTuple):
 
 
 class ReviewWatch(NamedTuple):
-    """What is told of changes: the server whose definitions changed, and what is worth an audit entry."""
+    """Receives changes: the server whose definitions changed, and news that are worth an audit entry."""
 
     changed: Callable[[str], None] = lambda server: None
     news: Callable[[DefinitionNews], None] = lambda news: None
@@ -603,7 +603,7 @@ class DefinitionReview:
         findings: Sequence[PinnedDefinition],
         gone: Collection[str],
     ) -> None:
-        """Tell of what changed; of each removed definition once, since a server may list it by turns."""
+        """Report changes. A removed definition is reported once: a server may list it now and then."""
         from tabane.guard.definitions.news import DefinitionNews, log_news
 
         keys = [DefinitionKey(kind, name) for name in gone]

@@ -134,7 +134,7 @@ def host_of(address: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def site_of(host: str) -> str:
-    """Return the domain that one owner has, as far as it can be told; an IP address is its own."""
+    """Return the domain of one owner, as far as it is known; an IP address is its own."""
     labels = host.partition(":")[0].split(".")
     if len(labels) < 3 or labels[-1].isdigit() or "[" in host:
         return host
@@ -185,7 +185,7 @@ class AddressParts(NamedTuple):
 
     @property
     def inner(self) -> list[str]:
-        """Return the addresses that this one holds: its site may call or redirect to them."""
+        """The addresses that this one holds: its site may call or redirect to them."""
         whole = unquote(unquote(self.raw))
         found = [f"{each}" for each in addresses_in(whole)]
         if "//" in whole.replace("://", "") or (not found and re.search(r"https?:/", whole, re.IGNORECASE)):

@@ -306,7 +306,7 @@ class FlowRule:
         self._repeats: tuple[Caller, CallTarget, float] | None = None
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
-        """Return what stands against a call; None if nothing does. See :class:`CallRule`."""
+        """Return the objection to a call; None if there is none. See :class:`CallRule`."""
         labels = self._labels(target)
         if not labels.bits & SINK_LABELS or not _is_judged(caller, target):
             return None
@@ -343,7 +343,7 @@ class FlowRule:
         arguments: bytes = b"",
         result: bytes | msgspec.Raw | None = b"",
     ) -> None:
-        """Note what a caller reads in an answer, and where it wrote. See :class:`CallRule`."""
+        """Note what a caller reads in an answer, and the servers it wrote to. See :class:`CallRule`."""
         labels = self._labels(target)
         if caller.face is not Face.WEB:
             self._learn_call(caller, target, labels, arguments, result)

@@ -163,7 +163,7 @@ UNTRUSTED_OBJECTS = _words(
     "transaction transactions shared guestbook letter letters fax paper papers package packages snippet "
     "snippets profile profiles bio biography"
 )
-"""Nouns for content that strangers can write."""
+"""Nouns for content that anybody can write."""
 
 PRIVATE_OBJECTS = _words(
     "revenue earnings income expense expenses budget budgets finance finances contract contracts sales "
@@ -200,7 +200,7 @@ CONTAINERS = _words(
     "file files document documents folder folders directory note notes record records history private "
     "saved personal workspace channel"
 )
-"""Private objects that may hold what a stranger wrote, if the description says so."""
+"""Private objects that may hold untrusted content, if the description says so."""
 
 OWNER_WORDS = _words("my own user users user's owner account personal private inbox saved your current")
 
@@ -221,7 +221,7 @@ GUARDED_OBJECTS = _words(
     "collaborator visibility privacy mfa 2fa will traffic signal emergency valve pump vehicle robot "
     "thermostat oven heater vote ownership filter autoreply insurance"
 )
-"""Nouns for settings and objects whose change a stranger must not cause."""
+"""Nouns for settings and objects that untrusted content must not change."""
 
 SPOKEN_OBJECTS = _words(
     "message messages email emails mail comment comments reply replies post posts tweet tweets issue "
@@ -466,7 +466,7 @@ def _read(tool: _Described) -> _Found:
 
 
 def _untrusted(tool: _Described) -> int:
-    """Return whether strangers write it: the name decides if it has an object, otherwise the description."""
+    """Return UNTRUSTED if others write it, else 0. A name with an object decides, else the description."""
     if tool.name & UNTRUSTED_OBJECTS or tool.objects & RECEIVED:
         return UNTRUSTED
     if _WRITTEN_BY_OTHERS.search(tool.sentence):
@@ -579,7 +579,7 @@ class KnownServer(msgspec.Struct, frozen=True):
 
 
 class LabelTable:
-    """Finds well-known servers by what starts them or where they are. The file is read on first use."""
+    """Finds well-known servers by their package or address. The file is read on first use."""
 
     def __init__(self, file: Path = TABLE_FILE) -> None:
         self._file = file

@@ -212,7 +212,7 @@ class ModelHub:
 
     async def _result(self, body: bytes, told: Callable[[bytes], None]) -> DownloadResult:
         try:
-            return _RESULTS.decode(await self._resident.ask(body, told=told))
+            return _RESULTS.decode(await self._resident.ask(body, report=told))
         except RequestRefused as error:
             if error.package:
                 raise ModelMissing(

@@ -407,7 +407,7 @@ class ImportSource(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ImportedServer:
-    """A server to be added, where it was found, and the keys that are not imported.
+    """A server to be added, the program that has it, and the keys that are not imported.
 
     ``inputs`` are what its definition asks a person for, by id. ``narrowing`` are keys of ``left`` that limit
     what may be used: the definition is switched off, because it would allow more without them.

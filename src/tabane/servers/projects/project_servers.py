@@ -64,7 +64,7 @@ class ProjectFile:
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the file, in hex digits."""
+        """The SHA-256 of the file, in hex digits."""
         return hashlib.sha256(self.data).hexdigest()
 
 

@@ -61,7 +61,7 @@ class RegistryServer(Struct, frozen=True):
 
     @property
     def short_name(self) -> str:
-        """Return a name for the servers file: ``weather`` for ``io.github.user/weather``."""
+        """A name for the servers file: ``weather`` for ``io.github.user/weather``."""
         return self.name.rpartition("/")[2].strip(".") or "server"
 
     @property

@@ -99,7 +99,7 @@ class DeclaredInput(Struct, frozen=True):
 
     @property
     def is_missing(self) -> bool:
-        """Return whether a user has to be asked: nothing works without an answer."""
+        """Whether a user has to be asked: nothing works without an answer."""
         return self.required and self.default is None
 
     def checked(self, answer: str) -> str:
@@ -482,9 +482,9 @@ def _is_switch(argument: object, *, launcher: bool) -> bool:
     """Return whether an argument is a flag without a value, which the schema does not distinguish."""
     if any(member(argument, key) not in (None, "", [], False) for key in ("value", "default", "choices")):
         return False
-    told = ["isRequired", "isSecret", "format", "placeholder", "valueHint"]
-    told += [] if launcher else ["description"]
-    return not any(member(argument, key) for key in told)
+    telling = ["isRequired", "isSecret", "format", "placeholder", "valueHint"]
+    telling += [] if launcher else ["description"]
+    return not any(member(argument, key) for key in telling)
 
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
