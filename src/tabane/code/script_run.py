@@ -337,7 +337,7 @@ class ScriptRun:
     ) -> ScriptEnd | PausedRun:
         """Run a script, and return how it ended, or where it pauses. It is stopped after ``seconds``.
 
-        If this is cancelled, so are the calls of the script.
+        If this is canceled, so are the calls of the script.
         """
         return await self._run_within(source, seconds, self._start_script(source, inputs))
 

@@ -369,7 +369,7 @@ def _result_type(tool: ScriptTool, scope: TypeScope | None) -> str:
     if scope is None:
         return _without_classes(schema, tool.result)
     inner = TypeScope(tool.result, taken=(class_name(tool.function),))
-    found = inner.type_of(schema, class_name(f"{tool.function}_result_type"))
+    found = inner.type_of(schema, class_name(f"{tool.function}_result"))
     scope.classes.extend(inner.classes)
     return found
 

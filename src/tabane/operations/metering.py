@@ -178,7 +178,7 @@ UNMETERED: OpenCall = UnmeteredCall()
 
 
 class CallBlock:
-    """Ends a call that fails or is cancelled in this block.
+    """Ends a call that fails or is canceled in this block.
 
     As ``async with``, it also waits until the record of a failure is on disk, if that is wanted.
     """
@@ -214,5 +214,5 @@ class CallBlock:
 
 
 def ended(opened: OpenCall) -> CallBlock:
-    """End a call that fails or is cancelled in this block."""
+    """End a call that fails or is canceled in this block."""
     return CallBlock(opened)

@@ -121,13 +121,13 @@ class NetworkProxy:
     def _handle_client(self, client: socket.socket) -> None:
         try:
             with client:
-                self._serve_client(client)
+                self._serve(client)
         except OSError:
             return  # one of both sides has ended
         finally:
             self._places.release()
 
-    def _serve_client(self, client: socket.socket) -> None:
+    def _serve(self, client: socket.socket) -> None:
         client.settimeout(HEAD_PATIENCE)
         try:
             head, rest = _read_head(client)
