@@ -265,13 +265,16 @@ class CallLimits:
         rules, now = self._rules(), self._clock()
         one = self._holders.get(only or "")
         for limited in reversed(self._holders.values()) if only is None else [one] if one else []:
-            limits = rules.tier(limited.tier)
+            calls, leased = rules.tier(limited.tier).calls, limited.leased.get(None)
+            tokens = None
+            if calls is not None:  # in a group of hubs, the tokens that this hub has taken
+                tokens = int(limited.bucket.tokens(now, calls)) if leased is None else leased.tokens
             yield {
                 "holder": limited.name,
                 "tier": limited.tier,
-                "tokens": _tokens_left(limited, now, limits.calls) if limits.calls else None,
-                "burst": limits.calls.burst if limits.calls else None,
-                "rate": limits.calls.rate if limits.calls else None,
+                "tokens": tokens,
+                "burst": calls.burst if calls else None,
+                "rate": calls.rate if calls else None,
                 "in_flight": limited.in_flight - limited.waiting,
                 "waiting": limited.waiting,
                 "refused": limited.refused,
@@ -470,12 +473,6 @@ def _buckets_to_fill(charges: list[_Charge], now: float) -> list[LeasedBucket]:
             if bucket.lacks(now):
                 found.append(bucket)
     return found
-
-
-def _tokens_left(limited: LimitedHolder, now: float, calls: CallRate) -> int:
-    """Return the tokens left; in a group of hubs, those that this hub has taken."""
-    leased = limited.leased.get(None)
-    return int(limited.bucket.tokens(now, calls)) if leased is None else leased.tokens
 
 
 def _leased_bucket(limited: LimitedHolder, cap: CallCap | None) -> LeasedBucket:

@@ -5,6 +5,7 @@ They are the tables ``[profiles.NAME]`` of tabane.toml. A mistake in one is an e
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -132,15 +133,11 @@ class _ProfileReader:
             ]
             if line.lstrip().startswith("["):
                 table, words = words, []
-            common = _common_length(wanted, table + words)
+            pairs = zip(wanted, table + words, strict=False)
+            common = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
             if common > length:
                 best, length = number, common
         return best
-
-
-def _common_length(wanted: list[str], found: list[str]) -> int:
-    return next((n for n, pair in enumerate(zip(wanted, found, strict=False)) if pair[0] != pair[1]),
-                min(len(wanted), len(found)))  # fmt: skip
 
 
 def _unknown_key(key: str) -> Message:
@@ -288,9 +285,7 @@ class Profiles:
         if near:
             return UnknownName(
                 say(
-                    "There is no profile {name}. Did you mean {near}?",
-                    name=name[:100],
-                    near=", ".join(near),
+                    "There is no profile {name}. Did you mean {near}?", name=name[:100], near=", ".join(near)
                 ),
                 near,
             )

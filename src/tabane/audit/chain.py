@@ -231,15 +231,12 @@ def kept_head(text: str | None) -> ChainHead | None:
 
 
 def _newest_head(data: bytes) -> ChainHead | None:
-    heads = [head for place in _PLACES if (head := _read_slot(data, place)) is not None]
-    return max(heads, default=None)
-
-
-def _read_slot(data: bytes, place: int) -> ChainHead | None:
+    """Return the newest head in the bytes of a file; None if they have no valid slot."""
     if not data.startswith(_MAGIC) or len(data) < _SIZE:
         return None
-    seq, mac, check = _SLOT.unpack_from(data, place)
-    return ChainHead(seq, mac) if seq and check == zlib.crc32(mac, seq & 0xFFFFFFFF) else None
+    slots = (_SLOT.unpack_from(data, place) for place in _PLACES)
+    heads = (ChainHead(seq, mac) for seq, mac, check in slots if check == zlib.crc32(mac, seq & 0xFFFFFFFF))
+    return max((head for head in heads if head.seq), default=None)
 
 
 class ChainEnd(NamedTuple):

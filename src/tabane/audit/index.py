@@ -574,16 +574,6 @@ class EntrySearch:
 
 def _match_combos(database: sqlite3.Connection, wanted: EntryFilter) -> bool:
     """Put the ids of matching combinations into ``temp.matched``. Return False if all match."""
-    parts, values = _filter_conditions(wanted)
-    if not parts:
-        return False
-    database.execute("CREATE TEMP TABLE IF NOT EXISTS matched (id INTEGER PRIMARY KEY)")
-    database.execute("DELETE FROM temp.matched")
-    database.execute(f"INSERT INTO temp.matched SELECT id FROM combos WHERE {' AND '.join(parts)}", values)
-    return True
-
-
-def _filter_conditions(wanted: EntryFilter) -> tuple[list[str], list[str]]:
     parts: list[str] = []
     values: list[str] = []
     for condition, given in (
@@ -599,7 +589,12 @@ def _filter_conditions(wanted: EntryFilter) -> tuple[list[str], list[str]]:
         if given and (given[0] or given is wanted.outcomes):
             parts.append(condition)
             values += given
-    return parts, values
+    if not parts:
+        return False
+    database.execute("CREATE TEMP TABLE IF NOT EXISTS matched (id INTEGER PRIMARY KEY)")
+    database.execute("DELETE FROM temp.matched")
+    database.execute(f"INSERT INTO temp.matched SELECT id FROM combos WHERE {' AND '.join(parts)}", values)
+    return True
 
 
 def _add_counts(counts: dict[int, int], rows: Iterable[tuple[int, int]]) -> None:

@@ -14,13 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tabane.audit.index_requests import (
-    CatchUp,
-    IndexRequest,
-    IndexTask,
-    decode_index_answer,
-    encode_index,
-)
+from tabane.audit.index_requests import CatchUp, IndexRequest, IndexTask, decode_index_answer, encode_index
 from tabane.errors import AuditError, StoreError, StoreFull, TabaneError
 from tabane.messages import say
 from tabane.workers.pool import Budget, Capacity, Pool

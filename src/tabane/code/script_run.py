@@ -159,9 +159,11 @@ class ToolNames:
             by_server.setdefault(server, {})[name] = public
         own = identifiers(by_server.pop("", {}), "tool")
         modules = identifiers(by_server, "server", own.values(), SANDBOX_MODULES)
-        self.by_name: Mapping[str, NamedTool] = {
-            each.name: each for each in _named_tools(by_server, modules, own)
-        }
+        named = [NamedTool(name, "", function) for name, function in own.items()]
+        for server, found in by_server.items():
+            functions = identifiers(found, "tool")
+            named += (NamedTool(public, modules[server], functions[name]) for name, public in found.items())
+        self.by_name: Mapping[str, NamedTool] = {each.name: each for each in named}
         self._by_module: dict[str, list[NamedTool]] = {}
         for each in self.by_name.values():
             self._by_module.setdefault(each.module or each.function, []).append(each)
@@ -171,17 +173,6 @@ class ToolNames:
         if source.dynamic:
             return list(self.by_name.values())
         return [each for name in source.names for each in self._by_module.get(name, ())]
-
-
-def _named_tools(
-    by_server: Mapping[str, Mapping[str, str]], modules: Mapping[str, str], own: Mapping[str, str]
-) -> Iterator[NamedTool]:
-    for name, function in own.items():
-        yield NamedTool(name, "", function)
-    for server, tools in by_server.items():
-        functions = identifiers(tools, "tool")
-        for name, public in tools.items():
-            yield NamedTool(public, modules[server], functions[name])
 
 
 AWAIT = "A tool is an async function. Write: await {call}"

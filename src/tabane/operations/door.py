@@ -218,12 +218,7 @@ class Door:
     def check(self, caller: Caller, target: CallTarget) -> None:
         """Raise Forbidden if the caller may not use ``target``."""
         if caller.looks and (target.changes or target.kind == "tool"):
-            raise Forbidden(
-                say(
-                    "{target} changes data, but this call may only read.",
-                    target=target.name,
-                )
-            )
+            raise Forbidden(say("{target} changes data, but this call may only read.", target=target.name))
         if not caller.access.allows(target):
             who = caller.access.label or caller.identity
             raise Forbidden(say("{who} is not allowed to use {target}.", who=who, target=target.name))
@@ -366,11 +361,7 @@ class Door:
         return await cast("Call", operation.handler)(caller, given)
 
     def stream(
-        self,
-        caller: Caller,
-        name: str,
-        params: bytes | msgspec.Raw,
-        request: str = "",
+        self, caller: Caller, name: str, params: bytes | msgspec.Raw, request: str = ""
     ) -> AsyncGenerator[StreamPart, None]:
         """Return the parts of a stream's answer. Only the last part has ``more`` False.
 

@@ -170,10 +170,7 @@ class SecretNaming:
     """
 
     def __init__(
-        self,
-        stored: Callable[[str], str | None],
-        environ: Mapping[str, str],
-        referred: Collection[str] = (),
+        self, stored: Callable[[str], str | None], environ: Mapping[str, str], referred: Collection[str] = ()
     ) -> None:
         self._stored, self._environ, self._referred = stored, environ, referred
         self._chosen: dict[str, str | None] = {}

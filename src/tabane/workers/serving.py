@@ -228,11 +228,7 @@ def _read_request(requests: BinaryIO) -> tuple[RequestHead, bytes] | None:
 
 
 def _send_answer(
-    answers: BinaryIO,
-    body: bytes | bytearray,
-    *,
-    number: int = 0,
-    kind: AnswerKind = AnswerKind.RESULT,
+    answers: BinaryIO, body: bytes | bytearray, *, number: int = 0, kind: AnswerKind = AnswerKind.RESULT
 ) -> None:
     answers.write(answer(len(body), kind=kind, number=number))
     answers.write(body)

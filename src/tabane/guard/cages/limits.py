@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +69,8 @@ def group_folders(
     None if that is not known. ``memberships`` is the text of /proc/self/cgroup. In version 2, a group with
     processes has no groups with limits below it, so the place is beside the hub's own group.
     """
-    own = dict(_read_memberships(memberships))
+    rows = (line.partition(":")[2].partition(":") for line in memberships.splitlines())
+    own = {name: path for names, _, path in rows for name in names.split(",")}
     if all(name in own for name in controllers):
         return 1, {name: root / name / own[name].lstrip("/") for name in controllers}
     if own.get("", "/") == "/":
@@ -81,14 +81,6 @@ def group_folders(
     except OSError:
         return None
     return (2, dict.fromkeys(controllers, beside)) if set(controllers) <= set(enabled) else None
-
-
-def _read_memberships(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
-        _, _, rest = line.partition(":")
-        names, _, path = rest.partition(":")
-        for name in names.split(","):
-            yield name, path
 
 
 class ControlGroups:

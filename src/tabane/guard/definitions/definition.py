@@ -106,7 +106,10 @@ def canonical_form(kind: Kind, definition: bytes) -> bytes:
     if value is None:
         return b"\0" + definition
     if kind == "resource" and isinstance(value, dict):
-        value = _without_content(value)
+        value = {key: member for key, member in value.items() if key != "size"}
+        notes = value.get("annotations")
+        if isinstance(notes, dict) and "lastModified" in notes:
+            value["annotations"] = {key: note for key, note in notes.items() if key != "lastModified"}
     try:
         return msgspec.json.encode(value, order="sorted")
     except (UnicodeEncodeError, OverflowError, RecursionError, msgspec.MsgspecError, TypeError):
@@ -134,14 +137,6 @@ def _read_value(definition: bytes) -> Any:
 def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     return found if len(found) == len(pairs) else {"": [list(pair) for pair in pairs]}
-
-
-def _without_content(resource: dict[str, Any]) -> dict[str, Any]:
-    found = {key: value for key, value in resource.items() if key != "size"}
-    notes = found.get("annotations")
-    if isinstance(notes, dict) and "lastModified" in notes:
-        found["annotations"] = {key: value for key, value in notes.items() if key != "lastModified"}
-    return found
 
 
 MOST_LINES = 2_000

@@ -229,9 +229,7 @@ def decided(
 
 
 def scanned(
-    pins: ServerPins,
-    seen: Iterable[SeenDefinition],
-    found: Mapping[DefinitionKey, tuple[KeptFinding, ...]],
+    pins: ServerPins, seen: Iterable[SeenDefinition], found: Mapping[DefinitionKey, tuple[KeptFinding, ...]]
 ) -> tuple[PinnedDefinition, ...]:
     """Add the findings of the scanner to the pins; return those that were not scanned before."""
     new = []

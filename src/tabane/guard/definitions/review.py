@@ -37,7 +37,6 @@ from tabane.guard.definitions.pins import (
     PINS_FILE,
     HoldPolicy,
     Pin,
-    PinChange,
     PinFile,
     PinnedDefinition,
     PinState,
@@ -446,7 +445,12 @@ class DefinitionReview:
             change = compared(pins, part, now, first=first)
             found = scanned(pins, part, scans or {})
             if change.new or change.forgotten or found:
-                self._keep_pins(server, pins, PinChange((*change.new, *found), change.forgotten), part)
+                changed = (*change.new, *found)
+                kept = {(key, pin.digest) for key, pin in changed}
+                bodies = {
+                    (one.key, one.digest): bytes(one.body) for one in part if (one.key, one.digest) in kept
+                }
+                self._write_pins(PinWrites(server, changed, bodies, change.forgotten, pins))
             new += change.new
             findings += found
             yield
@@ -585,15 +589,6 @@ class DefinitionReview:
         self.watch.changed(server)
 
     # -- inside ----------------------------------------------------------------------------------
-
-    def _keep_pins(
-        self, server: str, pins: ServerPins, change: PinChange, seen: Iterable[SeenDefinition]
-    ) -> None:
-        new = {(key, pin.digest) for key, pin in change.new}
-        bodies = {
-            (each.key, each.digest): bytes(each.body) for each in seen if (each.key, each.digest) in new
-        }
-        self._write_pins(PinWrites(server, change.new, bodies, change.forgotten, pins))
 
     def _tell_news(
         self,

@@ -27,12 +27,7 @@ from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
-from tabane.servers.assistants.formats import (
-    FILE_INPUT,
-    at_path,
-    format_of,
-    with_our_variables,
-)
+from tabane.servers.assistants.formats import FILE_INPUT, at_path, format_of, with_our_variables
 from tabane.servers.assistants.formats import definition as definition_of
 from tabane.servers.assistants.table import (
     CLIENTS,
@@ -197,11 +192,7 @@ class ServerFilters:
     def applied(self, name: str, definition: Definition) -> Definition:
         """Return the definition of a server with the limits of its file."""
         made = dict(definition)
-        rules = (
-            *self._of_opencode(name),
-            *self._of_exclusions(name),
-            *self._of_zed(name),
-        )
+        rules = (*self._of_opencode(name), *self._of_exclusions(name), *self._of_zed(name))
         for key, globs in ToolRules(rules).keys().items():
             narrow(made, key, globs)
         mcp = self._table("mcp")

@@ -68,11 +68,7 @@ def read(text: str) -> Any:
             return None
         _size(root, {}, set())
         return loader.construct_document(root)
-    except (
-        ValueError,
-        TypeError,
-        RecursionError,
-    ) as error:  # such as a date that does not exist
+    except (ValueError, TypeError, RecursionError) as error:  # such as a date that does not exist
         raise yaml.YAMLError(str(error)) from None
     finally:
         loader.dispose()

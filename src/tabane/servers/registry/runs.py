@@ -136,17 +136,16 @@ class InputTemplate(Struct, frozen=True):
         """Return the text for the servers file; None if an input has neither answer nor default."""
         words = []
         for part in self.parts:
-            word = escaped(part) if isinstance(part, str) else _answer_for(part, answers)
+            if isinstance(part, str):
+                word: str | None = escaped(part)
+            elif part.name in answers:
+                word = answers[part.name]
+            else:
+                word = None if part.default is None else escaped(part.default)
             if word is None:
                 return None
             words.append(word)
         return "".join(words)
-
-
-def _answer_for(wanted: DeclaredInput, answers: Mapping[str, str]) -> str | None:
-    if wanted.name in answers:
-        return answers[wanted.name]
-    return None if wanted.default is None else escaped(wanted.default)
 
 
 def read_template(given: object, name: str, place: InputPlace) -> InputTemplate:
