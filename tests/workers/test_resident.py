@@ -48,7 +48,7 @@ async def test_a_request_for_the_ready_process_fails_when_that_dies() -> None:
         assert worker.is_ready
         assert int(await worker.ask(b"", urgent=True, again=False)) == first
         begun = asyncio.Event()
-        only = asyncio.create_task(worker.ask(b"wait", told=lambda _: begun.set(), again=False))
+        only = asyncio.create_task(worker.ask(b"wait", report=lambda _: begun.set(), again=False))
         behind = asyncio.create_task(worker.ask(b""))  # it is sent to the next process
         await begun.wait()
         os.kill(first, signal.SIGKILL)

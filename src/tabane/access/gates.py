@@ -101,7 +101,7 @@ class GatedCall:
 
     @property
     def inside(self) -> bool:
-        """Return whether it has passed all gates."""
+        """Whether it has passed all gates."""
         return self._passed == len(self._gates)
 
     def advance(self) -> bool:
@@ -141,10 +141,12 @@ class CallGate:
 
     @property
     def full(self) -> bool:
+        """Whether no place is free."""
         return self.taken >= self.places
 
     @property
     def idle(self) -> bool:
+        """Whether no call holds a place or waits for one."""
         return not self.taken and not self.waiting
 
     def take(self, call: GatedCall) -> bool:

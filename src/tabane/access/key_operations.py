@@ -35,7 +35,7 @@ def expiry_of(text: str, now: float) -> float | None:
     if given == "never":
         return None
     duration = _duration(given)
-    when = now + int(duration[1]) * _SECONDS[duration[2]] if duration else _date(text.strip())
+    when = now + int(duration[1]) * _SECONDS[duration[2]] if duration else _expiry_date(text.strip())
     if when <= now:
         raise BadArguments(say("expires: {given} is in the past.", given=text[:50]), "expires")
     if when > now + FURTHEST:
@@ -45,7 +45,7 @@ def expiry_of(text: str, now: float) -> float | None:
     return float(when)
 
 
-def _date(text: str) -> float:
+def _expiry_date(text: str) -> float:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
@@ -99,7 +99,17 @@ class KeyOperations:
     async def create(self, caller: Caller, params: CreateKey) -> dict[str, Any]:
         """Create a key. Its secret is in this result and nowhere else."""
         now = self._ring.clock()
-        patterns = _granted(params)
+        if not params.allow and not params.profile:
+            raise BadArguments(
+                say(
+                    "allow: say what the key may use, such as github__* or @posts; * is every tool and "
+                    "source, without administration."
+                ),
+                "allow",
+            )
+        patterns = PermissionPatterns.checked(
+            params.allow or [EVERY_TOOL], params.deny, read_only=params.read_only
+        )
         self._check_profile(params.profile)
         self._check_tier(params.tier)
         expires = expiry_of(params.expires, now)
@@ -110,7 +120,11 @@ class KeyOperations:
             assert id is not None
             record = KeyRecord(id, hash_of(secret), name, patterns, params.profile, params.tier, now, expires)
             if await self._ring.add(record):
-                return {**self._row(record), "secret": secret, **self._warnings(patterns, caller.lang)}
+                return {
+                    **self._key_row(record),
+                    "secret": secret,
+                    **self._pattern_warnings(patterns, caller.lang),
+                }
         raise StoreError(say("No free id for a key was found. Try again."))
 
     async def keys(self, caller: Caller, params: ListKeys) -> dict[str, Any]:
@@ -120,30 +134,31 @@ class KeyOperations:
             KeyPage([], 0, False),
         )
         return {
-            "results": [self._row(record) for record in page.records],
+            "results": [self._key_row(record) for record in page.records],
             "total": page.total,
             "next": page.records[-1].id if page.more else None,
         }
 
     async def show(self, caller: Caller, params: OneKey) -> dict[str, Any]:
-        record = await self._named(params.key)
-        return {**self._row(record), **self._warnings(record.patterns, caller.lang)}
+        """Return one key, and warnings about its patterns."""
+        record = await self._find_key(params.key)
+        return {**self._key_row(record), **self._pattern_warnings(record.patterns, caller.lang)}
 
     async def find(self, given: str) -> tuple[KeyRecord, str]:
         """Return the key of that name or id, and its state. Raises UnknownName."""
-        record = await self._named(given)
+        record = await self._find_key(given)
         return record, record.state(self._ring.clock())
 
     async def revoke(self, caller: Caller, params: OneKey) -> dict[str, Any]:
         """Revoke a key at once. To revoke a revoked key again changes nothing."""
-        record = await self._named(params.key)
+        record = await self._find_key(params.key)
         if record.revoked is None:
             record = await self._ring.change(revoked(record, self._ring.clock()))
-        return self._row(record)
+        return self._key_row(record)
 
     async def update(self, caller: Caller, params: UpdateKey) -> dict[str, Any]:
         """Change what is given. It applies at once, in open sessions too."""
-        record = await self._named(params.key)
+        record = await self._find_key(params.key)
         if record.revoked is not None:
             raise BadArguments(
                 say(
@@ -152,12 +167,12 @@ class KeyOperations:
                 ),
                 "key",
             )
-        changed = await self._ring.change(self._changed(record, params))
-        return {**self._row(changed), **self._warnings(changed.patterns, caller.lang)}
+        changed = await self._ring.change(self._change_record(record, params))
+        return {**self._key_row(changed), **self._pattern_warnings(changed.patterns, caller.lang)}
 
     # -- checks ----------------------------------------------------------------------------------
 
-    def _changed(self, record: KeyRecord, params: UpdateKey) -> KeyRecord:
+    def _change_record(self, record: KeyRecord, params: UpdateKey) -> KeyRecord:
         old = record.patterns
         patterns = PermissionPatterns.checked(
             old.allow if params.allow is None else params.allow,
@@ -195,7 +210,7 @@ class KeyOperations:
             "tier",
         )
 
-    async def _named(self, given: str) -> KeyRecord:
+    async def _find_key(self, given: str) -> KeyRecord:
         """Return the key that a name, an id, ``tbn_`` and the beginning of an id, or a secret names."""
         named = None
         if not given.startswith(PREFIX):
@@ -205,7 +220,9 @@ class KeyOperations:
         id = id_in(given) or given.removeprefix(PREFIX).partition("_")[0]
         # Without tbn_ only a whole id counts: a mistyped name must not revoke another key.
         fits = _is_prefix(id) if given.startswith(PREFIX) else _is_id(id)
-        found = await self._beginning(id) if fits else []
+        found: list[KeyRecord] = []
+        if fits:
+            found = await self._ring.read(lambda store: store.beginning(id, 4), found)
         if len(found) > 1:
             raise BadArguments(
                 say(
@@ -218,14 +235,10 @@ class KeyOperations:
         record = found[0] if found else named
         if record is None:
             # A secret that is mistyped must not be in an error.
-            raise await self._unknown(f"{PREFIX}{id[:8]}" if given.startswith(PREFIX) else given)
+            raise await self._unknown_key(f"{PREFIX}{id[:8]}" if given.startswith(PREFIX) else given)
         return record
 
-    async def _beginning(self, id: str) -> list[KeyRecord]:
-        none: list[KeyRecord] = []
-        return await self._ring.read(lambda store: store.beginning(id, 4), none)
-
-    async def _unknown(self, given: str) -> UnknownName:
+    async def _unknown_key(self, given: str) -> UnknownName:
         none: list[str] = []
         near = nearest(given, await self._ring.read(lambda store: store.names(MOST_COMPARED), none))
         if near:
@@ -236,7 +249,7 @@ class KeyOperations:
 
     # -- results ---------------------------------------------------------------------------------
 
-    def _row(self, record: KeyRecord) -> dict[str, Any]:
+    def _key_row(self, record: KeyRecord) -> dict[str, Any]:
         return {
             "id": record.id,
             "prefix": f"{PREFIX}{record.id}",
@@ -253,26 +266,13 @@ class KeyOperations:
             "revoked": iso(record.revoked),
         }
 
-    def _warnings(self, patterns: PermissionPatterns, lang: Lang) -> dict[str, list[str]]:
+    def _pattern_warnings(self, patterns: PermissionPatterns, lang: Lang) -> dict[str, list[str]]:
         return {
             "warnings": [
                 say("{pattern} matches no tool or source that is currently known.", pattern=one).render(lang)
                 for one in unmatched(patterns, self._known())
             ]
         }
-
-
-def _granted(params: CreateKey) -> PermissionPatterns:
-    """Return the patterns of a new key. What it may use has to be said, by patterns or by a profile."""
-    if not params.allow and not params.profile:
-        raise BadArguments(
-            say(
-                "allow: say what the key may use, such as github__* or @posts; * is every tool and source, "
-                "without administration."
-            ),
-            "allow",
-        )
-    return PermissionPatterns.checked(params.allow or [EVERY_TOOL], params.deny, read_only=params.read_only)
 
 
 def _checked_name(name: str) -> str:

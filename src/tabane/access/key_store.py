@@ -70,7 +70,7 @@ def id_in(secret: str) -> str | None:
 
 
 def hash_of(secret: str) -> bytes:
-    """Return what is kept of a secret. It has 256 random bits, so a slow hash would add nothing."""
+    """Return the hash of a secret. It has 256 random bits, so a slow hash would add nothing."""
     return hashlib.sha256(secret.encode()).digest()
 
 
@@ -156,18 +156,19 @@ class KeyStore:
         """Open the file. Raises FileNotFoundError, ConfigurationError and StoreError."""
         self.path = path
         if create:
-            _create(path)
+            _create_file(path)
         self._identity = _checked_identity(path)
-        with _failures(path):
-            self._writer = _connected(path)
+        with _store_errors(path):
+            self._writer = _connect_database(path)
             try:
-                _prepare(self._writer, path)
-                self._reader = _connected(path, busy=0.05)
+                _prepare_schema(self._writer, path)
+                self._reader = _connect_database(path, busy=0.05)
             except BaseException:
                 self._writer.close()
                 raise
 
     def close(self) -> None:
+        """Close both connections."""
         self._reader.close()
         self._writer.close()
 
@@ -176,12 +177,12 @@ class KeyStore:
         try:
             rows = self._reader.execute(_ONE, (id,)).fetchall()
         except sqlite3.Error as error:
-            raise _failure(self.path, error) from None
+            raise _store_error(self.path, error) from None
         return record_of(rows[0]) if rows else None
 
     def exist(self) -> bool:
         """Return whether any key is not revoked."""
-        with _failures(self.path):
+        with _store_errors(self.path):
             return bool(
                 self._reader.execute("SELECT 1 FROM api_key WHERE revoked IS NULL LIMIT 1").fetchall()
             )
@@ -190,7 +191,7 @@ class KeyStore:
         """Return the stamp of the file; None if it was removed or replaced by another one."""
         if _identity(self.path) != self._identity:
             return None
-        with _failures(self.path):
+        with _store_errors(self.path):
             ((version,),) = self._reader.execute("PRAGMA data_version").fetchall()
         return (*self._identity, version)
 
@@ -199,7 +200,7 @@ class KeyStore:
     def some(self, ids: Iterable[str]) -> dict[str, KeyRecord]:
         """Return the keys with these ids that exist."""
         found = {}
-        with _failures(self.path):
+        with _store_errors(self.path):
             for id in ids:
                 for row in self._writer.execute(f"SELECT {COLUMNS} FROM api_key WHERE id = ?", (id,)):
                     found[id] = record_of(row)
@@ -208,20 +209,20 @@ class KeyStore:
     def named(self, name: str) -> KeyRecord | None:
         """Return the key of that name: the active one, else the one revoked last."""
         query = f"SELECT {COLUMNS} FROM api_key WHERE name = ? ORDER BY revoked IS NULL DESC, revoked DESC"
-        with _failures(self.path):
+        with _store_errors(self.path):
             rows = self._writer.execute(f"{query} LIMIT 1", (name,)).fetchall()
         return record_of(rows[0]) if rows else None
 
     def beginning(self, prefix: str, limit: int) -> list[KeyRecord]:
         """Return the first keys whose ids begin with ``prefix``."""
         query = f"SELECT {COLUMNS} FROM api_key WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
-        with _failures(self.path):
+        with _store_errors(self.path):
             rows = self._writer.execute(query, (prefix, f"{prefix}\x7f", limit)).fetchall()
         return [record_of(row) for row in rows]
 
     def count(self) -> int:
         """Return how many keys are not revoked."""
-        with _failures(self.path):
+        with _store_errors(self.path):
             ((count,),) = self._writer.execute(
                 "SELECT count(*) FROM api_key WHERE revoked IS NULL"
             ).fetchall()
@@ -230,7 +231,7 @@ class KeyStore:
     def names(self, limit: int) -> list[str]:
         """Return names of keys that are not revoked."""
         query = "SELECT name FROM api_key WHERE revoked IS NULL ORDER BY name LIMIT ?"
-        with _failures(self.path):
+        with _store_errors(self.path):
             return [name for (name,) in self._writer.execute(query, (limit,))]
 
     def page(self, limit: int, after: str, *, revoked: bool) -> KeyPage:
@@ -240,7 +241,7 @@ class KeyStore:
             f"SELECT {COLUMNS} FROM api_key WHERE {which} AND (? = '' OR "
             "(name, id) > (SELECT name, id FROM api_key WHERE id = ?)) ORDER BY name, id LIMIT ?"
         )
-        with _failures(self.path):
+        with _store_errors(self.path):
             rows = self._writer.execute(query, (after, after, limit + 1)).fetchall()
             ((total,),) = self._writer.execute(f"SELECT count(*) FROM api_key WHERE {which}").fetchall()
         return KeyPage([record_of(row) for row in rows[:limit]], total, len(rows) > limit)
@@ -270,7 +271,7 @@ class KeyStore:
 
     def active(self) -> list[KeyRecord]:
         """Return the keys that are not revoked."""
-        with _failures(self.path):
+        with _store_errors(self.path):
             rows = self._writer.execute(f"SELECT {COLUMNS} FROM api_key WHERE revoked IS NULL")
             return [record_of(row) for row in rows]
 
@@ -280,7 +281,12 @@ class KeyStore:
         The last use stays, and a key that was revoked in the meantime stays revoked.
         """
         with self._transaction() as database:
-            _replace(database, record)
+            row = dict(zip(COLUMNS.split(", "), row_of(record), strict=True))
+            names = [name for name in row if name not in ("id", "hash", "used", "revoked")]
+            changes = ", ".join(f"{name} = :{name}" for name in names)
+            database.execute(
+                f"UPDATE api_key SET {changes}, revoked = coalesce(revoked, :revoked) WHERE id = :id", row
+            )
             rows = database.execute(_ONE, (record.id,)).fetchall()
         return record_of(rows[0]) if rows else None
 
@@ -294,7 +300,7 @@ class KeyStore:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with _failures(self.path):
+        with _store_errors(self.path):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -304,15 +310,6 @@ class KeyStore:
             self._writer.execute("COMMIT")
             with contextlib.suppress(sqlite3.OperationalError):  # a reader is there: the next commit does it
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def _replace(database: sqlite3.Connection, record: KeyRecord) -> None:
-    row = dict(zip(COLUMNS.split(", "), row_of(record), strict=True))
-    names = [name for name in row if name not in ("id", "hash", "used", "revoked")]
-    changes = ", ".join(f"{name} = :{name}" for name in names)
-    database.execute(
-        f"UPDATE api_key SET {changes}, revoked = coalesce(revoked, :revoked) WHERE id = :id", row
-    )
 
 
 def row_of(record: KeyRecord) -> tuple[Any, ...]:
@@ -346,7 +343,7 @@ def revoked(record: KeyRecord, when: float) -> KeyRecord:
 # -- the file ------------------------------------------------------------------------------------
 
 
-def _create(path: Path) -> None:
+def _create_file(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     except FileExistsError:
@@ -386,19 +383,14 @@ def _checked_identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _connected(path: Path, busy: float = 5) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"file:{_quoted(path)}?mode=rw", uri=True, timeout=busy, isolation_level=None, check_same_thread=False
-    )
+def _connect_database(path: Path, busy: float = 5) -> sqlite3.Connection:
+    from urllib.parse import quote  # a hub without keys does not need it
+
+    url = f"file:{quote(os.fspath(path.absolute()))}?mode=rw"
+    return sqlite3.connect(url, uri=True, timeout=busy, isolation_level=None, check_same_thread=False)
 
 
-def _quoted(path: Path) -> str:
-    from urllib.parse import quote
-
-    return quote(os.fspath(path.absolute()))
-
-
-def _prepare(database: sqlite3.Connection, path: Path) -> None:
+def _prepare_schema(database: sqlite3.Connection, path: Path) -> None:
     ((version,),) = database.execute("PRAGMA user_version").fetchall()
     if version > VERSION:
         raise StoreNewer(
@@ -418,17 +410,17 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _failures(path: Path) -> Iterator[None]:
+def _store_errors(path: Path) -> Iterator[None]:
     """Turn errors of the database into errors that say what to do. An IntegrityError stays one."""
     try:
         yield
     except sqlite3.IntegrityError:
         raise
     except sqlite3.Error as error:
-        raise _failure(path, error) from None
+        raise _store_error(path, error) from None
 
 
-def _failure(path: Path, error: sqlite3.Error) -> StoreError:
+def _store_error(path: Path, error: sqlite3.Error) -> StoreError:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith("SQLITE_FULL"):
         return StoreFull(say("The disk is full, so {path} cannot be written.", path=path))

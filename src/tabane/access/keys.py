@@ -19,7 +19,7 @@ from tabane.access.permissions import PermissionRules
 from tabane.access.profiles import Profile
 from tabane.errors import BadArguments, ConfigurationError, StoreError, TabaneError
 from tabane.messages import say
-from tabane.operations.caller import CallTarget
+from tabane.operations.caller import Access, CallTarget
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _NOBODY = bytes(32)
 _Result = TypeVar("_Result")
 
 
-class KeyAccess:
+class KeyAccess(Access):
     """Access of the holder of a key. It is live, and all sessions of the key share the object."""
 
     __slots__ = (
@@ -56,6 +56,7 @@ class KeyAccess:
         "holder",
         "record",
     )
+    holder: str
 
     def __init__(
         self,
@@ -76,6 +77,7 @@ class KeyAccess:
 
     @property
     def id(self) -> str:
+        """The id of the key."""
         return self.record.id
 
     @property
@@ -221,53 +223,48 @@ class KeyRing:
         id = id_in(secret)
         if id is None:
             return KeyVerdict(None, "malformed")
-        access = self._recent.get(id) or self._live.get(id) or self._loaded(id)
+        access = self._recent.get(id) or self._live.get(id) or self._load_access(id)
         # A key that does not exist is compared too, so that time does not tell whether it does.
         right = hmac.compare_digest(hash_of(secret), access.record.hash if access else _NOBODY)
         if access is None:
             return KeyVerdict(None, "unknown", id)
         if not right:
             return KeyVerdict(None, "wrong", id)
-        return self._judged(access)
+        return self._judge_access(access)
 
     def with_id(self, id: str) -> KeyAccess | None:
         """Return the access of an active key that was shown before; None for everything else.
 
         Raises as :meth:`judge`.
         """
-        access = self._recent.get(id) or self._live.get(id) or self._loaded(id)
-        return None if access is None else self._judged(access).access
+        access = self._recent.get(id) or self._live.get(id) or self._load_access(id)
+        return None if access is None else self._judge_access(access).access
 
-    def _judged(self, access: KeyAccess) -> KeyVerdict:
+    def _judge_access(self, access: KeyAccess) -> KeyVerdict:
         state = access.state
         if state == "active":
             access.used()
-            self._keep(access)
+            self._live[access.id] = self._recent[access.id] = access  # one object for each key in use
+            self._recent.move_to_end(access.id)
+            if len(self._recent) > self._most:
+                self._recent.popitem(last=False)
+            self._do_later("look", LOOK, self._look_for_changes)
             return KeyVerdict(access, None, access.id)
         return KeyVerdict(None, "expired" if state == "expired" else "revoked", access.id)
 
-    def _loaded(self, id: str) -> KeyAccess | None:
+    def _load_access(self, id: str) -> KeyAccess | None:
         now = self._loop.time()
         if self._store is not None and now - self._checked >= LOOK and not self._turn.locked():
             self._checked = now
             if self._store.stamp() is None:
-                self._reopen()
-        store = self._opened()
+                self._leave_store()
+        store = self._open_store()
         record = store.one(id) if store else None
         return None if record is None else KeyAccess(record, self._profile, self._note, self.clock)
 
-    def _keep(self, access: KeyAccess) -> None:
-        """Keep one object for each key that is in use, and watch the file while there is any."""
-        self._live[access.id] = access
-        self._recent[access.id] = access
-        self._recent.move_to_end(access.id)
-        if len(self._recent) > self._most:
-            self._recent.popitem(last=False)
-        self._later("look", LOOK, self._look)
-
     def exist(self) -> bool:
         """Return whether any key is not revoked. Raises as :meth:`judge`."""
-        store = self._opened()
+        store = self._open_store()
         return store is not None and store.exist()
 
     @property
@@ -282,7 +279,7 @@ class KeyRing:
         if self.shared is not None:
             added = await self.shared.add(record)
             if added:
-                await self._take([record])
+                await self._take_shared([record])
             return added
         try:
             return await self._in_thread(lambda store: store.add(record), create=True)
@@ -296,7 +293,7 @@ class KeyRing:
         """
         if self.shared is not None:
             shared = await self.shared.change(record) or revoked(record, self.clock())
-            await self._take([shared])
+            await self._take_shared([shared])
             return shared
         changed = await self._in_thread(lambda store: store.change(record))
         changed = changed or revoked(record, self.clock())
@@ -307,7 +304,7 @@ class KeyRing:
 
     async def read(self, work: Callable[[KeyStore], _Result], absent: _Result) -> _Result:
         """Return what ``work`` reads in the file, in a thread; ``absent`` if there is no file."""
-        await self._flushed()
+        await self._write_uses()
         try:
             return await self._in_thread(work)
         except FileNotFoundError:
@@ -322,17 +319,17 @@ class KeyRing:
         if shared is None:
             return
         if not self._uploaded:
-            await self._upload(shared)
+            await self._upload_own_keys(shared)
             self._uploaded = True
         while True:
             changes = await shared.changed(self._followed)
             if changes.records:
-                await self._take(changes.records)
+                await self._take_shared(changes.records)
             self._followed = changes.last
             if not changes.more:
                 return
 
-    async def _upload(self, shared: SharedKeys) -> None:
+    async def _upload_own_keys(self, shared: SharedKeys) -> None:
         try:
             mine: list[KeyRecord] = await self._in_thread(KeyStore.active)
         except FileNotFoundError:
@@ -344,11 +341,11 @@ class KeyRing:
                 log.warning("another key of the group has the name %s: this one is renamed", record.name)
                 await shared.add(replace(record, name=f"{record.name[:80]}-{record.id}"))
 
-    async def _take(self, records: list[KeyRecord]) -> None:
+    async def _take_shared(self, records: list[KeyRecord]) -> None:
         """Put keys in force as they are at the other hubs."""
         await self._in_thread(lambda store: store.put(records), create=True)
         for record in records:
-            self._apply(record.id, record)
+            self._apply_record(record.id, record)
 
     async def close(self) -> None:
         """Write what was collected, and close the file."""
@@ -357,7 +354,7 @@ class KeyRing:
             timer.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        await self._flushed()
+        await self._write_uses()
         async with self._turn:
             if self._store is not None:
                 self._store.close()
@@ -365,11 +362,11 @@ class KeyRing:
 
     # -- the file --------------------------------------------------------------------------------
 
-    def _opened(self) -> KeyStore | None:
+    def _open_store(self) -> KeyStore | None:
         """Return the open file; None if there is none."""
         if self._store is None and not self._closed:
             try:
-                self._use(KeyStore(self._path))
+                self._use_store(KeyStore(self._path))
             except FileNotFoundError:
                 return None
         return self._store
@@ -378,13 +375,13 @@ class KeyRing:
         """Return the result of ``work``. Raises FileNotFoundError if there is no file."""
         async with self._turn:
             if self._store is not None and self._store.stamp() is None:
-                self._reopen()
+                self._leave_store()
             if self._store is None:
                 opened = await asyncio.to_thread(KeyStore, self._path, create=create)
-                return await asyncio.to_thread(work, self._use(opened))
+                return await asyncio.to_thread(work, self._use_store(opened))
             return await asyncio.to_thread(work, self._store)
 
-    def _use(self, opened: KeyStore) -> KeyStore:
+    def _use_store(self, opened: KeyStore) -> KeyStore:
         """Return the open file: this one, unless a look-up opened it in the meantime."""
         if self._store is None:
             self._store = opened
@@ -393,13 +390,13 @@ class KeyRing:
             opened.close()
         return self._store
 
-    def _reopen(self) -> None:
+    def _leave_store(self) -> None:
         """Leave a file that was removed or replaced."""
         if self._store is not None:
             self._store.close()
             self._store = None
 
-    def _look(self) -> None:
+    def _look_for_changes(self) -> None:
         """Look whether another process changed the file, and if so, read the keys in use again."""
         if not self._live or self._closed:
             return
@@ -409,10 +406,10 @@ class KeyRing:
             log.warning("the file of keys cannot be read: %s", error)
             stamp = None
         if stamp is None or stamp != self._stamp:
-            self._start(self._refresh(stamp))
-        self._later("look", LOOK, self._look)
+            self._start_task(self._refresh_live(stamp))
+        self._do_later("look", LOOK, self._look_for_changes)
 
-    async def _refresh(self, stamp: Stamp | None) -> None:
+    async def _refresh_live(self, stamp: Stamp | None) -> None:
         """Read the keys in use again. One that does not exist any more, or cannot be read, is revoked."""
         ids = list(self._live)
         try:
@@ -424,9 +421,9 @@ class KeyRing:
             log.error("the keys in use are refused until their file can be read: %s", error)
             found, self._stamp = {}, None
         for id in ids:
-            self._apply(id, found.get(id))
+            self._apply_record(id, found.get(id))
 
-    def _apply(self, id: str, record: KeyRecord | None) -> None:
+    def _apply_record(self, id: str, record: KeyRecord | None) -> None:
         access = self._live.get(id)
         if access is None:
             return
@@ -439,9 +436,12 @@ class KeyRing:
 
     def _note(self, id: str, when: float) -> None:
         self._uses[id] = when
-        self._later("flush", FLUSH, lambda: self._start(self._flushed()))
+        self._do_later("flush", FLUSH, self._start_writing_uses)
 
-    async def _flushed(self) -> None:
+    def _start_writing_uses(self) -> None:
+        self._start_task(self._write_uses())
+
+    async def _write_uses(self) -> None:
         """Write the uses that were collected. If that fails, they are lost, and a warning is logged."""
         uses, self._uses = self._uses, {}
         if not uses:
@@ -455,7 +455,7 @@ class KeyRing:
 
     # -- time ------------------------------------------------------------------------------------
 
-    def _later(self, name: str, seconds: float, work: Callable[[], None]) -> None:
+    def _do_later(self, name: str, seconds: float, work: Callable[[], None]) -> None:
         """Do that work once after that time, unless it waits already."""
         if name in self._timers or self._closed:
             return
@@ -466,7 +466,7 @@ class KeyRing:
 
         self._timers[name] = self._loop.call_later(seconds, due)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

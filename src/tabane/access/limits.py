@@ -55,6 +55,7 @@ class CallTurn:
 
     @property
     def waits(self) -> Awaitable[None] | None:
+        """What to await before the call begins; None if it may begin now."""
         return None
 
     def leave(self) -> None:
@@ -84,13 +85,17 @@ class LimitedTurn(GatedCall, CallTurn):
         """Wait until all gates are passed, so long at most."""
         loop = asyncio.get_running_loop()
         self._waits = loop.create_future()
-        self._waits.add_done_callback(self._cancelled)
+        self._waits.add_done_callback(self._leave_if_canceled)
         self._timer = loop.call_later(seconds, self._expire, seconds)
         if self._limited is not None:
             self._limited.waiting += 1
 
     def entered(self) -> None:
-        self._no_longer_waits()
+        """Let the call begin: it waits no longer."""
+        if self._limited is not None:
+            self._limited.waiting -= 1
+        if self._timer is not None:
+            self._timer.cancel()
         if self._waits is not None and not self._waits.done():
             self._waits.set_result(None)
 
@@ -107,20 +112,19 @@ class LimitedTurn(GatedCall, CallTurn):
             self._waits.cancel()
         super().leave()
 
-    def _no_longer_waits(self) -> None:
-        if self._limited is not None:
-            self._limited.waiting -= 1
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def _cancelled(self, waits: asyncio.Future[None]) -> None:
+    def _leave_if_canceled(self, waits: asyncio.Future[None]) -> None:
         if waits.cancelled():
             self.leave()
 
     def _expire(self, seconds: float) -> None:
         if self._limited is not None and self._waits is not None and not self._waits.done():
             self._limited.refused += 1
-            self._waits.set_exception(RateLimited(_waited(seconds), RETRY_WHEN_FULL))
+            message = say(
+                "Too many calls at the same time: this call waited {seconds} s for its turn and was not "
+                "started.",
+                seconds=f"{seconds:.3g}",
+            )
+            self._waits.set_exception(RateLimited(message, RETRY_WHEN_FULL))
         self.leave()
 
 
@@ -134,13 +138,13 @@ class DeferredTurn(CallTurn):
 
     def __init__(self, begin: Callable[[], Awaitable[CallTurn]]) -> None:
         self._turn: CallTurn | None = None
-        self._work = asyncio.ensure_future(self._begun(begin))
+        self._work = asyncio.ensure_future(self._begin_turn(begin))
 
     @property
     def waits(self) -> Awaitable[None] | None:
         return self._work
 
-    async def _begun(self, begin: Callable[[], Awaitable[CallTurn]]) -> None:
+    async def _begin_turn(self, begin: Callable[[], Awaitable[CallTurn]]) -> None:
         self._turn = await begin()
         if self._turn.waits is not None:
             await self._turn.waits
@@ -219,7 +223,7 @@ class CallLimits:
 
     @property
     def refused(self) -> int:
-        """Return the number of calls that were refused, also of holders that are no longer remembered."""
+        """The number of calls that were refused, also of holders that are no longer remembered."""
         return self._refused + sum(limited.refused for limited in self._holders.values())
 
     def __len__(self) -> int:
@@ -235,14 +239,22 @@ class CallLimits:
         """
         rules = self._rules()
         if rules is not self._known:
-            self._learn(rules)
+            self._take_rules(rules)
         if tier in self._free:
             return FREE
-        caps = self._caps(rules, tool, server)
+        caps = self._caps_of_tool(rules, tool, server)
         limits = rules.tier(tier)
         if limits.unlimited and not caps:
             return FREE
-        return self._enter(self._holder(holder, tier), limits, caps, server)
+        limited = self._holders.get(holder)
+        if limited is None:
+            limited = LimitedHolder(holder)
+            self._make_room()
+            self._holders[holder] = limited
+        else:
+            self._holders.move_to_end(holder)
+        limited.tier = tier
+        return self._enter_call(limited, limits, caps, server)
 
     def result_size(self, tier: str) -> int:
         """Return the maximum size of a result for a tier in bytes; 0 if there is no limit."""
@@ -253,13 +265,16 @@ class CallLimits:
         rules, now = self._rules(), self._clock()
         one = self._holders.get(only or "")
         for limited in reversed(self._holders.values()) if only is None else [one] if one else []:
-            limits = rules.tier(limited.tier)
+            calls, leased = rules.tier(limited.tier).calls, limited.leased.get(None)
+            tokens = None
+            if calls is not None:  # in a group of hubs, the tokens that this hub has taken
+                tokens = int(limited.bucket.tokens(now, calls)) if leased is None else leased.tokens
             yield {
                 "holder": limited.name,
                 "tier": limited.tier,
-                "tokens": _tokens(limited, now, limits.calls) if limits.calls else None,
-                "burst": limits.calls.burst if limits.calls else None,
-                "rate": limits.calls.rate if limits.calls else None,
+                "tokens": tokens,
+                "burst": calls.burst if calls else None,
+                "rate": calls.rate if calls else None,
                 "in_flight": limited.in_flight - limited.waiting,
                 "waiting": limited.waiting,
                 "refused": limited.refused,
@@ -271,7 +286,7 @@ class CallLimits:
         now = self._clock()
         found = []
         for cap in self._rules().caps:
-            bucket, gate = self._shared.get(cap), self._gates.find(_key(cap))
+            bucket, gate = self._shared.get(cap), self._gates.find(_cap_key(cap))
             if bucket is None and gate is None:
                 continue
             found.append(
@@ -287,23 +302,31 @@ class CallLimits:
 
     # -- one call --------------------------------------------------------------------------------
 
-    def _enter(
+    def _enter_call(
         self, limited: LimitedHolder, limits: TierLimits, caps: tuple[CallCap, ...], server: str
     ) -> CallTurn:
         limited.used = now = self._clock()
-        charges = list(self._charges(limited, limits, caps))
-        if self.ledger is not None and (lacking := _lacking(charges, now)):
+        charges = list(self._charges_of_call(limited, limits, caps))
+        if self.ledger is not None and (lacking := _buckets_to_fill(charges, now)):
             if any(bucket.waiting >= limits.queue for bucket in lacking):
-                raise self._refusal(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
-            again = partial(self._enter, limited, limits, caps, server)
-            return DeferredTurn(partial(self._refilled, self.ledger, lacking, again))
+                raise self._refuse_call(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
+            again = partial(self._enter_call, limited, limits, caps, server)
+            return DeferredTurn(partial(self._refill_and_enter, self.ledger, lacking, again))
         for charge in charges:
             seconds = charge.wait(now, limited.name)
             if seconds > 0:
-                raise self._refusal(limited, now, _too_many(charge, limited.tier, seconds), seconds)
+                message = say(
+                    "Too many calls: the limit of {name} is {burst} {burst:call|calls} at once, then {rate}. "
+                    "Try again in {seconds} s.",
+                    name=_limit_name(charge.cap, limited.tier),
+                    burst=charge.calls.burst,
+                    rate=_rate_message(charge.calls.rate),
+                    seconds=f"{math.ceil(seconds * 1000 - 0.001) / 1000:.7g}",
+                )
+                raise self._refuse_call(limited, now, message, seconds)
         gates = tuple(self._gates_of(limited, limits, caps, server))
         if limited.waiting >= limits.queue and any(gate.full or gate.waiting for gate in gates):
-            raise self._refusal(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
+            raise self._refuse_call(limited, now, _queue_full(limited, limits), RETRY_WHEN_FULL)
         for charge in charges:
             charge.take(now, limited.name)
         turn = LimitedTurn(limited, gates)
@@ -312,7 +335,7 @@ class CallLimits:
             turn.wait(limits.wait)
         return turn
 
-    async def _refilled(
+    async def _refill_and_enter(
         self, ledger: TokenLedger, lacking: list[LeasedBucket], again: Callable[[], CallTurn]
     ) -> CallTurn:
         """Take tokens for a call, and return its turn. Raises RateLimited."""
@@ -328,7 +351,9 @@ class CallLimits:
         held = [bucket for limited in self._holders.values() for bucket in limited.leased.values()]
         await return_unused(self.ledger, held, self._clock())
 
-    def _refusal(self, limited: LimitedHolder, now: float, message: Message, seconds: float) -> RateLimited:
+    def _refuse_call(
+        self, limited: LimitedHolder, now: float, message: Message, seconds: float
+    ) -> RateLimited:
         """Return the error for a refused call, with the time for which its answer is held back.
 
         A caller that ignores refusals would keep the hub busy with them.
@@ -342,23 +367,25 @@ class CallLimits:
             error.pause = LONGEST_PAUSE * random.uniform(0.5, 1.0)
         return error
 
-    def _charges(
+    def _charges_of_call(
         self, limited: LimitedHolder, limits: TierLimits, caps: tuple[CallCap, ...]
     ) -> Iterator[_Charge]:
         if limits.calls is not None:
-            bucket = limited.bucket if self._counts_alone(limited) else _leased(limited, None)
+            bucket = limited.bucket if self._counts_alone(limited) else _leased_bucket(limited, None)
             yield _Charge(bucket, limits.calls)
         for cap in caps:
             if cap.calls is not None:
-                yield _Charge(self._bucket(limited, cap), cap.calls, cap)
+                yield _Charge(self._bucket_of_cap(limited, cap), cap.calls, cap)
 
     def _counts_alone(self, limited: LimitedHolder) -> bool:
         """Return whether this hub alone counts the calls of a holder: the users of machines are not one."""
         return self.ledger is None or limited.name in _OF_MACHINE
 
-    def _bucket(self, limited: LimitedHolder, cap: CallCap) -> TokenBucket | SharedBucket | LeasedBucket:
+    def _bucket_of_cap(
+        self, limited: LimitedHolder, cap: CallCap
+    ) -> TokenBucket | SharedBucket | LeasedBucket:
         if cap.per == "key" and not self._counts_alone(limited):
-            return _leased(limited, cap)
+            return _leased_bucket(limited, cap)
         if cap.per == "key":
             return limited.buckets.get(cap) or limited.buckets.setdefault(cap, TokenBucket())
         shared = self._shared.get(cap)
@@ -377,17 +404,17 @@ class CallLimits:
             yield limited.gates.gate(f"server:{server}", limits.server_concurrency)
         own = [cap for cap in caps if cap.per == "key" and cap.concurrency is not None]
         for cap in own:
-            yield limited.gates.gate(_key(cap), cap.concurrency or 1)
+            yield limited.gates.gate(_cap_key(cap), cap.concurrency or 1)
         if limits.concurrency is not None:
             yield limited.gates.gate("", limits.concurrency)
         for cap in caps:
             if cap.per == "hub" and cap.concurrency is not None:
-                yield self._gates.gate(_key(cap), cap.concurrency)
+                yield self._gates.gate(_cap_key(cap), cap.concurrency)
 
     # -- what is remembered ----------------------------------------------------------------------
 
-    def _learn(self, rules: LimitRules) -> None:
-        """Take new rules into use. Buckets and gates stay."""
+    def _take_rules(self, rules: LimitRules) -> None:
+        """Apply new rules. Buckets and gates stay."""
         self._known = rules
         self._plans.clear()
         known = set(rules.caps)
@@ -400,7 +427,7 @@ class CallLimits:
         unlimited = (name for name, limits in rules.tiers.items() if limits.unlimited)
         self._free = frozenset() if rules.caps else frozenset(unlimited)
 
-    def _caps(self, rules: LimitRules, tool: str, server: str) -> tuple[CallCap, ...]:
+    def _caps_of_tool(self, rules: LimitRules, tool: str, server: str) -> tuple[CallCap, ...]:
         if not rules.caps:
             return ()
         caps = self._plans.get((tool, server))
@@ -410,17 +437,6 @@ class CallLimits:
             caps = tuple(cap for cap in rules.caps if cap.applies(tool, server))
             self._plans[tool, server] = caps
         return caps
-
-    def _holder(self, name: str, tier: str) -> LimitedHolder:
-        limited = self._holders.get(name)
-        if limited is None:
-            limited = LimitedHolder(name)
-            self._make_room()
-            self._holders[name] = limited
-        else:
-            self._holders.move_to_end(name)
-        limited.tier = tier
-        return limited
 
     def _make_room(self) -> None:
         """Forget holders that have not called for long: at most two for each new one."""
@@ -447,7 +463,7 @@ class CallLimits:
 _OF_MACHINE = frozenset(("local", "loopback"))
 
 
-def _lacking(charges: list[_Charge], now: float) -> list[LeasedBucket]:
+def _buckets_to_fill(charges: list[_Charge], now: float) -> list[LeasedBucket]:
     """Return the buckets that have to be filled before it is known whether a call may begin."""
     found = []
     for charge in charges:
@@ -459,38 +475,21 @@ def _lacking(charges: list[_Charge], now: float) -> list[LeasedBucket]:
     return found
 
 
-def _tokens(limited: LimitedHolder, now: float, calls: CallRate) -> int:
-    """Return the tokens left; in a group of hubs, those that this hub has taken."""
-    leased = limited.leased.get(None)
-    return int(limited.bucket.tokens(now, calls)) if leased is None else leased.tokens
-
-
-def _leased(limited: LimitedHolder, cap: CallCap | None) -> LeasedBucket:
+def _leased_bucket(limited: LimitedHolder, cap: CallCap | None) -> LeasedBucket:
     bucket = limited.leased.get(cap)
     if bucket is None:
-        bucket = limited.leased[cap] = LeasedBucket(limited.name, _key(cap) if cap else "tier")
+        bucket = limited.leased[cap] = LeasedBucket(limited.name, _cap_key(cap) if cap else "tier")
     return bucket
 
 
-def _key(cap: CallCap) -> str:
+def _cap_key(cap: CallCap) -> str:
     return f"{cap.kind}:{cap.pattern}"
 
 
 # -- texts -------------------------------------------------------------------------------------------
 
 
-def _too_many(charge: _Charge, tier: str, seconds: float) -> Message:
-    return say(
-        "Too many calls: the limit of {name} is {burst} {burst:call|calls} at once, then {rate}. "
-        "Try again in {seconds} s.",
-        name=_named(charge.cap, tier),
-        burst=charge.calls.burst,
-        rate=_rate(charge.calls.rate),
-        seconds=f"{math.ceil(seconds * 1000 - 0.001) / 1000:.7g}",
-    )
-
-
-def _rate(rate: float) -> Message:
+def _rate_message(rate: float) -> Message:
     """Return a rate per the shortest time in which there is at least one call."""
     if rate >= 1:
         return say("{count} a second", count=f"{rate:.4g}")
@@ -501,7 +500,7 @@ def _rate(rate: float) -> Message:
     return say("{count} a day", count=f"{rate * 86_400:.4g}")
 
 
-def _named(cap: CallCap | None, tier: str) -> Message:
+def _limit_name(cap: CallCap | None, tier: str) -> Message:
     if cap is None:
         return say("the tier {tier}", tier=tier)
     if cap.kind == "tool":
@@ -520,13 +519,6 @@ def _queue_full(limited: LimitedHolder, limits: TierLimits) -> Message:
     )
 
 
-def _waited(seconds: float) -> Message:
-    return say(
-        "Too many calls at the same time: this call waited {seconds} s for its turn and was not started.",
-        seconds=f"{seconds:.3g}",
-    )
-
-
 class LimitOperations:
     """Operations on the limits of a hub."""
 
@@ -534,6 +526,7 @@ class LimitOperations:
         self._limits = limits
 
     async def stats(self, caller: Caller, params: RateLimitStats) -> dict[str, Any]:
+        """Return the limits in use: a row for each caller, and those that all callers share."""
         limits = self._limits
         rows = limits.report(params.holder or None)
         return {

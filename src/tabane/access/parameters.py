@@ -53,7 +53,7 @@ class ListKeys(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NoProfileParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+    """No parameters."""
 
 
 class RateLimitStats(Struct, frozen=True, forbid_unknown_fields=True):

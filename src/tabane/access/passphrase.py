@@ -19,7 +19,7 @@ _BLOCK, _MEMORY = 8, 64 << 20
 
 
 class PassphraseRecord(msgspec.Struct, frozen=True):
-    """What is kept of a passphrase, in hexadecimal digits."""
+    """The salt and hash of a passphrase, in hexadecimal digits, and the cost of the hash."""
 
     salt: str
     hash: str
@@ -27,17 +27,17 @@ class PassphraseRecord(msgspec.Struct, frozen=True):
 
 
 def record_of(passphrase: str) -> PassphraseRecord:
-    """Return what is kept of a passphrase. Takes some 0.1 s."""
+    """Return the record of a passphrase, with a new salt. Takes some 0.1 s."""
     salt = os.urandom(16)
-    return PassphraseRecord(salt.hex(), _hash(passphrase, salt, COST).hex())
+    return PassphraseRecord(salt.hex(), _scrypt_hash(passphrase, salt, COST).hex())
 
 
 def matches(passphrase: str, record: PassphraseRecord) -> bool:
     """Return whether it is the passphrase of a record. Takes some 0.1 s, whatever was typed."""
-    found = _hash(passphrase, bytes.fromhex(record.salt), record.cost)
+    found = _scrypt_hash(passphrase, bytes.fromhex(record.salt), record.cost)
     return hmac.compare_digest(found, bytes.fromhex(record.hash))
 
 
-def _hash(passphrase: str, salt: bytes, cost: int) -> bytes:
+def _scrypt_hash(passphrase: str, salt: bytes, cost: int) -> bytes:
     given = unicodedata.normalize("NFKC", passphrase).encode("utf-8", "surrogatepass")
     return hashlib.scrypt(given, salt=salt, n=cost, r=_BLOCK, p=1, maxmem=_MEMORY, dklen=32)

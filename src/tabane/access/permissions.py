@@ -33,7 +33,7 @@ def checked_patterns(given: Iterable[str], parameter: str) -> tuple[str, ...]:
 
     ``server.tool`` means ``server__tool``, as everywhere.
     """
-    found = tuple(dict.fromkeys(_checked(pattern.strip(), parameter) for pattern in given))
+    found = tuple(dict.fromkeys(_check_pattern(pattern.strip(), parameter) for pattern in given))
     if len(found) > MOST_PATTERNS:
         raise BadArguments(
             say(
@@ -48,14 +48,14 @@ def checked_patterns(given: Iterable[str], parameter: str) -> tuple[str, ...]:
     return found
 
 
-def _checked(pattern: str, parameter: str) -> str:
-    problem = _problem(pattern)
+def _check_pattern(pattern: str, parameter: str) -> str:
+    problem = _pattern_problem(pattern)
     if problem is not None:
         raise BadArguments(say("{parameter}: {problem}", parameter=parameter, problem=problem), parameter)
     return pattern.replace(".", "__", 1) if _dotted(pattern) else pattern
 
 
-def _problem(pattern: str) -> Message | None:
+def _pattern_problem(pattern: str) -> Message | None:
     """Return what is wrong with a pattern."""
     if not pattern:
         return say("a pattern is empty. Write a name such as github__get_issue, github__*, @posts or *.")
@@ -66,14 +66,9 @@ def _problem(pattern: str) -> Message | None:
             "{pattern} contains a space, a comma or a control character. Give each pattern separately.",
             pattern=ascii(pattern),
         )
-    return _unknown_source(pattern) if pattern.startswith("@") else None
-
-
-def _unknown_source(pattern: str) -> Message | None:
-    name = pattern[1:]
-    if name in GRANTABLE:
+    if not pattern.startswith("@") or pattern[1:] in GRANTABLE:
         return None
-    near = nearest(name, GRANTABLE, 1)
+    near = nearest(pattern[1:], GRANTABLE, 1)
     if near:
         return say("there is no source {pattern}. Did you mean @{near}?", pattern=pattern, near=near[0])
     return say(
@@ -102,6 +97,7 @@ class NamePattern:
         return cls(head, tuple(filter(None, parts)), tail)
 
     def matches(self, name: str) -> bool:
+        """Return whether a name matches."""
         end = len(name) - len(self.tail)
         place = len(self.head)
         if end < place or not (name.startswith(self.head) and name.endswith(self.tail)):
@@ -133,6 +129,7 @@ class PatternList:
         self.every_tool = any(name.strip("*") == "" for name in names)
 
     def matches(self, name: str) -> bool:
+        """Return whether a pattern matches a name."""
         return name in self.names or self.matches_widely(name)
 
     def matches_widely(self, name: str) -> bool:
@@ -202,7 +199,7 @@ class PermissionRules:
 
     @property
     def everything(self) -> bool:
-        """Return whether nothing at all is refused, administration included."""
+        """Whether nothing at all is refused, administration included."""
         given = self.patterns
         return (
             self._allow.every_tool
@@ -212,10 +209,11 @@ class PermissionRules:
         )
 
     def allows(self, target: CallTarget) -> bool:
+        """Return whether a target is allowed. The answer is remembered."""
         answer = self._answers.get(target)
         if answer is None:
-            answer = self._decide(target)
-            _remember(self._answers, target, answer, len(target.name))
+            answer = self._decide_target(target)
+            _remember_answer(self._answers, target, answer, len(target.name))
         return answer
 
     def sees_server(self, server: str) -> bool:
@@ -224,14 +222,15 @@ class PermissionRules:
         if answer is None:
             below = f"{server}__"
             answer = self._allow.may_match_below(below) and not self._deny.matches_all_below(below)
-            _remember(self._servers, server, answer, len(server))
+            _remember_answer(self._servers, server, answer, len(server))
         return answer
 
-    def _decide(self, target: CallTarget) -> bool:
+    def _decide_target(self, target: CallTarget) -> bool:
         if target.changes and self.patterns.read_only:
             return False
         if target.kind == "method":
-            return self._allows_whole(target.server)
+            below = f"{target.server}__"
+            return self._allow.matches_all_below(below) and not self._deny.may_match_below(below)
         if target.server:
             return not self._denies_upstream(target) and any(map(self._allow.matches, target.names))
         if target.kind == "list":
@@ -245,10 +244,6 @@ class PermissionRules:
             return True
         return source != "admin" and self._allow.matches_widely(target.name)
 
-    def _allows_whole(self, server: str) -> bool:
-        below = f"{server}__"
-        return self._allow.matches_all_below(below) and not self._deny.may_match_below(below)
-
     def _denies_upstream(self, target: CallTarget) -> bool:
         # A server without a prefix is denied by its own name too: a denial has to hold.
         name, below = target.name, f"{target.server}__"
@@ -260,7 +255,7 @@ class PermissionRules:
 _Asked = TypeVar("_Asked")
 
 
-def _remember(answers: dict[_Asked, bool], key: _Asked, answer: bool, length: int) -> None:
+def _remember_answer(answers: dict[_Asked, bool], key: _Asked, answer: bool, length: int) -> None:
     if length > LONGEST_NAME:
         return
     if len(answers) >= MOST_ANSWERS:

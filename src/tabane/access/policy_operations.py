@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from tabane.access.parameters import ExplainPolicyParams
 from tabane.access.permissions import EVERY_TOOL, PermissionPatterns, PermissionRules
 from tabane.messages import Lang, Message, say
 from tabane.operations.caller import Caller, CallTarget
+
+if TYPE_CHECKING:
+    from tabane.access.key_store import KeyRecord
 
 DecidingRule = Literal["allow", "deny", "read_only", "always", "none"]
 """Reason of a decision: a pattern of ``allow`` or ``deny``, or ``read_only``.
@@ -37,44 +40,20 @@ def explain_permission(patterns: PermissionPatterns, target: CallTarget) -> Perm
     rules than those.
     """
     if PermissionRules(patterns).allows(target):
-        return _reason_to_allow(patterns, target)
-    return _reason_to_refuse(patterns, target)
-
-
-def _reason_to_allow(patterns: PermissionPatterns, target: CallTarget) -> PermissionReason:
-    if PermissionRules(_NOTHING).allows(target):
-        return PermissionReason(True, "always")
-    alone = (pattern for pattern in patterns.allow if _allows(PermissionPatterns((pattern,)), target))
-    return PermissionReason(True, "allow", next(alone, ""))
-
-
-def _reason_to_refuse(patterns: PermissionPatterns, target: CallTarget) -> PermissionReason:
+        if PermissionRules(_NOTHING).allows(target):
+            return PermissionReason(True, "always")
+        alone = (
+            pattern
+            for pattern in patterns.allow
+            if PermissionRules(PermissionPatterns((pattern,))).allows(target)
+        )
+        return PermissionReason(True, "allow", next(alone, ""))
     for pattern in patterns.deny:
-        if not _allows(PermissionPatterns((*_WIDEST, target.name), (pattern,)), target):
+        if not PermissionRules(PermissionPatterns((*_WIDEST, target.name), (pattern,))).allows(target):
             return PermissionReason(False, "deny", pattern)
     if patterns.read_only and target.changes:
         return PermissionReason(False, "read_only")
     return PermissionReason(False, "none")
-
-
-def _allows(patterns: PermissionPatterns, target: CallTarget) -> bool:
-    return PermissionRules(patterns).allows(target)
-
-
-class PolicyKey(Protocol):
-    """A key as an explanation sees it. ``profile`` is the name of its profile, "" without one."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def patterns(self) -> PermissionPatterns: ...
-
-    @property
-    def profile(self) -> str: ...
 
 
 class PolicyExplainer:
@@ -86,16 +65,17 @@ class PolicyExplainer:
 
     def __init__(
         self,
-        find_key: Callable[[str], Awaitable[tuple[PolicyKey, str]]],
+        find_key: Callable[[str], Awaitable[tuple[KeyRecord, str]]],
         find_target: Callable[[Caller, str], Awaitable[CallTarget]],
         profile: Callable[[str], PermissionPatterns | None],
     ) -> None:
         self._find_key, self._find_target, self._profile = find_key, find_target, profile
 
     async def explain(self, caller: Caller, params: ExplainPolicyParams) -> dict[str, Any]:
+        """Return whether a key may call a tool, with a step for the key and one for its profile."""
         key, state = await self._find_key(params.key)
         target = await self._find_target(caller, params.tool)
-        steps = self._steps(key, target)
+        steps = self._policy_steps(key, target)
         return {
             "allowed": state == "active" and all(step["allowed"] for step in steps),
             "key": {"id": key.id, "name": key.name, "state": state},
@@ -106,15 +86,15 @@ class PolicyExplainer:
             "steps": steps,
         }
 
-    def _steps(self, key: PolicyKey, target: CallTarget) -> list[dict[str, Any]]:
+    def _policy_steps(self, key: KeyRecord, target: CallTarget) -> list[dict[str, Any]]:
         """Return a step for the key, and one for its profile: all must allow the tool."""
-        steps = [_step("key", key.name, explain_permission(key.patterns, target))]
+        steps = [_policy_step("key", key.name, explain_permission(key.patterns, target))]
         if key.profile:
             patterns = self._profile(key.profile)
             if patterns is None:
                 missing = {"by": "profile", "name": key.profile, "allowed": False, "rule": "missing"}
                 return [*steps, missing]
-            steps.append(_step("profile", key.profile, explain_permission(patterns, target)))
+            steps.append(_policy_step("profile", key.profile, explain_permission(patterns, target)))
         return steps
 
 
@@ -131,24 +111,22 @@ def policy_messages(found: dict[str, Any]) -> list[Message]:
         if found["allowed"]
         else say("{key} may not call {tool}.", key=key, tool=tool)
     )
-    return [answer, *_of_state(found["key"]), *(_of_step(step, found) for step in found["steps"])]
+    messages = [answer]
+    if found["key"]["state"] == "expired":
+        messages.append(say("The key has expired. Create another one with: tabane keys create NAME"))
+    elif found["key"]["state"] != "active":
+        messages.append(say("The key was revoked. Create another one with: tabane keys create NAME"))
+    return [*messages, *(_of_step(step, found) for step in found["steps"])]
 
 
-def _step(by: str, name: str, reason: PermissionReason) -> dict[str, Any]:
+def _policy_step(by: str, name: str, reason: PermissionReason) -> dict[str, Any]:
     step = {"by": by, "name": name, "allowed": reason.allowed, "rule": reason.rule}
     return {**step, "pattern": reason.pattern} if reason.pattern else step
 
 
-def _of_state(key: dict[str, Any]) -> list[Message]:
-    if key["state"] == "active":
-        return []
-    if key["state"] == "expired":
-        return [say("The key has expired. Create another one with: tabane keys create NAME")]
-    return [say("The key was revoked. Create another one with: tabane keys create NAME")]
-
-
 def _of_step(step: dict[str, Any], found: dict[str, Any]) -> Message:
-    who = _who(step)
+    name = step["name"]
+    who = say("The key {name}", name=name) if step["by"] == "key" else say("The profile {name}", name=name)
     match step["rule"]:
         case "allow":
             return say("{who} allows it: {pattern}", who=who, pattern=step["pattern"])
@@ -183,9 +161,3 @@ def _of_nothing(who: Message, found: dict[str, Any]) -> Message:
         )
     patterns = f"{found['tool']}, @{found['source']}"
     return say("{who} has no pattern that allows it. These would: {patterns}", who=who, patterns=patterns)
-
-
-def _who(step: dict[str, Any]) -> Message:
-    if step["by"] == "key":
-        return say("The key {name}", name=step["name"])
-    return say("The profile {name}", name=step["name"])

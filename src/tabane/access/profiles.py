@@ -5,6 +5,7 @@ They are the tables ``[profiles.NAME]`` of tabane.toml. A mistake in one is an e
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -80,16 +81,16 @@ class _ProfileReader:
 
     def read(self, tables: object) -> dict[str, ProfileDefinition]:
         if not isinstance(tables, dict):
-            raise self._error("", "", say("profiles must be tables, such as [profiles.work]."))
+            raise self._profile_error("", "", say("profiles must be tables, such as [profiles.work]."))
         if len(tables) > MOST_PROFILES:
-            raise self._error(
+            raise self._profile_error(
                 "", "", say("there are more than {most} {most:profile|profiles}.", most=MOST_PROFILES)
             )
-        return {name: self._definition(name, table) for name, table in tables.items()}
+        return {name: self._read_definition(name, table) for name, table in tables.items()}
 
-    def _definition(self, name: str, table: object) -> ProfileDefinition:
+    def _read_definition(self, name: str, table: object) -> ProfileDefinition:
         if not is_profile_name(name):
-            raise self._error(
+            raise self._profile_error(
                 name,
                 "",
                 say(
@@ -98,56 +99,45 @@ class _ProfileReader:
                 ),
             )
         if not isinstance(table, dict):
-            raise self._error(name, "", say("profiles.{name} must be a table.", name=name))
-        self._check_keys(name, table)
-        return ProfileDefinition(name, self._patterns(name, table), table.get("description", ""))
-
-    def _check_keys(self, name: str, table: Mapping[str, Any]) -> None:
+            raise self._profile_error(name, "", say("profiles.{name} must be a table.", name=name))
         for key, value in table.items():
             if key not in KEYS:
-                raise self._error(name, key, _unknown_key(key))
+                raise self._profile_error(name, key, _unknown_key(key))
             wrong = _wrong_value(key, value)
             if wrong is not None:
-                raise self._error(name, key, wrong)
-
-    def _patterns(self, name: str, table: Mapping[str, Any]) -> PermissionPatterns:
+                raise self._profile_error(name, key, wrong)
         try:
-            return PermissionPatterns.checked(
+            patterns = PermissionPatterns.checked(
                 table.get("allow", [EVERY_TOOL]),
                 table.get("deny", ()),
                 read_only=table.get("read_only", False),
             )
         except BadArguments as error:
-            raise self._error(name, error.parameter or "", error.message) from None
+            raise self._profile_error(name, error.parameter or "", error.message) from None
+        return ProfileDefinition(name, patterns, table.get("description", ""))
 
-    def _error(self, name: str, key: str, what: Message) -> ConfigurationError:
+    def _profile_error(self, name: str, key: str, what: Message) -> ConfigurationError:
         return ConfigurationError(
-            say("{where}: {what}", where=f"{self._path}:{self._line(name, key)}", what=what)
+            say("{where}: {what}", where=f"{self._path}:{self._line_of_key(name, key)}", what=what)
         )
 
-    def _line(self, name: str, key: str) -> int:
+    def _line_of_key(self, name: str, key: str) -> int:
         """Return the number of the line of a key, else that of its table."""
         wanted = [part for part in ("profiles", name, key) if part]
         table: list[str] = []
         best, length = 1, 0
         for number, line in enumerate(self._lines, 1):
-            words = _name_parts(line.partition("=")[0])
+            words = [
+                part[1:-1] if part[0] in "\"'" else part
+                for part in _part.findall(line.partition("=")[0].partition("#")[0])
+            ]
             if line.lstrip().startswith("["):
                 table, words = words, []
-            common = _common_length(wanted, table + words)
+            pairs = zip(wanted, table + words, strict=False)
+            common = len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
             if common > length:
                 best, length = number, common
         return best
-
-
-def _name_parts(text: str) -> list[str]:
-    """Return the parts of a dotted name, quoted or not, in a line of TOML."""
-    return [part[1:-1] if part[0] in "\"'" else part for part in _part.findall(text.partition("#")[0])]
-
-
-def _common_length(wanted: list[str], found: list[str]) -> int:
-    return next((n for n, pair in enumerate(zip(wanted, found, strict=False)) if pair[0] != pair[1]),
-                min(len(wanted), len(found)))  # fmt: skip
 
 
 def _unknown_key(key: str) -> Message:
@@ -190,14 +180,16 @@ class Profile:
         self._rules = PermissionRules(definition.patterns)
 
     def allows(self, target: CallTarget) -> bool:
+        """Return whether the profile allows a target."""
         return self.definition is not None and self._rules.allows(target)
 
     def sees_server(self, server: str) -> bool:
+        """Return whether anything of a server may be allowed."""
         return self.definition is not None and self._rules.sees_server(server)
 
     @property
     def everything(self) -> bool:
-        """Return whether it narrows nothing."""
+        """Whether it narrows nothing."""
         return self.definition is not None and self._rules.everything
 
     def replace(self, definition: ProfileDefinition | None) -> None:
@@ -210,7 +202,7 @@ class Profile:
             self._rules = PermissionRules(definition.patterns)
 
 
-class NarrowedAccess:
+class NarrowedAccess(Access):
     """The intersection of an access and a profile."""
 
     def __init__(self, access: Access, profile: Profile) -> None:
@@ -272,7 +264,7 @@ class Profiles:
         """Return the profile of that name. Raises UnknownName with the nearest names."""
         profile = self._profiles.get(name)
         if profile is None or profile.definition is None:
-            raise self._unknown(name)
+            raise self._unknown_profile(name)
         return profile
 
     def names(self) -> list[str]:
@@ -287,15 +279,13 @@ class Profiles:
         """Return the profiles that the file has, in its order."""
         return [profile for profile in self._profiles.values() if profile.definition is not None]
 
-    def _unknown(self, name: str) -> UnknownName:
+    def _unknown_profile(self, name: str) -> UnknownName:
         names = self.names()
         near = nearest(name, names)
         if near:
             return UnknownName(
                 say(
-                    "There is no profile {name}. Did you mean {near}?",
-                    name=name[:100],
-                    near=", ".join(near),
+                    "There is no profile {name}. Did you mean {near}?", name=name[:100], near=", ".join(near)
                 ),
                 near,
             )

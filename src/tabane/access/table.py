@@ -27,15 +27,15 @@ def access_table(
 ) -> list[Operation]:
     """Return the operations. Each argument is called with the first of its operations."""
     return [
-        _change("keys_create", "Create an API key; its secret is shown once.", given.CreateKey,
+        _admin_operation("keys_create", "Create an API key; its secret is shown once.", given.CreateKey,
                 lambda c, p: keys().create(c, p)),
-        _change("keys_update", "Change what an API key may do; at once.", given.UpdateKey,
+        _admin_operation("keys_update", "Change what an API key may do; at once.", given.UpdateKey,
                 lambda c, p: keys().update(c, p)),
-        _change("keys_revoke", "Revoke an API key; at once.", given.OneKey,
+        _admin_operation("keys_revoke", "Revoke an API key; at once.", given.OneKey,
                 lambda c, p: keys().revoke(c, p)),
-        _look("keys_list", "API keys, without their secrets.", given.ListKeys,
+        _read_operation("keys_list", "API keys, without their secrets.", given.ListKeys,
               lambda c, p: keys().keys(c, p)),
-        _look("keys_show", "One API key, without its secret.", given.OneKey,
+        _read_operation("keys_show", "One API key, without its secret.", given.OneKey,
               lambda c, p: keys().show(c, p)),
         Operation(
             "profiles_list", "Profiles that the caller may use.", given.NoProfileParameters,
@@ -55,11 +55,11 @@ def access_table(
     ]  # fmt: skip
 
 
-def _change(name: str, description: str, params: Any, handler: Any) -> Operation:
+def _admin_operation(name: str, description: str, params: Any, handler: Any) -> Operation:
     return Operation(name, description, params, handler, PERSON, Privilege.ADMIN, source="admin")
 
 
-def _look(name: str, description: str, params: Any, handler: Any) -> Operation:
+def _read_operation(name: str, description: str, params: Any, handler: Any) -> Operation:
     return Operation(
         name, description, params, handler, PERSON, Privilege.READ, read_only=True, source="admin"
     )  # fmt: skip

@@ -61,6 +61,7 @@ class TokenBucket:
         return min(float(calls.burst), max(0.0, calls.burst - max(0.0, self._full_at - now) * calls.rate))
 
     def is_full(self, now: float) -> bool:
+        """Return whether the bucket is full."""
         return self._full_at <= now
 
 
@@ -82,18 +83,19 @@ class SharedBucket:
 
     def wait(self, now: float, calls: CallRate, holder: str) -> float:
         """Return the seconds until this caller can have a token; 0 if it can now."""
-        sharer = self._sharer(now, calls, holder)
+        sharer = self._sharer_of(now, calls, holder)
         return max(self._whole.wait(now, calls), sharer.bucket.wait(now, calls, len(self._asked)))
 
     def take(self, now: float, calls: CallRate, holder: str) -> None:
+        """Take a token for this caller. :meth:`wait` returned 0 for it."""
         self._whole.take(now, calls)
-        self._sharer(now, calls, holder).bucket.take(now, calls, len(self._asked))
+        self._sharer_of(now, calls, holder).bucket.take(now, calls, len(self._asked))
 
     def tokens(self, now: float, calls: CallRate) -> float:
         """Return the number of tokens left for all callers together."""
         return self._whole.tokens(now, calls)
 
-    def _sharer(self, now: float, calls: CallRate, holder: str) -> _Sharer:
+    def _sharer_of(self, now: float, calls: CallRate, holder: str) -> _Sharer:
         sharer = self._asked.get(holder)
         if sharer is None:
             sharer = self._asked[holder] = _Sharer()
@@ -200,19 +202,20 @@ class LeasedBucket:
             self.tokens -= 1
 
     def is_full(self, now: float) -> bool:
+        """Return whether a new bucket would be treated the same: this hub holds no tokens of it."""
         return not self.tokens and self._refilling is None and self._alone.is_full(now)
 
     async def refill(self, ledger: TokenLedger, calls: CallRate, clock: Callable[[], float]) -> None:
         """Take a batch, at most one at a time. Who waits shares it."""
         if self._refilling is None:
-            self._refilling = asyncio.ensure_future(self._refilled(ledger, calls, clock))
+            self._refilling = asyncio.ensure_future(self._take_batch(ledger, calls, clock))
         self.waiting += 1
         try:
             await asyncio.shield(self._refilling)
         finally:
             self.waiting -= 1
 
-    async def _refilled(self, ledger: TokenLedger, calls: CallRate, clock: Callable[[], float]) -> None:
+    async def _take_batch(self, ledger: TokenLedger, calls: CallRate, clock: Callable[[], float]) -> None:
         await asyncio.sleep(0)  # calls that come in the same moment are counted
         try:
             async with asyncio.timeout(SLOW):
@@ -229,7 +232,7 @@ class LeasedBucket:
             self._refilling = None
 
     def unused(self, now: float) -> int:
-        """Take out the tokens that were not used for a while, and return how many."""
+        """Remove the tokens that were not used for a while, and return how many."""
         if now - self._used < IDLE or self._refilling is not None:
             return 0
         tokens, self.tokens = self.tokens, 0

@@ -1,13 +1,11 @@
 """Chain of the audit log: its key, the mac of each entry, its head, and how it reaches the disk.
 
-Head of the audit log: seq and mac of its last entry, in a small file apart from the log. The file is
-mapped into memory, so each change is in the kernel at once and survives ``kill -9``. It has two slots
-that are written in turn: if the process ends while it writes one, the other one is valid.
+The head is the seq and mac of the last entry, in a small file apart from the log. The file is mapped into
+memory, so each change is in the kernel at once and survives ``kill -9``. It has two slots that are written in
+turn: if the process ends while it writes one, the other one is valid. The log continues where the last
+process ended, in whatever way it did.
 
-Continuation of the audit log where the last process ended, in whatever way it did.
-
-Writing of the audit log to disk, in a thread. Entries that wait for the disk at the same time are written
-by one ``fdatasync``.
+A thread writes to disk. Entries that wait for it at the same time are written by one ``fdatasync``.
 """
 
 from __future__ import annotations
@@ -32,10 +30,11 @@ from tabane.audit.entry import (
     MAC_LENGTH,
     AuditEntry,
     AuditFile,
+    AuditPaths,
     audit_files,
     decode_entry,
 )
-from tabane.errors import AuditError
+from tabane.errors import AuditError, BadArguments
 from tabane.messages import say
 
 KEY_BYTES = 32
@@ -65,6 +64,7 @@ class MacChain:
 
 
 def equal_macs(one: bytes, other: bytes) -> bool:
+    """Return whether two macs are equal, in a time that does not tell where they differ."""
     from hmac import compare_digest  # not needed by a new log
 
     return compare_digest(one, other)
@@ -159,7 +159,8 @@ def parse_head(text: str) -> ChainHead:
 class HeadFile:
     """The open head of a log that is written. Only one process has it open: it is locked.
 
-    ``found`` is the head that the file had; None if there was no file, or no valid slot in it.
+    ``found`` is the head that the file had; None if there was no file, or no valid slot in it. ``seq`` is
+    that of the entry that it names now.
     """
 
     def __init__(self, path: str) -> None:
@@ -179,10 +180,12 @@ class HeadFile:
         except BaseException:
             os.close(self._fd)
             raise
-        self.found = _newest(self._map[:])
+        self.found = _newest_head(self._map[:])
+        self.seq = self.found.seq if self.found is not None else 0
 
     def write(self, seq: int, mac: bytes) -> None:
         """Set the head. In the kernel when it returns."""
+        self.seq = seq
         _SLOT.pack_into(self._map, _PLACES[seq & 1], seq, mac, zlib.crc32(mac, seq & 0xFFFFFFFF))
 
     def sync(self) -> None:
@@ -190,6 +193,7 @@ class HeadFile:
         self._map.flush()
 
     def close(self) -> None:
+        """Close the file, so that another process may open it."""
         self._map.close()
         os.close(self._fd)
 
@@ -198,21 +202,41 @@ def read_head(path: str) -> ChainHead | None:
     """Return the head in a file; None if there is no file, or no valid slot in it. Raises OSError."""
     try:
         with open(path, "rb") as file:
-            return _newest(file.read(_SIZE))
+            return _newest_head(file.read(_SIZE))
     except FileNotFoundError:
         return None
 
 
-def _newest(data: bytes) -> ChainHead | None:
-    heads = [head for place in _PLACES if (head := _slot(data, place)) is not None]
-    return max(heads, default=None)
+def stored_head(paths: AuditPaths) -> ChainHead | None:
+    """Return the stored head; None if it is missing or damaged. Raises AuditError if it cannot be read."""
+    try:
+        return read_head(paths.head)
+    except OSError as error:
+        raise AuditError(
+            say("{path} cannot be read: {reason}", path=paths.head, reason=error.strerror or str(error))
+        ) from None
 
 
-def _slot(data: bytes, place: int) -> ChainHead | None:
+def kept_head(text: str | None) -> ChainHead | None:
+    """Return a head as ``tabane audit head`` prints it. Raises BadArguments."""
+    if not text:
+        return None
+    try:
+        return parse_head(text)
+    except ValueError:
+        raise BadArguments(
+            say("{text} is not a head of an audit log. tabane audit head prints one.", text=text[:100]),
+            "head",
+        ) from None
+
+
+def _newest_head(data: bytes) -> ChainHead | None:
+    """Return the newest head in the bytes of a file; None if they have no valid slot."""
     if not data.startswith(_MAGIC) or len(data) < _SIZE:
         return None
-    seq, mac, check = _SLOT.unpack_from(data, place)
-    return ChainHead(seq, mac) if seq and check == zlib.crc32(mac, seq & 0xFFFFFFFF) else None
+    slots = (_SLOT.unpack_from(data, place) for place in _PLACES)
+    heads = (ChainHead(seq, mac) for seq, mac, check in slots if check == zlib.crc32(mac, seq & 0xFFFFFFFF))
+    return max((head for head in heads if head.seq), default=None)
 
 
 class ChainEnd(NamedTuple):
@@ -244,7 +268,7 @@ def find_end(folder: str, stored: ChainHead | None, chain: MacChain) -> ChainEnd
             beyond = [entry for entry in entries if stored is not None and entry[0].seq > stored.seq]
             last = entries[-1][0]
             head = ChainHead(last.seq, bytes.fromhex(last.mac))
-            verified = stored is None or _continue(chain, stored, beyond)
+            verified = stored is None or _continues_chain(chain, stored, beyond)
             return ChainEnd(head, newest, kept, torn, len(beyond), verified)
     if newest is not None:
         return ChainEnd(NO_HEAD, newest, kept, torn, 0, True)
@@ -275,7 +299,7 @@ def _last_entries(path: str, size: int) -> tuple[list[tuple[AuditEntry, bytes]],
     return found, start + end
 
 
-def _continue(chain: MacChain, stored: ChainHead, entries: list[tuple[AuditEntry, bytes]]) -> bool:
+def _continues_chain(chain: MacChain, stored: ChainHead, entries: list[tuple[AuditEntry, bytes]]) -> bool:
     seq, mac = stored
     for entry, line in entries:
         expected = chain.mac(mac, line[: 1 - MAC_LENGTH])
@@ -295,20 +319,18 @@ _to_disk = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 class DiskSync:
     """Writes files and head to disk. Call it on the event loop; the thread starts with the first entry.
 
-    ``last`` returns the seq of the last written entry, and ``failed`` is called on the loop with an error of
-    the disk.
+    ``head`` knows the last written entry. ``failed`` is called on the loop with an error of the disk.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         head: HeadFile,
-        last: Callable[[], int],
         failed: Callable[[OSError], None],
         *,
         strict: bool,
     ) -> None:
-        self._loop, self._head, self._last, self._failed = loop, head, last, failed
+        self._loop, self._head, self._failed = loop, head, failed
         self.strict = strict
         self._fd = -1
         self._dirty = self._closing = False
@@ -316,107 +338,107 @@ class DiskSync:
         self._syncing: float | None = None
         self._wake, self._hurry = threading.Event(), threading.Event()
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
-        self._jobs: deque[Callable[[], None]] = deque()
+        self._jobs: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
         self._fds: deque[int] = deque()
         self._thread: threading.Thread | None = None
 
     @property
     def lag(self) -> float:
-        """Return the seconds since the oldest entry was written that may not be on disk; 0 without one."""
+        """The seconds since the oldest entry was written that may not be on disk; 0 without one."""
         syncing = self._syncing
         oldest = syncing if syncing is not None else self._since if self._dirty else None
         return 0.0 if oldest is None else time.monotonic() - oldest
 
     def use(self, fd: int) -> None:
-        """Take over an open file that entries are written to. The thread closes the file before it."""
+        """Use this open file for entries from now on. The thread closes the previous one."""
         self._fds.append(fd)
         self._fd = fd
 
     def written(self) -> None:
-        """Tell that an entry was written. Costs nothing while the thread already knows of one."""
+        """Note that an entry was written. Costs nothing while the thread already knows of one."""
         if not self._dirty:
             self._since = time.monotonic()
             self._dirty = True
-            self._notify()
+            self._wake_thread()
 
     def on_disk(self, seq: int) -> asyncio.Future[None]:
         """Return a future that is done when the entry is on disk. It raises AuditError if the disk fails."""
         future: asyncio.Future[None] = self._loop.create_future()
-        future.add_done_callback(_seen)  # a refused call is answered without waiting for it
+        future.add_done_callback(_take_exception)  # a refused call is answered without waiting for it
         self._waiting.append((seq, future))
         self._hurry.set()
-        self._notify()
+        self._wake_thread()
         return future
 
-    def later(self, job: Callable[[], None]) -> None:
+    def later(self, job: Callable[..., None], *arguments: object) -> None:
         """Run a function in the thread, after everything written so far is on disk."""
-        self._jobs.append(job)
+        self._jobs.append((job, arguments))
         self._hurry.set()
-        self._notify()
+        self._wake_thread()
 
     def close(self) -> None:
         """Write everything to disk, and end the thread. Blocks as long as the disk takes."""
         self._closing = True
         self._hurry.set()
-        self._notify()
+        self._wake_thread()
         if self._thread is not None:
             self._thread.join()
 
-    def _notify(self) -> None:
+    def _wake_thread(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="audit-sync", daemon=True)
+            self._thread = threading.Thread(target=self._run_thread, name="audit-sync", daemon=True)
             self._thread.start()
         self._wake.set()
 
-    def _work(self) -> None:
+    def _run_thread(self) -> None:
         while not self._closing:
             self._wake.wait()
             if not self.strict:
                 self._hurry.wait(INTERVAL)
             self._wake.clear()
             self._hurry.clear()
-            self._round()
-        self._round()
+            self._sync_round()
+        self._sync_round()
         while self._fds:
             os.close(self._fds.popleft())
 
-    def _round(self) -> None:
+    def _sync_round(self) -> None:
         self._syncing = self._since if self._dirty else None
         self._dirty = False
         jobs = [self._jobs.popleft() for _ in range(len(self._jobs))]
-        error, seq = self._sync()
+        error, seq = self._sync_files()
         self._syncing = None
-        self._answer(error, seq)
-        for job in jobs:
+        self._settle_waiting(error, seq)
+        for job, arguments in jobs:
             with contextlib.suppress(OSError):
-                job()
+                job(*arguments)
 
-    def _sync(self) -> tuple[OSError | None, int]:
+    def _sync_files(self) -> tuple[OSError | None, int]:
         """Return the error of the disk, if there was one, and the seq up to which entries are on disk."""
         try:
             while len(self._fds) > 1:
                 _to_disk(self._fds[0])
                 os.close(self._fds.popleft())
-            seq = self._last()
+            seq = self._head.seq
             if self._fds:
                 _to_disk(self._fds[0])
             if len(self._fds) > 1:  # a new file was begun meanwhile
-                return self._sync()
+                return self._sync_files()
             self._head.sync()
         except OSError as error:
-            return error, self._last()
+            return error, self._head.seq
         return None, seq
 
-    def _answer(self, error: OSError | None, seq: int) -> None:
+    def _settle_waiting(self, error: OSError | None, seq: int) -> None:
         done: list[asyncio.Future[None]] = []
         while self._waiting and self._waiting[0][0] <= seq:
             done.append(self._waiting.popleft()[1])
         if not done and error is None:
             return
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._settle, done, error)
+            self._loop.call_soon_threadsafe(self._settle_futures, done, error)
 
-    def _settle(self, futures: list[asyncio.Future[None]], error: OSError | None) -> None:
+    def _settle_futures(self, futures: list[asyncio.Future[None]], error: OSError | None) -> None:
         for future in futures:
             if future.done():
                 continue
@@ -428,8 +450,8 @@ class DiskSync:
             self._failed(error)
 
 
-def _seen(future: asyncio.Future[None]) -> None:
-    """Take note of an error that nobody may wait for."""
+def _take_exception(future: asyncio.Future[None]) -> None:
+    """Retrieve an error that nobody may wait for, so that asyncio does not log it."""
     if not future.cancelled():
         future.exception()
 

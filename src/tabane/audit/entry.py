@@ -140,30 +140,31 @@ def audit_files(folder: str) -> list[AuditFile]:
     except FileNotFoundError:
         return []
     return [
-        AuditFile(os.path.join(folder, name), int(name[:DIGITS])) for name in names if _is_audit_file(name)
+        AuditFile(os.path.join(folder, name), int(name[:DIGITS]))
+        for name in names
+        if len(name) == DIGITS + len(SUFFIX) and name[:DIGITS].isdecimal() and name.endswith(SUFFIX)
     ]
 
 
-def _is_audit_file(name: str) -> bool:
-    return len(name) == DIGITS + len(SUFFIX) and name[:DIGITS].isdecimal() and name.endswith(SUFFIX)
+Redact = Callable[[bytes, int], tuple[bytes, int]]
+"""Returns redacted JSON, and the number of bytes that were sent if it is not all of them.
 
-
-RedactionWork = Callable[[], tuple[bytes, int]]
-"""Returns redacted JSON, and the number of bytes that were sent if it is not all of them."""
+Gets the first bytes of the arguments, and the number of all."""
 
 
 class PreparedArguments:
-    """Redacted arguments of one call, or the work that makes them. :meth:`take` returns them.
+    """Arguments of one call that are redacted, or will be with ``redact``. :meth:`take` returns them.
 
     ``short``: the work may be done on the event loop.
     """
 
-    __slots__ = ("_size", "_text", "_work", "short")
+    __slots__ = ("_redacted", "_work", "short")
 
     def __init__(
-        self, text: bytes, size: int = 0, work: RedactionWork | None = None, *, short: bool = False
+        self, arguments: bytes, size: int = 0, redact: Redact | None = None, *, short: bool = False
     ) -> None:
-        self._text, self._size, self._work, self.short = text, size, work, short
+        self._redacted, self.short = (arguments, size), short
+        self._work = None if redact is None else (redact, arguments, size)
 
     def take(self) -> tuple[bytes, int]:
         """Return the JSON, empty for none, and the number of bytes that were sent if it is not all of them.
@@ -172,13 +173,14 @@ class PreparedArguments:
         """
         if self._work is not None:
             self.finish()
-        return self._text, self._size
+        return self._redacted
 
     def finish(self) -> None:
         """Do the work if it is not done. Two threads may do so at once: both get the same result."""
         work = self._work
         if work is not None:
-            self._text, self._size = work()
+            redact, arguments, size = work
+            self._redacted = redact(arguments, size)
             self._work = None
 
 
@@ -199,11 +201,12 @@ class AuditOptions(Struct, frozen=True):
 
     @property
     def argument_limit(self) -> int:
-        """Return the most bytes of arguments in an entry; 0 for none."""
+        """The most bytes of arguments in an entry; 0 for none."""
         return self.arguments if self.mode == "on" else 0
 
 
 def audit_options(settings: Settings) -> AuditOptions:
+    """Return the settings of the log."""
     return AuditOptions(
         settings.audit,
         settings.audit_size,

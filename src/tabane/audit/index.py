@@ -8,9 +8,9 @@ so a query reads the rows of few blocks. The log itself holds the rest of an ent
 gone (:mod:`tabane.audit.usage_rollups`). Each has its own mark in each file of the log, changed in the
 transaction that adds what was read. If a crash leaves one mark behind the other, only that one reads on.
 
-Queries on the index of the audit log: pages of entries, and counts of them. Blocks are read from the
-newest one. A block whose times are all in the period gives its counts without its rows, so a total is
-exact and cheap, and pages that are skipped cost nothing.
+A query returns a page of entries, or counts of them. Blocks are read from the newest one. A block whose times
+are all in the period gives its counts without its rows, so a total is exact and cheap, and pages that are
+skipped cost nothing.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ VERSION = 1
 BLOCK_BITS = 12
 """A block has 2 ** 12 entries."""
 
+_MOST_VALUES = 500  # in one statement of SQL
 _MOST_KNOWN = 100_000  # combinations that are remembered
 _QUARTER = 900_000  # ms: no time zone changes its offset within a quarter of an hour
 _MOST_QUARTERS = 10_000
@@ -78,18 +79,19 @@ class AuditIndex:
     def __init__(self, folder: str, zone: str) -> None:
         self.folder, self.zone = folder, zone
         self._days = _Days(zone_of(zone))
-        self.database = _opened(folder)
+        self.database = _open_databases(folder)
         self.rollups = UsageRollups(self.database)
         self._combos: dict[Combo, int] = {}
         self._inodes = _inodes(folder)
         self.behind = 0
 
     def close(self) -> None:
+        """Close the databases."""
         self.database.close()
 
     @property
     def in_place(self) -> bool:
-        """Return whether its files are still there. They may be deleted at any time."""
+        """Whether its files are still there. They may be deleted at any time."""
         try:
             return _inodes(self.folder) == self._inodes
         except FileNotFoundError:
@@ -97,12 +99,12 @@ class AuditIndex:
 
     @property
     def paths(self) -> dict[int, str]:
-        """Return the path of each file that is indexed, by its first seq."""
+        """The path of each file that is indexed, by its first seq."""
         return dict(self.database.execute("SELECT first, path FROM files"))
 
     @property
     def last(self) -> int:
-        """Return the seq of the newest entry."""
+        """The seq of the newest entry."""
         return int(self.database.execute("SELECT ifnull(max(seq), 0) FROM entries").fetchone()[0])
 
     def catch_up(self, seconds: float) -> bool:
@@ -113,13 +115,13 @@ class AuditIndex:
         deadline = time.monotonic() + seconds
         files = log_files(self.folder)
         self._drop_missing(files)
-        marks = self._marks()
-        self.behind = sum(file.size - self._mark(file, marks) for file in files)
+        marks = self._read_marks()
+        self.behind = sum(file.size - self._mark_of(file, marks) for file in files)
         for file in files:
-            begin = place = self._mark(file, marks)
+            begin = place = self._mark_of(file, marks)
             with contextlib.suppress(FileNotFoundError):
                 for read in read_lines(file, place):
-                    self._take(file, read, marks.get(file.first, (b"", 0))[1])
+                    self._take_lines(file, read, marks.get(file.first, (b"", 0))[1])
                     self.behind -= read.end - place
                     place = read.end
                     if time.monotonic() > deadline:
@@ -129,11 +131,11 @@ class AuditIndex:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _marks(self) -> dict[int, tuple[bytes, int]]:
+    def _read_marks(self) -> dict[int, tuple[bytes, int]]:
         rows = self.database.execute("SELECT first, identity, bytes FROM files")
         return {first: (identity, end) for first, identity, end in rows}
 
-    def _mark(self, file: LogFile, marks: dict[int, tuple[bytes, int]]) -> int:
+    def _mark_of(self, file: LogFile, marks: dict[int, tuple[bytes, int]]) -> int:
         """Return the place in a file up to which both databases have it."""
         indexed = marks.get(file.first, (b"", 0))[1]
         return min(indexed, self.rollups.counted(file.identity), file.size)
@@ -141,7 +143,7 @@ class AuditIndex:
     def _drop_missing(self, files: list[LogFile]) -> None:
         """Drop the entries of files that are gone, or everything if files were replaced or came back."""
         there = {file.first: file for file in files}
-        marks = self._marks()
+        marks = self._read_marks()
         changed = any(
             first in there and (there[first].identity != identity or there[first].size < end)
             for first, (identity, end) in marks.items()
@@ -154,9 +156,9 @@ class AuditIndex:
                     self.database.execute(f"DELETE FROM {table}")
         elif gone:
             with self._transaction():
-                self._drop(gone, sorted(marks))
+                self._drop_files(gone, sorted(marks))
 
-    def _drop(self, gone: list[int], known: list[int]) -> None:
+    def _drop_files(self, gone: list[int], known: list[int]) -> None:
         execute = self.database.execute
         for first in gone:
             later = [other for other in known if other > first]
@@ -175,7 +177,7 @@ class AuditIndex:
         self._combos = {}
         self.rollups.keep_days(KEPT_DAYS)
 
-    def _take(self, file: LogFile, read: LinesRead, indexed: int) -> None:
+    def _take_lines(self, file: LogFile, read: LinesRead, indexed: int) -> None:
         """Add lines to both databases, to each only those that it does not have yet."""
         counted = self.rollups.counted(file.identity)
         with self._transaction():
@@ -188,10 +190,10 @@ class AuditIndex:
                         self.rollups.add(entry, self._days.day(moment))
                     if place >= indexed and entry.seq > last:
                         last = entry.seq
-                        rows.append((last, moment, self._combo(entry), place))
+                        rows.append((last, moment, self._combo_number(entry), place))
                 place += len(line) + 1
             if read.end > indexed:
-                self._insert(rows)
+                self._insert_rows(rows)
                 self.database.execute(
                     "INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?)",
                     (file.first, file.path, file.identity, read.end),
@@ -199,7 +201,7 @@ class AuditIndex:
             if read.end > counted:
                 self.rollups.write(file.identity, read.end)
 
-    def _insert(self, rows: list[_Row]) -> None:
+    def _insert_rows(self, rows: list[_Row]) -> None:
         blocks: dict[tuple[int, int], list[int]] = {}
         for seq, moment, combo, _ in rows:
             key = (seq >> BLOCK_BITS, combo)
@@ -217,7 +219,7 @@ class AuditIndex:
             [(*key, *value) for key, value in blocks.items()],
         )
 
-    def _combo(self, entry: AuditEntry) -> int:
+    def _combo_number(self, entry: AuditEntry) -> int:
         combo = (
             entry.type, entry.key, entry.label, entry.client, entry.face, entry.kind, entry.server,
             entry.name, entry.outcome,
@@ -226,20 +228,21 @@ class AuditIndex:
         if number is None:
             if len(self._combos) >= _MOST_KNOWN:
                 self._combos.clear()
-            number = self._combos[combo] = self._number(combo)
+            row = self.database.execute(
+                "SELECT id FROM combos WHERE type = ? AND key = ? AND label = ? AND client = ? AND face = ? "
+                "AND kind = ? AND server = ? AND name = ? AND outcome = ?",
+                combo,
+            ).fetchone()
+            number = (
+                row[0]
+                if row
+                else self.database.execute(
+                    "INSERT INTO combos VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", combo
+                ).lastrowid
+            )
+            assert number is not None
+            self._combos[combo] = number
         return number
-
-    def _number(self, combo: Combo) -> int:
-        row = self.database.execute(
-            "SELECT id FROM combos WHERE type = ? AND key = ? AND label = ? AND client = ? AND face = ? "
-            "AND kind = ? AND server = ? AND name = ? AND outcome = ?",
-            combo,
-        ).fetchone()
-        if row:
-            return int(row[0])
-        inserted = self.database.execute("INSERT INTO combos VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", combo)
-        assert inserted.lastrowid is not None
-        return inserted.lastrowid
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -283,11 +286,11 @@ def _inodes(folder: str) -> list[int]:
     return [os.stat(os.path.join(folder, name)).st_ino for name in (INDEX, USAGE)]
 
 
-def _opened(folder: str) -> sqlite3.Connection:
+def _open_databases(folder: str) -> sqlite3.Connection:
     """Open both databases; one that is damaged, or of another version of the index, is replaced."""
     index, usage = os.path.join(folder, INDEX), os.path.join(folder, USAGE)
-    _check(usage, USAGE_VERSION, _set_aside)
-    _check(index, VERSION, _remove)
+    _check_database(usage, USAGE_VERSION, _set_aside)
+    _check_database(index, VERSION, _remove_database)
     for path in (index, usage):
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
     database = sqlite3.connect(index, isolation_level=None, timeout=10.0, cached_statements=256)
@@ -297,18 +300,14 @@ def _opened(folder: str) -> sqlite3.Connection:
         database.execute(f"PRAGMA {name}.synchronous = NORMAL")
         database.execute(f"PRAGMA {name}.user_version = {version}")
     if not database.execute("SELECT 1 FROM main.sqlite_schema LIMIT 1").fetchone():
-        _execute_all(database, _SCHEMA)
+        database.execute("BEGIN IMMEDIATE")
+        for statement in _SCHEMA:
+            database.execute(statement)
+        database.execute("COMMIT")
     return database
 
 
-def _execute_all(database: sqlite3.Connection, statements: Iterable[str]) -> None:
-    database.execute("BEGIN IMMEDIATE")
-    for statement in statements:
-        database.execute(statement)
-    database.execute("COMMIT")
-
-
-def _check(path: str, version: int, replace: Callable[[str], None]) -> None:
+def _check_database(path: str, version: int, replace: Callable[[str], None]) -> None:
     """Call ``replace`` if the database at ``path`` cannot be used."""
     if not os.path.exists(path):
         return
@@ -331,10 +330,10 @@ def repair(folder: str) -> None:
             usage = ""
     if usage:
         _set_aside(usage)
-    _remove(os.path.join(folder, INDEX))
+    _remove_database(os.path.join(folder, INDEX))
 
 
-def _remove(path: str) -> None:
+def _remove_database(path: str) -> None:
     for name in (path, path + "-wal", path + "-shm"):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(name)
@@ -343,7 +342,7 @@ def _remove(path: str) -> None:
 def _set_aside(path: str) -> None:
     """Keep a database that cannot be used beside the new one: it may be of a newer version."""
     os.replace(path, f"{path}.unusable-{int(time.time())}")
-    _remove(path)
+    _remove_database(path)
 
 
 _END = 1 << 62
@@ -376,7 +375,7 @@ class EntrySearch:
         self._firsts = sorted(index.paths)
         self._reader = LineReader(index.paths)
         self._scan = TextScan(self._reader, needles_of(wanted.text), most_scanned) if wanted.text else None
-        self._matched = _match(self._database, wanted)
+        self._matched = _match_combos(self._database, wanted)
 
     def __enter__(self) -> EntrySearch:
         return self
@@ -391,22 +390,22 @@ class EntrySearch:
 
         ``exact`` is False if ``total`` counts only a part, because a text was searched in many entries.
         """
-        blocks = list(self._blocks())
+        blocks = list(self._matching_blocks())
         if query.seq is not None:
-            one = [row for row in self._older(blocks, query.seq + 1, 0, 1) if row.seq == query.seq]
-            results = self._entries(one)
+            one = [row for row in self._older_rows(blocks, query.seq + 1, 0, 1) if row.seq == query.seq]
+            results = self._read_entries(one)
             return {"results": results, "total": len(results), "exact": True, "before": None}
         if query.after is not None:
-            found = self._newer(blocks, query)
-            return {"results": self._entries(found), "total": None, "exact": False, "before": None}
+            found = self._newer_rows(blocks, query)
+            return {"results": self._read_entries(found), "total": None, "exact": False, "before": None}
         if self._scan is not None:
             return self._page_with_text(blocks, query)
-        rows = list(self._older(blocks, query.before or _END, query.offset, query.limit + 1))
+        rows = list(self._older_rows(blocks, query.before or _END, query.offset, query.limit + 1))
         more = len(rows) > query.limit
         rows = rows[: query.limit]
-        total = sum(block.entries if block.whole else self._count(block) for block in blocks)
+        total = sum(block.entries if block.whole else self._count_rows(block) for block in blocks)
         before = rows[-1].seq if more else None
-        return {"results": self._entries(rows), "total": total, "exact": True, "before": before}
+        return {"results": self._read_entries(rows), "total": total, "exact": True, "before": before}
 
     def counts(self, query: EntryCounts) -> dict[str, Any]:
         """Return how many entries match, in all and by property, and the times of the first and last one."""
@@ -414,39 +413,42 @@ class EntrySearch:
         answer: dict[str, Any] = {"total": sum(count for _, count in found)}
         for place, name in enumerate(_OF_COMBOS):
             answer[f"by_{name}"] = top(((row[place], count) for row, count in found), query.top)
-        earliest, latest = self._period()
+        earliest, latest = self._period_of_rows()
         return answer | {"earliest": earliest, "latest": latest}
 
     # -- blocks ----------------------------------------------------------------------------------
 
-    def _blocks(self) -> Iterator[_Block]:
+    def _matching_blocks(self) -> Iterator[_Block]:
         """Yield the blocks that may have matching entries, newest first."""
         rows = self._database.execute(
             "SELECT block, sum(count), min(earliest), max(latest) FROM blocks "
-            f"WHERE earliest <= ? AND latest >= ?{self._in()} GROUP BY block ORDER BY block DESC",
+            f"WHERE earliest <= ? AND latest >= ?{self._combo_condition()} "
+            "GROUP BY block ORDER BY block DESC",
             (self._end, self._start),
         )
         for number, count, earliest, latest in rows:
             yield _Block(number, count, self._start <= earliest and latest <= self._end)
 
-    def _in(self) -> str:
+    def _combo_condition(self) -> str:
         return " AND combo IN (SELECT id FROM temp.matched)" if self._matched else ""
 
-    def _count(self, block: _Block) -> int:
-        return int(self._select("count(*)", block, "").fetchone()[0])
+    def _count_rows(self, block: _Block) -> int:
+        return int(self._select_rows("count(*)", block, "").fetchone()[0])
 
-    def _select(
+    def _select_rows(
         self, what: str, block: _Block, order: str, begin: int = 0, end: int = _END
     ) -> sqlite3.Cursor:
         low = max(block.number << BLOCK_BITS, begin)
         high = min(block.number + 1 << BLOCK_BITS, end)
         return self._database.execute(
-            f"SELECT {what} FROM entries WHERE seq >= ? AND seq < ? AND time BETWEEN ? AND ?{self._in()} "
-            + order,
+            f"SELECT {what} FROM entries WHERE seq >= ? AND seq < ? AND time BETWEEN ? AND ?"
+            f"{self._combo_condition()} {order}",
             (low, high, self._start, self._end),
         )
 
-    def _older(self, blocks: Iterable[_Block], before: int, skip: int, limit: int) -> Iterator[FoundEntry]:
+    def _older_rows(
+        self, blocks: Iterable[_Block], before: int, skip: int, limit: int
+    ) -> Iterator[FoundEntry]:
         """Yield matching rows from the newest one, only those before a seq, without the first ``skip``."""
         for block in blocks:
             if limit <= 0 or block.number << BLOCK_BITS >= before:
@@ -457,19 +459,19 @@ class EntrySearch:
             if inside and skip >= block.entries:
                 skip -= block.entries
                 continue
-            rows = self._select("seq, place", block, "ORDER BY seq DESC", end=before).fetchall()
+            rows = self._select_rows("seq, place", block, "ORDER BY seq DESC", end=before).fetchall()
             taken = rows[skip : skip + limit]
             skip = max(0, skip - len(rows))
             limit -= len(taken)
             yield from (FoundEntry(*row) for row in taken)
 
-    def _newer(self, blocks: list[_Block], query: EntryQuery) -> list[FoundEntry]:
+    def _newer_rows(self, blocks: list[_Block], query: EntryQuery) -> list[FoundEntry]:
         assert query.after is not None
         found: list[FoundEntry] = []
         for block in reversed(blocks):
             if block.number + 1 << BLOCK_BITS <= query.after + 1:
                 continue
-            cursor = self._select("seq, place", block, "ORDER BY seq", begin=query.after + 1)
+            cursor = self._select_rows("seq, place", block, "ORDER BY seq", begin=query.after + 1)
             rows = [FoundEntry(*row) for row in cursor]
             if self._scan is not None:
                 rows = [row for row in rows if self._scan.holds(self._first_of(row.seq), row.place)]
@@ -496,32 +498,29 @@ class EntrySearch:
                 exact, reached = False, block.number + 1 << BLOCK_BITS
                 break
             if block.number << BLOCK_BITS < before:
-                found += self._holding(block, before)
+                found += self._rows_with_text(block, before)
         shown = found[query.offset : query.offset + query.limit]
         if len(found) >= wanted:
             reached = shown[-1].seq
         total = None if query.before else len(found)
         return {
-            "results": self._entries(shown), "total": total, "exact": exact and total is not None,
+            "results": self._read_entries(shown), "total": total, "exact": exact and total is not None,
             "before": reached or None,
         }  # fmt: skip
 
-    def _holding(self, block: _Block, before: int) -> list[FoundEntry]:
+    def _rows_with_text(self, block: _Block, before: int) -> list[FoundEntry]:
         """Return the matching entries of a block that hold the text, newest first."""
         assert self._scan is not None
-        cursor = self._select("seq, place", block, "ORDER BY seq", end=before)
+        cursor = self._select_rows("seq, place", block, "ORDER BY seq", end=before)
         rows = [FoundEntry(*row) for row in cursor]
         found: list[FoundEntry] = []
-        for first, part in self._by_file(rows):
-            places = self._scan.places(first, [row.place for row in part])
-            found += [row for row in part if row.place in places]
-        return found[::-1]
-
-    def _by_file(self, rows: list[FoundEntry]) -> Iterator[tuple[int, list[FoundEntry]]]:
         parts: dict[int, list[FoundEntry]] = {}
         for row in rows:
             parts.setdefault(self._first_of(row.seq), []).append(row)
-        yield from parts.items()
+        for first, part in parts.items():
+            places = self._scan.places(first, [row.place for row in part])
+            found += [row for row in part if row.place in places]
+        return found[::-1]
 
     # -- rows ------------------------------------------------------------------------------------
 
@@ -529,7 +528,7 @@ class EntrySearch:
         """Return the first seq of the file that an entry is in."""
         return self._firsts[bisect_right(self._firsts, seq) - 1]
 
-    def _entries(self, rows: Iterable[FoundEntry]) -> list[dict[str, Any]]:
+    def _read_entries(self, rows: Iterable[FoundEntry]) -> list[dict[str, Any]]:
         """Read entries from the log. One whose file was removed meanwhile is left out."""
         found = []
         for row in rows:
@@ -543,50 +542,38 @@ class EntrySearch:
         return found
 
     def _combo_counts(self) -> list[tuple[tuple[str, ...], int]]:
-        blocks = list(self._blocks())
+        blocks = list(self._matching_blocks())
         counts: dict[int, int] = {}
         whole = [block.number for block in blocks if block.whole]
-        for part in _parts(whole):
+        for begin in range(0, len(whole), _MOST_VALUES):
+            part = whole[begin : begin + _MOST_VALUES]
             marks = ", ".join("?" * len(part))
             rows = self._database.execute(
                 f"SELECT combo, sum(count) FROM blocks WHERE block IN ({marks}) "
-                f"AND earliest <= ? AND latest >= ?{self._in()} GROUP BY combo",
+                f"AND earliest <= ? AND latest >= ?{self._combo_condition()} GROUP BY combo",
                 (*part, self._end, self._start),
             )
-            _add(counts, rows)
+            _add_counts(counts, rows)
         for block in blocks:
             if not block.whole:
-                _add(counts, self._select("combo, count(*)", block, "GROUP BY combo"))
+                _add_counts(counts, self._select_rows("combo, count(*)", block, "GROUP BY combo"))
         columns = ", ".join(_OF_COMBOS)
         combos = self._database.execute(f"SELECT id, {columns} FROM combos")
         return [(row[1:], counts[row[0]]) for row in combos if row[0] in counts]
 
-    def _period(self) -> tuple[int | None, int | None]:
+    def _period_of_rows(self) -> tuple[int | None, int | None]:
         """Return the times of the oldest and the newest matching entry, in milliseconds since 1970."""
-        blocks = list(self._blocks())
+        blocks = list(self._matching_blocks())
         times = [
-            next(iter(self._select("time", block, f"ORDER BY seq {order} LIMIT 1")), None)
+            next(iter(self._select_rows("time", block, f"ORDER BY seq {order} LIMIT 1")), None)
             for some, order in ((blocks[::-1], "ASC"), (blocks, "DESC"))
-            for block in self._first_with_rows(some)
+            for block in next(([block] for block in some if block.whole or self._count_rows(block)), [])
         ]
         return (times[0][0], times[1][0]) if len(times) == 2 and times[0] and times[1] else (None, None)
 
-    def _first_with_rows(self, blocks: list[_Block]) -> list[_Block]:
-        return next(([block] for block in blocks if block.whole or self._count(block)), [])
 
-
-def _match(database: sqlite3.Connection, wanted: EntryFilter) -> bool:
+def _match_combos(database: sqlite3.Connection, wanted: EntryFilter) -> bool:
     """Put the ids of matching combinations into ``temp.matched``. Return False if all match."""
-    parts, values = _conditions(wanted)
-    if not parts:
-        return False
-    database.execute("CREATE TEMP TABLE IF NOT EXISTS matched (id INTEGER PRIMARY KEY)")
-    database.execute("DELETE FROM temp.matched")
-    database.execute(f"INSERT INTO temp.matched SELECT id FROM combos WHERE {' AND '.join(parts)}", values)
-    return True
-
-
-def _conditions(wanted: EntryFilter) -> tuple[list[str], list[str]]:
     parts: list[str] = []
     values: list[str] = []
     for condition, given in (
@@ -602,14 +589,14 @@ def _conditions(wanted: EntryFilter) -> tuple[list[str], list[str]]:
         if given and (given[0] or given is wanted.outcomes):
             parts.append(condition)
             values += given
-    return parts, values
+    if not parts:
+        return False
+    database.execute("CREATE TEMP TABLE IF NOT EXISTS matched (id INTEGER PRIMARY KEY)")
+    database.execute("DELETE FROM temp.matched")
+    database.execute(f"INSERT INTO temp.matched SELECT id FROM combos WHERE {' AND '.join(parts)}", values)
+    return True
 
 
-def _add(counts: dict[int, int], rows: Iterable[tuple[int, int]]) -> None:
+def _add_counts(counts: dict[int, int], rows: Iterable[tuple[int, int]]) -> None:
     for combo, count in rows:
         counts[combo] = counts.get(combo, 0) + count
-
-
-def _parts(numbers: list[int], size: int = 500) -> Iterator[list[int]]:
-    for begin in range(0, len(numbers), size):
-        yield numbers[begin : begin + size]

@@ -14,13 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tabane.audit.index_requests import (
-    CatchUp,
-    IndexRequest,
-    IndexTask,
-    decode_index_answer,
-    encode_index,
-)
+from tabane.audit.index_requests import CatchUp, IndexRequest, IndexTask, decode_index_answer, encode_index
 from tabane.errors import AuditError, StoreError, StoreFull, TabaneError
 from tabane.messages import say
 from tabane.workers.pool import Budget, Capacity, Pool
@@ -55,19 +49,24 @@ class AuditIndexProcess:
 
         Raises AuditError if there is no log, StoreError, and WorkerError if the process cannot answer.
         """
-        self._check_folder()
+        if not os.path.isdir(self._folder):  # noqa: ASYNC240 - one look, of a local folder
+            raise AuditError(say("There is no audit log in {folder}.", folder=self._folder))
         body = encode_index(IndexRequest(self._folder, self._zone(), task))
         try:
             async with asyncio.timeout(_DEADLINE):
-                return await self._answer(body)
+                while True:
+                    answer = decode_index_answer(await self.pool.ask(body, BUDGET))
+                    if answer.ready:
+                        return msgspec.json.decode(answer.result)
+                    if answer.error:
+                        message = say(
+                            "The index of the audit log cannot be used: {reason}", reason=answer.error
+                        )
+                        raise StoreFull(message) if answer.full else StoreError(message)
         except TimeoutError:
             raise StoreError(
                 say("The index of the audit log is still being built. Try again in a moment.")
             ) from None
-
-    def _check_folder(self) -> None:
-        if not os.path.isdir(self._folder):
-            raise AuditError(say("There is no audit log in {folder}.", folder=self._folder))
 
     def catch_up_soon(self) -> None:
         """Let the index catch up with the log. Returns at once."""
@@ -81,21 +80,8 @@ class AuditIndexProcess:
             await asyncio.wait([self._catching_up])
         await self.pool.close()
 
-    async def _answer(self, body: bytes) -> Any:
-        while True:
-            answer = decode_index_answer(await self.pool.ask(body, BUDGET))
-            if answer.ready:
-                return msgspec.json.decode(answer.result)
-            if answer.error:
-                raise _failure(answer.error, full=answer.full)
-
     async def _catch_up(self) -> None:
         try:
             await self.ask(CatchUp())
         except TabaneError as error:
             log.warning("the index of the audit log cannot be updated: %s", error)
-
-
-def _failure(reason: str, *, full: bool) -> StoreError:
-    message = say("The index of the audit log cannot be used: {reason}", reason=reason)
-    return StoreFull(message) if full else StoreError(message)

@@ -94,7 +94,7 @@ class NewestEntry(msgspec.Struct, frozen=True, tag="newest"):
 
 
 class CatchUp(msgspec.Struct, frozen=True, tag="catch_up"):
-    """Nothing but reading what was added to the log."""
+    """Read what was added to the log, and answer nothing."""
 
 
 IndexTask = EntryQuery | EntryCounts | UsageQuery | UsageDays | UsageOfDay | NewestEntry | CatchUp
@@ -121,20 +121,9 @@ class IndexAnswer(msgspec.Struct, frozen=True):
     result: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_requests = msgspec.json.Decoder(IndexRequest)
-_answers = msgspec.json.Decoder(IndexAnswer)
-
-
-def encode_index(value: IndexRequest | IndexAnswer) -> bytes:
-    return msgspec.json.encode(value)
-
-
-def decode_index_request(body: bytes) -> IndexRequest:
-    return _requests.decode(body)
-
-
-def decode_index_answer(body: bytes) -> IndexAnswer:
-    return _answers.decode(body)
+encode_index = msgspec.json.encode
+decode_index_request = msgspec.json.Decoder(IndexRequest).decode
+decode_index_answer = msgspec.json.Decoder(IndexAnswer).decode
 
 
 def answered(result: Any) -> IndexAnswer:

@@ -40,36 +40,37 @@ class IndexWorker:
         self._index: AuditIndex | None = None
 
     def respond(self, body: bytes) -> bytes:
+        """Return the answer to a request, both encoded. An error of the database is an answer too."""
         request = decode_index_request(body)
         try:
-            return encode_index(self._answer(request))
+            return encode_index(self._answer_request(request))
         except sqlite3.Error as error:
-            self._close()
+            self._close_index()
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
                 repair(request.folder)
                 return encode_index(IndexAnswer(False))
             full = getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
             return encode_index(IndexAnswer(False, error=str(error), full=full))
         except OSError as error:
-            self._close()
+            self._close_index()
             return encode_index(IndexAnswer(False, error=error.strerror or str(error)))
 
-    def _answer(self, request: IndexRequest) -> IndexAnswer:
-        index = self._opened(request)
+    def _answer_request(self, request: IndexRequest) -> IndexAnswer:
+        index = self._open_index(request)
         if not index.catch_up(self._step):
             return IndexAnswer(False, behind=index.behind)
         return answered(perform(index, request.task))
 
-    def _opened(self, request: IndexRequest) -> AuditIndex:
+    def _open_index(self, request: IndexRequest) -> AuditIndex:
         index = self._index
         if index is not None:
             if index.in_place and (index.folder, index.zone) == (request.folder, request.zone):
                 return index
-            self._close()
+            self._close_index()
         self._index = AuditIndex(request.folder, request.zone)
         return self._index
 
-    def _close(self) -> None:
+    def _close_index(self) -> None:
         if self._index is not None:
             self._index.close()
             self._index = None

@@ -32,32 +32,32 @@ class JsonReading:
         self._hide_next = self._pair_name = self._pair_is_secret = False
 
     def read(self, text: str) -> str:
+        """Return the redacted text."""
         out: list[str] = []
         end = 0
         for token in _TOKEN.finditer(text):
             if self._hidden_from < 0:
                 out.append(text[end : token.start()])
-                out.append(self._token(token))
+                out.append(self._redact_token(token))
             else:
-                self._skip(token)
+                self._depth += (token["open"] is not None) - (token["close"] is not None)
+                if self._depth <= self._hidden_from:
+                    self._hidden_from = -1
             end = token.end()
         if self._hidden_from < 0:
             out.append(text[end:])
         return "".join(out)
 
-    def _token(self, token: re.Match[str]) -> str:
+    def _redact_token(self, token: re.Match[str]) -> str:
         if token["string"] is not None:
-            return self._name(token) if token["colon"] is not None else self._string(token[0])
+            return self._redact_name(token) if token["colon"] is not None else self._redact_string(token[0])
         if token["plain"] is not None:
-            return self._plain(token[0])
-        return self._bracket(token[0], opens=token["open"] is not None)
-
-    def _skip(self, token: re.Match[str]) -> None:
-        self._depth += (token["open"] is not None) - (token["close"] is not None)
-        if self._depth <= self._hidden_from:
-            self._hidden_from = -1
-
-    def _bracket(self, bracket: str, *, opens: bool) -> str:
+            hides, self._hide_next = self._hide_next, False
+            plain = token[0]
+            if plain in ("null", "true", "false") or not (hides or self._hide_values(plain) != plain):
+                return plain
+            return _HIDDEN_TOKEN
+        bracket, opens = token[0], token["open"] is not None
         hides, self._hide_next, self._pair_is_secret = self._hide_next, False, False
         self._depth += 1 if opens else -1
         self.deepest = max(self.deepest, self._depth)
@@ -66,48 +66,42 @@ class JsonReading:
         self._hidden_from = self._depth - 1
         return _HIDDEN_TOKEN
 
-    def _plain(self, plain: str) -> str:
-        hides, self._hide_next = self._hide_next, False
-        if plain in ("null", "true", "false"):
-            return plain
-        return _HIDDEN_TOKEN if hides or self._hidden(plain) != plain else plain
-
-    def _name(self, token: re.Match[str]) -> str:
-        name = _content(token["string"])
+    def _redact_name(self, token: re.Match[str]) -> str:
+        name = _string_content(token["string"])
         self._pair_name = name.casefold() in _PAIR_NAMES
         is_pair_value = self._pair_is_secret and name.casefold() in PAIR_VALUES
         self._hide_next = is_pair_value or name in self._names
-        return self._written(token["string"], name, self._hidden(name)) + token["colon"]
+        return self._write_string(token["string"], name, self._hide_values(name)) + token["colon"]
 
-    def _string(self, token: str) -> str:
+    def _redact_string(self, token: str) -> str:
         hides, self._hide_next = self._hide_next, False
         if hides:
             return _HIDDEN_TOKEN
-        text = _content(token)
+        text = _string_content(token)
         if self._pair_name:
             self._pair_name, self._pair_is_secret = False, text in self._names
         self._hide_next = text.startswith("-") and "=" not in text and text.lstrip("-") in self._names
-        return self._written(token, text, self._within(text))
+        return self._write_string(token, text, self._redact_content(text))
 
-    def _within(self, text: str) -> str:
+    def _redact_content(self, text: str) -> str:
         """Return the redacted content of a string, which may be JSON itself."""
         if text.lstrip()[:1] not in ("{", "[", '"') or len(text) < 2:
-            return self._hidden(text)
+            return self._hide_values(text)
         if self._level >= _MOST_LEVELS:
             return HIDDEN
-        return self._hidden(JsonReading(self._names, self._hide, self._level + 1).read(text))
+        return self._hide_values(JsonReading(self._names, self._hide, self._level + 1).read(text))
 
-    def _hidden(self, text: str) -> str:
+    def _hide_values(self, text: str) -> str:
         if self._hide is not None:
             text = self._hide(text)
         return hide_secrets(text, self._names)
 
     @staticmethod
-    def _written(token: str, text: str, redacted: str) -> str:
+    def _write_string(token: str, text: str, redacted: str) -> str:
         return token if redacted == text else json.dumps(redacted, ensure_ascii=not redacted.isascii())
 
 
-def _content(token: str) -> str:
+def _string_content(token: str) -> str:
     """Return the text of a JSON string, also of one that is cut or has escapes that JSON does not know."""
     inner = token[1:-1] if len(token) > 1 and token.endswith('"') else token[1:]
     if "\\" not in inner:
@@ -115,10 +109,10 @@ def _content(token: str) -> str:
     try:
         return str(json.loads(f'"{inner}"', strict=False))
     except ValueError:
-        return _ESCAPE.sub(_unescaped, inner)
+        return _ESCAPE.sub(_unescape, inner)
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     if found[1]:
         return chr(int(found[1], 16))
     return _ESCAPED.get(found[2], found[2])

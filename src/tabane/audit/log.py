@@ -24,7 +24,7 @@ from binascii import hexlify
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from tabane.audit.chain import (
     NO_HEAD,
@@ -61,6 +61,7 @@ from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.audit.redaction import ArgumentRedactor
+    from tabane.operations.caller import Caller, CallTarget
 
 DAY = 86_400.0
 
@@ -165,6 +166,7 @@ class EventFlood:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, event: AccessEvent) -> None:
+        """Write an event, or count it if its source had one like it in this second."""
         key = (event.source, event.action)
         if key not in self._counts and len(self._counts) >= MOST_SOURCES:
             key = (_OTHERS, "")
@@ -197,49 +199,6 @@ LONGEST_TEXT = 500
 """Characters of a name, reason or other text of an entry; longer ones are cut."""
 
 
-class AuditedFace(Protocol):
-    """The interface that a call came through: a member of an enum of words."""
-
-    _value_: Any
-
-
-class AuditedIdentity(Protocol):
-    """Who calls: the name for limits, audit and usage, and the name that a person gave it."""
-
-    @property
-    def holder(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-
-
-class AuditedCaller(Protocol):
-    """The record of a caller."""
-
-    @property
-    def access(self) -> AuditedIdentity: ...
-    @property
-    def client(self) -> str: ...
-    @property
-    def face(self) -> AuditedFace: ...
-    @property
-    def session(self) -> str: ...
-    @property
-    def script(self) -> str: ...
-    @property
-    def approval(self) -> str: ...
-
-
-class AuditedTarget(Protocol):
-    """The record of the called tool, operation, prompt or resource."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def server(self) -> str: ...
-
-
 class EntryTexts:
     """Makes the texts of callers, targets and times, and remembers them."""
 
@@ -247,32 +206,29 @@ class EntryTexts:
         self._callers: dict[tuple[str, ...], bytes] = {}
         self._targets: dict[tuple[str, ...], bytes] = {}
         self._second, self._time = -1, b""
-        self._last: tuple[AuditedCaller, str, bytes] | None = None
+        self._last: tuple[Caller, str, bytes] | None = None
 
-    def caller(self, caller: AuditedCaller) -> bytes:
+    def caller(self, caller: Caller) -> bytes:
+        """Return the members that name a caller, as they follow others in an entry."""
         access, last = caller.access, self._last
         # A record never changes, but its key may get another label.
         if last is not None and last[0] is caller and last[1] == access.label:
             return last[2]
-        text = self._text_of(caller)
-        self._last = caller, access.label, text
-        return text
-
-    def _text_of(self, caller: AuditedCaller) -> bytes:
-        access = caller.access
         key = (access.holder, access.label, caller.client, caller.face._value_, caller.session)
         text = self._callers.get(key)
         if text is None:
             names = ("key", "label", "client", "face", "session")
-            text = _remembered(self._callers, key, members(**dict(zip(names, key, strict=True))))
+            text = _remember_text(self._callers, key, members(**dict(zip(names, key, strict=True))))
+        self._last = caller, access.label, text
         return text
 
-    def target(self, target: AuditedTarget) -> bytes:
+    def target(self, target: CallTarget) -> bytes:
+        """Return the members that name what is called, as they follow others in an entry."""
         key = (target.kind, target.name, target.server)
         text = self._targets.get(key)
         if text is None:
             text = members(kind=target.kind, name=target.name, server=target.server)
-            _remembered(self._targets, key, text)
+            _remember_text(self._targets, key, text)
         return text
 
     def time(self, now: float) -> bytes:
@@ -290,6 +246,7 @@ def members(**values: str | int | float) -> bytes:
 
 
 def member(name: str, value: str | int | float) -> bytes:
+    """Return one value as a member that follows others. A text beyond LONGEST_TEXT is cut."""
     if isinstance(value, str):
         if len(value) > LONGEST_TEXT:
             value = value[: LONGEST_TEXT - 1] + "…"
@@ -299,7 +256,7 @@ def member(name: str, value: str | int | float) -> bytes:
     return b',"%b":%b' % (name.encode(), text)
 
 
-def _remembered(memory: dict[tuple[str, ...], bytes], key: tuple[str, ...], text: bytes) -> bytes:
+def _remember_text(memory: dict[tuple[str, ...], bytes], key: tuple[str, ...], text: bytes) -> bytes:
     if len(memory) >= MOST_REMEMBERED:
         memory.clear()
     memory[key] = text
@@ -350,18 +307,17 @@ class AuditLog:
             self._chain = MacChain(own_key(paths.key))
             self._head_file = HeadFile(paths.head)
         except OSError as error:
-            raise _not_opened(self.folder, error) from None
-        self._sync = DiskSync(
-            loop, self._head_file, lambda: self._seq, self._disk_failed, strict=options.sync == "strict"
-        )
+            raise _open_error(self.folder, error) from None
+        self._sync = DiskSync(loop, self._head_file, self._disk_failed, strict=options.sync == "strict")
         try:
-            self._resume(self._head_file.found)
+            self._resume_log(self._head_file.found)
         except OSError as error:
             self._head_file.close()
-            raise _not_opened(self.folder, error) from None
+            raise _open_error(self.folder, error) from None
 
     @property
     def head(self) -> ChainHead:
+        """The last entry: its seq and mac."""
         return ChainHead(self._seq, self._mac)
 
     @property
@@ -378,7 +334,7 @@ class AuditLog:
 
     @property
     def lag(self) -> float:
-        """Return the seconds that the oldest entry has been waiting for the disk; 0 if all are on it."""
+        """The seconds that the oldest entry has been waiting for the disk; 0 if all are on it."""
         return self._sync.lag
 
     def hide(self, values: Iterable[str], hide: Callable[[str], str]) -> None:
@@ -402,7 +358,7 @@ class AuditLog:
 
         Raises AuditError if no call may begin because the log cannot be written.
         """
-        if self._problem is not None and not self._recovered() and self._stops:
+        if self._problem is not None and not self._try_to_recover() and self._stops_calls:
             raise disk_error(self._problem)
         if len(arguments) <= 2 and arguments in (b"", b"{}"):
             return EMPTY if arguments and self._options.argument_limit > 2 else NOTHING
@@ -410,8 +366,8 @@ class AuditLog:
 
     def record(
         self,
-        caller: AuditedCaller,
-        target: AuditedTarget,
+        caller: Caller,
+        target: CallTarget,
         arguments: PreparedArguments = NOTHING,
         request: str = "",
         outcome: Outcome = "ok",
@@ -431,9 +387,9 @@ class AuditLog:
         json, sent = arguments.take()
         parts = [self._texts.caller(caller)]
         if request:
-            parts.append(_word("request", request))
+            parts.append(_plain_member("request", request))
         if caller.script:
-            parts.append(_word("script", caller.script))
+            parts.append(_plain_member("script", caller.script))
         if caller.approval:
             parts.append(member("approval", caller.approval))
         parts.append(self._texts.target(target))
@@ -449,7 +405,7 @@ class AuditLog:
         parts.append(b',"ms":%.3f,"bytes":%d' % (seconds * 1000, size))
         if saved:
             parts.append(b',"saved":%d' % saved)
-        self._append("call", b"".join(parts))
+        self._append_entry("call", b"".join(parts))
         return self._sync.on_disk(self._seq) if self._sync.strict else None
 
     def event(
@@ -495,21 +451,21 @@ class AuditLog:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def _append(self, type: EntryType, members: bytes) -> None:
+    def _append_entry(self, type: EntryType, members: bytes) -> None:
         """Write an entry. Raises AuditError if it cannot be written and calls are then refused."""
-        if self._problem is not None and not self._recovered():
-            self._lose(self._problem)
+        if self._problem is not None and not self._try_to_recover():
+            self._lose_entry(self._problem)
             return
         now = self._clock()
         if self._size >= self._options.size or now >= self._next_day:
-            self._tend(now)
+            self._tend_files(now)
             if self._problem is not None:
-                self._lose(self._problem)
+                self._lose_entry(self._problem)
                 return
         try:
             self._write(type, now, members)
         except OSError as error:
-            self._lose(error)
+            self._lose_entry(error)
 
     def _write(self, type: EntryType, now: float, members: bytes) -> None:
         """Write an entry to the open file. Raises OSError; then nothing of it is in the file."""
@@ -551,22 +507,22 @@ class AuditLog:
             count=count if count > 1 else 0,
         )
         with contextlib.suppress(AuditError):
-            self._append(event.type, text)
+            self._append_entry(event.type, text)
 
     @property
-    def _stops(self) -> bool:
+    def _stops_calls(self) -> bool:
         return self._options.full == "stop" and self._options.mode != "off"
 
     # -- a log that cannot be written --------------------------------------------------------------
 
-    def _lose(self, error: OSError) -> None:
+    def _lose_entry(self, error: OSError) -> None:
         if self._problem is None:
             log.error("the audit log cannot be written: %s", error)
         self._problem = error
         self._retry_at = self._steady() + RETRY
         self.lost += 1
         self.dropped += 1
-        if self._stops:
+        if self._stops_calls:
             raise disk_error(error)
 
     def _disk_failed(self, error: OSError) -> None:
@@ -575,7 +531,7 @@ class AuditLog:
         self._problem = error
         self._retry_at = self._steady() + RETRY
 
-    def _recovered(self) -> bool:
+    def _try_to_recover(self) -> bool:
         """Try again to write, now and then. Return whether the log can be written."""
         if self._steady() < self._retry_at:
             return False
@@ -593,7 +549,7 @@ class AuditLog:
 
     # -- files -----------------------------------------------------------------------------------
 
-    def _resume(self, stored: ChainHead | None) -> None:
+    def _resume_log(self, stored: ChainHead | None) -> None:
         """Continue the log after its last entry. Raises OSError."""
         end = find_end(self.folder, stored, self._chain)
         self._seq, self._mac = end.head
@@ -601,24 +557,24 @@ class AuditLog:
         if missing > 0 and stored is not None:
             self._seq = stored.seq
         now = self._clock()
-        reused = self._reopen(end) if missing <= 0 else False
+        reused = self._reopen_file(end) if missing <= 0 else False
         if not reused:
             self._begin_file(now)
         self._note_end(end, stored, missing, now)
         self._next_day = now  # retention, with the first entry
 
-    def _reopen(self, end: ChainEnd) -> bool:
+    def _reopen_file(self, end: ChainEnd) -> bool:
         """Open the last file to continue it. Return False if a new one has to begin."""
         if end.file is None or not end.size:
             return False
-        fd = self._open(end.file.path)
+        fd = self._open_file(end.file.path)
         if end.torn:
             try:
                 os.ftruncate(fd, end.size)
             except OSError:
                 os.close(fd)
                 return False
-        self._take(fd, end.size, began_at(end.file))
+        self._use_file(fd, end.size, began_at(end.file))
         return True
 
     def _note_end(self, end: ChainEnd, stored: ChainHead | None, missing: int, now: float) -> None:
@@ -636,7 +592,7 @@ class AuditLog:
     def _begin_file(self, now: float) -> None:
         """Begin the next file with an entry that continues the chain. Raises OSError."""
         path = os.path.join(self.folder, file_name(self._seq + 1))
-        fd = self._open(path)
+        fd = self._open_file(path)
         size = os.fstat(fd).st_size
         try:
             if size:  # of an attempt that failed
@@ -644,19 +600,19 @@ class AuditLog:
         except OSError:
             os.close(fd)
             raise
-        self._take(fd, 0, now)
+        self._use_file(fd, 0, now)
         self._write("audit", now, members(name="file", previous=self._mac.hex()))
-        self._sync.later(lambda: sync_folder(self.folder))
+        self._sync.later(sync_folder, self.folder)
 
-    def _open(self, path: str) -> int:
+    def _open_file(self, path: str) -> int:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(path, flags, 0o600)
 
-    def _take(self, fd: int, size: int, began: float) -> None:
+    def _use_file(self, fd: int, size: int, began: float) -> None:
         self._fd, self._size, self._file_began = fd, size, began
         self._sync.use(fd)
 
-    def _tend(self, now: float) -> None:
+    def _tend_files(self, now: float) -> None:
         """Begin the next file if this one is large or old, and look for old files, also once a day."""
         self._next_day = now + DAY
         old = self._options.days and now - self._file_began > max(1, self._options.days / 8) * DAY
@@ -672,9 +628,9 @@ class AuditLog:
         found = old_files(self.folder, self._options.files, self._options.days, self._clock)
         if found is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._remove, found)
+                self._loop.call_soon_threadsafe(self._record_removal, found)
 
-    def _remove(self, found: OldFiles) -> None:
+    def _record_removal(self, found: OldFiles) -> None:
         text = members(name="removed", count=len(found.files), previous=found.previous, begins=found.begins)
         if self._fd < 0 or self._problem is not None:
             return
@@ -683,17 +639,17 @@ class AuditLog:
         except OSError as error:
             self._disk_failed(error)
             return
-        self._sync.later(lambda: remove(found.files))
+        self._sync.later(remove, found.files)
 
 
-def _word(name: str, text: str) -> bytes:
+def _plain_member(name: str, text: str) -> bytes:
     """Return a member. An id of letters and digits needs no escapes."""
     if text.isascii() and text.isalnum() and len(text) < 100:
         return b',"%b":"%b"' % (name.encode(), text.encode())
     return member(name, text)
 
 
-def _not_opened(folder: str, error: OSError) -> AuditError:
+def _open_error(folder: str, error: OSError) -> AuditError:
     return AuditError(
         say(
             "The audit log in {folder} cannot be opened: {reason}. Fix that, or turn the log off with the "
@@ -720,13 +676,14 @@ class IndexFollowing:
 
     def __init__(self, folder: str, newest: Callable[[], int], catch_up_soon: Callable[[], None]) -> None:
         self._folder, self._newest, self._catch_up_soon = folder, newest, catch_up_soon
-        self._task = asyncio.get_running_loop().create_task(self._follow())
+        self._task = asyncio.get_running_loop().create_task(self._follow_log())
 
     async def close(self) -> None:
+        """Stop following the log."""
         self._task.cancel()
         await asyncio.wait([self._task])
 
-    async def _follow(self) -> None:
+    async def _follow_log(self) -> None:
         read = self._newest()
         while True:
             await asyncio.sleep(_LOOK)
@@ -739,13 +696,13 @@ class IndexFollowing:
 def _is_old(folder: str) -> bool:
     """Return whether the index was not written for a day, nor the log begun within it."""
     names = (USAGE, f"{USAGE}-wal")
-    times = [when for name in names if (when := _written(os.path.join(folder, name)))]
+    times = [when for name in names if (when := _written_at(os.path.join(folder, name)))]
     if not times:
-        times = [_written(file.path) for file in audit_files(folder)[:1]]
+        times = [_written_at(file.path) for file in audit_files(folder)[:1]]
     return bool(times) and time.time() - max(times) > _DAY
 
 
-def _written(path: str) -> float:
+def _written_at(path: str) -> float:
     try:
         return os.stat(path).st_mtime
     except OSError:

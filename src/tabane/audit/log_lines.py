@@ -109,22 +109,20 @@ class LineReader:
 
     def part(self, first: int, begin: int, end: int) -> bytes:
         """Return the bytes of a file between two places; fewer if they are gone."""
-        fd = self._file(first)
-        return os.pread(fd, end - begin, begin) if fd >= 0 else b""
-
-    def close(self) -> None:
-        for fd in self._opened.values():
-            if fd >= 0:
-                os.close(fd)
-        self._opened = {}
-
-    def _file(self, first: int) -> int:
         if first not in self._opened:
             try:
                 self._opened[first] = os.open(self._paths[first], os.O_RDONLY | os.O_CLOEXEC)
             except (OSError, KeyError):
                 self._opened[first] = -1  # removed meanwhile
-        return self._opened[first]
+        fd = self._opened[first]
+        return os.pread(fd, end - begin, begin) if fd >= 0 else b""
+
+    def close(self) -> None:
+        """Close the files."""
+        for fd in self._opened.values():
+            if fd >= 0:
+                os.close(fd)
+        self._opened = {}
 
 
 def top(counted: Iterable[tuple[str, int]], most: int) -> list[dict[str, Any]]:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.messages import Message, say
+from tabane.audit.chain import kept_head, stored_head
+from tabane.messages import say
 from tabane.operations import Caller, Face, Operation, Privilege
 from tabane.operations.jobs import Progress
 
@@ -25,7 +26,7 @@ class VerifyAuditLog(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AuditHead(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+    """No parameters."""
 
 
 class AuditOperations:
@@ -35,6 +36,7 @@ class AuditOperations:
         self._paths = paths
 
     def table(self) -> list[Operation]:
+        """Return the declarations of the operations."""
         return [
             Operation(
                 "verify_audit_log",
@@ -59,16 +61,12 @@ class AuditOperations:
 
     async def verify(self, caller: Caller, params: VerifyAuditLog, progress: Progress) -> dict[str, Any]:
         """Return a report. Raises BadArguments if the head is none, and AuditError if there is no log."""
-        from tabane.audit.verification import kept_head, verify_in_process
+        from tabane.audit.verification import verify_in_process  # only this operation needs it
 
         kept_head(params.head)
-        note: Message | None = None
-        return await verify_in_process(
-            self._paths, params.head, caller.lang, lambda done, total: progress.tell(done, total, note)
-        )
+        return await verify_in_process(self._paths, params.head, caller.lang, progress.tell)
 
     async def head(self, caller: Caller, params: AuditHead) -> dict[str, Any]:
-        from tabane.audit.verification import stored_head
-
+        """Return the stored head as ``SEQ:MAC``; None if there is none. Raises AuditError."""
         found = stored_head(self._paths)
         return {"head": str(found) if found is not None else None}

@@ -1,4 +1,4 @@
-"""Parameters of queries on the audit log and on usage, and what they mean: times, conditions; pure."""
+"""Parameters of queries on the audit log and on usage, their times and their conditions; pure."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Level = Literal["info", "warning", "error"]
 
 
 class AuditPeriod(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which time is meant; all of it if nothing is given."""
+    """A period; all times if nothing is given."""
 
     start: Moment | None = None
     end: Moment | None = None
 
 
 class AuditConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which entries are meant.
+    """Conditions on entries.
 
     ``actor`` and ``key`` are a holder or the name that a person gave it. ``action`` is the name of a tool or
     of another event; ``tool`` is that of a call. ``level``: error for what failed, warning for what was
@@ -83,7 +83,7 @@ class QueryAuditLogs(AuditConditions, frozen=True, forbid_unknown_fields=True, k
 
 
 class GetAuditStats(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    pass
+    """The period of the entries that are counted."""
 
 
 class GetUsageStats(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -179,7 +179,7 @@ def filter_of(given: AuditConditions, zone: tzinfo, now: float) -> EntryFilter:
         start=None if start is None else round(start * 1000),
         end=None if end is None else int(end * 1000),
         type=given.type or "",
-        outcomes=_outcomes(given),
+        outcomes=_wanted_outcomes(given),
         key=given.key or "",
         actor=given.actor or "",
         client=given.client or "",
@@ -191,7 +191,7 @@ def filter_of(given: AuditConditions, zone: tzinfo, now: float) -> EntryFilter:
     )
 
 
-def _outcomes(given: AuditConditions) -> tuple[str, ...]:
+def _wanted_outcomes(given: AuditConditions) -> tuple[str, ...]:
     if given.result is None and given.level is None:
         return ()
     results = _RESULTS.get(given.result, (given.result,)) if given.result else OUTCOMES
@@ -218,7 +218,7 @@ def _names_match(wanted: EntryFilter, entry: AuditEntry) -> bool:
         return False
     holder = (entry.key, entry.label)
     return all(
-        any(_pattern(pattern).fullmatch(name) for name in names)
+        any(_compile_pattern(pattern).fullmatch(name) for name in names)
         for pattern, names in (
             (wanted.key, holder),
             (wanted.actor, holder),
@@ -232,5 +232,5 @@ def _names_match(wanted: EntryFilter, entry: AuditEntry) -> bool:
 
 
 @lru_cache(maxsize=64)
-def _pattern(pattern: str) -> Pattern[str]:
+def _compile_pattern(pattern: str) -> Pattern[str]:
     return compile(translate(pattern.replace("[", "[[]").replace("?", "[?]")))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from datetime import tzinfo
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from tabane.audit import parameters as given
+from tabane.audit import rendered_text
 from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, IndexTask, UsageQuery
 from tabane.audit.parameters import (
     AnalyzeUsage,
@@ -28,9 +29,6 @@ from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 from tabane.text.time_zones import zone_of
 from tabane.wire.cursors import CursorCodec, ForeignCursor
-
-if TYPE_CHECKING:
-    from tabane.messages import Lang
 
 LEAST_CALLS = 5
 """Calls of a tool before its latency or its failures say something."""
@@ -64,8 +62,16 @@ def analyzed(
         "unused": {"tools": len(unused), "tokens": sum(tool.tokens for tool in unused)},
         "unused_servers": _unused_servers(offered, used)[:most],
         "unused_tools": [tool._asdict() for tool in unused[:most]],
-        **_judged([tool for tool in tools if tool["calls"] >= LEAST_CALLS], most),
-        "clients": [_client(group) for group in clients][:most],
+        **_slowest_and_failing([tool for tool in tools if tool["calls"] >= LEAST_CALLS], most),
+        "clients": [
+            {
+                "client": group["client"],
+                "calls": group["calls"],
+                "tokens": group["bytes"] // BYTES_OF_A_TOKEN,
+                "saved": group["saved"],
+            }
+            for group in clients
+        ][:most],
     }
 
 
@@ -82,7 +88,7 @@ def _unused_servers(offered: list[OfferedTool], used: Set[str]) -> list[dict[str
     return sorted(rows, key=lambda row: (-int(row["tokens"]), row["server"]))
 
 
-def _judged(tools: list[Mapping[str, Any]], most: int) -> dict[str, Any]:
+def _slowest_and_failing(tools: list[Mapping[str, Any]], most: int) -> dict[str, Any]:
     timed = [tool for tool in tools if tool["p95_ms"] is not None]
     slowest = sorted(timed, key=lambda tool: (-tool["p95_ms"], tool["tool"]))[:most]
     failing = sorted(
@@ -99,23 +105,16 @@ def _judged(tools: list[Mapping[str, Any]], most: int) -> dict[str, Any]:
     }
 
 
-def _client(group: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "client": group["client"],
-        "calls": group["calls"],
-        "tokens": group["bytes"] // BYTES_OF_A_TOKEN,
-        "saved": group["saved"],
-    }
-
-
 _USUAL_DAYS = 30
 _MOST_TOOLS = 1_000
 
 
 class AsksIndex(Protocol):
-    """The index, in its process."""
+    """The index of this hub in its process, or those of a group of hubs."""
 
-    async def ask(self, task: IndexTask) -> Any: ...
+    async def ask(self, task: IndexTask) -> Any:
+        """Return the answer to a task."""
+        ...
 
 
 class EntryPlace(NamedTuple):
@@ -160,18 +159,22 @@ class AuditQueries:
         ``exact`` is False if more entries may match than ``total``: a search for a text is counted only in
         the newest entries.
         """
+        try:
+            before = _entries.decode(params.cursor).before if params.cursor else 0
+        except ForeignCursor:
+            raise _foreign_cursor() from None
         query = EntryQuery(
             filter_of(params, self._zone, self._now()),
-            before=_before(params.cursor),
+            before=before,
             offset=0 if params.cursor else params.offset,
             limit=params.limit,
         )
         if params.seq is not None:
             found = await self._index.ask(msgspec.structs.replace(query, seq=params.seq, before=0, offset=0))
-            found = _told(found, caller)
+            found = _with_problem(found, caller)
             del found["before"]
             return found | {"next_cursor": None}
-        found = _told(await self._index.ask(query), caller)
+        found = _with_problem(await self._index.ask(query), caller)
         before = found.pop("before")
         return found | {"next_cursor": _entries.encode(EntryPlace(before)) if before else None}
 
@@ -182,7 +185,7 @@ class AuditQueries:
         wanted = EntryFilter(
             start=None if start is None else round(start * 1000), end=None if end is None else int(end * 1000)
         )
-        found = _told(await self._index.ask(EntryCounts(wanted)), caller)
+        found = _with_problem(await self._index.ask(EntryCounts(wanted)), caller)
         for name in ("earliest", "latest"):
             moment = found[name]
             found[name] = None if moment is None else time_in(moment / 1000, zone)
@@ -190,8 +193,11 @@ class AuditQueries:
 
     async def get_usage_stats(self, caller: Caller, params: GetUsageStats) -> dict[str, Any]:
         """Return usage in groups. A caller who may not see that of others gets their own."""
-        first, last = self._days(params.start, params.end)
-        shown = _shown(params.cursor)
+        first, last = self._days_between(params.start, params.end)
+        try:
+            shown = max(0, min(_groups.decode(params.cursor).shown, 1 << 62)) if params.cursor else 0
+        except ForeignCursor:
+            raise _foreign_cursor() from None
         query = UsageQuery(
             first,
             last,
@@ -204,7 +210,7 @@ class AuditQueries:
             offset=shown,
             limit=params.limit,
         )
-        found = _told(await self._index.ask(query), caller)
+        found = _with_problem(await self._index.ask(query), caller)
         shown += len(found["results"])
         more = bool(found["results"]) and shown < found["total"]
         return {
@@ -214,15 +220,17 @@ class AuditQueries:
 
     async def analyze_usage(self, caller: Caller, params: AnalyzeUsage) -> dict[str, Any]:
         """Return what is never used and what it costs, what is slow, what fails, and who uses how much."""
-        first, last = self._days(params.start, params.end)
+        first, last = self._days_between(params.start, params.end)
         tools = await self._index.ask(UsageQuery(first, last, limit=_MOST_TOOLS))
         clients = await self._index.ask(UsageQuery(first, last, by="client", limit=params.limit))
         used = await self._index.ask(UsageQuery(first, last, used_tools=True))
         names = {name for name, _server, _calls in used}
         found = analyzed(list(self._offered()), names, tools["results"], clients["results"], params.limit)
-        return {"start": first, "end": last, **found} | _problem(_told(tools, caller))
+        if "problem" in tools:
+            found["problem"] = tools["problem"]
+        return {"start": first, "end": last, **_with_problem(found, caller)}
 
-    def _days(self, start: str | None, end: str | None) -> tuple[str, str]:
+    def _days_between(self, start: str | None, end: str | None) -> tuple[str, str]:
         zone, now = self._zone, self._now()
         last = moment_of(end, zone, now, "end", end=True) if end else now
         usual = last - (_USUAL_DAYS - 1) * 86_400
@@ -242,31 +250,13 @@ def sees_all(caller: Caller) -> bool:
     return caller.access.allows(target)
 
 
-def _told(found: dict[str, Any], caller: Caller) -> dict[str, Any]:
+def _with_problem(found: dict[str, Any], caller: Caller) -> dict[str, Any]:
     """Return an answer for a caller: the reason why other hubs are missing as a text."""
     problem = found.get("problem")
     return found if problem is None else found | {"problem": problem.render(caller.lang)}
 
 
-def _problem(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: found[name] for name in ("problem",) if name in found}
-
-
-def _before(cursor: str | None) -> int:
-    try:
-        return _entries.decode(cursor).before if cursor else 0
-    except ForeignCursor:
-        raise _foreign() from None
-
-
-def _shown(cursor: str | None) -> int:
-    try:
-        return max(0, min(_groups.decode(cursor).shown, 1 << 62)) if cursor else 0
-    except ForeignCursor:
-        raise _foreign() from None
-
-
-def _foreign() -> BadArguments:
+def _foreign_cursor() -> BadArguments:
     return BadArguments(
         say(
             "cursor: it does not belong to this query. Use next_cursor of the previous page, or leave it out."
@@ -283,29 +273,34 @@ ADMIN, OWN = "admin", "hub"
 def audit_queries_table(queries: Callable[[], AuditQueries]) -> list[Operation]:
     """Return the operations. ``queries`` is called with the first of them."""
     return [
-        _read(
+        _read_operation(
             "query_audit_logs", "Entries of the audit log, newest first.",
-            given.QueryAuditLogs, lambda c, p: queries().query_audit_logs(c, p), _show_entries, ADMIN,
+            given.QueryAuditLogs, lambda c, p: queries().query_audit_logs(c, p),
+            rendered_text.entries, ADMIN,
         ),
-        _read(
+        _read_operation(
             "get_audit_stats", "Entries of the audit log by type, outcome, tool, server, key and client.",
-            given.GetAuditStats, lambda c, p: queries().get_audit_stats(c, p), _counts, ADMIN,
+            given.GetAuditStats, lambda c, p: queries().get_audit_stats(c, p),
+            rendered_text.counts, ADMIN,
         ),
-        _read(
+        _read_operation(
             "get_usage_stats",
             "Calls, errors, latencies and tokens by tool, server, key, client or day. "
             "A caller without administration gets their own usage.",
-            given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p), _usage, OWN,
+            given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p),
+            rendered_text.usage, OWN,
         ),
-        _read(
+        _read_operation(
             "analyze_usage",
             "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
-            given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), _analysis, ADMIN,
+            given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), rendered_text.analysis, ADMIN,
         ),
     ]  # fmt: skip
 
 
-def _read(name: str, description: str, params: Any, handler: Any, text: Any, source: str) -> Operation:
+def _read_operation(
+    name: str, description: str, params: Any, handler: Any, text: Any, source: str
+) -> Operation:
     return Operation(
         name,
         description,
@@ -318,27 +313,3 @@ def _read(name: str, description: str, params: Any, handler: Any, text: Any, sou
         camel_case=True,
         source=source,
     )
-
-
-def _show_entries(result: Any, lang: Lang) -> str:
-    from tabane.audit import rendered_text
-
-    return rendered_text.entries(result, lang)
-
-
-def _counts(result: Any, lang: Lang) -> str:
-    from tabane.audit import rendered_text
-
-    return rendered_text.counts(result, lang)
-
-
-def _usage(result: Any, lang: Lang) -> str:
-    from tabane.audit import rendered_text
-
-    return rendered_text.usage(result, lang)
-
-
-def _analysis(result: Any, lang: Lang) -> str:
-    from tabane.audit import rendered_text
-
-    return rendered_text.analysis(result, lang)

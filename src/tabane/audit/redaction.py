@@ -9,10 +9,10 @@ Work is bounded by the limit, not by the size of the arguments: only their first
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -75,18 +75,18 @@ class ArgumentRedactor:
         if not size or not self._limit:
             return NOTHING
         if size <= AT_ONCE:
-            return PreparedArguments(b"", 0, partial(self._redact_short, arguments), short=True)
+            return PreparedArguments(arguments, size, self._redact_short, short=True)
         if size <= CHECKED and size <= self._limit and self._is_harmless(arguments):
             return PreparedArguments(arguments)
         window = bytes(memoryview(arguments)[: self._limit + LOOKAHEAD])
-        prepared = PreparedArguments(b"", size, lambda: self._redact(window, size))
+        prepared = PreparedArguments(window, size, self._redact_window)
         if self._thread is None:
             self._thread = _RedactionThread()
         self._thread.add(prepared)
         return prepared
 
-    def _redact_short(self, arguments: bytes) -> tuple[bytes, int]:
-        if len(arguments) <= self._limit and self._is_harmless(arguments):
+    def _redact_short(self, arguments: bytes, size: int) -> tuple[bytes, int]:
+        if size <= self._limit and self._is_harmless(arguments):
             return arguments, 0
         return self.redact(arguments)
 
@@ -95,9 +95,10 @@ class ArgumentRedactor:
 
         ``size`` is their number if ``arguments`` are only the first of them.
         """
-        return self._redact(arguments[: self._limit + LOOKAHEAD], size or len(arguments))
+        return self._redact_window(arguments[: self._limit + LOOKAHEAD], size or len(arguments))
 
     def close(self) -> None:
+        """End the thread."""
         if self._thread is not None:
             self._thread.end()
 
@@ -114,17 +115,11 @@ class ArgumentRedactor:
             return False
         if self._hide is not None and "%" in text:
             return False
-        return self._harmless_members(value, text)
-
-    def _harmless_members(self, value: Any, text: str) -> bool:
-        """Return whether no name is secret and no string needs to be read closely.
-
-        The text has no escapes, so a quotation mark always begins or ends a string, and no string holds JSON
-        with names. If each colon follows a quotation mark, no string has a colon, except as its first
-        character.
-        """
         if type(value) is not dict:
             return False
+        # The text has no escapes, so a quotation mark always begins or ends a string, and no string holds
+        # JSON with names. If each colon follows a quotation mark, no string has a colon, except as its first
+        # character.
         plain = (
             "=" not in text
             and text.count('":') == text.count(":")
@@ -134,7 +129,7 @@ class ArgumentRedactor:
             plain = False
         containers = text.count("{") + text.count("[")
         if containers == 1 and plain:
-            return self._names.harmless.issuperset(value) or self._learn(value)
+            return self._names.harmless.issuperset(value) or self._has_no_secret_name(value)
         return containers <= MOST_DEPTH and self._harmless_parts(value, plain)
 
     def _harmless_parts(self, value: Any, plain: bool) -> bool:
@@ -142,7 +137,7 @@ class ArgumentRedactor:
         for part in waiting:
             kind = type(part)
             if kind is dict:
-                if not self._names.harmless.issuperset(part) and not self._learn(part):
+                if not self._names.harmless.issuperset(part) and not self._has_no_secret_name(part):
                     return False
                 waiting.extend(part.values())
             elif kind is list:
@@ -151,10 +146,10 @@ class ArgumentRedactor:
                 return False
         return True
 
-    def _learn(self, names: Iterable[str]) -> bool:
+    def _has_no_secret_name(self, names: Iterable[str]) -> bool:
         return not any(name in PAIR_VALUES or name in self._names for name in names)
 
-    def _redact(self, window: bytes, size: int) -> tuple[bytes, int]:
+    def _redact_window(self, window: bytes, size: int) -> tuple[bytes, int]:
         from tabane.audit.json_reading import JsonReading  # few arguments need it, and its patterns are large
 
         whole = size <= len(window)
@@ -166,7 +161,8 @@ class ArgumentRedactor:
         line = redacted.encode("utf-8", "replace")
         if whole and len(line) <= self._limit and reading.deepest <= MOST_DEPTH:
             line = line.replace(b"\n", b" ").replace(b"\r", b" ")
-            if _is_json(line):
+            with contextlib.suppress(*_UNREADABLE):
+                _raw.decode(line)
                 return line, 0
         return msgspec.json.encode(line[: self._limit].decode("utf-8", "ignore")), size
 
@@ -183,20 +179,12 @@ def _may_have_scheme(text: str) -> bool:
     return "earer" in text or "asic" in text or "EARER" in text or "ASIC" in text
 
 
-def _is_json(line: bytes) -> bool:
-    try:
-        _raw.decode(line)
-    except _UNREADABLE:
-        return False
-    return True
-
-
 class _RedactionThread:
     """Finishes prepared arguments one after the other, beside the event loop."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[PreparedArguments | None] = queue.SimpleQueue()
-        threading.Thread(target=self._work, name="audit-redaction", daemon=True).start()
+        threading.Thread(target=self._finish_all, name="audit-redaction", daemon=True).start()
 
     def add(self, prepared: PreparedArguments) -> None:
         if self._waiting.qsize() < MOST_WAITING:
@@ -205,6 +193,6 @@ class _RedactionThread:
     def end(self) -> None:
         self._waiting.put(None)
 
-    def _work(self) -> None:
+    def _finish_all(self) -> None:
         while (prepared := self._waiting.get()) is not None:
             prepared.finish()

@@ -14,7 +14,7 @@ def entries(found: Found, lang: Lang) -> str:
     """Return entries, one per line."""
     if not found["results"]:
         return say("No entries match.").render(lang)
-    return "\n".join(_entry(entry) for entry in found["results"])
+    return "\n".join(_entry_line(entry) for entry in found["results"])
 
 
 def counts(found: Found, lang: Lang) -> str:
@@ -22,15 +22,15 @@ def counts(found: Found, lang: Lang) -> str:
     lines = [say("Entries: {count}", count=found["total"])]
     for name in ("by_type", "by_outcome"):
         lines += [Message("  {name}: {count}", **row) for row in found[name]]
-    return _lines(lines, lang)
+    return _render_lines(lines, lang)
 
 
 def usage(found: Found, lang: Lang) -> str:
     """Return the usage of each group, one per line, and the sum."""
     if not found["results"]:
         return say("No calls from {start} to {end}.", start=found["start"], end=found["end"]).render(lang)
-    groups = [_group(str(group[found["by"]]) or "-", group) for group in found["results"]]
-    return _lines([*groups, _group(say("All"), found["sum"])], lang)
+    groups = [_group_line(str(group[found["by"]]) or "-", group) for group in found["results"]]
+    return _render_lines([*groups, _group_line(say("All"), found["sum"])], lang)
 
 
 def analysis(found: Found, lang: Lang) -> str:
@@ -45,14 +45,14 @@ def analysis(found: Found, lang: Lang) -> str:
         )
     ]  # fmt: skip
     for title, rows in (
-        (say("Unused servers:"), [_unused_server(row) for row in found["unused_servers"]]),
-        (say("Slowest tools:"), [_slow(row) for row in found["slowest"]]),
-        (say("Tools that fail most often:"), [_failing(row) for row in found["failing"]]),
-        (say("Clients:"), [_client(row) for row in found["clients"]]),
+        (say("Unused servers:"), [_unused_server_line(row) for row in found["unused_servers"]]),
+        (say("Slowest tools:"), [_slow_line(row) for row in found["slowest"]]),
+        (say("Tools that fail most often:"), [_failing_line(row) for row in found["failing"]]),
+        (say("Clients:"), [_client_line(row) for row in found["clients"]]),
     ):
         if rows:
             parts += [title, *rows]
-    return _lines(parts, lang)
+    return _render_lines(parts, lang)
 
 
 def milliseconds(value: float | None) -> str:
@@ -64,7 +64,7 @@ def milliseconds(value: float | None) -> str:
     return f"{round(value, 2) or value:.3g} ms"
 
 
-def _entry(entry: Found) -> str:
+def _entry_line(entry: Found) -> str:
     who = entry.get("label") or entry.get("key") or "-"
     parts = [entry["time"], who, entry.get("name") or entry["type"], entry.get("outcome") or ""]
     if entry.get("ms"):
@@ -72,7 +72,7 @@ def _entry(entry: Found) -> str:
     return "  ".join(part for part in (*parts, entry.get("reason")) if part)
 
 
-def _group(name: str | Message, group: Found) -> Message:
+def _group_line(name: str | Message, group: Found) -> Message:
     return say(
         "{name}: {calls} {calls:call|calls}, {errors} {errors:error|errors}, p50 {p50}, p95 {p95}, p99 {p99}",
         name=name, calls=group["calls"], errors=group["errors"], p50=milliseconds(group["p50_ms"]) or "-",
@@ -80,24 +80,24 @@ def _group(name: str | Message, group: Found) -> Message:
     )  # fmt: skip
 
 
-def _unused_server(row: Found) -> Message:
+def _unused_server_line(row: Found) -> Message:
     return say("  {server}: {tools} {tools:tool|tools}, {tokens} {tokens:token|tokens}", **row)
 
 
-def _slow(row: Found) -> Message:
+def _slow_line(row: Found) -> Message:
     return say(
         "  {tool}: p95 {p95}, {calls} {calls:call|calls}",
         tool=row["tool"], p95=milliseconds(row["p95_ms"]), calls=row["calls"],
     )  # fmt: skip
 
 
-def _failing(row: Found) -> Message:
+def _failing_line(row: Found) -> Message:
     return say(
         "  {tool}: {errors} of {calls} {calls:call|calls}", **{k: row[k] for k in ("tool", "errors", "calls")}
     )
 
 
-def _client(row: Found) -> Message:
+def _client_line(row: Found) -> Message:
     return say(
         "  {client}: {calls} {calls:call|calls}, about {tokens} {tokens:token|tokens} of results, {saved} "
         "{saved:token|tokens} saved",
@@ -105,5 +105,5 @@ def _client(row: Found) -> Message:
     )  # fmt: skip
 
 
-def _lines(messages: Iterable[Message], lang: Lang) -> str:
+def _render_lines(messages: Iterable[Message], lang: Lang) -> str:
     return "\n".join(message.render(lang) for message in messages)

@@ -42,10 +42,12 @@ def percentiles(buckets: Iterable[tuple[int, int]], shares: Iterable[float]) -> 
     """
     counted = sorted(buckets)
     total = sum(count for _, count in counted)
-    return [_ranked(counted, max(1, math.ceil(share * total))) if total else None for share in shares]
+    return [
+        _duration_at_rank(counted, max(1, math.ceil(share * total))) if total else None for share in shares
+    ]
 
 
-def _ranked(counted: list[tuple[int, int]], rank: int) -> float:
+def _duration_at_rank(counted: list[tuple[int, int]], rank: int) -> float:
     for bucket, count in counted:
         rank -= count
         if rank <= 0:
@@ -192,7 +194,14 @@ class UsageRollups:
         pending, self._pending = self._pending, {}
         labels, self._labels = self._labels, {}
         for key, sums in pending.items():
-            self._write(key, sums)
+            number = self._row_number(key) or self._new_number(key)
+            changes = ", ".join(f"{name} = {name} + ?" for name in AMOUNTS)
+            self._database.execute(f"UPDATE usage.rollups SET {changes} WHERE id = ?", (*sums.row(), number))
+            self._database.executemany(
+                "INSERT INTO usage.latencies VALUES (?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET count = count + excluded.count",
+                [(number, bucket, count) for bucket, count in sums.buckets.items()],
+            )
         execute = self._database.execute
         self._database.executemany("INSERT OR REPLACE INTO usage.holders VALUES (?, ?)", labels.items())
         execute(
@@ -226,17 +235,7 @@ class UsageRollups:
         )
         execute("DELETE FROM usage.rollups WHERE day < ?", (day,))
 
-    def _write(self, key: RollupKey, sums: _Sums) -> None:
-        number = self._number(key) or self._new_number(key)
-        changes = ", ".join(f"{name} = {name} + ?" for name in AMOUNTS)
-        self._database.execute(f"UPDATE usage.rollups SET {changes} WHERE id = ?", (*sums.row(), number))
-        self._database.executemany(
-            "INSERT INTO usage.latencies VALUES (?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET count = count + excluded.count",
-            [(number, bucket, count) for bucket, count in sums.buckets.items()],
-        )
-
-    def _number(self, key: RollupKey) -> int | None:
+    def _row_number(self, key: RollupKey) -> int | None:
         row = self._database.execute(
             "SELECT id FROM usage.rollups "
             "WHERE day = ? AND key = ? AND client = ? AND server = ? AND tool = ?",
@@ -252,7 +251,7 @@ class UsageRollups:
             ).fetchone()
         if self._rows[key.day] >= MOST_ROWS:
             key = RollupKey(key.day, OTHER, OTHER, OTHER, OTHER)
-            if number := self._number(key):
+            if number := self._row_number(key):
                 return number
         self._rows[key.day] += 1
         return self._database.execute(
@@ -263,7 +262,7 @@ class UsageRollups:
 
     def find(self, query: UsageQuery) -> dict[str, Any]:
         """Return a page of groups with their figures, the sum of all groups, and how many there are."""
-        where, values = _conditions(query)
+        where, values = _query_conditions(query)
         column = query.by
         sums = ", ".join(f"total({name}) AS {name}" for name in AMOUNTS)
         order = f"{column} DESC" if column == "day" else f"calls DESC, {column}"
@@ -272,13 +271,13 @@ class UsageRollups:
             f"GROUP BY {column} ORDER BY {order} LIMIT ? OFFSET ?",
             (*values, query.limit, query.offset),
         ).fetchall()
-        buckets = self._buckets(where, values, column, [row[0] for row in rows])
-        groups = [self._group(query, row, buckets.get(row[0], [])) for row in rows]
-        return {"results": groups, **self._all(where, values, column)}
+        buckets = self._buckets_by_group(where, values, column, [row[0] for row in rows])
+        groups = [self._group_of_row(query, row, buckets.get(row[0], [])) for row in rows]
+        return {"results": groups, **self._sum_of_groups(where, values, column)}
 
     def used_tools(self, query: UsageQuery) -> list[list[Any]]:
         """Return each tool and server that was called, with the number of calls."""
-        where, values = _conditions(query)
+        where, values = _query_conditions(query)
         rows = self._database.execute(
             f"SELECT tool, server, sum(calls) FROM usage.rollups WHERE {where} GROUP BY tool, server", values
         )
@@ -298,20 +297,27 @@ class UsageRollups:
             (day, after, limit),
         ).fetchall()
         return [
-            [*row[:5], self._label(row[1]), list(row[5:]), [list(pair) for pair in self._latencies(row[0])]]
+            [
+                *row[:5],
+                self._label_of(row[1]),
+                list(row[5:]),
+                [list(pair) for pair in self._latency_buckets(row[0])],
+            ]
             for row in rows
         ]
 
-    def _latencies(self, rollup: int) -> list[tuple[int, int]]:
+    def _latency_buckets(self, rollup: int) -> list[tuple[int, int]]:
         statement = "SELECT bucket, count FROM usage.latencies WHERE rollup = ? ORDER BY bucket"
         return self._database.execute(statement, (rollup,)).fetchall()
 
-    def _group(self, query: UsageQuery, row: Sequence[Any], buckets: list[tuple[int, int]]) -> dict[str, Any]:
+    def _group_of_row(
+        self, query: UsageQuery, row: Sequence[Any], buckets: list[tuple[int, int]]
+    ) -> dict[str, Any]:
         name, server, servers, *sums = row
-        label = self._label(name) if query.by == "key" else ""
+        label = self._label_of(name) if query.by == "key" else ""
         return usage_group(query.by, name, label, server if servers == 1 else None, sums, buckets)
 
-    def _all(self, where: str, values: list[Any], column: str) -> dict[str, Any]:
+    def _sum_of_groups(self, where: str, values: list[Any], column: str) -> dict[str, Any]:
         sums = ", ".join(f"total({name})" for name in AMOUNTS)
         groups, *figures = self._database.execute(
             f"SELECT count(DISTINCT {column}), {sums} FROM usage.rollups WHERE {where}", values
@@ -323,7 +329,7 @@ class UsageRollups:
         ).fetchall()
         return {"total": groups, "sum": usage_figures(figures, buckets)}
 
-    def _buckets(
+    def _buckets_by_group(
         self, where: str, values: list[Any], column: str, names: list[str]
     ) -> dict[str, list[tuple[int, int]]]:
         marks = ", ".join("?" for _ in names)
@@ -337,7 +343,7 @@ class UsageRollups:
             found.setdefault(name, []).append((bucket, count))
         return found
 
-    def _label(self, key: str) -> str:
+    def _label_of(self, key: str) -> str:
         row = self._database.execute("SELECT label FROM usage.holders WHERE key = ?", (key,)).fetchone()
         return row[0] if row else ""
 
@@ -349,7 +355,7 @@ def rollup_key(entry: AuditEntry, day: str) -> RollupKey:
     return RollupKey(day, *(name[:_LONGEST_NAME] for name in names))
 
 
-def _conditions(query: UsageQuery) -> tuple[str, list[Any]]:
+def _query_conditions(query: UsageQuery) -> tuple[str, list[Any]]:
     """Return the condition of a query in SQL, and its values."""
     parts: list[str] = ["day BETWEEN ? AND ?"]
     values: list[Any] = [query.first, query.last]

@@ -1,9 +1,7 @@
 """Verification of the audit log: is each entry as it was written, and is none missing?
 
-It needs the files of the log, its key and its head, but no running hub. It reads a million entries in
-seconds.
-
-Verification of the log of a home or of a copy: in this process, or in one of its own for a running hub.
+It needs the files of the log, its key and its head, but no running hub, and reads a million entries in
+seconds. A log of a home or of a copy is verified in this process, or in one of its own for a running hub.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tabane.audit.chain import ChainHead, MacChain, parse_head, read_head, read_key
+from tabane.audit.chain import ChainHead, MacChain, kept_head, read_key, stored_head
 from tabane.audit.entry import (
     GENESIS,
     LONGEST_LINE,
@@ -49,7 +47,7 @@ _MOST_BEFORE_TYPE = 90
 ProblemKind = Literal["changed", "missing", "order", "unreadable", "removed", "cut", "head", "key"]
 
 Progress = Callable[[int, int], None]
-"""Told the bytes that were verified, and all bytes."""
+"""Gets the number of bytes that were verified, and that of all bytes."""
 
 
 class ChainProblem(NamedTuple):
@@ -89,9 +87,11 @@ class ChainReport(NamedTuple):
 
     @property
     def intact(self) -> bool:
+        """Whether no problem was found."""
         return not self.problems
 
     def as_object(self, render: Callable[[Message], str]) -> dict[str, Any]:
+        """Return the report as an object of JSON. ``render`` makes a text of a message."""
         return {
             "intact": self.intact,
             "entries": self.entries,
@@ -128,9 +128,9 @@ def verify(
             return _ChainReading(MacChain(key), heads, has_head, progress).read(audit_files(folder))
         except FileNotFoundError:  # a hub deleted an old file meanwhile
             if attempt == _ATTEMPTS - 1:
-                raise _unreadable(folder, "file not found") from None
+                raise _unreadable_log(folder, "file not found") from None
         except OSError as error:
-            raise _unreadable(folder, error.strerror or str(error)) from None
+            raise _unreadable_log(folder, error.strerror or str(error)) from None
     raise AssertionError
 
 
@@ -157,7 +157,9 @@ class _ChainReading:
             done = self._read_file(file, done, total)
         self._check_beginning()
         self._check_heads()
-        self._check_key()
+        if self._unverified > 1 and not self._verified:  # one problem in place of many
+            message = say("No entry matches the key. It is not the key of this log.")
+            self._problems, self._more = [ChainProblem("key", self._first, message)], 0
         last = ChainHead(self._seq, self._previous)
         entries = self._verified + self._unverified
         return ChainReport(
@@ -167,7 +169,7 @@ class _ChainReading:
     def _read_file(self, file: AuditFile, done: int, total: int) -> int:
         self._file, self._line = os.path.basename(file.path), 0
         if not self._first:
-            self._begin(file)
+            self._begin_with(file)
         rest = b""
         with open(file.path, "rb") as opened:
             while chunk := opened.read(_CHUNK):
@@ -180,7 +182,7 @@ class _ChainReading:
         self._torn += len(rest)
         return done
 
-    def _begin(self, file: AuditFile) -> None:
+    def _begin_with(self, file: AuditFile) -> None:
         """Take the place of the first entry, and the mac before it, from the first file."""
         self._first = file.first
         if file.first <= 1:
@@ -214,12 +216,12 @@ class _ChainReading:
                 previous = mac
             else:
                 self._previous = previous
-                self._check(line)
+                self._check_line(line)
                 previous = self._previous
         self._previous = previous
 
-    def _check(self, line: bytes) -> None:
-        """Check a line that is not the next call, or a place that is of interest."""
+    def _check_line(self, line: bytes) -> None:
+        """Check a line that does not fit, an entry of the log itself, or one that a head names."""
         seq = self._seq + 1
         mac = self._chain.mac(self._previous, line[:-_TAIL])
         fits = self._known and line.endswith(b'%b%b"}' % (MAC_MEMBER, hexlify(mac)))
@@ -228,8 +230,10 @@ class _ChainReading:
             return
         self._seq, self._previous = seq, mac
         self._verified += 1
-        if seq in self._wanted:
-            self._check_wanted(seq, mac)
+        if self._wanted.pop(seq, mac) != mac:
+            self._report_problem(
+                "head", seq, say("Entry {entry} is not the one that the head of the log names.", entry=seq)
+            )
         if line.find(_OF_LOG, 0, _MOST_BEFORE_TYPE) >= 0:
             self._note_removal(line)
 
@@ -246,31 +250,29 @@ class _ChainReading:
 
     def _check_closely(self, line: bytes) -> None:
         """Report why a line is not the next entry, and go on as well as possible."""
-        seq, mac = _stated(line)
+        seq, mac = _stated_seq_and_mac(line)
         expected = self._seq + 1
         if mac is None:
-            self._report(
+            self._report_problem(
                 "unreadable", expected, say("Entry {entry} is unreadable, or was inserted.", entry=expected)
             )
             self._gap = True
             return
         gap, self._gap = self._gap, False
         if seq < expected:
-            self._report("order", seq, say("Entry {entry} appears twice, or in the wrong order.", entry=seq))
+            self._report_problem(
+                "order", seq, say("Entry {entry} appears twice, or in the wrong order.", entry=seq)
+            )
             return
         if seq > expected + gap:
-            self._report("missing", expected, _missing(expected, seq - 1))
+            self._report_problem("missing", expected, _missing_message(expected, seq - 1))
         elif self._known and not gap:
-            self._report("changed", seq, say("Entry {entry} or the one before it was changed.", entry=seq))
+            self._report_problem(
+                "changed", seq, say("Entry {entry} or the one before it was changed.", entry=seq)
+            )
         if seq > self._seq:
             self._seq, self._previous, self._known = seq, mac, True
             self._unverified += 1
-
-    def _check_wanted(self, seq: int, mac: bytes) -> None:
-        if self._wanted.pop(seq) != mac:
-            self._report(
-                "head", seq, say("Entry {entry} is not the one that the head of the log names.", entry=seq)
-            )
 
     def _check_beginning(self) -> None:
         if self._first <= 1:
@@ -278,37 +280,33 @@ class _ChainReading:
         honest = [begins for begins in self._removals if begins >= self._first]
         if not honest or self._removals.get(self._first, self._begins_with) != self._begins_with:
             retained = self._removed[-1].last if self._removed else 0
-            message = _missing(min(retained, self._first - 2) + 1, self._first - 1)
+            message = _missing_message(min(retained, self._first - 2) + 1, self._first - 1)
             self._problems.insert(0, ChainProblem("removed", 1, message))
 
     def _check_heads(self) -> None:
         if not self._has_head:
-            self._report(
+            self._report_problem(
                 "head",
                 self._seq,
                 say("The head of the log is missing, so entries cut off at the end cannot be detected."),
             )
         for seq in sorted(self._wanted):
             if seq < self._first:
-                self._report("head", seq, say("Entry {entry}, which the head names, was deleted.", entry=seq))
+                self._report_problem(
+                    "head", seq, say("Entry {entry}, which the head names, was deleted.", entry=seq)
+                )
             if seq > self._seq:
-                self._report("cut", self._seq + 1, _missing(self._seq + 1, seq))
+                self._report_problem("cut", self._seq + 1, _missing_message(self._seq + 1, seq))
                 return
 
-    def _check_key(self) -> None:
-        """Replace the problems by one if no entry fits the key."""
-        if self._unverified > 1 and not self._verified:
-            message = say("No entry matches the key. It is not the key of this log.")
-            self._problems, self._more = [ChainProblem("key", self._first, message)], 0
-
-    def _report(self, kind: ProblemKind, entry: int, message: Message) -> None:
+    def _report_problem(self, kind: ProblemKind, entry: int, message: Message) -> None:
         if len(self._problems) >= MOST_PROBLEMS:
             self._more += 1
             return
         self._problems.append(ChainProblem(kind, entry, message, self._file, self._line))
 
 
-def _missing(first: int, last: int) -> Message:
+def _missing_message(first: int, last: int) -> Message:
     if first == last:
         return say("Entry {entry} is missing.", entry=first)
     return say("Entries {first} to {last} are missing.", first=first, last=last)
@@ -319,7 +317,7 @@ class _SeqAndMac(msgspec.Struct):
     mac: str
 
 
-def _stated(line: bytes) -> tuple[int, bytes | None]:
+def _stated_seq_and_mac(line: bytes) -> tuple[int, bytes | None]:
     """Return the seq and the mac that a line states; no mac if it is no entry."""
     try:
         found = msgspec.json.decode(line, type=_SeqAndMac)
@@ -329,7 +327,7 @@ def _stated(line: bytes) -> tuple[int, bytes | None]:
     return found.seq, mac if len(mac) == len(GENESIS) else None
 
 
-def _unreadable(folder: str, reason: str) -> AuditError:
+def _unreadable_log(folder: str, reason: str) -> AuditError:
     return AuditError(say("The audit log in {folder} cannot be read: {reason}", folder=folder, reason=reason))
 
 
@@ -346,29 +344,6 @@ def verify_files(
         raise AuditError(say("There is no audit log in {folder}.", folder=paths.folder))
     heads = [found for found in (head, kept) if found is not None and found.seq]
     return verify(paths.folder, read_key(paths.key), heads, has_head=head is not None, progress=progress)
-
-
-def stored_head(paths: AuditPaths) -> ChainHead | None:
-    """Return the stored head; None if it is missing or damaged. Raises AuditError if it cannot be read."""
-    try:
-        return read_head(paths.head)
-    except OSError as error:
-        raise AuditError(
-            say("{path} cannot be read: {reason}", path=paths.head, reason=error.strerror or str(error))
-        ) from None
-
-
-def kept_head(text: str | None) -> ChainHead | None:
-    """Return a head as ``tabane audit head`` prints it. Raises BadArguments."""
-    if not text:
-        return None
-    try:
-        return parse_head(text)
-    except ValueError:
-        raise BadArguments(
-            say("{text} is not a head of an audit log. tabane audit head prints one.", text=text[:100]),
-            "head",
-        ) from None
 
 
 async def verify_in_process(
@@ -403,18 +378,18 @@ async def verify_in_process(
     raise AuditError(say("The process that verifies the audit log ended early."))
 
 
-def _main(paths: AuditPaths, lang: Lang, kept: str) -> None:
+def _verify_and_print(paths: AuditPaths, lang: Lang, kept: str) -> None:
     os.nice(10)
-    tell = _every(_EVERY, lambda done, total: _print({"done": done, "total": total}))
+    tell = _at_most_every(_EVERY, lambda done, total: _print_json({"done": done, "total": total}))
     try:
         report = verify_files(paths, kept_head(kept), tell)
     except (AuditError, BadArguments) as error:
-        _print({"error": error.text(lang)})
+        _print_json({"error": error.text(lang)})
         return
-    _print({"report": report.as_object(lambda message: message.render(lang))})
+    _print_json({"report": report.as_object(lambda message: message.render(lang))})
 
 
-def _every(seconds: float, tell: Callable[[int, int], None]) -> Progress:
+def _at_most_every(seconds: float, tell: Callable[[int, int], None]) -> Progress:
     last = 0.0
 
     def progress(done: int, total: int) -> None:
@@ -426,9 +401,9 @@ def _every(seconds: float, tell: Callable[[int, int], None]) -> Progress:
     return progress
 
 
-def _print(value: dict[str, Any]) -> None:
+def _print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value), flush=True)
 
 
 if __name__ == "__main__":
-    _main(AuditPaths(*sys.argv[1:4]), "ja" if sys.argv[4] == "ja" else "en", sys.argv[5])
+    _verify_and_print(AuditPaths(*sys.argv[1:4]), "ja" if sys.argv[4] == "ja" else "en", sys.argv[5])

@@ -95,15 +95,19 @@ class MontySandbox:
 
     @contextlib.asynccontextmanager
     async def session(self, modules: Modules, limits: ScriptLimits) -> AsyncIterator[MontySession]:
-        await self._turn(limits)
+        """Return a session for one script. If it is left early, its process is killed.
+
+        Raises ScriptFailed if no process is free in time.
+        """
+        await self._take_turn(limits)
         process: ScriptProcess | None = None
         try:
-            process = await self._ready(limits)
+            process = await self._ready_process(limits)
             yield MontySession(process, modules, limits)
         finally:
             if process is not None and process.busy:
                 process.worker.kill()
-            leaving = self._spawn(self._leave(process))
+            leaving = self._spawn_task(self._leave_process(process))
             if process is not None and not process.busy:
                 self._leaving.add(leaving)
                 leaving.add_done_callback(self._leaving.discard)
@@ -116,11 +120,11 @@ class MontySandbox:
         for process in list(self._all):
             if process not in self._resting:
                 process.worker.kill()
-            self._spawn(self._retire(process))
+            self._spawn_task(self._retire_process(process))
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def _turn(self, limits: ScriptLimits) -> None:
+    async def _take_turn(self, limits: ScriptLimits) -> None:
         """Wait until fewer scripts than allowed are running. Raises ScriptFailed."""
         try:
             await asyncio.wait_for(self._free.acquire(), limits.patience)
@@ -134,7 +138,7 @@ class MontySandbox:
             self._end.cancel()
             self._end = None
 
-    async def _ready(self, limits: ScriptLimits) -> ScriptProcess:
+    async def _ready_process(self, limits: ScriptLimits) -> ScriptProcess:
         """Return a process without a script. Raises ScriptFailed if none can be started."""
         while self._resting or self._leaving:
             if not self._resting:  # one that forgets its script is ready sooner than a new one
@@ -143,7 +147,7 @@ class MontySandbox:
             process = self._resting.pop()
             if process.worker.usable:
                 return process
-            self._spawn(self._retire(process))
+            self._spawn_task(self._retire_process(process))
         if self._closed:
             raise ScriptFailed("the hub is stopping.")
         memory = BASE_MEMORY + _VALUE_COPIES * limits.memory
@@ -155,15 +159,15 @@ class MontySandbox:
                 written = asyncio.to_thread(self._program, interpreter, limits.memory)
                 process.program = await run_to_end(written)
         except OSError as error:
-            self._spawn(self._retire(process))
+            self._spawn_task(self._retire_process(process))
             raise ScriptFailed(f"the sandbox cannot start: {error}") from None
         except BaseException:
-            self._spawn(self._retire(process))
+            self._spawn_task(self._retire_process(process))
             raise
         return process
 
-    async def _leave(self, process: ScriptProcess | None) -> None:
-        """Have a process forget its script, and give its place to the next one."""
+    async def _leave_process(self, process: ScriptProcess | None) -> None:
+        """Let a process forget its script, and give its place to the next script."""
         try:
             if process is not None:
                 with contextlib.suppress(ScriptFailed):
@@ -172,7 +176,7 @@ class MontySandbox:
                 if process.worker.usable and not process.busy and not process.broken and not self._closed:
                     self._resting.append(process)
                 else:
-                    await self._retire(process)
+                    await self._retire_process(process)
         finally:
             self._running -= 1
             self._free.release()
@@ -182,14 +186,14 @@ class MontySandbox:
     def _end_resting(self) -> None:
         self._end = None
         for process in self._resting:
-            self._spawn(self._retire(process))
+            self._spawn_task(self._retire_process(process))
         self._resting.clear()
 
-    async def _retire(self, process: ScriptProcess) -> None:
+    async def _retire_process(self, process: ScriptProcess) -> None:
         self._all.discard(process)
         await process.worker.end()
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _spawn_task(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -216,7 +220,7 @@ class ScriptProcess:
         except WorkerSilent:
             raise ScriptFailed("the sandbox cannot start: its process ended.") from None
         if greeting.kind is AnswerKind.REFUSED:
-            raise ScriptFailed(f"the sandbox cannot start: {_reason(greeting.body)}")
+            raise ScriptFailed(f"the sandbox cannot start: {_refusal_reason(greeting.body)}")
         return decode_greeting(greeting.body).interpreter
 
     async def ask(
@@ -235,31 +239,32 @@ class ScriptProcess:
                 found = decode_answer(answer.body)
         except WorkerSilent:
             await self.worker.end()
-            raise ScriptFailed(_ended(self.worker.status)) from None
+            if self.worker.status == -signal.SIGPROF:
+                why = "a value of the script takes too long to be passed on. Pass on less of it."
+            else:
+                why = (
+                    "the process of the script ended unexpectedly. Calls that it made may have taken effect."
+                )
+            raise ScriptFailed(why) from None
         except (ValueError, DecodeError, ValidationError) as error:
             raise ScriptFailed(f"a value cannot be passed to the script, or from it: {error}") from None
         self.busy = False
         if found is None:
-            found = HostFailed(f"an internal error while the script ran: {_reason(answer.body)}", broken=True)
+            found = HostFailed(
+                f"an internal error while the script ran: {_refusal_reason(answer.body)}", broken=True
+            )
         if isinstance(found, HostFailed):
             self.broken = self.broken or found.broken
             raise ScriptFailed(found.text)
         return found
 
 
-def _reason(refusal: bytes) -> str:
+def _refusal_reason(refusal: bytes) -> str:
     return msgpack.decode(refusal, type=WorkerRefusal).reason
 
 
-def _ended(status: int | None) -> str:
-    """Return why a process has ended that owed an answer."""
-    if status == -signal.SIGPROF:
-        return "a value of the script takes too long to be passed on. Pass on less of it."
-    return "the process of the script ended unexpectedly. Calls that it made may have taken effect."
-
-
 class MontySession:
-    """A script in one process."""
+    """A script in one process. Methods return where it stops next, and raise ScriptFailed."""
 
     def __init__(self, process: ScriptProcess, modules: Modules, limits: ScriptLimits) -> None:
         self._process, self._modules, self._limits = process, modules, limits
@@ -269,32 +274,39 @@ class MontySession:
 
     @property
     def printed(self) -> str:
+        """Return what the script has printed."""
         whole = b"".join(self._printed)
         self._printed[:] = [whole]
         return whole.decode("utf-8", "replace")
 
     async def start(self, code: str, inputs: Mapping[str, Any], judge: Judge) -> Stop:
+        """Start a script. ``inputs`` are its first variables."""
         try:
             written = json.encode(inputs)
         except (RecursionError, ValueError) as error:
             raise ScriptFailed(f"inputs cannot be passed to the script: {error}") from None
-        begin = self._begin(self._limits.output)
+        begin = self._begin_request(self._limits.output)
         return await self._until_stop(begin(code=code, inputs=written), judge)
 
     async def settle(self, results: Mapping[int, Settled], judge: Judge) -> Stop:
-        return await self._until_stop(Settle({id: _sent(result) for id, result in results.items()}), judge)
+        """Give the results of calls that the script waits for."""
+        return await self._until_stop(
+            Settle({id: _sent_result(result) for id, result in results.items()}), judge
+        )
 
     async def dump(self) -> bytes:
+        """Return the state of a script that waits for calls. Another session can go on with it."""
         dumped = await self._process.ask(Dump(LARGEST))
         assert isinstance(dumped, HostDumped)
         return dumped.state
 
     async def restore(self, state: bytes, printed: str, judge: Judge) -> Stop:
+        """Put a script where it was, instead of starting one. ``printed`` is what it had printed."""
         self._printed = [printed.encode()]
-        begin = self._begin(max(self._limits.output - len(self._printed[0]), 0))
+        begin = self._begin_request(max(self._limits.output - len(self._printed[0]), 0))
         return await self._until_stop(begin(state=state), judge)
 
-    def _begin(self, output: int) -> partial[Begin]:
+    def _begin_request(self, output: int) -> partial[Begin]:
         return partial(Begin, self._process.program, self._modules, self._limits, output)
 
     async def _until_stop(self, request: HostRequest, judge: Judge) -> Stop:
@@ -306,16 +318,15 @@ class MontySession:
             if isinstance(answer, HostFinished):
                 return Finished(Raw(answer.value), answer.unfit)
             assert isinstance(answer, HostCalled)
-            refused = judge(_called(answer))
-            request = Judged(None if refused is None else _sent(refused))
+            given, named = json.decode(answer.arguments) if answer.arguments else ([], {})
+            call = ToolCalled(
+                answer.id, answer.function, given, named, answer.unfit, answer.place, answer.awaited
+            )
+            refused = judge(call)
+            request = Judged(None if refused is None else _sent_result(refused))
 
 
-def _called(answer: HostCalled) -> ToolCalled:
-    given, named = json.decode(answer.arguments) if answer.arguments else ([], {})
-    return ToolCalled(answer.id, answer.function, given, named, answer.unfit, answer.place, answer.awaited)
-
-
-def _sent(result: Settled) -> SentResult:
+def _sent_result(result: Settled) -> SentResult:
     if isinstance(result, Returned):
         return SentResult(result=bytes(result.result), wrapped=result.wrapped)
     return SentResult(result.kind, result.text)

@@ -33,7 +33,7 @@ SEVERAL = 2
 
 
 class ResultShape(Struct, frozen=True):
-    """What was seen at one place of JSON values.
+    """The kinds of values that were seen at one place of JSON values.
 
     ``kinds`` are bits. ``objects`` counts the objects among the values, ``names`` are their properties.
     ``rest`` is the shape of the properties whose names are data; ``crowded``: all are. ``items`` is the shape
@@ -78,10 +78,10 @@ def union(one: ResultShape, other: ResultShape) -> ResultShape:
         return ANYTHING
     if kinds < ARRAY:
         return one if one.kinds == kinds else other if other.kinds == kinds else ResultShape(kinds)
-    names, rest = _united(one.names, other.names), merged(one.rest, other.rest)
+    names, rest = _unite_names(one.names, other.names), merged(one.rest, other.rest)
     crowded = one.crowded or other.crowded or len(names) > MOST_NAMES
     if crowded:
-        names, rest = {}, union_of((*_shapes(names), *_given(rest)))
+        names, rest = {}, union_of((*_shapes_of(names), *_tuple_of(rest)))
     objects = one.objects + other.objects
     return ResultShape(kinds, objects, names, rest, merged(one.items, other.items), crowded)
 
@@ -111,7 +111,7 @@ def node_count(shape: ResultShape) -> int:
     """Return the number of places of a shape."""
     if shape.kinds < ARRAY:
         return 1
-    inner = (*_shapes(shape.names), *_given(shape.rest), *_given(shape.items))
+    inner = (*_shapes_of(shape.names), *_tuple_of(shape.rest), *_tuple_of(shape.items))
     return 1 + sum(node_count(each) if each.kinds >= ARRAY else 1 for each in inner)
 
 
@@ -124,7 +124,7 @@ def bounded(shape: ResultShape, most: int = MOST_NODES) -> ResultShape:
     return shape
 
 
-def _united(one: Mapping[str, Property], other: Mapping[str, Property]) -> Mapping[str, Property]:
+def _unite_names(one: Mapping[str, Property], other: Mapping[str, Property]) -> Mapping[str, Property]:
     if not one or not other:
         return one or other
     found = dict(one)
@@ -143,11 +143,11 @@ def _union_of_properties(one: Property, other: Property) -> Property:
     return Property(union(one.shape, other.shape), one.count + other.count, results)
 
 
-def _shapes(names: Mapping[str, Property]) -> Iterable[ResultShape]:
+def _shapes_of(names: Mapping[str, Property]) -> Iterable[ResultShape]:
     return (each.shape for each in names.values())
 
 
-def _given(shape: ResultShape | None) -> tuple[ResultShape, ...]:
+def _tuple_of(shape: ResultShape | None) -> tuple[ResultShape, ...]:
     return () if shape is None else (shape,)
 
 
@@ -213,19 +213,21 @@ class _Observer:
         if depth == 0:
             return ANYTHING
         if isinstance(value, dict):
-            return self._object(value, depth - 1, items, floor)
-        return self._array(value, depth - 1, items, floor) if isinstance(value, list) else ANYTHING
+            return self._object_shape(value, depth - 1, items, floor)
+        return self._array_shape(value, depth - 1, items, floor) if isinstance(value, list) else ANYTHING
 
-    def _array(self, value: Sequence[Any], depth: int, items: int, floor: int) -> ResultShape:
-        looked, fewer = list(_spread(value, items)), max(_LEAST_ITEMS, items // 4)
+    def _array_shape(self, value: Sequence[Any], depth: int, items: int, floor: int) -> ResultShape:
+        looked, fewer = list(_spread_items(value, items)), max(_LEAST_ITEMS, items // 4)
         found: ResultShape | None = None
         for place, each in enumerate(looked):
             if self._left <= floor:
                 break
-            found = merged(found, self.shape(each, depth, fewer, self._share(len(looked) - place, floor)))
+            found = merged(
+                found, self.shape(each, depth, fewer, self._floor_of_next(len(looked) - place, floor))
+            )
         return ResultShape(ARRAY, items=found)
 
-    def _object(self, value: Mapping[str, Any], depth: int, items: int, floor: int) -> ResultShape:
+    def _object_shape(self, value: Mapping[str, Any], depth: int, items: int, floor: int) -> ResultShape:
         results = self._new if self._known is self._new or _is_mixed(value.values()) else self._known
         names: dict[str, Property] = {}
         rest: ResultShape | None = None
@@ -235,28 +237,25 @@ class _Observer:
                 break
             shape = _PLAIN.get(type(each))
             if shape is None:
-                shape = self.shape(each, depth, items, self._share(count - place, floor))
+                shape = self.shape(each, depth, items, self._floor_of_next(count - place, floor))
             else:
                 self._left -= 1
-            if self._is_data(name):
+            is_data = self._names.get(name)
+            if is_data is None:
+                is_data = self._names[name] = may_be_data(name)
+            if is_data:
                 rest = merged(rest, shape)
             else:
                 names[name] = Property(shape, 1, results)
         shape = ResultShape(OBJECT, 1, names, rest)
         return shape if len(names) <= MOST_NAMES else union(shape, ResultShape(OBJECT))
 
-    def _is_data(self, name: str) -> bool:
-        known = self._names.get(name)
-        if known is None:
-            known = self._names[name] = may_be_data(name)
-        return known
-
-    def _share(self, parts: int, floor: int) -> int:
+    def _floor_of_next(self, parts: int, floor: int) -> int:
         """Return the floor for the next of so many parts."""
         return self._left - (self._left - floor) // parts
 
 
-def _spread(value: Sequence[Any], most: int) -> Iterable[Any]:
+def _spread_items(value: Sequence[Any], most: int) -> Iterable[Any]:
     """Return at most ``most`` items from the whole of an array."""
     count = len(value)
     return value if count <= most else (value[place * count // most] for place in range(most))
@@ -316,13 +315,12 @@ def _is_map(shape: ResultShape) -> bool:
         return True
     if len(found) >= _SPARSE and all(each.count < shape.objects for each in found):
         return 2 * sum(each.count for each in found) < len(found) * shape.objects
-    return len(found) >= _ALIKE and _are_alike([each.shape for each in found])
-
-
-def _are_alike(shapes: list[ResultShape]) -> bool:
-    """Return whether all are objects with the same names."""
-    first = shapes[0].names.keys()
-    return bool(first) and all(each.kinds == OBJECT and each.names.keys() == first for each in shapes)
+    if len(found) < _ALIKE:
+        return False
+    first = found[0].shape.names.keys()  # do all of them have the same names?
+    return bool(first) and all(
+        each.shape.kinds == OBJECT and each.shape.names.keys() == first for each in found
+    )
 
 
 _TYPES = {
@@ -340,19 +338,11 @@ def schema_of(shape: ResultShape | None) -> dict[str, Any]:
     found: dict[str, Any] = {"type": types[0] if len(types) == 1 else types}
     if shape.kinds & ARRAY and shape.items is not None:
         found["items"] = schema_of(shape.items)
-    if shape.kinds & OBJECT:
-        found |= _members(shape)
-    return found
-
-
-def _members(shape: ResultShape) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    if shape.names:
+    if shape.kinds & OBJECT and shape.names:
         found["properties"] = {name: schema_of(each.shape) for name, each in shape.names.items()}
         required = [name for name, each in shape.names.items() if each.count >= shape.objects]
-        if required:
-            found["required"] = required
-    if shape.rest is not None:
+        found |= {"required": required} if required else {}
+    if shape.kinds & OBJECT and shape.rest is not None:
         found["additionalProperties"] = schema_of(shape.rest)
     return found
 
@@ -381,7 +371,7 @@ def line_of(kept: KeptType, shape: ResultShape) -> bytes:
     """Return a line for a shape. If it would be too long, what is deep may be anything."""
     shape, depth = settled(shape), MOST_DEPTH
     while True:
-        line = msgspec.json.encode(msgspec.structs.replace(kept, shape=_written(shape)))
+        line = msgspec.json.encode(msgspec.structs.replace(kept, shape=_write_shape(shape)))
         if len(line) <= MOST_BYTES or depth == 0:
             return line + b"\n"
         depth -= 1
@@ -394,46 +384,46 @@ def read_line(line: bytes) -> tuple[KeptType, ResultShape] | None:
         return None
     try:
         kept = msgspec.json.decode(line, type=KeptType)
-        return kept, bounded(_read(kept.shape, MOST_DEPTH))
+        return kept, bounded(_read_shape(kept.shape, MOST_DEPTH))
     except (msgspec.DecodeError, ValueError, TypeError, RecursionError):
         return None
 
 
-def _written(shape: ResultShape | None) -> Any:
+def _write_shape(shape: ResultShape | None) -> Any:
     """Return a shape as a list: kinds, objects, names, rest, items, crowded; of scalars the kinds alone."""
     if shape is None:
         return None
     if not shape.objects and shape.items is None:
         return shape.kinds
-    names = {name: [each.count, _written(each.shape)] for name, each in shape.names.items()}
-    rest, items = _written(shape.rest), _written(shape.items)
+    names = {name: [each.count, _write_shape(each.shape)] for name, each in shape.names.items()}
+    rest, items = _write_shape(shape.rest), _write_shape(shape.items)
     return [shape.kinds, shape.objects, names, rest, items, shape.crowded]
 
 
-def _read(written: Any, depth: int) -> ResultShape:
+def _read_shape(written: Any, depth: int) -> ResultShape:
     """Return the shape. Raises ValueError and TypeError if it is none."""
     if isinstance(written, int):
-        return ANYTHING if written & ANY else ResultShape(_count(written) & (ANY - 1))
+        return ANYTHING if written & ANY else ResultShape(_check_count(written) & (ANY - 1))
     if depth == 0:
         return ANYTHING
     kinds, objects, names, rest, items, crowded = written
     if len(names) > MOST_NAMES or any(map(may_be_data, names)):
         raise ValueError("names that are none")
     properties = {
-        name: Property(_read(shape, depth - 1), _count(count), _SETTLED)
+        name: Property(_read_shape(shape, depth - 1), _check_count(count), _SETTLED)
         for name, (count, shape) in names.items()
     }
     return ResultShape(
-        _count(kinds) & (ANY - 1),
-        _count(objects),
+        _check_count(kinds) & (ANY - 1),
+        _check_count(objects),
         properties,
-        None if rest is None else _read(rest, depth - 1),
-        None if items is None else _read(items, depth - 1),
+        None if rest is None else _read_shape(rest, depth - 1),
+        None if items is None else _read_shape(items, depth - 1),
         crowded is True,
     )
 
 
-def _count(value: Any) -> int:
+def _check_count(value: Any) -> int:
     if type(value) is not int or not 0 <= value <= _MOST_COUNT:
         raise ValueError("no count")
     return value
@@ -443,10 +433,10 @@ MOST_TOOLS = 1_000
 """Pairs of caller and tool. Beyond it, the one that was called longest ago is forgotten."""
 
 ALL = 6
-"""Results of a tool of which each is looked at. Of later ones fewer are, until one shows something new."""
+"""Results of a tool that are all observed. Of later ones fewer are, until one shows something new."""
 
 RAREST = 256
-"""Calls of which one is looked at, if nothing new was seen for long."""
+"""Calls between two that are observed, if nothing new was seen for long."""
 
 _REMEMBERED = 8
 """Results of a tool whose content is remembered, to know a repetition."""
@@ -497,7 +487,7 @@ class LearnedType:
 
     @property
     def schema(self) -> dict[str, Any] | None:
-        """Return the schema of the results; None if too few were seen, or nothing can be said."""
+        """The schema of the results; None if too few were seen, or nothing can be said."""
         if self._shape is None or self.results < SEVERAL:
             return None
         if self._schema is None:
@@ -537,16 +527,16 @@ class LearnedTypes:
         return len(self._types)
 
     def restore(self, found: Iterable[LearnedType]) -> None:
-        """Take what was learned earlier, the longest unused first."""
+        """Add types that were learned earlier, the longest unused first."""
         for each in found:
-            self._put(each)
+            self._put_type(each)
 
     def of_call(self, key: ToolKey) -> LearnedType:
         """Return the type to which a call belongs. A tool whose definition has changed starts afresh."""
         known = self._types.get(key[:2])
         if known is None or known.key != key:
             known = LearnedType(key)
-            self._put(known)
+            self._put_type(known)
         else:
             self._types.move_to_end(key[:2])
         return known
@@ -582,7 +572,7 @@ class LearnedTypes:
         """Return everything, the longest unused first."""
         return list(self._types.values())
 
-    def _put(self, learned: LearnedType) -> None:
+    def _put_type(self, learned: LearnedType) -> None:
         place = learned.key[:2]
         self._types.pop(place, None)
         self._types[place] = learned

@@ -1,4 +1,4 @@
-"""What a sandbox is for code mode: a session runs one script, stops at each call of a tool, and can be saved.
+"""Stops of a script in the sandbox, at calls of tools and at its end, and snapshots of a paused script.
 
 A snapshot holds a script that waits for a person: all of its state as signed bytes. These are a line with the
 MAC, a line with the versions, and the state. The MAC covers the rest. Nothing of the hub is in them: tools
@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from msgspec import DecodeError, Raw, Struct, ValidationError, msgpack
 
-from tabane.code.host_messages import ScriptLimits
 from tabane.operations import CallTarget
 
 
@@ -83,50 +81,8 @@ Judge = Callable[[ToolCalled], Raised | None]
 Raises ScriptFailed to end the script."""
 
 
-class SandboxSession(Protocol):
-    """One script in a process. Methods return where it stops next, and raise ScriptFailed."""
-
-    @property
-    def printed(self) -> str:
-        """Return what the script has printed."""
-        ...
-
-    async def start(self, code: str, inputs: Mapping[str, Any], judge: Judge) -> Stop:
-        """Start a script. ``inputs`` are its first variables."""
-        ...
-
-    async def settle(self, results: Mapping[int, Settled], judge: Judge) -> Stop:
-        """Give the results of calls that the script waits for."""
-        ...
-
-    async def dump(self) -> bytes:
-        """Return the state of a script that waits for calls. Another session can go on with it."""
-        ...
-
-    async def restore(self, state: bytes, printed: str, judge: Judge) -> Stop:
-        """Put a script where it was, instead of starting one. ``printed`` is what it had printed."""
-        ...
-
-
 Modules = Mapping[str, Sequence[str]]
 """Names of functions by module; those of the module ``""`` are imported from ``tools`` itself."""
-
-
-class Sandbox(Protocol):
-    """Runs scripts in processes of their own. ``version`` is that of the interpreter."""
-
-    version: str
-
-    def session(self, modules: Modules, limits: ScriptLimits) -> AbstractAsyncContextManager[SandboxSession]:
-        """Return a session for one script. If it is left early, its process is killed.
-
-        Raises ScriptFailed if no process is free in time.
-        """
-        ...
-
-    async def close(self) -> None:
-        """End all processes."""
-        ...
 
 
 LIFE = 600.0

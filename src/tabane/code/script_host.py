@@ -73,6 +73,7 @@ _SLEEPS = ("system.sleep", "system.async_sleep")
 
 
 def main() -> None:
+    """Serve scripts in this process until the hub ends it."""
     serve_loaded(load)
 
 
@@ -97,7 +98,7 @@ class ScriptHost:
         """Answer one request. What goes wrong here is the failure of the script, never the end of the hub."""
         signal.setitimer(signal.ITIMER_PROF, CONVERSION)
         try:
-            answer = self._answer(body, progress)
+            answer = self._answer_request(body, progress)
         except MemoryError:
             answer = HostFailed("the values of the script need too much memory.", broken=True)
         except BaseException as error:  # a panic of the library is no Exception
@@ -107,7 +108,7 @@ class ScriptHost:
             signal.setitimer(signal.ITIMER_PROF, 0)
         return host_messages.encode(answer)
 
-    def _answer(self, body: bytes, progress: ReportProgress) -> HostAnswer:
+    def _answer_request(self, body: bytes, progress: ReportProgress) -> HostAnswer:
         request = decode_request(body)
         if isinstance(request, Begin):
             if self._pool is None:
@@ -126,7 +127,7 @@ class ScriptHost:
         if isinstance(request, Judged):
             return script.judge(request.refused)
         if isinstance(request, Settle):
-            return script.settle({id: _settled(result) for id, result in request.results.items()})
+            return script.settle({id: _settled_result(result) for id, result in request.results.items()})
         if isinstance(request, Dump):
             return script.dump(request.most)
         self._script = None
@@ -139,7 +140,7 @@ class _HostedScript:
 
     def __init__(self, pool: monty.Monty, begin: Begin, progress: ReportProgress) -> None:
         self._limits, self._most, self._progress = begin.limits, begin.output, progress
-        module = _module(begin.modules)
+        module = _tools_module(begin.modules)
         self._session = pool.checkout(
             limits={
                 "max_feed_duration_secs": begin.limits.seconds,
@@ -163,23 +164,23 @@ class _HostedScript:
         self._entered = True
         if begin.state:
             return self._until_stop(
-                lambda: self._session.load_snapshot(begin.state, print_callback=self._print)
+                self._session.load_snapshot, begin.state, print_callback=self._send_printed
             )
         inputs = without_surrogates(json.decode(begin.inputs))
         return self._until_stop(
-            lambda: self._session.feed_start(begin.code, inputs=inputs, print_callback=self._print)
+            self._session.feed_start, begin.code, inputs=inputs, print_callback=self._send_printed
         )
 
     def judge(self, refused: SentResult | None) -> HostAnswer:
         at = self._at
         assert isinstance(at, monty.FunctionSnapshot)
-        given: Any = {"future": ...} if refused is None else _settled(refused)
-        return self._until_stop(lambda: at.resume(given))
+        given: Any = {"future": ...} if refused is None else _settled_result(refused)
+        return self._until_stop(at.resume, given)
 
     def settle(self, results: dict[int, ExternalSettledResult]) -> HostAnswer:
         at = self._at
         assert isinstance(at, monty.FutureSnapshot)
-        return self._until_stop(lambda: at.resume(results))
+        return self._until_stop(at.resume, results)
 
     def dump(self, most: int) -> HostAnswer:
         at = self._at
@@ -187,7 +188,7 @@ class _HostedScript:
         try:
             state = at.dump()
         except monty.MontyError as error:
-            return self._failed(error)
+            return self._failure_of(error)
         if len(state) > most:
             return HostFailed(
                 f"it keeps {len(state) >> 10} KiB of values, but at most {most >> 10} KiB can wait. Keep "
@@ -201,7 +202,7 @@ class _HostedScript:
             with contextlib.suppress(monty.MontyError):
                 self._session.__exit__(None, None, None)
 
-    def _print(self, stream: str, text: str) -> None:
+    def _send_printed(self, stream: str, text: str) -> None:
         written = text.encode("utf-8", "replace")
         room = max(self._most - self._printed, 0)
         self._printed += len(written)
@@ -210,10 +211,10 @@ class _HostedScript:
         if len(written) > room:
             raise _PrintedTooMuch
 
-    def _until_stop(self, start: Callable[[], SyncSnapshot]) -> HostAnswer:
-        """Answer what needs no waiting, and return where the script stops."""
+    def _until_stop(self, step: Callable[..., SyncSnapshot], *values: Any, **options: Any) -> HostAnswer:
+        """Take a step of the script, answer what needs no waiting, and return where the script stops."""
         try:
-            snapshot = start()
+            snapshot = step(*values, **options)
             while not isinstance(snapshot, monty.FutureSnapshot | monty.MontyComplete):
                 if isinstance(snapshot, monty.NameLookupSnapshot):
                     snapshot = snapshot.resume()
@@ -221,27 +222,27 @@ class _HostedScript:
                     snapshot = _refused_or_imported(snapshot)
                 else:
                     self._at = snapshot
-                    return _called(snapshot)
+                    return _called_function(snapshot)
             if isinstance(snapshot, monty.MontyComplete):
-                return _finished(snapshot.output, self._limits.output)
+                return _finished_with(snapshot.output, self._limits.output)
             self._at = snapshot
             return HostWaiting(tuple(snapshot.pending_call_ids))
         except (monty.MontyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-            return self._failed(error)
+            return self._failure_of(error)
 
-    def _failed(self, error: Exception) -> HostFailed:
+    def _failure_of(self, error: Exception) -> HostFailed:
         if isinstance(error, monty.MontyCrashedError):
-            return HostFailed(self._crash(error))
+            if error.timed_out:
+                seconds = self._limits.seconds
+                return HostFailed(f"the script computed longer than {seconds:g} s (setting script_seconds).")
+            return HostFailed(
+                "the process of the script ended unexpectedly. Calls that it made may have taken effect."
+            )
         if isinstance(error, monty.MontyRuntimeError | monty.MontySyntaxError):
-            return HostFailed(_cut(self._explained(error)))
-        return HostFailed(_cut(f"a value cannot be passed to the script, or from it: {error}"))
+            return HostFailed(_cut_middle(self._explain_error(error)))
+        return HostFailed(_cut_middle(f"a value cannot be passed to the script, or from it: {error}"))
 
-    def _crash(self, error: monty.MontyCrashedError) -> str:
-        if error.timed_out:
-            return f"the script computed longer than {self._limits.seconds:g} s (setting script_seconds)."
-        return "the process of the script ended unexpectedly. Calls that it made may have taken effect."
-
-    def _explained(self, error: monty.MontyRuntimeError | monty.MontySyntaxError) -> str:
+    def _explain_error(self, error: monty.MontyRuntimeError | monty.MontySyntaxError) -> str:
         limits, text = self._limits, str(error)
         if self._printed > self._most:
             return f"the script printed more than {limits.output >> 10} KiB (setting script_output)."
@@ -254,7 +255,7 @@ class _HostedScript:
         return error.display().replace(_FILE, '"script.py"')
 
 
-def _cut(text: str) -> str:
+def _cut_middle(text: str) -> str:
     """Return a text without its middle if it is long."""
     half = _LONGEST_TEXT // 2
     return text if len(text) <= _LONGEST_TEXT else f"{text[:half]}\n…\n{text[-half:]}"
@@ -271,7 +272,7 @@ def _refused_or_imported(snapshot: monty.FunctionSnapshot) -> SyncSnapshot:
     return snapshot.resume_not_handled()
 
 
-def _called(snapshot: monty.FunctionSnapshot) -> HostCalled:
+def _called_function(snapshot: monty.FunctionSnapshot) -> HostCalled:
     arguments, unfit = b"", ""
     try:
         given = [list(snapshot.args), snapshot.kwargs]
@@ -292,7 +293,7 @@ def _called(snapshot: monty.FunctionSnapshot) -> HostCalled:
     )
 
 
-def _finished(value: Any, most: int) -> HostFinished:
+def _finished_with(value: Any, most: int) -> HostFinished:
     try:
         return HostFinished(bounded_json(value, JsonBudget(most)))
     except TooLarge:
@@ -305,7 +306,7 @@ def _finished(value: Any, most: int) -> HostFinished:
         return HostFinished(b"null", f"the result is {error}. Return less of it.")
 
 
-def _settled(result: SentResult) -> ExternalSettledResult:
+def _settled_result(result: SentResult) -> ExternalSettledResult:
     kind: Any = result.kind
     if kind:
         return {"exc_type": kind, "message": result.text}
@@ -315,16 +316,16 @@ def _settled(result: SentResult) -> ExternalSettledResult:
         return {"exc_type": "RuntimeError", "message": str(error)}
 
 
-def _module(modules: Mapping[str, Sequence[str]]) -> monty.ExternalModule:
+def _tools_module(modules: Mapping[str, Sequence[str]]) -> monty.ExternalModule:
     """Return the module ``tools``. Its functions are names: this side sees each call, and makes it."""
-    attributes: dict[str, Any] = dict.fromkeys(modules.get("", ()), _function)
+    attributes: dict[str, Any] = dict.fromkeys(modules.get("", ()), _tool_stub)
     for module, names in modules.items():
         if module:
-            attributes[module] = monty.ExternalModule(dict.fromkeys(names, _function))
+            attributes[module] = monty.ExternalModule(dict.fromkeys(names, _tool_stub))
     return monty.ExternalModule(attributes)
 
 
-def _function(*given: Any, **named: Any) -> None:
+def _tool_stub(*given: Any, **named: Any) -> None:
     """Stand for a tool. The host answers its calls, so this is never called."""
     raise AssertionError
 

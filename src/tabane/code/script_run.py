@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Container, Coroutine, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Raw, Struct
 
@@ -24,7 +24,6 @@ from tabane.code.sandbox import (
     Modules,
     PausedRun,
     Raised,
-    SandboxSession,
     ScriptFailed,
     Settled,
     Stop,
@@ -34,6 +33,9 @@ from tabane.code.sandbox import (
 from tabane.code.signatures import ScriptTool, WrongArguments, identifier, identifiers
 from tabane.text.nearest_names import nearest
 from tabane.wire import json
+
+if TYPE_CHECKING:
+    from tabane.code.monty_sandbox import MontySession
 
 LONGEST_AT_ONCE = 4_096
 """Characters of a source above which it is read in a thread."""
@@ -74,6 +76,7 @@ class ScriptSource(NamedTuple):
     unawaited: tuple[str, int] | None = None
 
     def uses(self, name: str) -> bool:
+        """Return whether the source may use a name."""
         return self.dynamic or name in self.names
 
 
@@ -85,10 +88,12 @@ def read_source(code: str) -> ScriptSource:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ScriptSource(code)
     nodes = list(ast.walk(tree))
-    names = frozenset(name for node in nodes for name in _names(node))
-    starts = _line_starts(code)
+    names = frozenset(name for node in nodes for name in _names_in(node))
+    starts = [0]
+    for line in code.encode("utf-8", "surrogatepass").split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
     lost = [call for node in nodes for call in _lost_calls(node)]
-    places = frozenset(_place(call, starts) for call in lost)
+    places = frozenset(_place_of_call(call, starts) for call in lost)
     own = {node.name for node in nodes if isinstance(node, ast.AsyncFunctionDef)}
     own -= {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     missing = [(call.func.id, call.lineno) for call in lost if isinstance(call.func, ast.Name)]
@@ -96,12 +101,12 @@ def read_source(code: str) -> ScriptSource:
     return ScriptSource(code, names, bool(names & _DYNAMIC) or "*" in names, places, unawaited)
 
 
-def _place(call: ast.Call, starts: list[int]) -> tuple[int, int]:
+def _place_of_call(call: ast.Call, starts: list[int]) -> tuple[int, int]:
     end = starts[(call.end_lineno or call.lineno) - 1] + (call.end_col_offset or 0)
     return starts[call.lineno - 1] + call.col_offset, end
 
 
-def _names(node: ast.AST) -> Iterator[str]:
+def _names_in(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.Attribute):
@@ -116,13 +121,6 @@ def _lost_calls(node: ast.AST) -> Iterator[ast.Call]:
         for each in value if isinstance(value, list) else [value]:
             if isinstance(each, ast.Call):
                 yield each
-
-
-def _line_starts(code: str) -> list[int]:
-    starts = [0]
-    for line in code.encode("utf-8", "surrogatepass").split(b"\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    return starts
 
 
 SANDBOX_MODULES = frozenset(
@@ -161,7 +159,11 @@ class ToolNames:
             by_server.setdefault(server, {})[name] = public
         own = identifiers(by_server.pop("", {}), "tool")
         modules = identifiers(by_server, "server", own.values(), SANDBOX_MODULES)
-        self.by_name: Mapping[str, NamedTool] = {each.name: each for each in _named(by_server, modules, own)}
+        named = [NamedTool(name, "", function) for name, function in own.items()]
+        for server, found in by_server.items():
+            functions = identifiers(found, "tool")
+            named += (NamedTool(public, modules[server], functions[name]) for name, public in found.items())
+        self.by_name: Mapping[str, NamedTool] = {each.name: each for each in named}
         self._by_module: dict[str, list[NamedTool]] = {}
         for each in self.by_name.values():
             self._by_module.setdefault(each.module or each.function, []).append(each)
@@ -171,17 +173,6 @@ class ToolNames:
         if source.dynamic:
             return list(self.by_name.values())
         return [each for name in source.names for each in self._by_module.get(name, ())]
-
-
-def _named(
-    by_server: Mapping[str, Mapping[str, str]], modules: Mapping[str, str], own: Mapping[str, str]
-) -> Iterator[NamedTool]:
-    for name, function in own.items():
-        yield NamedTool(name, "", function)
-    for server, tools in by_server.items():
-        functions = identifiers(tools, "tool")
-        for name, public in tools.items():
-            yield NamedTool(public, modules[server], functions[name])
 
 
 AWAIT = "A tool is an async function. Write: await {call}"
@@ -314,7 +305,7 @@ class ScriptRun:
 
     def __init__(
         self,
-        session: SandboxSession,
+        session: MontySession,
         tools: Sequence[ScriptTool],
         limits: ScriptLimits,
         perform: Perform,
@@ -337,43 +328,46 @@ class ScriptRun:
     ) -> ScriptEnd | PausedRun:
         """Run a script, and return how it ended, or where it pauses. It is stopped after ``seconds``.
 
-        If this is cancelled, so are the calls of the script.
+        If this is canceled, so are the calls of the script.
         """
-        return await self._within(source, seconds, self._started(source, inputs))
+        return await self._run_within(source, seconds, self._start_script(source, inputs))
 
     async def go_on(
         self, source: ScriptSource, paused: PausedRun, undecided: Container[str] = ()
     ) -> ScriptEnd | PausedRun:
-        """Go on with a script, as :meth:`run` does. Its calls that were asked about are tried again.
+        """Go on with a script, as :meth:`run` does. Its calls that waited for an approval are repeated.
 
         A call that is still not approved fails now, and is not tried if its approval is ``undecided``.
         """
         self._accepted, self._made, self._over = paused.accepted, paused.made, paused.over
-        return await self._within(source, paused.left, self._restored(source, paused, undecided))
+        return await self._run_within(source, paused.left, self._restore_script(source, paused, undecided))
 
-    async def _within(
+    async def _run_within(
         self, source: ScriptSource, seconds: float, begun: Coroutine[Any, Any, Stop]
     ) -> ScriptEnd | PausedRun:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(seconds) as self._clock:
-                stop = await self._to_end(await begun)
+                stop = await self._run_to_end(await begun)
                 if stop is None:
                     left = (self._clock.when() or loop.time()) - loop.time()
-                    return await self._paused(max(left, 0.001))
+                    return await self._pause_run(max(left, 0.001))
             self._check_awaited(source, stop.value)
             if stop.unfit:
-                return self._failed(stop.unfit)
+                return self._failed_end(stop.unfit)
         except TimeoutError:
-            return self._failed(
+            return self._failed_end(
                 f"the script did not end within {seconds:g} s (timeout). Its calls may have taken effect."
             )
         except ScriptFailed as failure:
-            advice = self._near(failure.text) or hint(failure.text)
-            return self._failed(f"{failure.text}\n{advice}" if advice else failure.text)
+            advice = self._hint_of_names(failure.text) or hint(failure.text)
+            return self._failed_end(f"{failure.text}\n{advice}" if advice else failure.text)
         finally:
             self._clock = None
-            await self._stop_calls()
+            for task in self._running.values():
+                task.cancel()
+            if self._running:
+                await asyncio.gather(*self._running.values(), return_exceptions=True)
         return ScriptEnd(stop.value, self._session.printed, self._made)
 
     def stop_clock(self) -> Callable[[], None]:
@@ -395,7 +389,7 @@ class ScriptRun:
 
         return start
 
-    def _near(self, error: str) -> str:
+    def _hint_of_names(self, error: str) -> str:
         """Return a hint for a name that a module of tools does not have; empty for any other error."""
         if (found := missing_function(error)) is None:
             return ""
@@ -404,23 +398,23 @@ class ScriptRun:
         near = nearest(name, known) or known[:_MOST_NAMED]
         return f"{module} has: {', '.join(near)}" + ("" if len(near) == len(known) else ", …")
 
-    def _failed(self, text: str) -> ScriptEnd:
+    def _failed_end(self, text: str) -> ScriptEnd:
         if len(text) > _LONGEST_FAILURE:
             half = _LONGEST_FAILURE // 2
             text = f"{text[:half]}\n…\n{text[-half:]}"
         return ScriptEnd(NO_VALUE, self._session.printed, self._made, text)
 
-    async def _started(self, source: ScriptSource, inputs: Mapping[str, Any]) -> Stop:
+    async def _start_script(self, source: ScriptSource, inputs: Mapping[str, Any]) -> Stop:
         if source.unawaited is not None:
             name, line = source.unawaited
             raise ScriptFailed(f"line {line}: {name} is an async function. Write: await {name}(…)")
-        self._judge = partial(self._judged, source)
+        self._judge = partial(self._judge_call, source)
         return await self._session.start(source.code, inputs, self._judge)
 
-    async def _to_end(self, stop: Stop) -> Finished | None:
+    async def _run_to_end(self, stop: Stop) -> Finished | None:
         """Return the end of the script; None if it pauses."""
         while not isinstance(stop, Finished):
-            later = await self._waited(stop)
+            later = await self._wait_for_calls(stop)
             if later is None:
                 return None
             stop = later
@@ -428,7 +422,7 @@ class ScriptRun:
 
     # -- pauses --------------------------------------------------------------------------------------
 
-    async def _paused(self, left: float) -> PausedRun:
+    async def _pause_run(self, left: float) -> PausedRun:
         held = tuple(
             HeldCall(id, tool.path, json.encode(arguments), place)
             for id, (tool, arguments, place) in self._held.items()
@@ -445,33 +439,35 @@ class ScriptRun:
             self._made, self._over, left,
         )  # fmt: skip
 
-    async def _restored(self, source: ScriptSource, paused: PausedRun, undecided: Container[str]) -> Stop:
-        self._judge = partial(self._judged, source)
+    async def _restore_script(
+        self, source: ScriptSource, paused: PausedRun, undecided: Container[str]
+    ) -> Stop:
+        self._judge = partial(self._judge_call, source)
         stop = await self._session.restore(paused.state, paused.printed, self._judge)
         for held in paused.held:
-            self._held[held.id] = (self._known(held.path), json.decode(held.arguments), held.place)
+            self._held[held.id] = (self._known_tool(held.path), json.decode(held.arguments), held.place)
         for asked in paused.asked:
             self._running[asked.id] = asyncio.ensure_future(
-                self._again(asked, given_up=asked.approval in undecided)
+                self._try_again(asked, given_up=asked.approval in undecided)
             )
         return stop
 
-    def _known(self, path: str) -> ScriptTool:
+    def _known_tool(self, path: str) -> ScriptTool:
         """Return a tool that the script has called. Raises ScriptFailed if there is no such tool any more."""
         if path not in self._tools:
             raise ScriptFailed(f"{path} is gone: it was there when the script began.")
         return self._tools[path]
 
-    async def _again(self, asked: AskedCall, *, given_up: bool) -> Settled:
-        """Try a call again that was asked about. It was never sent."""
+    async def _try_again(self, asked: AskedCall, *, given_up: bool) -> Settled:
+        """Repeat a call that waited for an approval. It was never sent."""
         if given_up:
             return Raised("PermissionError", asked.text)
-        result = await self._make(asked.id, self._known(asked.path), json.decode(asked.arguments))
+        result = await self._make_call(asked.id, self._known_tool(asked.path), json.decode(asked.arguments))
         return Raised("PermissionError", result.text) if isinstance(result, AskedCall) else result
 
     # -- calls ---------------------------------------------------------------------------------------
 
-    def _judged(self, source: ScriptSource, call: ToolCalled) -> Raised | None:
+    def _judge_call(self, source: ScriptSource, call: ToolCalled) -> Raised | None:
         """Accept a call, or return an exception for the script.
 
         Raises ScriptFailed at the limit of calls.
@@ -494,20 +490,22 @@ class ScriptRun:
         self._held[call.id] = (tool, arguments, call.place)
         return None
 
-    async def _waited(self, stop: Waiting) -> Stop | None:
+    async def _wait_for_calls(self, stop: Waiting) -> Stop | None:
         """Make all calls that were accepted, and give the script the results of those that have ended.
 
         Return None if the script waits only for calls that a person has to approve.
         """
         if len(stop.ids) == 1 and not self._running and (id := stop.ids[0]) in self._held:
-            return await self._settled({id: await self._make(id, *self._taken(id))})  # the usual case
+            return await self._give_results(
+                {id: await self._make_call(id, *self._take_call(id))}
+            )  # the usual case
         for id in stop.ids:
             if id in self._held:
-                self._running[id] = asyncio.ensure_future(self._make(id, *self._taken(id)))
+                self._running[id] = asyncio.ensure_future(self._make_call(id, *self._take_call(id)))
         while waited := {id: self._running[id] for id in stop.ids if id in self._running}:
             await asyncio.wait(waited.values(), return_when=asyncio.FIRST_COMPLETED)
             ended = {id: self._running.pop(id).result() for id, task in waited.items() if task.done()}
-            if (later := await self._settled(ended)) is not None:
+            if (later := await self._give_results(ended)) is not None:
                 return later
         if not {asked.id for asked in self._asked}.issuperset(stop.ids):
             raise ScriptFailed("the script waits for a call whose result it did not want before.")
@@ -515,18 +513,18 @@ class ScriptRun:
             await asyncio.wait(self._running.values())
         return None
 
-    async def _settled(self, ended: Mapping[int, Settled | AskedCall]) -> Stop | None:
+    async def _give_results(self, ended: Mapping[int, Settled | AskedCall]) -> Stop | None:
         """Give results to the script; those of calls that were not sent are put aside."""
         self._asked += [result for result in ended.values() if isinstance(result, AskedCall)]
         results = {id: result for id, result in ended.items() if not isinstance(result, AskedCall)}
         return await self._session.settle(results, self._judge) if results else None
 
-    def _taken(self, id: int) -> tuple[ScriptTool, dict[str, Any]]:
+    def _take_call(self, id: int) -> tuple[ScriptTool, dict[str, Any]]:
         tool, arguments, _ = self._held.pop(id)
         self._made += 1
         return tool, arguments
 
-    async def _make(self, id: int, tool: ScriptTool, arguments: dict[str, Any]) -> Settled | AskedCall:
+    async def _make_call(self, id: int, tool: ScriptTool, arguments: dict[str, Any]) -> Settled | AskedCall:
         async with self._turns:
             result = await self._perform(tool, arguments)
         if isinstance(result, Asking):
@@ -534,12 +532,6 @@ class ScriptRun:
         self._over += 1
         self._progress(self._over, tool.name)
         return result
-
-    async def _stop_calls(self) -> None:
-        for task in self._running.values():
-            task.cancel()
-        if self._running:
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
 
     # -- the end -------------------------------------------------------------------------------------
 

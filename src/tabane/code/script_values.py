@@ -78,38 +78,35 @@ class _JsonValues:
         if value is None or isinstance(value, bool | str):
             return value
         if isinstance(value, int):
-            return self._number(value)
+            if -(1 << 63) <= value < 1 << (64 if self._strict else 63):
+                return value
+            if self._strict:
+                raise NoJson("no JSON (a whole number has more than 64 bits)")
+            return self._number_text(value)
         if isinstance(value, float):
             return value if math.isfinite(value) or self._strict else str(value)
         if isinstance(value, Mapping):
-            return {self._key(key, depth): self.read(member, depth + 1) for key, member in value.items()}
+            return {self._json_key(key, depth): self.read(member, depth + 1) for key, member in value.items()}
         if isinstance(value, list | tuple | set | frozenset):
             return [self.read(member, depth + 1) for member in value]
-        return self._other(value, depth)
+        return self._json_of_other(value, depth)
 
-    def _number(self, value: int) -> int | str:
-        if -(1 << 63) <= value < 1 << (64 if self._strict else 63):
-            return value
-        if self._strict:
-            raise NoJson("no JSON (a whole number has more than 64 bits)")
-        return self._digits(value)
-
-    def _digits(self, value: int) -> str:
+    def _number_text(self, value: int) -> str:
         if value.bit_length() > _LONGEST_NUMBER:
             raise NoJson("a number with more than 3,900 digits")
         self._budget.pay(value.bit_length() // 4)
         return str(value)
 
-    def _key(self, key: Any, depth: int) -> str:
+    def _json_key(self, key: Any, depth: int) -> str:
         if isinstance(key, str):
             self._budget.pay(len(key))
             return key
         if isinstance(key, int) and not isinstance(key, bool):
-            return self._digits(key)
+            return self._number_text(key)
         self.read(key, depth + 1)  # pays for what is written below
         return str(key)
 
-    def _other(self, value: Any, depth: int) -> Any:
+    def _json_of_other(self, value: Any, depth: int) -> Any:
         if isinstance(value, bytes):
             return base64.b64encode(value).decode()
         if isinstance(value, datetime.date | datetime.time):
@@ -166,18 +163,16 @@ def json_of_literal(text: str) -> str:
         elif found == ")" and written and written[-1] == ",":
             del written[-1]
         number = kind == "number"
-        written.append(_quoted(found) if kind == "string" else _OTHERS.get(found, found))
+        if kind == "string":
+            inside = found[1:-1]
+            found = (
+                f'"{_ESCAPE.sub(_json_escape, inside)}"' if "\\" in inside or '"' in inside else f'"{inside}"'
+            )
+        written.append(_OTHERS.get(found, found))
     return "".join(written)
 
 
-def _quoted(token: str) -> str:
-    inside = token[1:-1]
-    if "\\" in inside or '"' in inside:
-        inside = _ESCAPE.sub(_escape, inside)
-    return f'"{inside}"'
-
-
-def _escape(match: re.Match[str]) -> str:
+def _json_escape(match: re.Match[str]) -> str:
     """Return an escape of Python, or a quotation mark, as JSON has it. Raises NoLiteral."""
     escaped = match[1]
     if escaped is None or escaped in _SAME:
@@ -218,30 +213,30 @@ def tool_value(result: Raw, *, wrapped: bool = False) -> Any:
     """
     try:
         members = json.fields(result)
-        content = [_block(block) for block in json.elements(members.get("content", Raw(b"[]")))]
+        content = [_block_value(block) for block in json.elements(members.get("content", Raw(b"[]")))]
         if bytes(members.get("isError", b"")) == b"true":
             raise ToolFailed(
                 "\n".join(part for part in content if isinstance(part, str)) or "the tool failed"
             )
-        structured = _decoded(members["structuredContent"]) if "structuredContent" in members else None
+        structured = _decode_json(members["structuredContent"]) if "structuredContent" in members else None
     except InvalidJson as error:
         raise ToolFailed(f"the result is not readable: {error}") from None
     if structured is not None:
         whole = wrapped and isinstance(structured, dict) and set(structured) == {WRAPPED}
         return structured[WRAPPED] if whole else structured
-    values = [_parsed(part) if isinstance(part, str) else part for part in content]
+    values = [_parse_text(part) if isinstance(part, str) else part for part in content]
     return values[0] if len(values) == 1 else values or None
 
 
-def _block(raw: Raw) -> Any:
+def _block_value(raw: Raw) -> Any:
     """Return a text block as its text, and any other block as it is."""
-    block = _decoded(raw)
+    block = _decode_json(raw)
     if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
         return block["text"]
     return block
 
 
-def _parsed(text: str) -> Any:
+def _parse_text(text: str) -> Any:
     """Return the value of a text that is an object or array of JSON or of Python, any other text as it is.
 
     ``5`` and ``true`` stay texts: whether such a text is a number, its tool alone knows.
@@ -249,22 +244,17 @@ def _parsed(text: str) -> Any:
     if not text.lstrip().startswith(("{", "[")):
         return text
     try:
-        return _decoded(text.encode())
+        return _decode_json(text.encode())
     except InvalidJson:
-        return _python(text) if _PYTHON.match(text) else text
-
-
-def _python(text: str) -> Any:
-    """Return the value of a text that many servers in Python return: ``str(rows)``."""
-    if len(text) > LONGEST_PYTHON:
-        return text
-    try:
-        return _decoded(json_of_literal(text).encode("utf-8", "surrogatepass"))
+        if not _PYTHON.match(text) or len(text) > LONGEST_PYTHON:
+            return text
+    try:  # many servers in Python return ``str(rows)``
+        return _decode_json(json_of_literal(text).encode("utf-8", "surrogatepass"))
     except (NoLiteral, InvalidJson):
         return text
 
 
-def _decoded(written: bytes | Raw) -> Any:
+def _decode_json(written: bytes | Raw) -> Any:
     value = json.decode(written)
     whole = bytes(written)
     return without_surrogates(value) if b"\\ud" in whole or b"\\uD" in whole else value

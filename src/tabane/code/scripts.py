@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
 
@@ -17,7 +17,6 @@ from tabane.code.sandbox import (
     PausedRun,
     Raised,
     Returned,
-    Sandbox,
     ScriptFailed,
     ScriptSnapshot,
     Settled,
@@ -45,6 +44,9 @@ from tabane.errors import (
 )
 from tabane.messages import say
 from tabane.operations import Caller
+
+if TYPE_CHECKING:
+    from tabane.code.monty_sandbox import MontySandbox
 
 
 class ScriptReport(Struct, frozen=True):
@@ -106,46 +108,48 @@ class Scripts:
         tools: CallableTools,
         limits: Callable[[], ScriptLimits],
         timeout: Callable[[], float],
-        sandbox: Callable[[ScriptLimits], Sandbox],
+        sandbox: Callable[[ScriptLimits], MontySandbox],
     ) -> None:
         self._tools, self._limits, self._timeout = tools, limits, timeout
         self._make = sandbox
-        self._sandbox: Sandbox | None = None
+        self._sandbox: MontySandbox | None = None
 
     @property
     def versions(self) -> str:
-        """Return the versions that a snapshot is bound to."""
-        return f"tabane {__version__}, interpreter {self._sandboxed().version}"
+        """The versions that a snapshot is bound to."""
+        return f"tabane {__version__}, interpreter {self._open_sandbox().version}"
 
     async def run(self, caller: Caller, params: RunScript, watch: ScriptWatch) -> ScriptReport:
         """Run a script, and report how it ended. Raises BadArguments for names that are no variables.
 
         ``caller`` has the id of the script.
         """
-        _check_names(params.inputs)
+        for name in params.inputs:
+            if not name.isidentifier():
+                raise BadArguments(say("inputs: {name} is not the name of a variable.", name=name), "inputs")
         began = time.time()
         try:
-            source = await _read(params.code)
+            source = await _read_script(params.code)
             seconds = params.timeout or self._timeout()
-            end = await self._in_sandbox(
+            end = await self._run_in_sandbox(
                 caller, source, watch, lambda run: run.run(source, params.inputs, seconds)
             )
         except ScriptFailed as failure:
-            return self._report(caller, ScriptEnd(NO_VALUE, "", 0, failure.text), began)
-        return await self._to_end(caller, source, end, began, watch)
+            return self._report_end(caller, ScriptEnd(NO_VALUE, "", 0, failure.text), began)
+        return await self._run_to_end(caller, source, end, began, watch)
 
     async def resume(self, caller: Caller, snapshot: ScriptSnapshot, watch: ScriptWatch) -> ScriptReport:
         """Go on with a paused script, and report how it ended. ``caller`` is whoever has begun it."""
-        source, undecided = await _read(snapshot.code), await watch.undecided(snapshot)
-        end = await self._resumed(caller, source, snapshot.run, watch, undecided)
-        return await self._to_end(caller, source, end, snapshot.began, watch)
+        source, undecided = await _read_script(snapshot.code), await watch.undecided(snapshot)
+        end = await self._resume_run(caller, source, snapshot.run, watch, undecided)
+        return await self._run_to_end(caller, source, end, snapshot.began, watch)
 
     async def close(self) -> None:
         """End the processes of the sandbox."""
         if self._sandbox is not None:
             await self._sandbox.close()
 
-    async def _to_end(
+    async def _run_to_end(
         self,
         caller: Caller,
         source: ScriptSource,
@@ -164,10 +168,10 @@ class Scripts:
                 why = f"the script cannot wait for the approval of {paused.asked[0].path}: {refused}"
                 end = ScriptEnd(NO_VALUE, paused.printed, paused.made, why)
             else:
-                end = await self._resumed(caller, source, paused, watch, undecided)
-        return self._report(caller, end, began)
+                end = await self._resume_run(caller, source, paused, watch, undecided)
+        return self._report_end(caller, end, began)
 
-    async def _resumed(
+    async def _resume_run(
         self,
         caller: Caller,
         source: ScriptSource,
@@ -176,22 +180,22 @@ class Scripts:
         undecided: frozenset[str],
     ) -> ScriptEnd | PausedRun:
         try:
-            return await self._in_sandbox(
+            return await self._run_in_sandbox(
                 caller, source, watch, lambda run: run.go_on(source, paused, undecided)
             )
         except ScriptFailed as failure:
             return ScriptEnd(NO_VALUE, paused.printed, paused.made, failure.text)
 
-    def _report(self, caller: Caller, end: ScriptEnd, began: float) -> ScriptReport:
+    def _report_end(self, caller: Caller, end: ScriptEnd, began: float) -> ScriptReport:
         ms = round(max(time.time() - began, 0.0) * 1000, 1)
         return ScriptReport(caller.script, end.value, end.printed, end.calls, ms, end.failure)
 
-    def _sandboxed(self) -> Sandbox:
+    def _open_sandbox(self) -> MontySandbox:
         if self._sandbox is None:
             self._sandbox = self._make(self._limits())
         return self._sandbox
 
-    async def _in_sandbox(
+    async def _run_in_sandbox(
         self,
         caller: Caller,
         source: ScriptSource,
@@ -201,14 +205,16 @@ class Scripts:
         tools, limits = await self._tools.used(caller, source), self._limits()
 
         async def perform(tool: ScriptTool, arguments: dict[str, Any]) -> Settled | Asking:
-            return await self._perform(caller, tool, arguments)
+            return await self._perform_call(caller, tool, arguments)
 
-        async with self._sandboxed().session(modules_of(tools), limits) as session:
+        async with self._open_sandbox().session(modules_of(tools), limits) as session:
             run = ScriptRun(session, tools, limits, perform, watch.progressed)
             watch.runs(run)
             return await work(run)
 
-    async def _perform(self, caller: Caller, tool: ScriptTool, arguments: dict[str, Any]) -> Settled | Asking:
+    async def _perform_call(
+        self, caller: Caller, tool: ScriptTool, arguments: dict[str, Any]
+    ) -> Settled | Asking:
         """Call a tool. What it answers, and why it could not be called, is for the script."""
         try:
             result = await self._tools.call(caller, tool.name, arguments)
@@ -217,7 +223,7 @@ class Scripts:
         except TabaneError as error:
             if isinstance(error, RateLimited):
                 await asyncio.sleep(error.pause)  # the caller ignores that it is over its limits
-            return Raised(_kind(error), error.text(caller.lang))
+            return Raised(_exception_name(error), error.text(caller.lang))
         if len(result) > (most := self._limits().memory):
             return Raised(
                 "RuntimeError",
@@ -227,22 +233,16 @@ class Scripts:
         return Returned(result, tool.wrapped)
 
 
-async def _read(code: str) -> ScriptSource:
+async def _read_script(code: str) -> ScriptSource:
     if len(code) > LONGEST_AT_ONCE:
         return await asyncio.to_thread(read_source, code)
     return read_source(code)
 
 
-def _kind(error: TabaneError) -> str:
+def _exception_name(error: TabaneError) -> str:
     """Return the exception of Python that a script can catch."""
     if isinstance(error, Forbidden):
         return "PermissionError"
     if isinstance(error, UpstreamTimeout):
         return "TimeoutError"
     return "ValueError" if isinstance(error, CallerError) else "RuntimeError"
-
-
-def _check_names(inputs: Mapping[str, Any]) -> None:
-    for name in inputs:
-        if not name.isidentifier():
-            raise BadArguments(say("inputs: {name} is not the name of a variable.", name=name), "inputs")

@@ -10,6 +10,7 @@ servers, and may be large.
 
 from __future__ import annotations
 
+import itertools
 import json
 import keyword
 import unicodedata
@@ -92,66 +93,67 @@ class TypeScope:
         if not isinstance(schema, dict) or depth > _MOST_DEPTH or self._nodes > _MOST_NODES:
             return "Any"
         if isinstance(reference := schema.get("$ref"), str):
-            return self._referred(reference, depth)
+            return self._referred_type(reference, depth)
         if "const" in schema:
-            return _literal([schema["const"]]) or "Any"
-        if isinstance(values := schema.get("enum"), list) and (found := _literal(values)):
+            return _literal_type([schema["const"]]) or "Any"
+        if isinstance(values := schema.get("enum"), list) and (found := _literal_type(values)):
             return found
         for key in ("anyOf", "oneOf"):
             if isinstance(options := schema.get(key), list) and options:
-                return self._union(options, name, depth)
+                return self._union_type(options, name, depth)
         parts = schema.get("allOf")
         if isinstance(parts, list) and len(parts) == 1 and "properties" not in schema:
             return self.type_of(parts[0], name, depth)
-        return self._by_type(schema, name, depth)
-
-    def _by_type(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
         kind = schema.get("type")
         if isinstance(kind, list):
-            return self._union([{**schema, "type": each} for each in kind], name, depth)
+            return self._union_type([{**schema, "type": each} for each in kind], name, depth)
         if isinstance(kind, str) and kind in _PLAIN:
             return _PLAIN[kind] + (" | None" if schema.get("nullable") is True and kind != "null" else "")
         if kind == "array" or (kind is None and "items" in schema):
             return f"list[{self.type_of(schema.get('items'), name + 'Item', depth + 1)}]"
         if kind == "object" or (kind is None and "properties" in schema):
-            return self._object(schema, name, depth)
+            return self._object_type(schema, name, depth)
         return "Any"
 
-    def _object(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
+    def _object_type(self, schema: Mapping[str, Any], name: str, depth: int) -> str:
         members = schema.get("properties")
         if isinstance(members, dict) and 0 < len(members) <= _MOST_MEMBERS:
             if len(self.classes) < _MOST_CLASSES:
-                return self._class(schema, members, self._free(name), depth)
+                return self._class_type(schema, members, self._free_name(name), depth)
         elif isinstance(rest := schema.get("additionalProperties"), dict) and not members:
             return f"dict[str, {self.type_of(rest, name + 'Value', depth + 1)}]"
         return "dict[str, Any]"
 
-    def _class(self, schema: Mapping[str, Any], members: Mapping[str, Any], name: str, depth: int) -> str:
+    def _class_type(
+        self, schema: Mapping[str, Any], members: Mapping[str, Any], name: str, depth: int
+    ) -> str:
         place = len(self.classes)
         self.classes.append("")  # counted before its members are: they may need classes too
         listed = schema.get("required")
         required = {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else set()
         lines: list[tuple[str, str]] = []
         for key, member in members.items():
-            of = self.type_of(member, name + _capitals(key), depth + 1)
+            of = self.type_of(member, name + _capital_words(key), depth + 1)
             lines.append((key, of if key in required else f"NotRequired[{of}]"))
-        inline = _inline(lines)
+        inline = _inline_type(lines)
         if len(self.classes) == place + 1 and len(inline) <= _INLINE:
             self.classes.pop()
             return inline
-        self.classes[place] = _declared(name, lines)
+        self.classes[place] = _declare_class(name, lines)
         return name
 
-    def _union(self, options: list[Any], name: str, depth: int) -> str:
+    def _union_type(self, options: list[Any], name: str, depth: int) -> str:
         if not 0 < len(options) <= _MOST_OPTIONS:
             return "Any"
         found = [self.type_of(option, name, depth + 1) for option in options]
-        different = list(dict.fromkeys(part for of in found for part in _parts(of)))
+        # Unions are taken apart, but not inside brackets.
+        parts = (of.split(" | ") if "[" not in of and "{" not in of else [of] for of in found)
+        different = list(dict.fromkeys(itertools.chain.from_iterable(parts)))
         if "Any" in different:
             return "Any"
         return " | ".join(sorted(different, key=lambda of: of == "None"))
 
-    def _referred(self, reference: str, depth: int) -> str:
+    def _referred_type(self, reference: str, depth: int) -> str:
         known = self._by_reference.get(reference)
         if known is not None:
             return known
@@ -163,10 +165,10 @@ class TypeScope:
         target = definitions.get(key) if isinstance(definitions, dict) else None
         # A definition that needs itself is Any there: a type cannot be written in parts that have no end.
         self._by_reference[reference] = "Any"
-        found = self._by_reference[reference] = self.type_of(target, _capitals(key), depth)
+        found = self._by_reference[reference] = self.type_of(target, _capital_words(key), depth)
         return found
 
-    def _free(self, name: str) -> str:
+    def _free_name(self, name: str) -> str:
         wanted = name = identifier(name, "Type")
         number = 1
         while name in self._names:
@@ -189,10 +191,10 @@ def literal(value: Any) -> str | None:
 
 def class_name(name: str) -> str:
     """Return the name of a tool as the name of a class."""
-    return identifier(_capitals(name), "Type")
+    return identifier(_capital_words(name), "Type")
 
 
-def _literal(values: list[Any]) -> str | None:
+def _literal_type(values: list[Any]) -> str | None:
     """Return a type of a few constants; without constants of JSON that are no literals in Python."""
     if not values or len(values) > _MOST_CONSTANTS:
         return None
@@ -203,24 +205,19 @@ def _literal(values: list[Any]) -> str | None:
     return f"Literal[{', '.join(dict.fromkeys(known))}]"
 
 
-def _declared(name: str, members: list[tuple[str, str]]) -> str:
+def _declare_class(name: str, members: list[tuple[str, str]]) -> str:
     if all(key and identifier(key, "_") == key for key, _ in members):
         return f"class {name}(TypedDict):\n" + "\n".join(f"    {key}: {of}" for key, of in members)
-    return f"{name} = TypedDict({literal(name)}, {_inline(members)})"
+    return f"{name} = TypedDict({literal(name)}, {_inline_type(members)})"
 
 
-def _inline(members: list[tuple[str, str]]) -> str:
+def _inline_type(members: list[tuple[str, str]]) -> str:
     return "{" + ", ".join(f"{literal(key) or ascii(key)}: {of}" for key, of in members) + "}"
 
 
-def _capitals(name: str) -> str:
+def _capital_words(name: str) -> str:
     words = identifier(name, "x").replace("-", "_").split("_")
     return "".join(word[:1].upper() + word[1:] for word in words if word)
-
-
-def _parts(of: str) -> list[str]:
-    """Return the options of a union, without looking inside brackets."""
-    return of.split(" | ") if "[" not in of and "{" not in of else [of]
 
 
 _LONGEST = 4_000
@@ -265,12 +262,12 @@ class ScriptTool(Struct, frozen=True, dict=True):
 
     @property
     def path(self) -> str:
-        """Return the function as a script names it after its import: ``github.search_issues``."""
+        """The function as a script names it after its import: ``github.search_issues``."""
         return f"{self.module}.{self.function}" if self.module else self.function
 
     @cached_property
     def parameters(self) -> tuple[ToolParameter, ...]:
-        """Return the parameters, those that are required first."""
+        """The parameters, those that are required first."""
         members = self.schema.get("properties")
         if not isinstance(members, dict):
             return ()
@@ -282,35 +279,35 @@ class ScriptTool(Struct, frozen=True, dict=True):
 
     @property
     def wrapped(self) -> bool:
-        """Return whether results are wrapped, because they are no objects."""
+        """Whether results are wrapped, because they are no objects."""
         return self.result is not None and self.result.get("x-fastmcp-wrap-result") is True
 
     @property
     def takes_more(self) -> bool:
-        """Return whether the tool says that it takes arguments that it does not declare, or says nothing."""
+        """Whether the tool says that it takes arguments that it does not declare, or says nothing."""
         return self.schema.get("additionalProperties", "properties" not in self.schema) is not False
 
     @property
     def closed(self) -> bool:
-        """Return whether the tool says that it takes no arguments that it does not declare."""
+        """Whether the tool says that it takes no arguments that it does not declare."""
         return self.schema.get("additionalProperties") is False
 
     def arguments(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call as the tool gets them. Raises WrongArguments."""
         known = {each.identifier: each.name for each in self.parameters}
         if len(given) > len(self.parameters):
-            raise WrongArguments(self._say(f"takes {len(self.parameters)} arguments at most"))
+            raise WrongArguments(self._call_problem(f"takes {len(self.parameters)} arguments at most"))
         found = {each.name: value for each, value in zip(self.parameters, given, strict=False)}
         for key, value in named.items():
             name = known.get(key, key)
             if name in found:
-                raise WrongArguments(self._say(f"got the argument {key} twice"))
+                raise WrongArguments(self._call_problem(f"got the argument {key} twice"))
             if key not in known:
                 self._check_unknown(key, list(known))
             found[name] = value
         missing = [each.identifier for each in self.parameters if each.required and each.name not in found]
         if missing:
-            raise WrongArguments(self._say(f"needs {', '.join(missing)}"))
+            raise WrongArguments(self._call_problem(f"needs {', '.join(missing)}"))
         # As for any call of Python, None is how a script says that it has no value for an optional argument.
         optional = {each.name for each in self.parameters if not each.required}
         return {key: value for key, value in found.items() if value is not None or key not in optional}
@@ -320,40 +317,40 @@ class ScriptTool(Struct, frozen=True, dict=True):
         near = nearest(key, known)
         if near or self.closed:
             hint = f" Did you mean {near[0]}?" if near else ""
-            raise WrongArguments(self._say(f"has no parameter {key}.{hint}"))
+            raise WrongArguments(self._call_problem(f"has no parameter {key}.{hint}"))
 
-    def _say(self, what: str) -> str:
-        return f"{self.path} {what.rstrip('.')}. {_head(self, None).rstrip(':')}"
+    def _call_problem(self, what: str) -> str:
+        return f"{self.path} {what.rstrip('.')}. {_function_line(self, None).rstrip(':')}"
 
 
 def signature(tool: ScriptTool) -> str:
     """Return a tool as a typed function with the classes of its types, and the first sentence about it."""
     scope = TypeScope({**tool.schema}, taken=(class_name(tool.function),))
-    head = _head(tool, scope)
-    text = _with_doc(tool, [*scope.classes, *_origin(tool), head])
+    head = _function_line(tool, scope)
+    text = _with_doc(tool, [*scope.classes, *_origin_lines(tool), head])
     if len(text) <= _LONGEST:
         return text
-    return _with_doc(tool, [*_origin(tool), shortened(_head(tool, None), _LONGEST)])
+    return _with_doc(tool, [*_origin_lines(tool), shortened(_function_line(tool, None), _LONGEST)])
 
 
-def _origin(tool: ScriptTool) -> list[str]:
+def _origin_lines(tool: ScriptTool) -> list[str]:
     """Return what a model has to know of a type that no server declares."""
     if not tool.learned:
         return []
     return [f"# The type of the result was learned from {tool.learned} results. Others may differ."]
 
 
-def _head(tool: ScriptTool, scope: TypeScope | None) -> str:
+def _function_line(tool: ScriptTool, scope: TypeScope | None) -> str:
     """Return the line of the function. Without ``scope``, types of objects have no classes."""
     shown = tool.parameters[:_MOST_PARAMETERS]
-    written = [_parameter(each, tool, scope) for each in shown]
+    written = [_parameter_text(each, tool, scope) for each in shown]
     if tool.takes_more or len(tool.parameters) > len(shown):
         written.append("**more: Any")
-    result = _result(tool, scope)
+    result = _result_type(tool, scope)
     return f"async def {tool.function}({', '.join(written)}) -> {result}:"
 
 
-def _parameter(each: ToolParameter, tool: ScriptTool, scope: TypeScope | None) -> str:
+def _parameter_text(each: ToolParameter, tool: ScriptTool, scope: TypeScope | None) -> str:
     if scope is None:
         of = _without_classes(each.schema, tool.schema)
     else:
@@ -365,7 +362,7 @@ def _parameter(each: ToolParameter, tool: ScriptTool, scope: TypeScope | None) -
     return f"{each.identifier}: {of} = {written if written and len(written) <= _CONSTANT else '...'}"
 
 
-def _result(tool: ScriptTool, scope: TypeScope | None) -> str:
+def _result_type(tool: ScriptTool, scope: TypeScope | None) -> str:
     if tool.result is None:
         return "Any"
     schema = unwrapped(tool.result)

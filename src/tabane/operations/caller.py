@@ -16,7 +16,7 @@ TargetKind = Literal["tool", "prompt", "resource", "operation", "list", "method"
 
 
 class CallTarget(Struct, frozen=True):
-    """The tool called: always the real one, however it is called.
+    """The target of a call: always the real tool, also if another operation passes the call on.
 
     ``name`` is the public name: that of an upstream's tool or prompt (``server__tool``), the server and URI
     of a resource (``server__uri``), the server and a method that the hub does not know (``server__method``),
@@ -39,7 +39,7 @@ class CallTarget(Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return all names that a pattern may give it."""
+        """All names that a pattern of a permission may match."""
         return (self.name, *self.others)
 
 
@@ -56,29 +56,31 @@ class Access(Protocol):
     It is a live object: one of a revoked or expired key refuses at once, in open sessions too.
     """
 
+    __slots__ = ()
+
     @property
     def holder(self) -> str:
-        """Return who it is, for limits, audit and usage: ``local``, ``loopback``, ``key:ID``."""
+        """The name of the identity for limits, audit and usage: ``local``, ``loopback``, ``key:ID``."""
         ...
 
     @property
     def label(self) -> str:
-        """Return the name that a person gave."""
+        """The name that a person gave the identity."""
         ...
 
     @property
     def tier(self) -> str:
-        """Return the name of the tier, which has the limits."""
+        """The name of the tier, which has the limits."""
         ...
 
     @property
     def everything(self) -> bool:
-        """Return whether everything is allowed, so that lists need no filter."""
+        """Whether everything is allowed, so that lists need no filter."""
         ...
 
     @property
     def revision(self) -> int:
-        """Return a number that changes whenever the answers of this object may change."""
+        """A number that changes whenever the answers of this object may change."""
         ...
 
     def allows(self, target: CallTarget) -> bool:
@@ -90,7 +92,7 @@ class Access(Protocol):
         ...
 
 
-class LocalAccess:
+class LocalAccess(Access):
     """The access of this machine's user: everything."""
 
     holder = label = tier = "local"
@@ -131,7 +133,7 @@ class Caller(Struct, frozen=True):
 
     ``identity`` is ``local`` for a process of the same user on this machine. ``session`` names the
     connection. ``roots`` are the client's folders as file URIs, ``cwd`` is its working directory.
-    ``capabilities`` is a JSON object of the capabilities of an MCP client that servers are told of.
+    ``capabilities`` is a JSON object of those capabilities of an MCP client that servers learn about.
     ``server`` is the server that the connection is for, if it is for one alone.
     ``looks``: the call was allowed only to read, so it may not change anything.
     ``connected``: the caller has a connection, and its jobs end with it. ``pid`` is its process, 0 if

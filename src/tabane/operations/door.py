@@ -18,17 +18,17 @@ from msgspec import Raw, Struct, structs
 from tabane.errors import BadArguments, Forbidden, UnknownName
 from tabane.messages import Message, say
 from tabane.operations.caller import Face
-from tabane.operations.metering import UNMETERED, FailureReason, NoMeter, ended
+from tabane.operations.metering import UNMETERED, FailureReason, NoMeter, OpenCall, ended
 
 if TYPE_CHECKING:
     from tabane.operations.caller import Caller, CallTarget
     from tabane.operations.jobs import Starter, StreamPart
-    from tabane.operations.metering import CallMarks, CallMeter, OpenCall, Outcome
+    from tabane.operations.metering import CallMarks, CallMeter, Outcome
     from tabane.operations.operation import Call, Job, Operation, OperationTable, Stream
 
 
 class CallVerdict(Struct, frozen=True):
-    """What a rule says about a call that it does not let begin.
+    """The verdict of a rule on a call that it does not let begin.
 
     ``ask``: a person may approve the call. ``refuse``: nobody may. ``rule`` is the name of the rule, and
     ``reason`` says to a person why. ``pair`` names what a person may allow for later calls too, such as
@@ -45,7 +45,7 @@ class CallRule(Protocol):
     """One rule of a guard. Its methods are called for every call, so they cost a few microseconds at most."""
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
-        """Return what stands against a call; None if nothing does. Nothing changes."""
+        """Return the objection to a call; None if there is none. Nothing changes."""
         ...
 
     def answered(
@@ -64,15 +64,15 @@ class OpenApproval(Protocol):
 
     @property
     def verdicts(self) -> tuple[CallVerdict, ...]:
-        """Return why the call has to be approved."""
+        """The reasons for which the call has to be approved."""
         ...
 
     def decided(self) -> Awaitable[str]:
-        """Return what to await, once, until a person has approved the call.
+        """Return an awaitable, for one use, that waits until a person has approved the call.
 
         Nobody is asked before it is awaited. It gives a note for the audit log: which approval this was, and
         who gave it in which way. The approval is used up then, and that is on disk. Raises Forbidden if the
-        call was refused, or if nobody has answered in time. If the wait is cancelled, nobody is asked any
+        call was refused, or if nobody has answered in time. If the wait is canceled, nobody is asked any
         more.
         """
         ...
@@ -88,8 +88,8 @@ class OpenApproval(Protocol):
 class CallGuard(Protocol):
     """Judges calls before they begin, and sees that they were answered.
 
-    Permissions were checked before. A guard is asked about the real tool, however it is called: not about
-    ``call_tool`` and other operations that pass a call on.
+    Permissions were checked before. A guard judges the real tool, not ``call_tool`` and other operations
+    that pass a call on.
     """
 
     def judge(
@@ -109,7 +109,7 @@ class CallGuard(Protocol):
         ...
 
 
-class NoGuard:
+class NoGuard(CallGuard):
     """Lets each call begin: for tables that are not part of a hub."""
 
     def judge(
@@ -123,7 +123,7 @@ class NoGuard:
         return None
 
 
-class GuardedCall:
+class GuardedCall(OpenCall):
     """A call that a person has to approve. It takes no place in the limits until then.
 
     ``begin`` begins the call, after the caller's permission was checked again; it raises Forbidden and
@@ -156,9 +156,9 @@ class GuardedCall:
         return self._opened.meta if self._opened is not None else None
 
     def __await__(self) -> Generator[Any, Any, None]:
-        return self._until_begun().__await__()
+        return self._wait_and_begin().__await__()
 
-    async def _until_begun(self) -> None:
+    async def _wait_and_begin(self) -> None:
         """Wait until the call was approved, and then for its turn. Raises Forbidden and RateLimited."""
         try:
             note = await self._approval.decided()
@@ -218,12 +218,7 @@ class Door:
     def check(self, caller: Caller, target: CallTarget) -> None:
         """Raise Forbidden if the caller may not use ``target``."""
         if caller.looks and (target.changes or target.kind == "tool"):
-            raise Forbidden(
-                say(
-                    "{target} changes data, but this call may only read.",
-                    target=target.name,
-                )
-            )
+            raise Forbidden(say("{target} changes data, but this call may only read.", target=target.name))
         if not caller.access.allows(target):
             who = caller.access.label or caller.identity
             raise Forbidden(say("{who} is not allowed to use {target}.", who=who, target=target.name))
@@ -245,13 +240,12 @@ class Door:
         try:
             if caller.looks or not caller.access.allows(target):
                 self.check(caller, target)
-            approval = None if judged else self._guard.judge(caller, target, arguments, request)
         except Forbidden as error:
             self._meter.refuse(caller, target, arguments, request, error)
             raise
-        if approval is not None:
-            return self._guarded(approval, caller, target, arguments, request)
-        return self._meter.begin(caller, target, arguments, request)
+        if judged:
+            return self._meter.begin(caller, target, arguments, request)
+        return self._begin(caller, target, arguments, request)
 
     def _begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
         """Judge a call that the caller may make, and begin it. Raises Forbidden and RateLimited."""
@@ -261,10 +255,10 @@ class Door:
             self._meter.refuse(caller, target, arguments, request, error)
             raise
         if approval is not None:
-            return self._guarded(approval, caller, target, arguments, request)
+            return self._guarded_call(approval, caller, target, arguments, request)
         return self._meter.begin(caller, target, arguments, request)
 
-    def _guarded(
+    def _guarded_call(
         self, approval: OpenApproval, caller: Caller, target: CallTarget, arguments: bytes, request: str
     ) -> OpenCall:
         def refused(error: Forbidden) -> None:
@@ -328,7 +322,7 @@ class Door:
             UNMETERED if operation.relays else self._begin(caller, operation.target, bytes(params), request)
         )
         async with ended(opened):
-            value = await self._answer(operation, caller, params, opened.waits)
+            value = await self._answer_operation(operation, caller, params, opened.waits)
             body = render(value)
             if opened.marks is not None:
                 opened.marks.answered(body)
@@ -340,7 +334,7 @@ class Door:
                 await recorded
         return body
 
-    async def _answer(
+    async def _answer_operation(
         self,
         operation: Operation,
         caller: Caller,
@@ -357,15 +351,17 @@ class Door:
         if approval is not None:
             await approval
         if operation.kind == "job":
-            return self._start(operation, caller, given)
+            assert self._starter is not None  # checked by the constructor
+            title = operation.title(given) if operation.title else Message(operation.name)
+            handler = cast("Job", operation.handler)
+            job = self._starter.start(
+                operation.name, title, lambda progress: handler(caller, given, progress), caller
+            )
+            return job.state(caller.lang)
         return await cast("Call", operation.handler)(caller, given)
 
     def stream(
-        self,
-        caller: Caller,
-        name: str,
-        params: bytes | msgspec.Raw,
-        request: str = "",
+        self, caller: Caller, name: str, params: bytes | msgspec.Raw, request: str = ""
     ) -> AsyncGenerator[StreamPart, None]:
         """Return the parts of a stream's answer. Only the last part has ``more`` False.
 
@@ -377,9 +373,11 @@ class Door:
         if operation.kind != "stream":
             raise BadArguments(say("{name} returns one result, not a stream of parts.", name=name))
         given = decode_params(operation, params)
-        return self._metered(caller, operation, bytes(params), request, _parts(operation, caller, given))
+        return self._metered_parts(
+            caller, operation, bytes(params), request, _parts_of(operation, caller, given)
+        )
 
-    async def _metered(
+    async def _metered_parts(
         self,
         caller: Caller,
         operation: Operation,
@@ -399,17 +397,8 @@ class Door:
                         await recorded
                     yield part
 
-    def _start(self, operation: Operation, caller: Caller, given: msgspec.Struct) -> dict[str, Any]:
-        assert self._starter is not None  # checked by the constructor
-        title = operation.title(given) if operation.title else Message(operation.name)
-        handler = cast("Job", operation.handler)
-        job = self._starter.start(
-            operation.name, title, lambda progress: handler(caller, given, progress), caller
-        )
-        return job.state(caller.lang)
 
-
-async def _parts(
+async def _parts_of(
     operation: Operation, caller: Caller, given: msgspec.Struct
 ) -> AsyncGenerator[StreamPart, None]:
     """Yield parts up to the last one. Raises RuntimeError if the stream ends without it."""
@@ -429,33 +418,28 @@ def decode_params(operation: Operation, params: bytes | msgspec.Raw) -> msgspec.
     """Return the parameters as the operation's struct. Raises BadArguments that names the wrong one."""
     try:
         given = params or b"{}"
-        return _decoded(_snake_case(given) if operation.camel_case else given, operation.params)
-    except msgspec.ValidationError as error:
-        from tabane.operations.parameter_errors import parameter_error
+        return _decode_struct(
+            _rename_to_snake_case(given) if operation.camel_case else given, operation.params
+        )
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        from tabane.operations.parameter_errors import parameter_error  # most calls are right
 
         raise parameter_error(operation, error) from None
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        from tabane.operations.parameter_errors import decoder_message
-
-        why = say("nested too deeply") if isinstance(error, RecursionError) else decoder_message(error)
-        raise BadArguments(
-            say("{name}: the parameters are not readable JSON ({detail})", name=operation.name, detail=why)
-        ) from None
 
 
-def _snake_case(params: bytes | msgspec.Raw) -> bytes:
+def _rename_to_snake_case(params: bytes | msgspec.Raw) -> bytes:
     """Return the parameters under our names. If a name is given in both spellings, ours wins."""
     try:
         members = msgspec.json.decode(params, type=dict[str, msgspec.Raw])
     except msgspec.DecodeError:
-        # _decoded reports the error
+        # _decode_struct reports the error
         return bytes(params)
     names = {name: re.sub("[A-Z]", lambda capital: "_" + capital[0].lower(), name) for name in members}
     ours = {names[name]: value for name, value in members.items()}
     return msgspec.json.encode(ours | {name: members[name] for name in members if names[name] == name})
 
 
-def _decoded(params: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> msgspec.Struct:
+def _decode_struct(params: bytes | msgspec.Raw, kind: type[msgspec.Struct]) -> msgspec.Struct:
     try:
         return msgspec.json.decode(params, type=kind)
     except msgspec.ValidationError:

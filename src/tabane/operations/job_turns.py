@@ -10,7 +10,7 @@ from typing import Protocol
 
 from tabane.errors import HubError, StoreError
 from tabane.messages import say
-from tabane.operations.jobs import Queued
+from tabane.operations.jobs import Queued, TurnHolder
 
 LOOK = 1.0
 """Seconds between two attempts to get the turn that a job of another hub has."""
@@ -35,7 +35,7 @@ TurnOpener = Callable[[], Awaitable[SharedTurn]]
 """Returns the turn of a job, which does not have it yet. Raises StoreError."""
 
 
-class Turn:
+class Turn(TurnHolder):
     """Lets one job run at a time. Jobs that wait report the job ahead of them.
 
     ``shared`` opens the turn among all hubs; None: the jobs of other hubs do not matter. ``look`` and
@@ -45,8 +45,7 @@ class Turn:
     def __init__(self, shared: TurnOpener | None = None, look: float = LOOK, check: float = CHECK) -> None:
         self._lock, self._shared = asyncio.Lock(), shared
         self._look, self._check = look, check
-        self.holder: object = None
-        """The job whose turn it is, or None."""
+        self.holder = None
 
     @asynccontextmanager
     async def taken(self, progress: object = None) -> AsyncIterator[None]:
@@ -56,7 +55,7 @@ class Turn:
         """
         waiting = progress if self._lock.locked() and isinstance(progress, Queued) else None
         if waiting is not None:
-            waiting.behind(lambda: self.holder)
+            waiting.behind(self)
         try:
             await self._lock.acquire()
         finally:
@@ -64,21 +63,21 @@ class Turn:
                 waiting.behind(None)
         try:
             self.holder = progress
-            async with self._taken_among_hubs(progress):
+            async with self._take_among_hubs(progress):
                 yield
         finally:
             self.holder = None
             self._lock.release()
 
     @asynccontextmanager
-    async def _taken_among_hubs(self, progress: object) -> AsyncIterator[None]:
+    async def _take_among_hubs(self, progress: object) -> AsyncIterator[None]:
         if self._shared is None:
             yield
             return
         turn = await self._shared()
         try:
             await self._wait_for(turn, progress if isinstance(progress, Queued) else None)
-            async with self._kept(turn):
+            async with self._keep_turn(turn):
                 yield
         finally:
             await turn.close()
@@ -87,7 +86,7 @@ class Turn:
         if await turn.held():
             return
         if waiting is not None:
-            waiting.behind(lambda: None)
+            waiting.behind(TurnHolder())
         try:
             while not await turn.held():  # noqa: ASYNC110 - the server announces nothing
                 await asyncio.sleep(self._look)
@@ -96,12 +95,12 @@ class Turn:
                 waiting.behind(None)
 
     @asynccontextmanager
-    async def _kept(self, turn: SharedTurn) -> AsyncIterator[None]:
+    async def _keep_turn(self, turn: SharedTurn) -> AsyncIterator[None]:
         """End the block if a job of another hub has got the turn, after this one lost its connection."""
         limit = asyncio.timeout(None)
         try:
             async with limit:
-                watching = asyncio.create_task(self._watch(turn, limit))
+                watching = asyncio.create_task(self._watch_turn(turn, limit))
                 try:
                     yield
                 finally:
@@ -116,7 +115,7 @@ class Turn:
             )
             raise HubError(message) from None
 
-    async def _watch(self, turn: SharedTurn, limit: asyncio.Timeout) -> None:
+    async def _watch_turn(self, turn: SharedTurn, limit: asyncio.Timeout) -> None:
         held = True
         while held:
             await asyncio.sleep(self._check)

@@ -29,12 +29,18 @@ class Progress(Protocol):
         ...
 
 
+class TurnHolder:
+    """The job that has a turn now; None if nobody has it, or a job of another hub."""
+
+    holder: object = None
+
+
 @runtime_checkable
 class Queued(Protocol):
     """A job that can report which other job it waits for."""
 
-    def behind(self, ahead: Callable[[], object] | None) -> None:
-        """Set the job to wait for. ``ahead`` returns it, and it may change. None ends the wait."""
+    def behind(self, ahead: TurnHolder | None) -> None:
+        """Set the holder of the turn that the job waits for. None ends the wait."""
         ...
 
 

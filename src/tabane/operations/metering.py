@@ -57,7 +57,7 @@ def failure_reason(error: TabaneError) -> FailureReason:
 
 
 class CallMarks(Protocol):
-    """Takes the times of a call that is watched, the beginning of its result, and what was found in it."""
+    """Receives the times of a watched call, the beginning of its result, and the credentials found in it."""
 
     def admitted(self) -> None:
         """Note that no limit holds the call back any more."""
@@ -86,24 +86,26 @@ class CallMarks(Protocol):
 class OpenCall(Protocol):
     """A call that was admitted and has not ended."""
 
+    __slots__ = ()
+
     @property
     def marks(self) -> CallMarks | None:
-        """Return what takes the times of the call; None if nobody watches."""
+        """The receiver of the times of the call; None if nobody watches."""
         ...
 
     @property
     def waits(self) -> Awaitable[None] | None:
-        """Return what to await before the call begins; None if it may begin now."""
+        """An awaitable that is done when the call may begin; None if it may begin now."""
         ...
 
     @property
     def most(self) -> int:
-        """Return the largest allowed size of the result in bytes; 0 is no limit."""
+        """The largest allowed size of the result in bytes; 0 is no limit."""
         ...
 
     @property
     def meta(self) -> dict[str, Raw] | None:
-        """Return members for ``_meta`` of the request to the upstream."""
+        """Members for ``_meta`` of the request to the upstream."""
         ...
 
     def end(
@@ -140,7 +142,7 @@ class CallMeter(Protocol):
         ...
 
 
-class UnmeteredCall:
+class UnmeteredCall(OpenCall):
     """A call without limits and records."""
 
     marks = None
@@ -160,7 +162,7 @@ class UnmeteredCall:
         return None
 
 
-class NoMeter:
+class NoMeter(CallMeter):
     """No limits, and no records: for tables that are not part of a hub."""
 
     def begin(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> OpenCall:
@@ -176,7 +178,7 @@ UNMETERED: OpenCall = UnmeteredCall()
 
 
 class CallBlock:
-    """Ends a call that fails or is cancelled in this block.
+    """Ends a call that fails or is canceled in this block.
 
     As ``async with``, it also waits until the record of a failure is on disk, if that is wanted.
     """
@@ -191,16 +193,16 @@ class CallBlock:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None:
-            self._end(error)
+            self._end_with(error)
 
     async def __aenter__(self) -> None:
         return None
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and (recorded := self._end(error)) is not None:
+        if error is not None and (recorded := self._end_with(error)) is not None:
             await recorded
 
-    def _end(self, error: BaseException) -> Awaitable[None] | None:
+    def _end_with(self, error: BaseException) -> Awaitable[None] | None:
         if isinstance(error, TabaneError):
             return self._opened.end("failed", reason=failure_reason(error))
         if isinstance(error, Exception):
@@ -212,5 +214,5 @@ class CallBlock:
 
 
 def ended(opened: OpenCall) -> CallBlock:
-    """End a call that fails or is cancelled in this block."""
+    """End a call that fails or is canceled in this block."""
     return CallBlock(opened)

@@ -89,7 +89,7 @@ class Operation(Struct, frozen=True, dict=True):
 
     @cached_property
     def target(self) -> CallTarget:
-        """Return the operation as what a caller wants to call. An old name is the operation of today."""
+        """The operation as what a caller wants to call. An old name is the operation of today."""
         return CallTarget(
             self.alias_of or self.name,
             source="admin" if self.privilege is Privilege.ADMIN else self.source or "admin",
@@ -100,7 +100,7 @@ class Operation(Struct, frozen=True, dict=True):
 
 
 def of_source(source: str, operations: Iterable[Operation]) -> list[Operation]:
-    """Return the operations, as belonging to that source where they declare no other."""
+    """Return the operations; those that declare no source get this one."""
     return [each if each.source else structs.replace(each, source=source) for each in operations]
 
 
@@ -112,26 +112,28 @@ class OperationTable:
     """
 
     def __init__(self, declared: Iterable[Operation] | Callable[[], Iterable[Operation]]) -> None:
-        self._declare = declared if callable(declared) else lambda: declared
+        self._declared = declared
         if not callable(declared):
             self._by_name  # noqa: B018  (the error belongs to who made the list)
 
     @cached_property
     def _by_name(self) -> Mapping[str, Operation]:
         found: dict[str, Operation] = {}
-        for operation in self._declare():
+        for operation in self._declared() if callable(self._declared) else self._declared:
             if operation.name in found:
                 raise ValueError(f"operation {operation.name!r} is declared twice")
             found[operation.name] = operation
         return found
 
     def get(self, name: str) -> Operation | None:
+        """Return the operation of that name; None if there is none."""
         return self._by_name.get(name)
 
     def __iter__(self) -> Iterator[Operation]:
         return iter(self._by_name.values())
 
     def with_face(self, face: Face) -> list[Operation]:
+        """Return the operations that can be called through an interface."""
         return [operation for operation in self if face in operation.faces]
 
 
@@ -154,18 +156,16 @@ def _encoded_schema(params: type[msgspec.Struct]) -> bytes:
     schema.pop("title", None)
     schema.pop("description", None)
     schema["properties"] = {
-        name: _plain(part) for name, part in schema.get("properties", {}).items() if not _hidden(part)
+        name: _plain_property(part)
+        for name, part in schema.get("properties", {}).items()
+        if not any(option.get("hidden") for option in (part, *part.get("anyOf", [])))
     }
     if not schema.get("required"):
         schema.pop("required", None)
     return msgspec.json.encode(schema)
 
 
-def _hidden(part: dict[str, Any]) -> bool:
-    return any(option.get("hidden") for option in (part, *part.get("anyOf", [])))
-
-
-def _plain(part: dict[str, Any]) -> dict[str, Any]:
+def _plain_property(part: dict[str, Any]) -> dict[str, Any]:
     """Return a property without the option null: it means the same as absent."""
     options = [option for option in part.get("anyOf", []) if option != {"type": "null"}]
     if len(options) == 1:

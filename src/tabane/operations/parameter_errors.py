@@ -6,13 +6,13 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.operations.operation import input_schema
 
 if TYPE_CHECKING:
-    import msgspec
-
     from tabane.operations.operation import Operation
 
 LONGEST_NAME = 100
@@ -22,8 +22,13 @@ LONGEST_NAME = 100
 _member = re.compile(r"(?:required|unknown) field `(.*)`", re.DOTALL).search
 
 
-def parameter_error(operation: Operation, error: msgspec.ValidationError) -> BadArguments:
-    """Return the error for parameters that do not fit the operation's type."""
+def parameter_error(operation: Operation, error: Exception) -> BadArguments:
+    """Return the error for parameters that are not readable JSON, or do not fit the operation's type."""
+    if not isinstance(error, msgspec.ValidationError):
+        why = say("nested too deeply") if isinstance(error, RecursionError) else decoder_message(error)
+        return BadArguments(
+            say("{name}: the parameters are not readable JSON ({detail})", name=operation.name, detail=why)
+        )
     detail, _, path = str(error).partition(" - at `$")
     path = path.rstrip("`").lstrip(".")
     member = _member(detail)
@@ -65,15 +70,17 @@ def describe_range(schema: dict[str, Any]) -> Message | None:
     if "enum" in schema:
         return Message("{values}", values=", ".join(str(value) for value in schema["enum"]))
     if "minimum" in schema or "maximum" in schema:
-        return _between(schema.get("minimum"), schema.get("maximum"))
+        return _range_message(schema.get("minimum"), schema.get("maximum"))
     if "minLength" in schema or "maxLength" in schema:
-        return say("{range} characters", range=_between(schema.get("minLength"), schema.get("maxLength")))
+        return say(
+            "{range} characters", range=_range_message(schema.get("minLength"), schema.get("maxLength"))
+        )
     if "minItems" in schema or "maxItems" in schema:
-        return say("{range} items", range=_between(schema.get("minItems"), schema.get("maxItems")))
+        return say("{range} items", range=_range_message(schema.get("minItems"), schema.get("maxItems")))
     return None
 
 
-def _between(least: object, most: object) -> Message:
+def _range_message(least: object, most: object) -> Message:
     if least is None:
         return Message("≤ {most}", most=most)
     if most is None:
@@ -120,7 +127,9 @@ _SENTENCES: tuple[tuple[re.Pattern[str], _ToMessage], ...] = tuple(
         ("Input data was truncated", lambda m: say("Input data was truncated")),
         (
             r"JSON is malformed: (.*) \(byte ([0-9]+)\)",
-            lambda m: say("JSON is malformed: {why} (byte {place})", why=_malformed(m[1]), place=m[2]),
+            lambda m: say(
+                "JSON is malformed: {why} (byte {place})", why=_malformed_message(m[1]), place=m[2]
+            ),
         ),
         ("Invalid UTF-8", lambda m: say("Invalid UTF-8")),
     )
@@ -137,7 +146,7 @@ def decoder_message(detail: object) -> Message:
     return Message("{detail}", detail=text)
 
 
-def _malformed(why: str) -> Message:
+def _malformed_message(why: str) -> Message:
     known = {
         "invalid character": say("invalid character"),
         "trailing characters": say("trailing characters"),

@@ -66,7 +66,7 @@ class DefinitionSource(Struct, frozen=True):
 
     @property
     def folder(self) -> str:
-        """Return the folder that relative paths start from."""
+        """The folder that relative paths start from."""
         return self.project or os.path.dirname(self.path)
 
 
@@ -166,7 +166,14 @@ class _DefinitionReader(Struct):
         for key, value in ours.values.items():
             written = ours.sources[key]
             self.lines[key] = lines[written]
-            self._check(key, written, value)
+            try:
+                self.values[key] = KEYS[key](value)
+            except InvalidKeyValue as wrong:
+                why = say('"{key}" must be {allowed}.', key=written + wrong.inside, allowed=wrong.allowed)
+                if key == "args" and isinstance(value, str):
+                    args = self.shown_args(words_of_line(value))
+                    why = say('"args" must be a list of texts. Write "args": {args}', args=args)
+                self.mistyped.append(ServerProblem(self.line(key), why, key))
         for tool in self.values.get("tools", ()):
             for key in tool.unknown:
                 self._warn(self.line("tools"), unknown_key(key, f"tools.{tool.pattern}."))
@@ -185,16 +192,6 @@ class _DefinitionReader(Struct):
                         name=found[1],
                     )
                     self.warn(key, what)
-
-    def _check(self, key: str, written: str, value: object) -> None:
-        try:
-            self.values[key] = KEYS[key](value)
-        except InvalidKeyValue as wrong:
-            why = say('"{key}" must be {allowed}.', key=written + wrong.inside, allowed=wrong.allowed)
-            if key == "args" and isinstance(value, str):
-                args = self.shown_args(words_of_line(value))
-                why = say('"args" must be a list of texts. Write "args": {args}', args=args)
-            self.mistyped.append(ServerProblem(self.line(key), why, key))
 
     def shown_args(self, args: Sequence[str]) -> str:
         """Return arguments as JSON, without secrets."""
@@ -424,7 +421,7 @@ def _with_variables(
     # A value of its own means the variable outside: "KEY": "${KEY}".
     expanded["env"] = [expand(text, variables, env, (name,)) for name, text in server.env.items()]
     for key, parts in expanded.items():
-        why = _unresolved(parts)
+        why = _unset_message(parts)
         if why is not None:
             unset = not any(part.faults for part in parts)
             return server, ServerProblem(found.line(key), why, key, unset)
@@ -462,7 +459,14 @@ def _with_variables(
         fault = unusable(filled, done["headers"])
         if fault is not None:
             return filled, ServerProblem(found.line(fault.key), fault.why, fault.key)
-    return (_by_roots(filled, found) if needs_folder else filled), None
+    if not needs_folder or filled.share != "hub":
+        return filled, None
+    if "share" in found.values:
+        what = say('because of ${workspaceFolder}, it runs once for each folder, as with share "roots".')
+        found.warn("share", what)
+    if filled.run == "group":
+        found.warn("run", _RUNS_AT_EACH)
+    return structs.replace(filled, share="roots", run="hub"), None
 
 
 def _with_texts(
@@ -498,7 +502,7 @@ def _texts_of(value: Any) -> list[str]:
     return list(value.values() if isinstance(value, dict) else value or ())
 
 
-def _unresolved(parts: list[Expansion]) -> Message | None:
+def _unset_message(parts: list[Expansion]) -> Message | None:
     faults = [fault for part in parts for fault in part.faults]
     if faults:
         return faults[0]
@@ -511,17 +515,6 @@ def _unresolved(parts: list[Expansion]) -> Message | None:
         names=", ".join(missing),
         first=next(iter(missing)),
     )
-
-
-def _by_roots(server: Server, found: _DefinitionReader) -> Server:
-    if server.share != "hub":
-        return server
-    if "share" in found.values:
-        what = say('because of ${workspaceFolder}, it runs once for each folder, as with share "roots".')
-        found.warn("share", what)
-    if server.run == "group":
-        found.warn("run", _RUNS_AT_EACH)
-    return structs.replace(server, share="roots", run="hub")
 
 
 def _from_home(path: str, home: str) -> str:
@@ -634,9 +627,12 @@ def open_document(path: Path, read: Callable[[Path], bytes] = read_trusted) -> J
     try:
         return read_document(data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        raise _broken(path, *_place_of_byte(data, error.start), say("expected UTF-8")) from None
+        begin = data.rfind(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + 1
+        column = len(data[begin : error.start].decode("utf-8-sig", "replace")) + 1
+        raise _syntax_error(path, line, column, say("expected UTF-8")) from None
     except JsonSyntaxError as broken:
-        raise _broken(path, broken.line, broken.column, broken.expected) from None
+        raise _syntax_error(path, broken.line, broken.column, broken.expected) from None
 
 
 def written_definitions(path: Path) -> dict[str, Any]:
@@ -655,11 +651,11 @@ def written_definitions(path: Path) -> dict[str, Any]:
 def server_tables(path: Path, document: JsonDocument) -> tuple[JsonMember, ...]:
     """Return the file's objects that hold servers. Raises ConfigurationError if one is not an object."""
     if not isinstance(document.value, dict):
-        raise _broken(path, 1, 1, say('expected an object such as {"mcpServers": {}}'))
+        raise _syntax_error(path, 1, 1, say('expected an object such as {"mcpServers": {}}'))
     tables = tuple(member for member in document.members() if member.key in TABLES)
     for member in tables:
         if not isinstance(member.value, dict):
-            raise _broken(path, member.line, 1, say('expected an object after "{key}"', key=member.key))
+            raise _syntax_error(path, member.line, 1, say('expected an object after "{key}"', key=member.key))
     return tables
 
 
@@ -709,13 +705,7 @@ def _strange_keys(path: Path, document: JsonDocument) -> Iterator[Message]:
         yield say('{path} has no servers. Write them in an object under "mcpServers".', path=path)
 
 
-def _place_of_byte(data: bytes, position: int) -> tuple[int, int]:
-    begin = data.rfind(b"\n", 0, position) + 1
-    before = data[begin:position].decode("utf-8-sig", "replace")
-    return data.count(b"\n", 0, position) + 1, len(before) + 1
-
-
-def _broken(path: Path, line: int, column: int, expected: Message) -> ConfigurationError:
+def _syntax_error(path: Path, line: int, column: int, expected: Message) -> ConfigurationError:
     return ConfigurationError(
         say("{path}:{line}:{column}: {expected}.", path=path, line=line, column=column, expected=expected)
     )

@@ -70,7 +70,7 @@ def add_server(path: str | os.PathLike[str], name: str, definition: Mapping[str,
 
 def add_servers(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
     """Add several servers at once. Raises as :func:`add_server`; then none is added."""
-    edit_servers(path, _additions(definitions))
+    edit_servers(path, _add_servers(definitions))
 
 
 def change_servers(
@@ -94,7 +94,7 @@ def change_servers(
                     )
                 )
             table[name] = dict(definition)
-        lines = ",\n".join(_lines(name, without_secrets(name, table[name])) for name in after)
+        lines = ",\n".join(_entry_lines(name, without_secrets(name, table[name])) for name in after)
         return say("replace these entries by:\n{lines}", lines=lines)
 
     edit_servers(path, change)
@@ -107,7 +107,7 @@ def check_addable(path: str | os.PathLike[str], definitions: Mapping[str, Mappin
         document = open_document(target)
     except FileNotFoundError:
         document = read_document(_EMPTY)
-    _refuse_loss(target, document, _additions(definitions)(_table(target, document)))
+    _refuse_loss(target, document, _add_servers(definitions)(_servers_table(target, document)))
 
 
 def change_server(
@@ -120,8 +120,8 @@ def change_server(
     """
 
     def change(table: Table) -> Message:
-        table[name] = dict(edit(copy.deepcopy(_known(table, name))))
-        entry = f"{_quoted(name)}: {_formatted(shown)}"
+        table[name] = dict(edit(copy.deepcopy(_known_server(table, name))))
+        entry = f"{_quote_json(name)}: {_format_json(shown)}"
         return say("change the server {name!n} to: {entry}", name=name, entry=entry)
 
     edit_servers(path, change)
@@ -131,7 +131,7 @@ def remove_server(path: str | os.PathLike[str], name: str) -> None:
     """Remove a server from the file. Raises UnknownName, and as :func:`edit_servers`."""
 
     def change(table: Table) -> Message:
-        _known(table, name)
+        _known_server(table, name)
         del table[name]
         return say("remove the server {name!n}", name=name)
 
@@ -142,7 +142,7 @@ def enable_server(path: str | os.PathLike[str], name: str, enabled: bool) -> Non
     """Switch a server on or off in the file. Raises UnknownName, and as :func:`edit_servers`."""
 
     def change(table: Table) -> Message:
-        definition = _known(table, name)
+        definition = _known_server(table, name)
         definition.pop("disabled", None)
         definition.pop("enabled", None)
         if not enabled:
@@ -162,7 +162,7 @@ def edit_servers(path: str | os.PathLike[str], change: Change) -> None:
     try:
         os.makedirs(target.parent, mode=0o700, exist_ok=True)
         with folder_lock(target):
-            _edit(target, change)
+            _edit_file(target, change)
     except OSError as error:
         raise ConfigurationError(
             say("{path} cannot be written: {reason}.", path=target, reason=error.strerror)
@@ -179,7 +179,7 @@ def folder_lock(path: Path, limit: float = PATIENCE) -> Iterator[None]:
     folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
     try:
         deadline = time.monotonic() + limit
-        while not _locked(folder):
+        while not _lock_folder(folder):
             if time.monotonic() > deadline:
                 raise ConfigurationError(
                     say("Another program is changing {path}. Try again when it is done.", path=path)
@@ -190,7 +190,7 @@ def folder_lock(path: Path, limit: float = PATIENCE) -> Iterator[None]:
         os.close(folder)
 
 
-def _locked(folder: int) -> bool:
+def _lock_folder(folder: int) -> bool:
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -198,35 +198,36 @@ def _locked(folder: int) -> bool:
     return True
 
 
-def _edit(path: Path, change: Change) -> None:
+def _edit_file(path: Path, change: Change) -> None:
     try:
         document = open_document(path)
         previous = path.read_bytes()
     except FileNotFoundError:
         document, previous = read_document(_EMPTY), None
     root = document.value
-    table = _table(path, document)
+    table = _servers_table(path, document)
     before = copy.deepcopy(table)
     by_hand = change(table)
     _refuse_loss(path, document, by_hand)
     if document.commented and previous is not None:
-        written = _spliced(path, previous, _key(path, document), before, table, by_hand)
+        text = previous.decode("utf-8-sig")
+        try:
+            for place, value in _differences((_servers_key(path, document),), before, table):
+                text = without_member(text, place) if value is _GONE else _with_value(text, place, value)
+        except (NotAnObject, UnsafeJsonEdit):
+            raise ConfigurationError(
+                say(
+                    "{path} has comments, which would be lost. Edit it yourself: {change}",
+                    path=path,
+                    change=by_hand,
+                )
+            ) from None
+        written = text.encode()
     else:
-        written = (_formatted(root) + "\n").encode()
+        written = (_format_json(root) + "\n").encode()
     if previous is not None:
         write_private(f"{path}.bak", previous)
     write_private(path, written)
-
-
-def _spliced(path: Path, previous: bytes, key: str, before: Table, after: Table, by_hand: Message) -> bytes:
-    """Return the former text with the differences between both tables applied, comments kept."""
-    text = previous.decode("utf-8-sig")
-    try:
-        for place, value in _differences((key,), before, after):
-            text = without_member(text, place) if value is _GONE else _with_value(text, place, value)
-    except (NotAnObject, UnsafeJsonEdit):
-        raise _lost(path, by_hand) from None
-    return text.encode()
 
 
 def _with_value(text: str, place: tuple[str, ...], value: Any) -> str:
@@ -247,45 +248,34 @@ def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator
             yield (*path, key), value
 
 
-def _lost(path: Path, by_hand: Message) -> ConfigurationError:
-    return ConfigurationError(
-        say(
-            "{path} has comments, which would be lost. Edit it yourself: {change}",
-            path=path,
-            change=by_hand,
-        )
-    )
-
-
-def _table(path: Path, document: JsonDocument) -> Table:
+def _servers_table(path: Path, document: JsonDocument) -> Table:
     """Return the object with the servers: the file's, or a new one."""
-    table: Table = document.value.setdefault(_key(path, document), {})
+    table: Table = document.value.setdefault(_servers_key(path, document), {})
     return table
 
 
-def _key(path: Path, document: JsonDocument) -> str:
+def _servers_key(path: Path, document: JsonDocument) -> str:
     tables = server_tables(path, document)
     return tables[0].key if tables else TABLES[0]
 
 
-def _additions(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
+def _add_servers(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
     def change(table: Table) -> Message:
         for name, definition in definitions.items():
-            _free(table, name)
+            check_server_name(name)
+            if name in table:
+                raise BadArguments(
+                    say(
+                        "The server {name!n} already exists. Choose another name, or remove it first.",
+                        name=name,
+                    ),
+                    "name",
+                )
             table[name] = dict(definition)
-        lines = ",\n".join(_lines(name, without_secrets(name, table[name])) for name in definitions)
+        lines = ",\n".join(_entry_lines(name, without_secrets(name, table[name])) for name in definitions)
         return say("add this entry to the servers:\n{lines}", lines=lines)
 
     return change
-
-
-def _free(table: Table, name: str) -> None:
-    check_server_name(name)
-    if name in table:
-        raise BadArguments(
-            say("The server {name!n} already exists. Choose another name, or remove it first.", name=name),
-            "name",
-        )
 
 
 def check_server_name(name: str) -> None:
@@ -303,7 +293,7 @@ def check_server_name(name: str) -> None:
         )
 
 
-def _known(table: Table, name: str) -> Table:
+def _known_server(table: Table, name: str) -> Table:
     definition = table.get(name)
     if isinstance(definition, dict):
         return definition
@@ -316,7 +306,10 @@ def _known(table: Table, name: str) -> Table:
 
 
 def _refuse_loss(path: Path, document: JsonDocument, by_hand: Message) -> None:
-    if _has_doubles(path, document):
+    tables = server_tables(path, document)
+    objects = [document.members(), *(document.members(table.start) for table in tables)]
+    objects += [document.members(server.start) for server in [m for o in objects[1:] for m in o]]
+    if any(len({member.key for member in members}) < len(members) for members in objects):
         raise ConfigurationError(
             say(
                 "{path} has a key twice, and one of the two would be lost. Edit it yourself: {change}",
@@ -326,38 +319,31 @@ def _refuse_loss(path: Path, document: JsonDocument, by_hand: Message) -> None:
         )
 
 
-def _has_doubles(path: Path, document: JsonDocument) -> bool:
-    tables = server_tables(path, document)
-    objects = [document.members(), *(document.members(table.start) for table in tables)]
-    objects += [document.members(server.start) for server in [m for o in objects[1:] for m in o]]
-    return any(len({member.key for member in members}) < len(members) for members in objects)
+def _entry_lines(name: str, definition: Table) -> str:
+    return f"{_quote_json(name)}: {_format_json(definition)}"
 
 
-def _lines(name: str, definition: Table) -> str:
-    return f"{_quoted(name)}: {_formatted(definition)}"
-
-
-def _formatted(value: Any, margin: str = "") -> str:
+def _format_json(value: Any, margin: str = "") -> str:
     """Return JSON in the layout of this file: two spaces, and a list of plain values on one line."""
     inner = margin + "  "
     if isinstance(value, dict) and value:
-        parts = [f"{inner}{_quoted(key)}: {_formatted(part, inner)}" for key, part in value.items()]
+        parts = [f"{inner}{_quote_json(key)}: {_format_json(part, inner)}" for key, part in value.items()]
         return "{\n" + ",\n".join(parts) + f"\n{margin}}}"
     if isinstance(value, list) and any(isinstance(part, dict | list) for part in value):
-        return "[\n" + ",\n".join(inner + _formatted(part, inner) for part in value) + f"\n{margin}]"
+        return "[\n" + ",\n".join(inner + _format_json(part, inner) for part in value) + f"\n{margin}]"
     if isinstance(value, list):
-        return "[" + ", ".join(_formatted(part) for part in value) + "]"
-    return _quoted(value)
+        return "[" + ", ".join(_format_json(part) for part in value) + "]"
+    return _quote_json(value)
 
 
-def _quoted(value: Any) -> str:
+def _quote_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     # Half of a surrogate pair can only be written as an escape.
     return text if text.isascii() or is_plain(text) else json.dumps(value)
 
 
 class OverrideEdit(Struct, frozen=True):
-    """What to change. A text that is None stays; an empty one is removed from the override.
+    """A change of an override. A text that is None stays; an empty one is removed from the override.
 
     ``restored`` are parameters whose override is removed. ``reset``: the whole override is removed first.
     """
@@ -381,16 +367,19 @@ class OverrideEdit(Struct, frozen=True):
             raise BadArguments(
                 say('The key "overrides" is not an object of tools. Correct it in the servers file.')
             )
-        override = self._changed({} if self.reset else dict(before))
+        override = self._change_override({} if self.reset else dict(before))
         left = {name: each for name, each in overrides.items() if name != tool}
         overrides = {**overrides, tool: override} if override else left
         found = {key: value for key, value in definition.items() if key != "overrides" or overrides}
         if overrides:
             found["overrides"] = overrides
-        _check(override, tool)
+        changed = read_overrides({tool: override} if override else {})
+        faults = [fault for each in changed for fault in each.faults]
+        if faults:
+            raise BadArguments(say("The override of {tool} is wrong: {why}", tool=tool, why=faults[0]))
         return found
 
-    def _changed(self, override: dict[str, Any]) -> dict[str, Any]:
+    def _change_override(self, override: dict[str, Any]) -> dict[str, Any]:
         for key in ("name", "title", "description"):
             text = getattr(self, key)
             if text is not None:
@@ -400,10 +389,10 @@ class OverrideEdit(Struct, frozen=True):
         if self.hidden is not None:
             override.pop("hidden", None)
             override |= {"hidden": True} if self.hidden else {}
-        parameters = self._parameters(override.pop("parameters", {}))
+        parameters = self._change_parameters(override.pop("parameters", {}))
         return {**override, "parameters": parameters} if parameters else override
 
-    def _parameters(self, given: Any) -> dict[str, Any]:
+    def _change_parameters(self, given: Any) -> dict[str, Any]:
         parameters = dict(given) if isinstance(given, dict) else {}
         changes: list[tuple[str, dict[str, Any]]] = [(name, {"hidden": True}) for name in self.hide]
         changes += [(name, {"fixed": value}) for name, value in self.fixed.items()]
@@ -415,9 +404,3 @@ class OverrideEdit(Struct, frozen=True):
             before = parameters.get(name)
             parameters[name] = (before if isinstance(before, dict) else {}) | change
         return parameters
-
-
-def _check(override: Mapping[str, Any], tool: str) -> None:
-    faults = [fault for each in read_overrides({tool: override}) for fault in each.faults] if override else []
-    if faults:
-        raise BadArguments(say("The override of {tool} is wrong: {why}", tool=tool, why=faults[0]))

@@ -139,12 +139,20 @@ class _JsonText:
     def added(self, place: _ObjectSpan, key: str, value: Any) -> str:
         written = f"{json.dumps(key, ensure_ascii=not _encodes(key))}: {self._formatted(value, place.margin)}"
         if not place.members:
-            return self._in_empty(place, written)
+            before, after = "", ""
+            if place.margin is not None:
+                before = self._newline + place.margin
+                inside = self.text[place.open + 1 : place.close]
+                after = "" if "\n" in inside else self._newline + place.outer
+            at = place.open + 1
+            return self.text[:at] + before + written + after + self.text[at:]
         last = place.members[-1]
         comma = self._comma_behind(last.end)
         behind = last.end if comma is None else comma + 1
         glue = " " if place.margin is None else self._newline + place.margin
-        at = behind if place.margin is None else self._line_rest(behind)
+        at = behind
+        if place.margin is not None and (rest := _LINE_REST.match(self.text, behind)):
+            at = rest.end()  # after the comments on the same line, if nothing else follows there
         grown = self.text[:at] + glue + written + ("" if comma is None else ",") + self.text[at:]
         return grown[: last.end] + "," + grown[last.end :] if comma is None else grown
 
@@ -176,15 +184,6 @@ class _JsonText:
         nothing = not text[place.open + 1 : close].strip()
         return text[: place.open + 1] + text[close:] if nothing else text
 
-    def _in_empty(self, place: _ObjectSpan, written: str) -> str:
-        inside = self.text[place.open + 1 : place.close]
-        before, after = "", ""
-        if place.margin is not None:
-            before = self._newline + place.margin
-            after = "" if "\n" in inside else self._newline + place.outer
-        at = place.open + 1
-        return self.text[:at] + before + written + after + self.text[at:]
-
     def _lead(self, begin: int, end: int, index: int, last: bool) -> int:
         """Return the start of the white space before a member that belongs to it."""
         start = len(self.text[:begin].rstrip(_BLANK))
@@ -201,11 +200,6 @@ class _JsonText:
         rest = self._bare[position:]
         at = len(rest) - len(rest.lstrip())
         return position + at if rest[at : at + 1] == "," else None
-
-    def _line_rest(self, position: int) -> int:
-        """Return the position after the comments on the same line, if nothing else follows there."""
-        found = _LINE_REST.match(self.text, position)
-        return found.end() if found else position
 
     def _margin_before(self, position: int) -> str | None:
         start = len(self.text[:position].rstrip(_BLANK))

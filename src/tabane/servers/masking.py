@@ -28,7 +28,7 @@ def masked(definition: Mapping[str, Any], secrets: Iterable[str] = ()) -> dict[s
     Values that are not text stay unchanged.
     """
     redactor = Redactor(secrets)
-    return {key: _masked(key, value, redactor) for key, value in definition.items()}
+    return {key: _mask_member(key, value, redactor) for key, value in definition.items()}
 
 
 def masked_text(text: str, redactor: Redactor) -> str:
@@ -40,34 +40,32 @@ def masked_text(text: str, redactor: Redactor) -> str:
 def masked_value(text: str) -> str:
     """Mask a value of an environment or header: ``Bearer ${TOKEN}`` stays, ``abc`` does not."""
     parts = _REFERENCE.split(text)
-    shown = [_without_default(part) if index % 2 else _without_text(part) for index, part in enumerate(parts)]
-    return "".join(shown)
+    return "".join(
+        _without_default(part) if index % 2 else part if _SCHEME.fullmatch(part) else MASK
+        for index, part in enumerate(parts)
+    )
 
 
-def _masked(key: str, value: Any, redactor: Redactor) -> Any:
+def _mask_member(key: str, value: Any, redactor: Redactor) -> Any:
     if key in _NAMED and isinstance(value, dict):
         return {name: masked_value(text) if isinstance(text, str) else MASK for name, text in value.items()}
     if key in _NAMED:
         return MASK
     if isinstance(value, dict):
-        return {name: _inside(name, part, redactor) for name, part in value.items()}
-    return _inside(key, value, redactor)
+        return {name: _mask_part(name, part, redactor) for name, part in value.items()}
+    return _mask_part(key, value, redactor)
 
 
-def _inside(name: str, value: Any, redactor: Redactor) -> Any:
+def _mask_part(name: str, value: Any, redactor: Redactor) -> Any:
     if isinstance(value, str):
         return masked_value(value) if is_secret_name(name) else masked_text(value, redactor)
     if isinstance(value, list):
-        return [_inside(name, part, redactor) for part in value]
+        return [_mask_part(name, part, redactor) for part in value]
     if not isinstance(value, dict):
         return value
     # Of a parameter with a value, its own name says whether that is a secret.
     values = _VALUES if is_secret_name(name) else ()
-    return {key: _inside(name if key in values else key, part, redactor) for key, part in value.items()}
-
-
-def _without_text(text: str) -> str:
-    return text if _SCHEME.fullmatch(text) else MASK
+    return {key: _mask_part(name if key in values else key, part, redactor) for key, part in value.items()}
 
 
 def _without_default(reference: str) -> str:
@@ -98,18 +96,28 @@ def unmasked(
 
     Raises BadArguments if a changed text contains a mask, because the value that it hides is unknown.
     """
-    found = _restored(definition, dict(written), masked(written, secrets), "")
+    found = _restore_part(definition, dict(written), masked(written, secrets), "")
     assert isinstance(found, dict)
     return found
 
 
-def _restored(given: Any, written: Any, shown: Any, place: str) -> Any:
+def _restore_part(given: Any, written: Any, shown: Any, place: str) -> Any:
     if given == shown:
         return written
     if isinstance(given, Mapping):
-        return _restored_object(given, written, shown, place)
+        before = written if isinstance(written, dict) and isinstance(shown, dict) else {}
+        names = [*(name for name in before if name in given), *(name for name in given if name not in before)]
+        return {
+            name: _restore_part(
+                given[name],
+                before.get(name, _NEW),
+                shown[name] if name in before else _NEW,
+                f"{place}.{name}" if place else name,
+            )
+            for name in names
+        }
     if isinstance(given, list):
-        return list(_restored_items(given, written, shown, place))
+        return list(_restore_items(given, written, shown, place))
     if isinstance(given, str) and _HIDES.search(given):
         raise BadArguments(
             say('"{key}" contains ***, which stands for a hidden value. Enter the whole value.', key=place),
@@ -118,34 +126,20 @@ def _restored(given: Any, written: Any, shown: Any, place: str) -> Any:
     return given
 
 
-def _restored_object(given: Mapping[str, Any], written: Any, shown: Any, place: str) -> dict[str, Any]:
-    before = written if isinstance(written, dict) and isinstance(shown, dict) else {}
-    names = [*(name for name in before if name in given), *(name for name in given if name not in before)]
-    return {
-        name: _restored(
-            given[name],
-            before.get(name, _NEW),
-            shown[name] if name in before else _NEW,
-            f"{place}.{name}" if place else name,
-        )
-        for name in names
-    }
-
-
-def _restored_items(given: Sequence[Any], written: Any, shown: Any, place: str) -> Iterator[Any]:
+def _restore_items(given: Sequence[Any], written: Any, shown: Any, place: str) -> Iterator[Any]:
     """Yield the items. Those that stayed are aligned, so that ``***`` is the value behind the same flag."""
     known = list(zip(shown, written, strict=True)) if isinstance(written, list) else []
-    stayed = _aligned([text for text, _ in known], given)
+    stayed = _align_items([text for text, _ in known], given)
     for index, item in enumerate(given):
         at = stayed.get(index)
         # A mask alone says nothing: only the flag before it says which value it hides.
         if at is not None and (item != MASK or stayed.get(index - 1, -1) == at - 1):
             yield known[at][1]
         else:
-            yield _restored(item, _NEW, _NEW, f"{place}[{index}]")
+            yield _restore_part(item, _NEW, _NEW, f"{place}[{index}]")
 
 
-def _aligned(shown: Sequence[Any], given: Sequence[Any]) -> dict[int, int]:
+def _align_items(shown: Sequence[Any], given: Sequence[Any]) -> dict[int, int]:
     """Return the positions in ``given`` that are positions in ``shown``: the same items in the same order."""
     if max(len(shown), len(given)) > MOST_ALIGNED:
         return {at: at for at, pair in enumerate(zip(given, shown, strict=False)) if pair[0] == pair[1]}

@@ -55,7 +55,7 @@ class PlainSecret(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Return where it is, for people: ``env.API_KEY``, ``args[2]``."""
+        """Its place, for people: ``env.API_KEY``, ``args[2]``."""
         first, *rest = self.place
         return str(first) + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in rest)
 
@@ -65,7 +65,7 @@ def plain_secrets(server: str, definition: Mapping[str, Any]) -> tuple[PlainSecr
 
     ``server`` is its name, for names of variables.
     """
-    return tuple(found for found in _all(server, definition) if len(found.value) <= LONGEST)
+    return tuple(found for found in _all_secrets(server, definition) if len(found.value) <= LONGEST)
 
 
 def with_variables(definition: Mapping[str, Any], names: Iterable[tuple[PlainSecret, str]]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def with_variables(definition: Mapping[str, Any], names: Iterable[tuple[PlainSec
 
 def without_secrets(server: str, definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the definition with each secret in plain text replaced by ``***``."""
-    return _replaced(definition, [(secret, MASK) for secret in _all(server, definition)])
+    return _replaced(definition, [(secret, MASK) for secret in _all_secrets(server, definition)])
 
 
 def _replaced(definition: Mapping[str, Any], texts: Iterable[tuple[PlainSecret, str]]) -> dict[str, Any]:
@@ -105,30 +105,39 @@ def words_of(text: str) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "_", text).strip("_").upper()[:_LONGEST_PART].strip("_")
 
 
-def _all(server: str, definition: Mapping[str, Any]) -> Iterator[PlainSecret]:
+def _all_secrets(server: str, definition: Mapping[str, Any]) -> Iterator[PlainSecret]:
     for key, value in definition.items():
         known = RENAMED.get(key, key)
         if known == "env" and isinstance(value, dict):
             for name, text in value.items():
-                yield from _whole(server, (key, name), name, text)
+                if (
+                    isinstance(name, str)
+                    and isinstance(text, str)
+                    and not _refers_to_variable(text)
+                    and looks_secret(name, text)
+                ):
+                    fits = NAME.fullmatch(name) and len(name) <= _LONGEST_PART
+                    yield _secret_at((key, name), text, 0, name if fits else variable_name(server, name))
         elif known == "headers" and isinstance(value, dict):
             for name, text in value.items():
-                yield from _header(server, (key, name), name, text, 0)
+                yield from _header_secret(server, (key, name), name, text, 0)
         elif known == "oauth" and isinstance(value, dict):
-            yield from _client_secret(server, key, value.get("clientSecret"))
+            text = value.get("clientSecret")
+            if isinstance(text, str) and text and not _refers_to_variable(text):
+                yield _secret_at((key, "clientSecret"), text, 0, variable_name(server, "client_secret"))
         elif known == "args" and isinstance(value, list):
-            yield from _arguments(server, key, value[:_MOST_ARGUMENTS])
+            before = ""
+            for index, text in enumerate(value[:_MOST_ARGUMENTS]):
+                if isinstance(text, str):
+                    yield from _argument_secrets(server, (key, index), text, before)
+                before = text if isinstance(text, str) else ""
         elif known in ("url", "proxy") and isinstance(value, str):
-            yield from _address(server, (key,), value)
+            yield from _address_secrets(server, (key,), value)
 
 
-def _whole(server: str, place: Place, name: object, text: object) -> Iterator[PlainSecret]:
-    if isinstance(name, str) and isinstance(text, str) and not _refers(text) and looks_secret(name, text):
-        wanted = name if NAME.fullmatch(name) and len(name) <= _LONGEST_PART else variable_name(server, name)
-        yield _found(place, text, 0, wanted)
-
-
-def _header(server: str, place: Place, name: object, text: object, start: int) -> Iterator[PlainSecret]:
+def _header_secret(
+    server: str, place: Place, name: object, text: object, start: int
+) -> Iterator[PlainSecret]:
     """Yield the secret of a header whose value begins at ``start``; the scheme before it stays."""
     if not isinstance(name, str) or not isinstance(text, str):
         return
@@ -136,78 +145,66 @@ def _header(server: str, place: Place, name: object, text: object, start: int) -
     scheme = (_ANY_SCHEME if is_authorization else _SCHEME).match(text, start)
     begin = scheme.end() if scheme else start
     value = text[begin:]
-    if _refers(value) or not (looks_secret(name, value) or has_secret(text[start:])):
+    if _refers_to_variable(value) or not (looks_secret(name, value) or has_secret(text[start:])):
         return
     own = re.sub(r"(?i)^x-", "", name)
-    yield _found(place, text, begin, variable_name(server, "token" if is_authorization else own))
+    yield _secret_at(place, text, begin, variable_name(server, "token" if is_authorization else own))
 
 
-def _client_secret(server: str, key: str, text: object) -> Iterator[PlainSecret]:
-    """Yield the secret of a client that is registered at an authorization server."""
-    if isinstance(text, str) and text and not _refers(text):
-        yield _found((key, "clientSecret"), text, 0, variable_name(server, "client_secret"))
-
-
-def _arguments(server: str, key: str, args: list[Any]) -> Iterator[PlainSecret]:
-    before = ""
-    for index, text in enumerate(args):
-        if isinstance(text, str):
-            yield from _argument(server, (key, index), text, before)
-        before = text if isinstance(text, str) else ""
-
-
-def _argument(server: str, place: Place, text: str, before: str) -> Iterator[PlainSecret]:
+def _argument_secrets(server: str, place: Place, text: str, before: str) -> Iterator[PlainSecret]:
     """Yield the secrets of an argument. ``before`` is the argument before it, which may be its flag."""
     flag, equals, _ = text.partition("=")
     if equals and text.startswith("-"):
         start = len(flag) + 1
-        yield from _valued(server, place, text, start, flag.lstrip("-"))
+        yield from _value_secrets(server, place, text, start, flag.lstrip("-"))
     elif (assigned := _ASSIGNMENT.match(text)) and looks_secret(assigned["name"], text[assigned.end() :]):
-        if not _refers(text):
-            yield _found(place, text, assigned.end(), assigned["name"])
+        if not _refers_to_variable(text):
+            yield _secret_at(place, text, assigned.end(), assigned["name"])
     elif (
         (header := _HEADER.match(text))
         and before.startswith("-")
         and not text[header.end() :].startswith("//")
     ):
-        yield from _header(server, place, header["name"], text, header.end())
+        yield from _header_secret(server, place, header["name"], text, header.end())
     elif text.startswith("-"):
         return
     else:
-        yield from _valued(server, place, text, 0, before.lstrip("-") if before.startswith("-") else "")
+        yield from _value_secrets(
+            server, place, text, 0, before.lstrip("-") if before.startswith("-") else ""
+        )
 
 
-def _valued(server: str, place: Place, text: str, start: int, flag: str) -> Iterator[PlainSecret]:
+def _value_secrets(server: str, place: Place, text: str, start: int, flag: str) -> Iterator[PlainSecret]:
     """Yield the secrets of a value that begins at ``start``: parts of an address, or the whole value."""
     value = text[start:]
     if "://" in value:
-        yield from _address(server, place, text)
+        yield from _address_secrets(server, place, text)
     elif (
-        not _refers(value)
+        not _refers_to_variable(value)
         and not any(character.isspace() for character in value.strip())
         and looks_secret(flag, value)
     ):
-        yield _found(place, text, start, variable_name(server, flag or "key"))
+        yield _secret_at(place, text, start, variable_name(server, flag or "key"))
 
 
-def _address(server: str, place: Place, text: str) -> Iterator[PlainSecret]:
+def _address_secrets(server: str, place: Place, text: str) -> Iterator[PlainSecret]:
     for pattern, name in ((_PASSWORD, "password"), (_USER, "token"), (_QUERY, "")):
         for found in pattern.finditer(text):
             value = found["value"]
-            if _refers(value) or (not name and not looks_secret(found["name"], value)):
+            if _refers_to_variable(value) or (not name and not looks_secret(found["name"], value)):
                 continue
             if name and not looks_secret("password", value):
                 continue  # a placeholder
             wanted = variable_name(server, name or found["name"])
-            yield _found(place, text, found.start("value"), wanted, found.end("value"))
+            yield _secret_at(place, text, found.start("value"), wanted, found.end("value"))
 
 
-def _found(place: Place, text: str, start: int, wanted: str, end: int | None = None) -> PlainSecret:
+def _secret_at(place: Place, text: str, start: int, wanted: str, end: int | None = None) -> PlainSecret:
     end = len(text) if end is None else end
     # a secret is put in as it is: what the file writes as $${ is ${
     return PlainSecret(place, start, end, text[start:end].replace("$${", "${"), wanted)
 
 
-def _refers(text: str) -> bool:
+def _refers_to_variable(text: str) -> bool:
     """Return whether a text has a variable, or what should be one."""
     return "${" in text.replace("$${", "")

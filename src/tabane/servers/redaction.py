@@ -26,27 +26,28 @@ class Redactor:
     __slots__ = ("_texts",)
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        forms = {form for value in values if len(value) >= SHORTEST for form in _forms(value)}
+        forms = {form for value in values if len(value) >= SHORTEST for form in _forms_of(value)}
         self._texts = tuple(sorted(forms, key=lambda form: (-len(form), form)))
 
     def text(self, text: str) -> str:
+        """Return a text in which each value is replaced, in all of its spellings."""
         for form in self._texts:
             if form in text:
                 text = text.replace(form, _HIDDEN)
         return text
 
 
-def _forms(value: str) -> Iterator[str]:
-    yield from _written(value)
-    yield from _base64(value.encode("utf-8", "surrogatepass"))
+def _forms_of(value: str) -> Iterator[str]:
+    yield from _written_forms(value)
+    yield from _base64_forms(value.encode("utf-8", "surrogatepass"))
     lines = value.splitlines()
     if len(lines) > 1:
         for line in lines:
             if len(line.strip()) >= _SHORTEST_LINE:
-                yield from _written(line.strip())
+                yield from _written_forms(line.strip())
 
 
-def _written(value: str) -> Iterator[str]:
+def _written_forms(value: str) -> Iterator[str]:
     import json  # these three are imported only if there is a secret to hide
     from urllib.parse import quote, quote_plus
 
@@ -68,7 +69,7 @@ def _lower_hex(text: str) -> str:
     return head + "".join("%" + part[:2].lower() + part[2:] for part in tail)
 
 
-def _base64(data: bytes) -> Iterator[str]:
+def _base64_forms(data: bytes) -> Iterator[str]:
     """Yield the base64 of a value at each possible offset, as in ``user:secret``."""
     import base64
 
@@ -106,10 +107,10 @@ def fingerprint(transport: str, values: Mapping[str, Any]) -> str:
         transport,
         values.get("command"),
         [flag + (_MASK if secret else value) for flag, value, secret in _arguments(values.get("args", ()))],
-        _masked(values.get("env", {})),
+        _mask_secrets(values.get("env", {})),
         values.get("cwd"),
         _masked_url(values.get("url")),
-        _masked(values.get("headers", {})),
+        _mask_secrets(values.get("headers", {})),
         *(part for key in ("ca", "proxy", "cert") if (part := _masked_url(values.get(key)))),
         *([["inherit", *values["inherit"]]] if values.get("inherit") else ()),
     ]
@@ -122,9 +123,14 @@ def written_secrets(values: Mapping[str, Any]) -> tuple[str, ...]:
     found = [value for name, value in named if is_secret_name(name)]
     found += [value for _, value, secret in _arguments(values.get("args", ())) if secret]
     for url in (values.get("url", ""), values.get("proxy", "")):
-        parts = _URL_SECRETS.finditer(url)
-        found += [part["value"] for part in parts if part["user"] or is_secret_name(part["name"])]
-    return tuple(part for value in found for part in _secret_parts(value))
+        found += [
+            part["value"]
+            for part in _URL_SECRETS.finditer(url)
+            if part["user"] or is_secret_name(part["name"])
+        ]
+    # Of "Bearer abc" the token is a secret too; what a variable inserts is none.
+    parts = (part for value in found for part in dict.fromkeys((value, value.rpartition(" ")[2])))
+    return tuple(part for part in parts if "${" not in part and len(part) >= SHORTEST)
 
 
 def is_secret_name(name: str) -> bool:
@@ -132,14 +138,7 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None
 
 
-def _secret_parts(value: str) -> Iterator[str]:
-    """Yield the value, and the token in ``Bearer abc``, but nothing that a variable inserts."""
-    for part in dict.fromkeys((value, value.rpartition(" ")[2])):
-        if "${" not in part and len(part) >= SHORTEST:
-            yield part
-
-
-def _masked(named: Mapping[str, str]) -> list[list[str]]:
+def _mask_secrets(named: Mapping[str, str]) -> list[list[str]]:
     return sorted([name, _MASK if is_secret_name(name) else value] for name, value in named.items())
 
 

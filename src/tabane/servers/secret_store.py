@@ -82,7 +82,7 @@ class SecretStore:
             return "keyring"
 
     def forget(self, name: str) -> bool:
-        """Remove a secret from where it is kept. Return whether there was one. Raises ConfigurationError."""
+        """Remove a secret from its place. Return whether there was one. Raises ConfigurationError."""
         place = self.places().get(name)
         if place is None:
             return False
@@ -170,10 +170,7 @@ class SecretNaming:
     """
 
     def __init__(
-        self,
-        stored: Callable[[str], str | None],
-        environ: Mapping[str, str],
-        referred: Collection[str] = (),
+        self, stored: Callable[[str], str | None], environ: Mapping[str, str], referred: Collection[str] = ()
     ) -> None:
         self._stored, self._environ, self._referred = stored, environ, referred
         self._chosen: dict[str, str | None] = {}
@@ -226,7 +223,7 @@ class SecretMoves(Struct, frozen=True):
 
     @property
     def values(self) -> dict[str, str]:
-        """Return the secrets by the names of their variables."""
+        """The secrets by the names of their variables."""
         return {move.name: move.secret.value for move in self.moves}
 
     @property

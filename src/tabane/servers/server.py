@@ -121,17 +121,17 @@ class Server(Struct, frozen=True):
 
     @property
     def namespace(self) -> str:
-        """Return the text before ``__`` in the names of its tools; empty for none."""
+        """The text before ``__`` in the names of its tools; empty for none."""
         return self.name if self.prefix is None else self.prefix
 
     @property
     def sandboxed(self) -> bool:
-        """Return whether its process runs in a cage or in a container."""
+        """Whether its process runs in a cage or in a container."""
         return self.sandbox is not None or bool(self.image)
 
     @property
     def may_login(self) -> bool:
-        """Return whether Tabane may log in there: a server at a URL, without credentials set by hand."""
+        """Whether Tabane may log in there: a server at a URL, without credentials set by hand."""
         if self.transport == "stdio" or self.oauth is False:
             return False
         has_user = "@" in self.url.partition("://")[2].partition("/")[0]
@@ -139,7 +139,7 @@ class Server(Struct, frozen=True):
 
     @property
     def login_options(self) -> OAuthOptions:
-        """Return the options of a login; the default ones if the servers file says nothing about it."""
+        """The options of a login; the default ones if the servers file says nothing about it."""
         return self.oauth if isinstance(self.oauth, OAuthOptions) else _NOT_ASKED
 
     def in_folder(self, folder: str) -> Server:

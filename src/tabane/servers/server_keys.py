@@ -51,7 +51,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 class SandboxProfile(Struct, frozen=True):
-    """What the process of a server may do, as the user wrote it.
+    """The permissions of the process of a server, as the user wrote them.
 
     ``writes`` are the folders and files that it may change, besides its own folder for temporary files.
     ``reads`` are those that it may read besides the system's; None: all but the protected ones. ``hides`` are
@@ -93,10 +93,6 @@ def sandbox(value: object) -> SandboxProfile | None:
         raise InvalidKeyValue(say('"files", "network", "none", or an object such as {"write": ["~/notes"]}'))
     if "filesystem" in value or isinstance(value.get("network"), dict):
         return _elsewhere(value)
-    return _of_members(value)
-
-
-def _of_members(value: Mapping[str, Any]) -> SandboxProfile | None:
     profile = _of_preset(_preset(".preset", value.get("preset") or "files"))
     found: dict[str, Any] = {}
     for key, given in value.items():
@@ -291,7 +287,7 @@ class OAuthOptions(Struct, frozen=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the values that are never shown."""
+        """The values that are never shown."""
         return tuple(text for text in (self.client_secret, self.private_key) if text)
 
 
@@ -309,11 +305,6 @@ def oauth(value: object) -> OAuthOptions | Literal[False]:
         if given is not None:
             found[_OAUTH_FIELDS[key]] = check(key, given)
     options = OAuthOptions(**found)
-    _check_together(options)
-    return options
-
-
-def _check_together(options: OAuthOptions) -> None:
     if options.grant == "client_credentials" and not options.client_id:
         raise InvalidKeyValue(say("an object with clientId, because of its grant"), ".clientId")
     if options.grant == "client_credentials" and not (options.client_secret or options.private_key):
@@ -322,6 +313,7 @@ def _check_together(options: OAuthOptions) -> None:
         )
     if (options.client_secret or options.private_key) and not options.client_id:
         raise InvalidKeyValue(say("an object with clientId beside the secret"), ".clientId")
+    return options
 
 
 def _text(key: str, value: object) -> str:
@@ -401,6 +393,7 @@ def text(value: object) -> str:
 
 
 def texts(value: object) -> tuple[str, ...]:
+    """Return a list of texts. Raises InvalidKeyValue."""
     if not isinstance(value, list):
         raise InvalidKeyValue(say("a list of texts"))
     return tuple(_inside(f"[{index}]", text, part) for index, part in enumerate(value))
@@ -515,18 +508,22 @@ _HINTS: Mapping[str, Callable[[object], Any]] = {
 
 
 def switch(value: object) -> bool:
+    """Return true or false. Raises InvalidKeyValue."""
     if isinstance(value, bool):
         return value
     raise InvalidKeyValue(say("true or false"))
 
 
 def timeout(value: object) -> float:
+    """Return a timeout in seconds. Raises InvalidKeyValue."""
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= LONGEST_TIMEOUT:
         return float(value)
     raise InvalidKeyValue(say("a number of seconds greater than 0"))
 
 
 def whole(lowest: int, highest: int) -> Callable[[object], int]:
+    """Return a check for a whole number between these, both included."""
+
     def check(value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool) and lowest <= value <= highest:
             return value
@@ -538,6 +535,8 @@ def whole(lowest: int, highest: int) -> Callable[[object], int]:
 
 
 def one_of(*choices: str) -> Callable[[object], str]:
+    """Return a check for one of these texts."""
+
     def check(value: object) -> str:
         if isinstance(value, str) and value in choices:
             return value

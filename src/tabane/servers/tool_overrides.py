@@ -29,7 +29,7 @@ _PARAMETER_KEYS = ("description", "hidden", "fixed", "default")
 
 
 class ParameterOverride(Struct, frozen=True):
-    """What replaces one parameter of a tool. ``fixed`` and ``default`` are JSON; None if not given.
+    """The override of one parameter of a tool. ``fixed`` and ``default`` are JSON; None if not given.
 
     ``fixed`` is always sent, ``default`` if the caller gives no value. ``shown_default``: the default may be
     shown in the schema, because no variable is in it.
@@ -47,12 +47,12 @@ class ParameterOverride(Struct, frozen=True):
 
     @property
     def withheld(self) -> bool:
-        """Return whether a caller neither sees the parameter nor may give it."""
+        """Whether a caller neither sees the parameter nor may give it."""
         return self.hidden or self.fixed is not None
 
 
 class ToolOverride(Struct, frozen=True):
-    """What replaces parts of one tool. ``tool`` is the server's own name for it.
+    """The override of one tool. ``tool`` is the server's own name for it.
 
     Texts that are None stay as the server gives them. ``faults`` are mistakes in it. ``refused`` is why the
     tool cannot be called: an argument that may have to be fixed is not known.
@@ -69,6 +69,7 @@ class ToolOverride(Struct, frozen=True):
     refused: Message | None = None
 
     def parameter(self, name: str) -> ParameterOverride | None:
+        """Return the override of a parameter; None if it has none."""
         return next((each for each in self.parameters if each.name == name), None)
 
 
@@ -102,18 +103,18 @@ class _ToolReader:
         if not isinstance(given, dict):
             self._refuse("", say("an object"))
             given = {}
-        self._unknown(given, _TOOL_KEYS, "")
+        self._note_unknown(given, _TOOL_KEYS, "")
         parameters = tuple(self._parameters(given.get("parameters")))
         return ToolOverride(
             self._tool,
-            self._checked(
+            self._checked_value(
                 given,
                 "name",
                 _name,
                 say("a name of 1 to {most} {most:character|characters}", most=LONGEST_NAME),
             ),
-            self._checked(given, "title", _text, say("a text in quotes")),
-            self._checked(given, "description", _text, say("a text in quotes")),
+            self._checked_value(given, "title", _text, say("a text in quotes")),
+            self._checked_value(given, "description", _text, say("a text in quotes")),
             self._annotations(given.get("annotations")),
             self._hidden(given, ""),
             parameters,
@@ -125,13 +126,13 @@ class _ToolReader:
         if given is None:
             return {}
         if not isinstance(given, dict):
-            self._wrong("annotations", say("an object"))
+            self._note_wrong("annotations", say("an object"))
             return {}
-        self._unknown(given, ANNOTATIONS, "annotations.")
+        self._note_unknown(given, ANNOTATIONS, "annotations.")
         found: dict[str, Any] = {}
         for key in ANNOTATIONS:
             check, allowed = (_text, say("a text in quotes")) if key == "title" else (_switch, _BOOLEAN)
-            value = self._checked(given, key, check, allowed, "annotations.")
+            value = self._checked_value(given, key, check, allowed, "annotations.")
             if value is not None:
                 found[key] = value
         return found
@@ -147,12 +148,12 @@ class _ToolReader:
             if not isinstance(part, dict):
                 self._refuse(place, say("an object"))
                 continue
-            for key in self._unknown(part, _PARAMETER_KEYS, f"{place}."):
+            for key in self._note_unknown(part, _PARAMETER_KEYS, f"{place}."):
                 # It may be a misspelled "fixed", so the tool must not be called without it.
                 self._refused = self._refused or say('the key "{key}" is unknown.', key=f"{place}.{key}")
             yield ParameterOverride(
                 name,
-                self._checked(part, "description", _text, say("a text in quotes"), f"{place}."),
+                self._checked_value(part, "description", _text, say("a text in quotes"), f"{place}."),
                 self._hidden(part, f"{place}."),
                 _json(part["fixed"]) if "fixed" in part else None,
                 _json(part["default"]) if "default" in part else None,
@@ -164,7 +165,7 @@ class _ToolReader:
             self._refuse(f"{before}hidden", _BOOLEAN)
         return value is True
 
-    def _checked(
+    def _checked_value(
         self,
         given: Mapping[str, Any],
         key: str,
@@ -175,16 +176,21 @@ class _ToolReader:
         value = given.get(key)
         if value is None or check(value):
             return value
-        self._wrong(before + key, allowed)
+        self._note_wrong(before + key, allowed)
         return None
 
-    def _unknown(self, given: Mapping[str, Any], known: tuple[str, ...], before: str) -> list[str]:
+    def _note_unknown(self, given: Mapping[str, Any], known: tuple[str, ...], before: str) -> list[str]:
         unknown = [key for key in given if key not in known]
         for key in unknown:
-            self._faults.append(_unknown_key(before + key, nearest(key, known, 1)))
+            near, name = nearest(key, known, 1), before + key
+            self._faults.append(
+                say('the key "{key}" is unknown. Did you mean {near}?', key=name, near=near[0])
+                if near
+                else say('the key "{key}" is unknown.', key=name)
+            )
         return unknown
 
-    def _wrong(self, place: str, allowed: Message) -> Message:
+    def _note_wrong(self, place: str, allowed: Message) -> Message:
         what = (
             say('"{key}" must be {allowed}.', key=place, allowed=allowed)
             if place
@@ -194,7 +200,7 @@ class _ToolReader:
         return what
 
     def _refuse(self, place: str, allowed: Message) -> None:
-        what = self._wrong(place, allowed)
+        what = self._note_wrong(place, allowed)
         self._refused = self._refused or what
 
 
@@ -217,12 +223,6 @@ def _json(value: object) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _unknown_key(key: str, near: tuple[str, ...] | list[str]) -> Message:
-    if near:
-        return say('the key "{key}" is unknown. Did you mean {near}?', key=key, near=near[0])
-    return say('the key "{key}" is unknown.', key=key)
-
-
 # -- variables -----------------------------------------------------------------------------------------
 
 
@@ -234,10 +234,10 @@ def with_variables(
     A value whose variable is not set makes its tool refuse calls.
     """
     secrets: list[str] = []
-    return tuple(_expanded_tool(each, variables, secrets) for each in overrides), tuple(secrets)
+    return tuple(_expand_tool(each, variables, secrets) for each in overrides), tuple(secrets)
 
 
-def _expanded_tool(override: ToolOverride, variables: Variables, secrets: list[str]) -> ToolOverride:
+def _expand_tool(override: ToolOverride, variables: Variables, secrets: list[str]) -> ToolOverride:
     parameters, problems = [], []
     for given in override.parameters:
         fixed = _Value(given.fixed, variables)

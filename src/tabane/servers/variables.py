@@ -1,7 +1,7 @@
 r"""Variables of the servers file: where ``${NAME}`` is looked up, and how it is put into a text.
 
     ${NAME}             the variable; a server whose variable is nowhere is disabled
-    ${NAME:-default}    the default where it is nowhere or empty
+    ${NAME:-default}    the default if it is not set, or empty
     ${env:NAME}         the same as ${NAME}, as VS Code writes it
     ${workspaceFolder}  the folder that a client works in; also ${workspaceFolderBasename}
     ${userHome}         the user's home folder
@@ -55,7 +55,7 @@ def parse_secrets(text: str, path: str) -> dict[str, str]:
 
     Raises ConfigurationError with the line of the first that cannot be read, and without its content.
     """
-    return {entry["name"]: _value(entry) for entry in _entries(_plain(text), path)}
+    return {entry["name"]: _entry_value(entry) for entry in _entries(_plain(text), path)}
 
 
 def with_secret(text: str, name: str, value: str, path: str) -> str:
@@ -117,7 +117,7 @@ def _entries(text: str, path: str) -> Iterator[re.Match[str]]:
         position = entry.end()
 
 
-def _value(entry: re.Match[str]) -> str:
+def _entry_value(entry: re.Match[str]) -> str:
     if entry["single"] is not None:
         return entry["single"]
     if entry["double"] is not None:
@@ -199,6 +199,7 @@ class Variables:
 
     @property
     def home(self) -> str:
+        """The home folder of the user."""
         return home_folder(self._environ)
 
 
@@ -225,6 +226,7 @@ class Expansion(Struct, frozen=True):
 
     @property
     def needs_folder(self) -> bool:
+        """Whether the text contains the folder of a client, which is known when it connects."""
         return any(isinstance(part, FolderPlaceholder) for part in self.parts)
 
     def text(self) -> str:
@@ -396,11 +398,14 @@ class _Expander:
 
 def _no_variable(name: str, text: str) -> Message:
     if name.startswith("input:"):
+        secret = re.sub(r"[^A-Za-z0-9]+", "_", name.removeprefix("input:")[:60]).strip("_").upper()
+        if not secret or secret[0].isdigit():
+            secret = f"INPUT_{secret}".rstrip("_")
         return say(
             "{text} asks for an input, which only editors support. Run: tabane secrets set {secret}. Then "
             "write ${{{secret}}} there instead.",
             text=text,
-            secret=_secret_for(name.removeprefix("input:")),
+            secret=secret,
         )
     if foreign := _FOREIGN.fullmatch(text):
         return say(
@@ -413,12 +418,6 @@ def _no_variable(name: str, text: str) -> Message:
         "the characters themselves write $${{.",
         text=text,
     )
-
-
-def _secret_for(id: str) -> str:
-    """Return a name for the secret that replaces an input of an editor."""
-    name = re.sub(r"[^A-Za-z0-9]+", "_", id[:60]).strip("_").upper()
-    return name if name and not name[0].isdigit() else f"INPUT_{name}".rstrip("_")
 
 
 # -- sources of variables ------------------------------------------------------------------------------

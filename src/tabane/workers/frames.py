@@ -42,6 +42,8 @@ class AnswerKind(IntEnum):
 
 
 class RequestHead(NamedTuple):
+    """The head of a request: bytes of its body, its number, and its seconds of CPU time."""
+
     length: int
     number: int
     seconds: float
@@ -49,6 +51,8 @@ class RequestHead(NamedTuple):
 
 
 class AnswerHead(NamedTuple):
+    """The head of an answer: bytes of its body, the number of its request, and its kind."""
+
     length: int
     number: int
     kind: AnswerKind
@@ -67,27 +71,27 @@ def request(length: int, seconds: float = 0.0, *, number: int = 0, urgent: bool 
     Raises ValueError for a body beyond LONGEST.
     """
     milliseconds = max(1, min(int(seconds * 1000), _MOST_MILLISECONDS)) if seconds else 0
-    return REQUEST.pack(_checked(length), number, milliseconds, urgent)
+    return REQUEST.pack(_check_length(length), number, milliseconds, urgent)
 
 
 def answer(length: int, *, kind: AnswerKind = AnswerKind.RESULT, number: int = 0) -> bytes:
     """Return the head of an answer. Raises ValueError for a body beyond LONGEST."""
-    return ANSWER.pack(_checked(length), number, kind)
+    return ANSWER.pack(_check_length(length), number, kind)
 
 
 def request_head(head: bytes) -> RequestHead:
     """Parse the head of a request. Raises ValueError beyond LONGEST."""
     length, number, milliseconds, urgent = REQUEST.unpack(head)
-    return RequestHead(_checked(length), number, milliseconds / 1000, urgent)
+    return RequestHead(_check_length(length), number, milliseconds / 1000, urgent)
 
 
 def answer_head(head: bytes) -> AnswerHead:
     """Parse the head of an answer. Raises ValueError beyond LONGEST and for an unknown kind."""
     length, number, kind = ANSWER.unpack(head)
-    return AnswerHead(_checked(length), number, AnswerKind(kind))
+    return AnswerHead(_check_length(length), number, AnswerKind(kind))
 
 
-def _checked(length: int) -> int:
+def _check_length(length: int) -> int:
     if length > LONGEST:
         raise ValueError(f"a frame of {length} bytes")
     return length
@@ -103,24 +107,24 @@ class SentMessage(msgspec.Struct, frozen=True):
 def encode_message(value: Any) -> SentMessage:
     """Convert a Message for MessagePack. An ``enc_hook``."""
     if isinstance(value, Message):
-        return SentMessage(value.template, {name: _field(field) for name, field in value.fields.items()})
+        return SentMessage(value.template, {name: _sent_field(field) for name, field in value.fields.items()})
     raise NotImplementedError(f"nothing sends a {type(value).__name__}")
 
 
 def decode_message(_kind: type, value: Any) -> Message:
-    """Convert it back into a Message. A ``dec_hook``."""
-    return _message(msgspec.convert(value, SentMessage))
+    """Convert a sent message into a Message. A ``dec_hook``."""
+    return _read_message(msgspec.convert(value, SentMessage))
 
 
-def _field(value: object) -> str | int | float | SentMessage | None:
+def _sent_field(value: object) -> str | int | float | SentMessage | None:
     if isinstance(value, Message):
         return encode_message(value)
     return value if isinstance(value, str | int | float | None) else str(value)
 
 
-def _message(said: SentMessage) -> Message:
+def _read_message(sent: SentMessage) -> Message:
     fields = {
-        name: _message(field) if isinstance(field, SentMessage) else field
-        for name, field in said.fields.items()
+        name: _read_message(field) if isinstance(field, SentMessage) else field
+        for name, field in sent.fields.items()
     }
-    return Message(said.template, **fields)
+    return Message(sent.template, **fields)

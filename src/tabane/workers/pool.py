@@ -18,11 +18,11 @@ from msgspec import Struct
 
 from tabane.errors import WorkerBusy, WorkerEnded, WorkerUnavailable
 from tabane.messages import say
-from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker
+from tabane.workers.worker import STARTS, Program, RestartPolicy, Worker, loop_time
 
 
 class Lane(IntEnum):
-    """What is known of a request: its key's last one was quick, there was none that was, or it is slow."""
+    """The expected speed of a request: the last one of its key was quick, none was yet, or it is slow."""
 
     PROVEN = auto()
     NEW = auto()
@@ -81,11 +81,21 @@ class FairTurns:
             raise WorkerBusy(say("Too much work is waiting already. Try again later."))
         self._size += size
         try:
-            turn = await self._granted(key, lane, patience)
+            turn = WorkerTurn(key, lane, asyncio.get_running_loop().create_future())
+            self._waiting.setdefault((key, lane), deque()).append(turn)
+            self._grant_turns()
+            try:
+                async with asyncio.timeout(patience):
+                    await turn.granted
+            except BaseException as error:
+                self._withdraw_turn(turn)
+                if isinstance(error, TimeoutError):
+                    raise WorkerBusy(say("Too much work is waiting already. Try again later.")) from None
+                raise
             try:
                 yield turn
             finally:
-                self._release(turn)
+                self._release_turn(turn)
         finally:
             self._size -= size
 
@@ -102,23 +112,9 @@ class FairTurns:
     def _is_slow_free(self) -> bool:
         return self._capacity.slow is None or self._lanes[Lane.SLOW] < self._capacity.slow
 
-    async def _granted(self, key: str, lane: Lane, patience: float | None) -> WorkerTurn:
-        turn = WorkerTurn(key, lane, asyncio.get_running_loop().create_future())
-        self._waiting.setdefault((key, lane), deque()).append(turn)
-        self._grant()
-        try:
-            async with asyncio.timeout(patience):
-                await turn.granted
-        except BaseException as error:
-            self._withdraw(turn)
-            if isinstance(error, TimeoutError):
-                raise WorkerBusy(say("Too much work is waiting already. Try again later.")) from None
-            raise
-        return turn
-
-    def _withdraw(self, turn: WorkerTurn) -> None:
+    def _withdraw_turn(self, turn: WorkerTurn) -> None:
         if turn.granted.done() and not turn.granted.cancelled():
-            self._release(turn)  # granted at the moment when its request was canceled
+            self._release_turn(turn)  # granted at the moment when its request was canceled
             return
         queue = self._waiting.get((turn.key, turn.lane))
         if queue is not None and turn in queue:
@@ -126,14 +122,14 @@ class FairTurns:
             if not queue:
                 del self._waiting[turn.key, turn.lane]
 
-    def _release(self, turn: WorkerTurn) -> None:
+    def _release_turn(self, turn: WorkerTurn) -> None:
         self._taken[turn.key] -= 1
         self._lanes[turn.lane] -= 1
         if not self._taken[turn.key]:
             del self._taken[turn.key]
-        self._grant()
+        self._grant_turns()
 
-    def _grant(self) -> None:
+    def _grant_turns(self) -> None:
         while self._taken.total() < self._capacity.turns:
             free = next((waiting for waiting in self._waiting if self._is_free(*waiting)), None)
             if free is None:
@@ -171,19 +167,15 @@ class LaneMemory:
     def lane(self, key: str) -> Lane:
         """Return the lane in which a request of this key begins."""
         lane, at = self._seen.get(key, (Lane.NEW, 0.0))
-        expired = lane is Lane.SLOW and _now() - at > _SLOW_FOR
+        expired = lane is Lane.SLOW and loop_time() - at > _SLOW_FOR
         return Lane.NEW if expired else lane
 
     def note(self, key: str, lane: Lane) -> None:
         """Note the lane that the last request of a key belonged to."""
-        self._seen[key] = (lane, _now())
+        self._seen[key] = (lane, loop_time())
         self._seen.move_to_end(key)
         if len(self._seen) > _MOST_KEYS:
             self._seen.popitem(last=False)
-
-
-def _now() -> float:
-    return asyncio.get_running_loop().time()
 
 
 _PROVEN = 0.25
@@ -207,36 +199,37 @@ class QuickWatch:
         self._timer: asyncio.TimerHandle | None = None
         if quick is not None:
             if turn.lane is Lane.SLOW:
-                self._lower()
+                self._lower_priority()
             self._look_in(self._quick)
 
     @property
     def lane(self) -> Lane:
-        """Return the lane that the request belonged to, by what it has used so far."""
+        """The lane that the request belonged to, by what it has used so far."""
         if self.slow or self._worker.pid is None:
             return Lane.SLOW if self.slow else Lane.NEW
         return Lane.PROVEN if self._worker.seconds - self._begun < self._proven else Lane.NEW
 
     def stop(self) -> None:
+        """Stop watching."""
         if self._timer is not None:
             self._timer.cancel()
 
     def _look_in(self, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(max(seconds, _LOOK), self._look)
+        self._timer = asyncio.get_running_loop().call_later(max(seconds, _LOOK), self._look_at_time)
 
-    def _look(self) -> None:
+    def _look_at_time(self) -> None:
         left = self._quick - (self._worker.seconds - self._begun)
         if left > 0:
             self._look_in(left)
             return
         self.slow = True
         if self._turns.slow_down(self._turn):
-            self._lower()
+            self._lower_priority()
         else:
             self.displaced = True
             self._worker.kill()
 
-    def _lower(self) -> None:
+    def _lower_priority(self) -> None:
         self.lowered = True
         self._worker.lower_priority()
 
@@ -280,12 +273,12 @@ class Pool:
 
     @property
     def pids(self) -> list[int]:
-        """Return the ids of the running processes."""
+        """The ids of the running processes."""
         return [worker.pid for worker in (*self._busy, *self._resting) if worker.pid is not None]
 
     @property
     def busy(self) -> list[int]:
-        """Return the ids of those at work."""
+        """The ids of those at work."""
         return [worker.pid for worker in self._busy if worker.pid is not None]
 
     async def ask(self, body: bytes, budget: Budget, *, key: str = "", lane: Lane = Lane.PROVEN) -> bytes:
@@ -296,9 +289,9 @@ class Pool:
         """
         lane = max(lane, self._memory.lane(key)) if budget.quick is not None else Lane.NEW
         try:
-            return await self._in_turn(body, budget, key, lane)
+            return await self._ask_in_turn(body, budget, key, lane)
         except _Displaced:
-            return await self._in_turn(body, budget, key, Lane.SLOW)
+            return await self._ask_in_turn(body, budget, key, Lane.SLOW)
 
     async def close(self) -> None:
         """End all workers; their requests fail."""
@@ -306,41 +299,42 @@ class Pool:
         for worker in self._busy:
             worker.kill()
         for worker in list(self._resting):
-            self._retire(worker)
+            self._retire_worker(worker)
         await self._empty.wait()
         if self._endings:
             await asyncio.wait(self._endings)
 
-    async def _in_turn(self, body: bytes, budget: Budget, key: str, lane: Lane) -> bytes:
+    async def _ask_in_turn(self, body: bytes, budget: Budget, key: str, lane: Lane) -> bytes:
         async with self._turns.turn(key, len(body), budget.patience, lane) as turn:
             for left in reversed(range(budget.tries)):
                 try:
-                    return await self._answer(body, budget, turn)
+                    return await self._answer_with_worker(body, budget, turn)
                 except WorkerEnded:
                     if not left or self._closed:
                         self._check_open()
                         raise
         raise AssertionError("a budget without tries")
 
-    async def _answer(self, body: bytes, budget: Budget, turn: WorkerTurn) -> bytes:
-        worker = await self._ready()
+    async def _answer_with_worker(self, body: bytes, budget: Budget, turn: WorkerTurn) -> bytes:
+        worker = await self._ready_worker()
         try:
-            with self._watch(worker, budget, turn) as watch:
+            with self._watch_request(worker, budget, turn) as watch:
                 answer = await worker.ask(body, seconds=budget.seconds, deadline=budget.deadline)
         except BaseException as error:
-            await self._bury(worker)
+            await self._bury_worker(worker)
             if isinstance(error, WorkerEnded) and watch.displaced:
                 raise _Displaced from None
             raise
-        self._busy_no_more(worker)
+        self._remove_busy(worker)
         if worker.usable and not watch.lowered and not self._closed:
-            self._rest(worker)
+            timer = asyncio.get_running_loop().call_later(self._idle, self._retire_worker, worker)
+            self._resting[worker] = timer
         else:  # a priority cannot be raised again
             self._end_later(worker)
         return answer
 
     @contextmanager
-    def _watch(self, worker: Worker, budget: Budget, turn: WorkerTurn) -> Iterator[QuickWatch]:
+    def _watch_request(self, worker: Worker, budget: Budget, turn: WorkerTurn) -> Iterator[QuickWatch]:
         watch = QuickWatch(worker, budget.quick, turn, self._turns)
         try:
             yield watch
@@ -349,7 +343,7 @@ class Pool:
             if budget.quick is not None:
                 self._memory.note(turn.key, watch.lane)
 
-    async def _ready(self) -> Worker:
+    async def _ready_worker(self) -> Worker:
         """Return a free worker; start one if none is free."""
         self._check_open()
         while self._resting:
@@ -363,13 +357,13 @@ class Pool:
         for left in reversed(range(STARTS)):
             await self._restarts.pause()
             try:
-                return await self._started()
+                return await self._start_worker()
             except WorkerUnavailable:
                 if not left or self._closed:
                     raise
         raise AssertionError("no tries")
 
-    async def _started(self) -> Worker:
+    async def _start_worker(self) -> Worker:
         self._check_open()
         worker = Worker(self._program)
         self._busy.add(worker)
@@ -378,7 +372,7 @@ class Pool:
             await worker.start()
             self._check_open()
         except BaseException as error:
-            await self._bury(worker)
+            await self._bury_worker(worker)
             if isinstance(error, WorkerUnavailable):
                 self._restarts.failed()
             raise
@@ -389,23 +383,19 @@ class Pool:
         if self._closed:
             raise WorkerUnavailable(say("The worker processes are stopping."))
 
-    def _rest(self, worker: Worker) -> None:
-        timer = asyncio.get_running_loop().call_later(self._idle, self._retire, worker)
-        self._resting[worker] = timer
-
-    def _retire(self, worker: Worker) -> None:
+    def _retire_worker(self, worker: Worker) -> None:
         self._resting.pop(worker).cancel()
         self._end_later(worker)
 
-    async def _bury(self, worker: Worker) -> None:
+    async def _bury_worker(self, worker: Worker) -> None:
         """Kill a worker and wait for its end, so that its memory is free for the next one."""
         worker.kill()
         try:
             await asyncio.shield(self._end_later(worker))
         finally:
-            self._busy_no_more(worker)
+            self._remove_busy(worker)
 
-    def _busy_no_more(self, worker: Worker) -> None:
+    def _remove_busy(self, worker: Worker) -> None:
         self._busy.discard(worker)
         if not self._busy:
             self._empty.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -41,7 +42,7 @@ class _Pending:
 
     body: bytes | None
     urgent: bool
-    told: Callable[[bytes], None] | None
+    report: Callable[[bytes], None] | None
     answer: asyncio.Future[bytes]
     again: bool = True
     in_work: bool = False
@@ -70,17 +71,17 @@ class ResidentWorker:
 
     @property
     def pid(self) -> int | None:
-        """Return the id of the running process."""
+        """The id of the running process."""
         return self._worker.pid if self._worker is not None else None
 
     @property
     def busy(self) -> bool:
-        """Return whether it works on a request that somebody waits for."""
+        """Whether it works on a request that somebody waits for."""
         return any(pending.in_work for pending in self._pending.values())
 
     @property
     def is_ready(self) -> bool:
-        """Return whether a process runs that has loaded."""
+        """Whether a process runs that has loaded."""
         return self._ready
 
     async def greeting(self) -> bytes:
@@ -89,7 +90,7 @@ class ResidentWorker:
         Raises as :meth:`ask`.
         """
         if self._greeting is None:
-            return await self._answer(None, urgent=True)
+            return await self._answer_request(None, urgent=True)
         return self._greeting
 
     async def ask(
@@ -97,10 +98,10 @@ class ResidentWorker:
         body: bytes,
         *,
         urgent: bool = False,
-        told: Callable[[bytes], None] | None = None,
+        report: Callable[[bytes], None] | None = None,
         again: bool = True,
     ) -> bytes:
-        """Return the result of a request. ``urgent`` ones do not wait for others. ``told`` gets progress.
+        """Return the result of a request. ``urgent`` ones do not wait for others. ``report`` gets progress.
 
         Without ``again``, the request is for the process that is ready now, and fails when that ends.
 
@@ -108,50 +109,50 @@ class ResidentWorker:
         WorkerEnded if processes keep ending; WorkerUnavailable if none can be started or after :meth:`close`.
         """
         if not again and not self._ready:
-            raise _ended()
-        return await self._answer(body, urgent=urgent, told=told, again=again)
+            raise _ended_error()
+        return await self._answer_request(body, urgent=urgent, report=report, again=again)
 
     async def close(self) -> None:
         """End the process; its requests fail."""
         self._closed = True
-        self._give_up(_closing())
+        self._give_up(_closing_error())
         if self._worker is not None:
             await self._worker.end()
         if self._running is not None:
             await asyncio.wait({self._running})
 
-    async def _answer(
+    async def _answer_request(
         self,
         body: bytes | None,
         *,
         urgent: bool,
-        told: Callable[[bytes], None] | None = None,
+        report: Callable[[bytes], None] | None = None,
         again: bool = True,
     ) -> bytes:
         if self._closed:
-            raise _closing()
+            raise _closing_error()
         self._last += 1
         number = self._last
         loop = asyncio.get_running_loop()
-        pending = self._pending[number] = _Pending(body, urgent, told, loop.create_future(), again)
+        pending = self._pending[number] = _Pending(body, urgent, report, loop.create_future(), again)
         if self._ready:
-            self._send(number, pending)
+            self._send_request(number, pending)
         elif self._running is None or self._running.done():
-            self._running = loop.create_task(self._run())
+            self._running = loop.create_task(self._run_processes())
         try:
             return await pending.answer
         finally:
             self._pending.pop(number, None)
 
-    async def _run(self) -> None:
+    async def _run_processes(self) -> None:
         """Run one process after the other until no request is left."""
-        error: Exception = _closing()
+        error: Exception = _closing_error()
         try:
             while self._pending and not self._closed:
                 await self._restarts.pause()
                 try:
                     useful = await self._run_process()
-                    error = _ended()
+                    error = _ended_error()
                 except WorkerUnavailable as failed:
                     useful, error = False, failed
                 if useful:
@@ -174,57 +175,51 @@ class ResidentWorker:
             if self._closed:
                 return True
             worker.send(self._opening, number=_OPENING)
-            self._watch()
-            while (answer := await _next(worker)) is not None:
-                useful |= self._take(answer)
-                ready |= self._ready
+            self._start_alarm()
+            with contextlib.suppress(WorkerSilent):
+                while True:
+                    useful |= self._take_answer(await worker.receive())
+                    ready |= self._ready
             await worker.end()
         finally:
             self._ready = False
-            self._unwatch()
+            self._stop_alarm()
             await worker.end(kill=True)
             self._worker = None
         self._count_deaths()
         return useful or (ready and worker.status == 0)
 
-    def _take(self, answer: WorkerAnswer) -> bool:
+    def _take_answer(self, answer: WorkerAnswer) -> bool:
         """Act on an answer. Return True if it is one to a request."""
         if answer.number == _OPENING:
-            self._open(answer)
+            if answer.kind is AnswerKind.REFUSED:
+                raise _refused_request(answer.body, opening=True)
+            self._greeting = answer.body
+            self._ready = True
+            for number, waiting in list(self._pending.items()):
+                self._send_request(number, waiting)
             return False
-        self._unwatch()
+        self._stop_alarm()
         pending = self._pending.get(answer.number)
         if answer.kind is AnswerKind.PROGRESS:
             if pending is not None:
                 pending.in_work = True
-                if pending.told is not None and answer.body:
-                    pending.told(answer.body)
+                if pending.report is not None and answer.body:
+                    pending.report(answer.body)
         elif pending is not None:
-            self._settle(answer, self._pending.pop(answer.number))
-        self._watch()
+            del self._pending[answer.number]
+            if answer.kind is AnswerKind.REFUSED and not pending.answer.done():
+                pending.answer.set_exception(_refused_request(answer.body, opening=False))
+            elif not pending.answer.done():
+                pending.answer.set_result(answer.body)
+        self._start_alarm()
         return answer.kind is not AnswerKind.PROGRESS
 
-    def _open(self, answer: WorkerAnswer) -> None:
-        if answer.kind is AnswerKind.REFUSED:
-            raise _refused(answer.body, opening=True)
-        self._greeting = answer.body
-        self._ready = True
-        for number, pending in list(self._pending.items()):
-            self._send(number, pending)
-
-    def _settle(self, answer: WorkerAnswer, pending: _Pending) -> None:
-        if pending.answer.done():
-            return
-        if answer.kind is AnswerKind.REFUSED:
-            pending.answer.set_exception(_refused(answer.body, opening=False))
-        else:
-            pending.answer.set_result(answer.body)
-
-    def _send(self, number: int, pending: _Pending) -> None:
+    def _send_request(self, number: int, pending: _Pending) -> None:
         assert self._worker is not None
         if pending.body is not None:
             self._worker.send(pending.body, number=number, urgent=pending.urgent)
-            self._watch()
+            self._start_alarm()
         elif self._greeting is not None and not pending.answer.done():
             del self._pending[number]
             pending.answer.set_result(self._greeting)
@@ -236,7 +231,7 @@ class ResidentWorker:
             if pending.answer.done() or (pending.again and pending.deaths < DEATHS):
                 continue
             del self._pending[number]
-            error = EndedByRequest(say("The worker process ended.")) if pending.again else _ended()
+            error = EndedByRequest(say("The worker process ended.")) if pending.again else _ended_error()
             pending.answer.set_exception(error)
 
     def _give_up(self, error: Exception) -> None:
@@ -245,30 +240,23 @@ class ResidentWorker:
                 pending.answer.set_exception(error)
         self._pending.clear()
 
-    def _watch(self) -> None:
+    def _start_alarm(self) -> None:
         if self._pending and self._alarm is None and self._worker is not None:
             self._alarm = asyncio.get_running_loop().call_later(self._silence, self._worker.kill)
 
-    def _unwatch(self) -> None:
+    def _stop_alarm(self) -> None:
         if self._alarm is not None:
             self._alarm.cancel()
         self._alarm = None
 
 
-async def _next(worker: Worker) -> WorkerAnswer | None:
-    try:
-        return await worker.receive()
-    except WorkerSilent:
-        return None
-
-
-def _refused(body: bytes, *, opening: bool) -> RequestRefused:
+def _refused_request(body: bytes, *, opening: bool) -> RequestRefused:
     return RequestRefused(msgspec.msgpack.decode(body, type=WorkerRefusal), opening=opening)
 
 
-def _ended() -> WorkerEnded:
+def _ended_error() -> WorkerEnded:
     return WorkerEnded(say("The worker process ended."))
 
 
-def _closing() -> WorkerUnavailable:
+def _closing_error() -> WorkerUnavailable:
     return WorkerUnavailable(say("The worker processes are stopping."))

@@ -39,7 +39,7 @@ Respond = Callable[[bytes], bytes]
 
 
 ReportProgress = Callable[[bytes], None]
-"""Tells the hub that a request is in work, and how far it is."""
+"""Reports to the hub that a request is in work, and its progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def serve(respond: Respond, *, large: int = LARGE, nice: int = 0) -> None:
     """
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     os.nice(nice)
-    requests, answers = _pipes()
+    requests, answers = _open_pipes()
     threading.Thread(target=_end_with_the_hub, daemon=True).start()
     with contextlib.suppress(BrokenPipeError):  # the hub no longer listens
         _answer_all(requests, answers, respond, large)
@@ -79,7 +79,7 @@ def serve_loaded(load: Callable[[bytes], LoadedService]) -> None:
     only after the former. Arguments and output as for :func:`serve`.
     """
     sys.setswitchinterval(_SWITCH)
-    requests, answers = _pipes()
+    requests, answers = _open_pipes()
     _LoadedServer(requests, answers).run(load)
     sys.stdout.flush()
     os._exit(0)
@@ -102,25 +102,32 @@ class _LoadedServer:
         self._changed = threading.Condition()
 
     def run(self, load: Callable[[bytes], LoadedService]) -> None:
-        self._say(b"")
-        opening = _read(self._requests)
+        self._send_answer(b"")
+        opening = _read_request(self._requests)
         if opening is None:
             return
         number = opening[0].number
         try:
             service = load(opening[1])
         except Exception as error:  # whatever a library makes of a file that is not as it should be
-            self._say(_refusal(error), number, AnswerKind.REFUSED)
+            self._send_answer(_encode_refusal(error), number, AnswerKind.REFUSED)
             return
-        self._say(service.greeting, number)
-        threading.Thread(target=self._work, args=(service, self._urgent, self._progress), daemon=True).start()
-        threading.Thread(target=self._work_patiently, args=(service,), daemon=True).start()
+        self._send_answer(service.greeting, number)
+        threading.Thread(
+            target=self._answer_requests, args=(service, self._urgent, self._send_progress), daemon=True
+        ).start()
+        threading.Thread(target=self._answer_patiently, args=(service,), daemon=True).start()
         threading.Thread(target=self._read_all, daemon=True).start()
-        self._wait(service.idle)
+        with self._changed:  # until there was no work for ``idle`` seconds; forever if that is 0
+            while True:
+                if self._unanswered or not service.idle:
+                    self._changed.wait()
+                elif not self._changed.wait(service.idle) and not self._unanswered:
+                    return
 
     def _read_all(self) -> None:
         try:
-            while (taken := _read(self._requests)) is not None:
+            while (taken := _read_request(self._requests)) is not None:
                 with self._changed:
                     self._unanswered += 1
                     self._hurried += taken[0].urgent
@@ -129,16 +136,7 @@ class _LoadedServer:
         finally:
             os._exit(0)  # the hub has gone, or wants nothing more
 
-    def _wait(self, idle: float) -> None:
-        """Return after ``idle`` seconds without work, never if it is 0."""
-        with self._changed:
-            while True:
-                if self._unanswered or not idle:
-                    self._changed.wait()
-                elif not self._changed.wait(idle) and not self._unanswered:
-                    return
-
-    def _work(
+    def _answer_requests(
         self,
         service: LoadedService,
         waiting: queue.SimpleQueue[tuple[int, bytes]],
@@ -148,55 +146,65 @@ class _LoadedServer:
             number, body = waiting.get()
             try:
                 result = service.respond(body, partial(progress, number))
-                self._say(result, number)
+                self._send_answer(result, number)
             except Exception as error:  # the library's own kinds; the process can go on
-                self._say(_refusal(error), number, AnswerKind.REFUSED)
+                self._send_answer(_encode_refusal(error), number, AnswerKind.REFUSED)
             with self._changed:
                 self._unanswered -= 1
                 self._hurried -= waiting is self._urgent
                 self._changed.notify_all()
 
-    def _work_patiently(self, service: LoadedService) -> None:
+    def _answer_patiently(self, service: LoadedService) -> None:
         """Answer what is not urgent. On Linux, a priority is that of one thread; elsewhere, it stays."""
         if sys.platform == "linux":
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)
-        self._work(service, self._others, self._progress_patiently)
+        self._answer_requests(service, self._others, self._send_progress_patiently)
 
-    def _progress_patiently(self, number: int, told: bytes) -> None:
+    def _send_progress_patiently(self, number: int, report: bytes) -> None:
         """Report progress, and let urgent requests pass."""
-        self._progress(number, told)
+        self._send_progress(number, report)
         with self._changed:
             self._changed.wait_for(lambda: not self._hurried, _LONGEST_PAUSE)
 
-    def _progress(self, number: int, told: bytes) -> None:
-        self._say(told, number, AnswerKind.PROGRESS)
+    def _send_progress(self, number: int, report: bytes) -> None:
+        self._send_answer(report, number, AnswerKind.PROGRESS)
 
-    def _say(self, body: bytes | bytearray, number: int = 0, kind: AnswerKind = AnswerKind.RESULT) -> None:
+    def _send_answer(
+        self, body: bytes | bytearray, number: int = 0, kind: AnswerKind = AnswerKind.RESULT
+    ) -> None:
         with self._saying:
             try:
-                _say(self._answers, body, number=number, kind=kind)
+                _send_answer(self._answers, body, number=number, kind=kind)
             except BrokenPipeError:
                 os._exit(0)  # the hub no longer listens
 
 
-def _refusal(error: Exception) -> bytes:
+def _encode_refusal(error: Exception) -> bytes:
     if isinstance(error, ImportError):
         return msgspec.msgpack.encode(WorkerRefusal(str(error), error.name or ""))
     return msgspec.msgpack.encode(WorkerRefusal(f"{type(error).__name__}: {error}"))
 
 
-def _pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Prepare the process; return the pipe of requests and that of answers."""
+def _open_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Prepare the process; return the pipe of requests and that of answers.
+
+    Limits address space, and writes no core file after a crash.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the hub ends first, and the pipe with it
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    _confine(int(sys.argv[1]) if len(sys.argv) > 1 else 0)
+    memory = int(sys.argv[1]) if len(sys.argv) > 1 else 0
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    if memory and (hard == resource.RLIM_INFINITY or memory < hard):
+        with contextlib.suppress(ValueError, OSError):  # macOS knows the limit and does not take it
+            resource.setrlimit(resource.RLIMIT_AS, (memory, hard))
     return os.fdopen(0, "rb"), answers
 
 
 def _answer_all(requests: BinaryIO, answers: BinaryIO, respond: Respond, large: int) -> None:
-    _say(answers, b"")
-    while (taken := _read(requests)) is not None:
+    _send_answer(answers, b"")
+    while (taken := _read_request(requests)) is not None:
         head, body = taken
         del taken
         signal.setitimer(signal.ITIMER_PROF, head.seconds)
@@ -204,12 +212,12 @@ def _answer_all(requests: BinaryIO, answers: BinaryIO, respond: Respond, large: 
         signal.setitimer(signal.ITIMER_PROF, 0)
         del body
         last = isinstance(reply, LastAnswer) or memory_in_use() > large
-        _say(answers, reply, kind=AnswerKind.LAST if last else AnswerKind.RESULT)
+        _send_answer(answers, reply, kind=AnswerKind.LAST if last else AnswerKind.RESULT)
         if last:
             return
 
 
-def _read(requests: BinaryIO) -> tuple[RequestHead, bytes] | None:
+def _read_request(requests: BinaryIO) -> tuple[RequestHead, bytes] | None:
     """Return the next request; None at the end of the pipe, also within a request."""
     head = requests.read(REQUEST.size)
     if len(head) < REQUEST.size:
@@ -219,12 +227,8 @@ def _read(requests: BinaryIO) -> tuple[RequestHead, bytes] | None:
     return (parsed, body) if len(body) == parsed.length else None
 
 
-def _say(
-    answers: BinaryIO,
-    body: bytes | bytearray,
-    *,
-    number: int = 0,
-    kind: AnswerKind = AnswerKind.RESULT,
+def _send_answer(
+    answers: BinaryIO, body: bytes | bytearray, *, number: int = 0, kind: AnswerKind = AnswerKind.RESULT
 ) -> None:
     answers.write(answer(len(body), kind=kind, number=number))
     answers.write(body)
@@ -247,12 +251,3 @@ def _end_with_the_hub() -> None:
     while not any(event & (select.POLLHUP | select.POLLERR | select.POLLNVAL) for _, event in poll.poll()):
         pass
     os._exit(0)
-
-
-def _confine(memory: int) -> None:
-    """Limit address space, and write no core file after a crash."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-    if memory and (hard == resource.RLIM_INFINITY or memory < hard):
-        with contextlib.suppress(ValueError, OSError):  # macOS knows the limit and does not take it
-            resource.setrlimit(resource.RLIMIT_AS, (memory, hard))

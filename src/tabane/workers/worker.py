@@ -21,7 +21,7 @@ from tabane.messages import say
 from tabane.workers.frames import ANSWER, AnswerKind, answer_head, request
 
 LOWER = 5
-"""What slow work adds to the nice value: a third of the CPU time of a process that competes with it."""
+"""Nice value added for slow work: it gets a third of the CPU time of a process that competes with it."""
 
 _ENDING = 5.0  # seconds a process has to end after its pipe was closed
 _PIECE = 1 << 16
@@ -78,18 +78,18 @@ class Worker:
 
     @property
     def pid(self) -> int | None:
-        """Return the process id while it runs."""
+        """The process id while it runs."""
         child = self._child
         return child.pid if child is not None and child.returncode is None else None
 
     @property
     def status(self) -> int | None:
-        """Return the exit status: None while it runs, negative if a signal ended it."""
+        """The exit status: None while it runs, negative if a signal ended it."""
         return self._child.returncode if self._child is not None else None
 
     @property
     def usable(self) -> bool:
-        """Return whether it takes requests. It may have ended since its last answer."""
+        """Whether it takes requests. It may have ended since its last answer."""
         child = self._child
         if child is None or child.returncode is not None or self._last:
             return False
@@ -170,7 +170,15 @@ class Worker:
                 say("The work did not finish within {seconds:g} {seconds:second|seconds}.", seconds=deadline)
             ) from None
         except (WorkerSilent, ConnectionError):
-            raise await self._reason_of_end(seconds) from None
+            await self.end()
+            if self._child.returncode not in _SPENT:
+                raise WorkerEnded(say("The worker process ended.")) from None
+            raise WorkerSpent(
+                say(
+                    "The work took more than {seconds:g} {seconds:second|seconds} of CPU time.",
+                    seconds=seconds,
+                )
+            ) from None
 
     async def end(self, *, kill: bool = False) -> None:
         """End the process: close its requests, or kill it; it is also killed if it does not end."""
@@ -190,7 +198,7 @@ class Worker:
 
     @property
     def seconds(self) -> float:
-        """Return the CPU time that the process has used, 0 after its end; the clock's where Linux is not."""
+        """The CPU time that the process has used, 0 after its end; the clock's where Linux is not."""
         if sys.platform != "linux":
             return time.monotonic()
         try:
@@ -206,22 +214,10 @@ class Worker:
                 os.setpriority(os.PRIO_PROCESS, self.pid, low)
 
     def kill(self) -> None:
+        """Kill the process if it runs."""
         if self._child is not None and self._child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._child.kill()
-
-    async def _reason_of_end(self, seconds: float) -> WorkerEnded | WorkerSpent:
-        """Return the error for the end of the process."""
-        assert self._child is not None
-        await self.end()
-        if self._child.returncode in _SPENT:
-            return WorkerSpent(
-                say(
-                    "The work took more than {seconds:g} {seconds:second|seconds} of CPU time.",
-                    seconds=seconds,
-                )
-            )
-        return WorkerEnded(say("The worker process ended."))
 
 
 def _cpu_clock(pid: int) -> int:
@@ -265,7 +261,7 @@ class RestartPolicy:
 
     def failed(self) -> None:
         """Note that a process failed before it was of any use."""
-        self._not_before = _now() + min(_PAUSE * 2**self.failures, _LONGEST_PAUSE)
+        self._not_before = loop_time() + min(_PAUSE * 2**self.failures, _LONGEST_PAUSE)
         self.failures += 1
 
     def succeeded(self) -> None:
@@ -274,7 +270,7 @@ class RestartPolicy:
 
     async def pause(self) -> None:
         """Wait until the next start. Raises WorkerUnavailable if that takes too long."""
-        wait = self._not_before - _now()
+        wait = self._not_before - loop_time()
         if wait > _PATIENCE:
             raise WorkerUnavailable(
                 say(
@@ -285,5 +281,6 @@ class RestartPolicy:
             await asyncio.sleep(wait)
 
 
-def _now() -> float:
+def loop_time() -> float:
+    """Return the seconds of the clock of the running event loop."""
     return asyncio.get_running_loop().time()

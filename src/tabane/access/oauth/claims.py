@@ -98,7 +98,7 @@ class TokenClaims(msgspec.Struct):
 
     @property
     def scopes(self) -> frozenset[str]:
-        """Return the scopes, whatever they are called."""
+        """The scopes, whatever they are called."""
         found: list[str] = []
         for given in (self.scope, self.scp):
             found += given.split() if isinstance(given, str) else given or ()
@@ -106,7 +106,7 @@ class TokenClaims(msgspec.Struct):
 
     @property
     def client(self) -> str:
-        """Return the client that the token was issued to; "" if the token does not say."""
+        """The client that the token was issued to; "" if the token does not say."""
         return self.client_id or self.azp or ""
 
 

@@ -58,10 +58,12 @@ class AuthorizationServerHttp:
         self._opening: asyncio.Task[ClientSession] | None = None
 
     async def get(self, url: str, limit: int) -> bytes:
-        return await self._send("GET", url, limit, {})
+        """Return the body of an answer with status 200, of ``limit`` bytes at most. Raises FetchFailed."""
+        return await self._send_request("GET", url, limit, {})
 
     async def post(self, url: str, form: Mapping[str, str], authorization: str, limit: int) -> bytes:
-        return await self._send(
+        """Send a form, and return the body as :meth:`get` does. Raises FetchFailed."""
+        return await self._send_request(
             "POST", url, limit, {"data": form, "headers": {"Authorization": authorization}}
         )
 
@@ -74,35 +76,34 @@ class AuthorizationServerHttp:
         if not opening.cancelled() and opening.exception() is None:
             await opening.result().close()
 
-    async def _send(self, method: str, url: str, limit: int, options: Mapping[str, Any]) -> bytes:
+    async def _send_request(self, method: str, url: str, limit: int, options: Mapping[str, Any]) -> bytes:
         try:
             async with asyncio.timeout(self._timeout):
-                session = await self._session()
+                if self._opening is None or (self._opening.done() and self._opening.exception()):
+                    self._opening = asyncio.ensure_future(self._open_session())
+                # Shielded: one request that is given up does not end the session for the others.
+                session = await asyncio.shield(self._opening)
                 proxy = proxy_of(url, self._environment)
                 async with session.request(
                     method, url, allow_redirects=False, proxy=proxy, **options
                 ) as response:
-                    return await _body(response, limit)
+                    return await _read_body(response, limit)
         except TimeoutError:
-            raise FetchFailed(f"{_place(url)}: no answer within {self._timeout:g} s") from None
+            raise FetchFailed(f"{_url_for_log(url)}: no answer within {self._timeout:g} s") from None
         except FetchFailed as failed:
-            raise FetchFailed(f"{_place(url)}: {failed}", failed.status) from None
+            raise FetchFailed(f"{_url_for_log(url)}: {failed}", failed.status) from None
         except (OSError, ValueError, RuntimeError, ssl.SSLError) as error:
-            raise FetchFailed(f"{_place(url)}: {_reason(error)}") from None
+            raise FetchFailed(f"{_url_for_log(url)}: {_error_reason(error)}") from None
         except Exception as error:
             if not type(error).__module__.startswith("aiohttp"):
                 raise
-            raise FetchFailed(f"{_place(url)}: {_reason(error)}") from None
+            raise FetchFailed(f"{_url_for_log(url)}: {_error_reason(error)}") from None
 
-    async def _session(self) -> ClientSession:
-        if self._opening is None or (self._opening.done() and self._opening.exception()):
-            self._opening = asyncio.ensure_future(self._open())
-        # Shielded: one request that is given up does not end the session for the others.
-        return await asyncio.shield(self._opening)
-
-    async def _open(self) -> ClientSession:
+    async def _open_session(self) -> ClientSession:
         # The import and the reading of all authorities take noticeable time.
-        aiohttp, trusted = await asyncio.to_thread(_prepare, self._ca, self._environment.get("SSL_CERT_FILE"))
+        aiohttp, trusted = await asyncio.to_thread(
+            _import_client, self._ca, self._environment.get("SSL_CERT_FILE")
+        )
         session: ClientSession = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=MOST_CONNECTIONS, ssl=trusted),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -130,7 +131,7 @@ def proxy_of(url: str, environment: Mapping[str, str]) -> str | None:
     return named.get(parts.scheme) or None
 
 
-def _prepare(ca: Path | None, bundle: str | None) -> tuple[Any, ssl.SSLContext]:
+def _import_client(ca: Path | None, bundle: str | None) -> tuple[Any, ssl.SSLContext]:
     import aiohttp
 
     trusted = ssl.create_default_context()
@@ -143,7 +144,7 @@ def _prepare(ca: Path | None, bundle: str | None) -> tuple[Any, ssl.SSLContext]:
     return aiohttp, trusted
 
 
-async def _body(response: ClientResponse, limit: int) -> bytes:
+async def _read_body(response: ClientResponse, limit: int) -> bytes:
     """Return the body. Raises FetchFailed for another status than 200, and for too many bytes."""
     if response.status != 200:
         what = "redirects, which is refused" if 300 <= response.status < 400 else "answers"
@@ -160,12 +161,12 @@ async def _body(response: ClientResponse, limit: int) -> bytes:
     return b"".join(parts)
 
 
-def _place(url: str) -> str:
+def _url_for_log(url: str) -> str:
     """Return a URL without what may be secret in it."""
     return url.partition("?")[0].partition("#")[0]
 
 
-def _reason(error: Exception) -> str:
+def _error_reason(error: Exception) -> str:
     # The text of some errors quotes the whole URL, their message does not.
     text = " ".join(str(getattr(error, "message", "") or error).split())
     return text.partition("://")[0][:200] or type(error).__name__

@@ -16,7 +16,7 @@ from tabane.access.oauth.signing_keys import SigningKey, SigningKeys
 from tabane.access.permissions import PermissionPatterns, PermissionRules
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import say
-from tabane.operations.caller import CallTarget
+from tabane.operations.caller import Access, CallTarget
 
 READ_ONLY = "read-only"
 
@@ -41,6 +41,7 @@ class ScopePermission:
         self._rules = tuple(map(PermissionRules, grants))
 
     def allows(self, target: CallTarget) -> bool:
+        """Return whether one of the scopes allows a target."""
         return any(rules.allows(target) for rules in self._rules)
 
     def sees_server(self, server: str) -> bool:
@@ -62,19 +63,23 @@ class ScopeTable:
 
     @property
     def advertised(self) -> tuple[str, ...]:
-        """Return the scopes that clients are told to ask for: those without administration."""
+        """The scopes that clients are told to ask for: those without administration."""
         return tuple(name for name, patterns in self._named.items() if "@admin" not in patterns.allow)
 
     def grants(self, scopes: Iterable[str]) -> tuple[PermissionPatterns, ...]:
         """Return what those scopes allow, in a fixed order."""
-        found = (self._grant(scope) for scope in sorted(scopes))
+        found = (self._grant_of_scope(scope) for scope in sorted(scopes))
         return tuple(patterns for patterns in found if patterns is not None)[:_MOST_GRANTS]
 
-    def _grant(self, scope: str) -> PermissionPatterns | None:
+    def _grant_of_scope(self, scope: str) -> PermissionPatterns | None:
         if scope in self._named or not self._open:
             return self._named.get(scope)
         if scope.startswith(_TOOL):
-            return _tools(scope.removeprefix(_TOOL))
+            pattern = scope.removeprefix(_TOOL)
+            try:
+                return None if pattern.startswith("@") else PermissionPatterns.checked([pattern])
+            except BadArguments:
+                return None
         source = scope.removeprefix(_SOURCE)
         named = scope.startswith(_SOURCE) and source in _GRANTABLE_SOURCES
         return PermissionPatterns((f"@{source}",)) if named else None
@@ -103,16 +108,6 @@ def parse_scope_entry(entry: str) -> tuple[str, PermissionPatterns]:
         ) from None
 
 
-def _tools(pattern: str) -> PermissionPatterns | None:
-    """Return the permission of a scope that contains a pattern; None if that is not one of tools."""
-    if pattern.startswith("@"):
-        return None
-    try:
-        return PermissionPatterns.checked([pattern])
-    except BadArguments:
-        return None
-
-
 MOST_TOKENS = 8
 """Tokens of one access at the same time: a client renews its token before the old one expires."""
 
@@ -130,7 +125,7 @@ class LiveToken:
     key: SigningKey | None = None
 
 
-class OAuthAccess:
+class OAuthAccess(Access):
     """Access of a user through one client, with the granted scopes.
 
     All tokens of the same user, client and scopes share one access. So a session goes on when its client
@@ -148,7 +143,9 @@ class OAuthAccess:
         "label",
         "tier",
     )
-
+    holder: str
+    label: str
+    tier: str
     everything = False
 
     def __init__(
@@ -169,13 +166,13 @@ class OAuthAccess:
 
     @property
     def live(self) -> bool:
-        """Return whether any token is valid now."""
+        """Whether any token is valid now."""
         now = self._clock()
         return any(now < token.until for token in self._tokens.values())
 
     @property
     def revision(self) -> int:
-        """Return a number that changes when the access begins or ends."""
+        """A number that changes when the access begins or ends."""
         live = self.live
         if live != self._revision % 2:
             self._revision += 1

@@ -139,9 +139,6 @@ def challenge(metadata: str, refused: TokenRefused | None = None) -> str:
     if isinstance(refused, ScopeMissing) and refused.scopes:
         fields["scope"] = " ".join(refused.scopes)
     fields["resource_metadata"] = metadata
-    return "Bearer " + ", ".join(f'{name}="{_quotable(value)}"' for name, value in fields.items())
-
-
-def _quotable(value: str) -> str:
-    """Return what may stand between quotes in a header: RFC 6750 allows no quote and no backslash."""
-    return "".join(c for c in value if " " <= c <= "~" and c not in '"\\')
+    # Between the quotes, RFC 6750 allows no quote and no backslash.
+    values = ("".join(c for c in value if " " <= c <= "~" and c not in '"\\') for value in fields.values())
+    return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in zip(fields, values, strict=True))

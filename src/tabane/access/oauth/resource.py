@@ -42,13 +42,13 @@ class OAuthResource:
 
     @property
     def active(self) -> bool:
-        """Return whether tokens of an authorization server are accepted."""
-        return self._current() is not None
+        """Whether tokens of an authorization server are accepted."""
+        return self._current_issuer() is not None
 
     @property
     def resource(self) -> str:
-        """Return the URL by which clients know the hub: the audience, if that is a URL of HTTP."""
-        issuer = self._current()
+        """The URL by which clients know the hub: the audience, if that is a URL of HTTP."""
+        issuer = self._current_issuer()
         audience = issuer.audience if issuer else ""
         return audience if is_safe_url(audience) and not urlsplit(audience).fragment else self._own_url()
 
@@ -57,20 +57,20 @@ class OAuthResource:
 
         Raises TokenRefused, and AuthorizationServerUnavailable if that cannot be known now.
         """
-        issuer = self._current()
+        issuer = self._current_issuer()
         if issuer is None:
             raise TokenRefused("issuer", "oauth_issuer is not set")
-        return await self._verifying(issuer).verify(token)
+        return await self._verifier_of(issuer).verify(token)
 
     def metadata(self) -> tuple[str, bytes] | None:
         """Return the metadata of the hub as a resource, as its URL and a JSON document.
 
         None if OAuth is not set up.
         """
-        issuer = self._current()
+        issuer = self._current_issuer()
         if issuer is None:
             return None
-        document = resource_metadata(self.resource, issuer.url, self._verifying(issuer).scopes.advertised)
+        document = resource_metadata(self.resource, issuer.url, self._verifier_of(issuer).scopes.advertised)
         return metadata_url(self.resource), msgspec.json.encode(document)
 
     def challenge(self, refused: TokenRefused | None = None) -> str | None:
@@ -79,37 +79,37 @@ class OAuthResource:
 
     async def close(self) -> None:
         """Close every connection to the authorization server."""
-        self._retire()
+        self._retire_verifier()
         if self._closing:
             await asyncio.wait(self._closing)
 
-    def _current(self) -> OAuthIssuer | None:
+    def _current_issuer(self) -> OAuthIssuer | None:
         """Return the authorization server of the current settings."""
         settings, own_url = self._settings(), self._own_url()
         if self._read is None or self._read[0] is not settings or self._read[1] != own_url:
             issuer = issuer_of(settings, own_url)
             if issuer != self._issuer:
-                self._retire()
+                self._retire_verifier()
             self._read, self._issuer = (settings, own_url), issuer
         return self._issuer
 
-    def _verifying(self, issuer: OAuthIssuer) -> OAuthVerifier:
+    def _verifier_of(self, issuer: OAuthIssuer) -> OAuthVerifier:
         if self._verifier is None:
             self._requests = AuthorizationServerHttp(issuer.timeout, issuer.ca, self._environment)
             self._verifier = OAuthVerifier(issuer, self._requests, self._secret, self._clock)
         return self._verifier
 
-    def _retire(self) -> None:
+    def _retire_verifier(self) -> None:
         """Close the verifier of earlier settings. Its accesses allow nothing from now on."""
         verifier, requests = self._verifier, self._requests
         self._verifier = self._requests = None
         if verifier is not None and requests is not None:
             verifier.retire()
-            task = asyncio.ensure_future(_close(verifier, requests))
+            task = asyncio.ensure_future(_close_both(verifier, requests))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
 
-async def _close(verifier: OAuthVerifier, requests: AuthorizationServerHttp) -> None:
+async def _close_both(verifier: OAuthVerifier, requests: AuthorizationServerHttp) -> None:
     await verifier.close()
     await requests.close()

@@ -1,4 +1,4 @@
-"""Public keys of an authorization server: where it publishes them, which are usable, and the current ones.
+"""Public keys of an authorization server: their discovery, their checks, and a cache of the current ones.
 
 They come from its JWKS (RFC 7517), which is found by discovery (RFC 8414 and OpenID Connect Discovery). It is
 fetched when needed, and seldom. Other entries are ignored.
@@ -66,7 +66,7 @@ class SigningKey:
     def signed(self, algorithm: str, message: bytes, signature: bytes) -> bool:
         """Return whether the signature of a message is by this key."""
         try:
-            return _algorithms()[algorithm].verify(message, self.key, signature)
+            return _jwt_algorithms()[algorithm].verify(message, self.key, signature)
         except (ValueError, TypeError):
             return False
 
@@ -117,41 +117,37 @@ def parse_signing_keys(document: bytes, allowed: frozenset[str]) -> SigningKeys:
 def _signing_key(entry: Mapping[str, Any], allowed: frozenset[str]) -> SigningKey | None:
     """Return a key of a JWKS, or None if it cannot be used for signatures."""
     kind, curve = entry.get("kty"), entry.get("crv")
-    if not isinstance(kind, str) or not isinstance(curve, str | None) or not _signs(entry):
+    if not isinstance(kind, str) or not isinstance(curve, str | None) or not _is_for_signatures(entry):
         return None
     usable = _RSA if kind == "RSA" else _BY_CURVE.get((kind, curve or ""), ())
     declared = entry.get("alg")
     algorithms = allowed.intersection(usable)
     if declared is not None:
-        algorithms = algorithms.intersection((_spelled(declared),))
+        # Tokens say EdDSA; RFC 9864 gives it the names of its curves.
+        algorithms &= {"EdDSA" if declared in ("Ed25519", "Ed448") else str(declared)}
     members: dict[str, Any] = {name: entry.get(name) for name in _PUBLIC.get(kind, ())}
     if not algorithms or not all(isinstance(v, str) and len(v) <= _MOST_MEMBER for v in members.values()):
         return None
-    key = _loaded(kind, members, next(iter(algorithms)))
+    key = _load_key(kind, members, next(iter(algorithms)))
     key_id = entry.get("kid")
     if key is None or not isinstance(key_id, str | None):
         return None
     return SigningKey(key_id, algorithms, key, (("kty", kind), *sorted(members.items())))
 
 
-def _signs(entry: Mapping[str, Any]) -> bool:
+def _is_for_signatures(entry: Mapping[str, Any]) -> bool:
     operations = entry.get("key_ops")
     return entry.get("use", "sig") == "sig" and (
         operations is None or (isinstance(operations, list) and "verify" in operations)
     )
 
 
-def _spelled(algorithm: object) -> str:
-    """Return the name of an algorithm as tokens have it: RFC 9864 gives EdDSA the names of its curves."""
-    return "EdDSA" if algorithm in ("Ed25519", "Ed448") else str(algorithm)
-
-
-def _loaded(kind: str, members: Mapping[str, Any], algorithm: str) -> Any:
+def _load_key(kind: str, members: Mapping[str, Any], algorithm: str) -> Any:
     """Return the key as cryptography has it; None if it is broken, too weak, or too large."""
     from jwt.exceptions import PyJWTError
 
     try:
-        key: Any = _algorithms()[algorithm].from_jwk({"kty": kind, **members})
+        key: Any = _jwt_algorithms()[algorithm].from_jwk({"kty": kind, **members})
     except (PyJWTError, ValueError, TypeError, KeyError, OverflowError):
         return None
     if kind == "RSA" and (key.key_size not in RSA_BITS or not 2 < key.public_numbers().e < _MOST_EXPONENT):
@@ -160,7 +156,7 @@ def _loaded(kind: str, members: Mapping[str, Any], algorithm: str) -> Any:
 
 
 @cache
-def _algorithms() -> dict[str, Algorithm]:
+def _jwt_algorithms() -> dict[str, Algorithm]:
     from jwt.algorithms import get_default_algorithms
 
     return get_default_algorithms()
@@ -259,12 +255,12 @@ class SigningKeyCache:
 
         Raises TokenRefused if there is none, and AuthorizationServerUnavailable if that cannot be known.
         """
-        await self._require()
+        await self._require_trusted_keys()
         found = self.keys.fitting(key_id, algorithm)
         if not found and self._may_fetch(UNKNOWN_KEY):
-            await self._fetch()
+            await self._fetch_keys()
             if self._problem:
-                raise self._unavailable()
+                raise self._unavailable_error()
             found = self.keys.fitting(key_id, algorithm)
         if not found:
             raise TokenRefused("key", f"kid {quoted(key_id)}, alg {algorithm}")
@@ -272,8 +268,8 @@ class SigningKeyCache:
 
     def refresh(self) -> None:
         """Fetch the keys in the background if it is time to."""
-        if self._age >= FRESH and self._may_fetch(UNKNOWN_KEY):
-            self._begin()
+        if self._seconds_since_fetch >= FRESH and self._may_fetch(UNKNOWN_KEY):
+            self._begin_fetch()
 
     async def close(self) -> None:
         """Give up a fetch that is under way."""
@@ -283,11 +279,11 @@ class SigningKeyCache:
 
     @property
     def trusted(self) -> bool:
-        """Return whether the keys are recent enough to be trusted."""
-        return self._age < STALE
+        """Whether the keys are recent enough to be trusted."""
+        return self._seconds_since_fetch < STALE
 
     @property
-    def _age(self) -> float:
+    def _seconds_since_fetch(self) -> float:
         return self._ticks() - self._fetched
 
     def _may_fetch(self, gap: float) -> bool:
@@ -297,33 +293,33 @@ class SigningKeyCache:
     def _under_way(self) -> bool:
         return self._fetching is not None and not self._fetching.done()
 
-    async def _require(self) -> None:
-        """Have keys that are trusted. Raises AuthorizationServerUnavailable."""
+    async def _require_trusted_keys(self) -> None:
+        """Fetch the keys unless they are trusted. Raises AuthorizationServerUnavailable."""
         if self.trusted:
             self.refresh()
             return
         if self._may_fetch(RETRY):
-            await self._fetch()
+            await self._fetch_keys()
         if not self.trusted:
-            raise self._unavailable()
+            raise self._unavailable_error()
 
-    def _unavailable(self) -> AuthorizationServerUnavailable:
+    def _unavailable_error(self) -> AuthorizationServerUnavailable:
         return AuthorizationServerUnavailable(self._problem, RETRY)
 
-    async def _fetch(self) -> None:
+    async def _fetch_keys(self) -> None:
         # Shielded: a client that goes away does not stop a fetch that others wait for.
-        await asyncio.shield(self._begin())
+        await asyncio.shield(self._begin_fetch())
 
-    def _begin(self) -> asyncio.Task[None]:
+    def _begin_fetch(self) -> asyncio.Task[None]:
         if self._fetching is None or self._fetching.done():
             self._attempted = self._ticks()
-            self._fetching = asyncio.ensure_future(self._run())
+            self._fetching = asyncio.ensure_future(self._run_fetch())
         return self._fetching
 
-    async def _run(self) -> None:
+    async def _run_fetch(self) -> None:
         """Fetch the keys. Never raises: see ``_problem``."""
         try:
-            keys = await self._load()
+            keys = await self._load_keys()
         except FetchFailed as failed:
             self._problem = str(failed)
             log.warning("The keys of %s could not be fetched: %s", self._issuer.url, failed)
@@ -332,7 +328,7 @@ class SigningKeyCache:
         log.debug("%s has %d keys", self._issuer.url, len(keys))
         self._changed(keys)
 
-    async def _load(self) -> SigningKeys:
+    async def _load_keys(self) -> SigningKeys:
         url = self._issuer.jwks_url or await discover_jwks_url(self._issuer.url, self._requests)
         document = await self._requests.get(url, MOST_JWKS)
         try:

@@ -15,6 +15,7 @@ from base64 import b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote_plus
 from weakref import WeakValueDictionary
@@ -76,19 +77,21 @@ class TokenCache:
         return found
 
     def put(self, digest: bytes, checked: CheckedToken) -> None:
+        """Keep the result for a token. The one that was used longest ago gives way."""
         self._results[digest] = checked
         self._results.move_to_end(digest)
         if len(self._results) > self._most:
             self._results.popitem(last=False)
 
     def drop(self, digest: bytes) -> None:
+        """Forget the result for a token."""
         self._results.pop(digest, None)
 
 
 MOST_ANSWER = 64 << 10
 
 AT_ONCE = 8
-"""Tokens that are asked about at the same time."""
+"""Tokens that are introspected at the same time."""
 
 MOST_WAITING = 64
 """Tokens that wait for their turn. With more, the next is refused at once."""
@@ -115,11 +118,11 @@ class TokenIntrospection:
         Raises TokenRefused if it is not, or is not for this hub, and AuthorizationServerUnavailable.
         """
         try:
-            document = await self._ask(token)
+            document = await self._ask_server(token)
         except (FetchFailed, TabaneError) as failed:
             log.warning("%s did not introspect a token: %s", self._issuer.url, failed)
             raise AuthorizationServerUnavailable(str(failed), RETRY) from None
-        claims = _answer(document)
+        claims = _parse_answer(document)
         if claims.active is not True:
             raise TokenRefused("inactive")
         if claims.iss is not None and claims.iss != self._issuer.url:
@@ -130,26 +133,26 @@ class TokenIntrospection:
         check_kind(claims, declared=True)
         return claims
 
-    async def _ask(self, token: str) -> bytes:
+    async def _ask_server(self, token: str) -> bytes:
         if self._waiting >= MOST_WAITING:
             raise FetchFailed(f"{MOST_WAITING} tokens wait already")
         self._waiting += 1
         try:
             async with self._turns:
-                authorization = await asyncio.to_thread(self._authorization)
+                authorization = await asyncio.to_thread(self._basic_authorization)
                 form = {"token": token, "token_type_hint": "access_token"}
                 url = self._issuer.introspection_url
                 return await self._requests.post(url, form, authorization, MOST_ANSWER)
         finally:
             self._waiting -= 1
 
-    def _authorization(self) -> str:
+    def _basic_authorization(self) -> str:
         # RFC 6749, 2.3.1: both are encoded as in a form first.
         pair = f"{quote_plus(self._issuer.client_id)}:{quote_plus(self._secret())}"
         return "Basic " + b64encode(pair.encode()).decode()
 
 
-def _answer(document: bytes) -> TokenClaims:
+def _parse_answer(document: bytes) -> TokenClaims:
     try:
         return parse_claims(document)
     except TokenRefused as refused:
@@ -206,8 +209,8 @@ def parse_jwt(token: str, allowed: frozenset[str]) -> UnverifiedJwt:
     if parts is None:
         raise TokenRefused("malformed", "three parts in base64url are expected")
     try:
-        header = _header.decode(_decoded(parts[1]))
-        payload, signature = _decoded(parts[2]), _decoded(parts[3])
+        header = _header.decode(_decode_part(parts[1]))
+        payload, signature = _decode_part(parts[2]), _decode_part(parts[3])
     except (ValueError, RecursionError) as error:
         raise TokenRefused("malformed", quoted(str(error))) from None
     if header.alg not in allowed:
@@ -223,7 +226,7 @@ def parse_jwt(token: str, allowed: frozenset[str]) -> UnverifiedJwt:
     return UnverifiedJwt(header.alg, header.kid, kind in _ACCESS_TOKEN, signed, payload, signature)
 
 
-def _decoded(part: str) -> bytes:
+def _decode_part(part: str) -> bytes:
     """Return the bytes of a part. Raises ValueError unless the part is the one encoding of them."""
     data = urlsafe_b64decode(part + "=" * (-len(part) % 4))
     if urlsafe_b64encode(data).rstrip(b"=") != part.encode("ascii"):
@@ -299,9 +302,14 @@ class OAuthVerifier:
         if not is_bearer(token):
             raise TokenRefused("malformed", "it has characters that no bearer token has")
         digest = hashlib.sha256(token.encode("ascii")).digest()
-        known = self._known(digest)
+        known = self._known_result(digest)
         if known is None:
-            return await self._shared(digest, token)
+            # Checked once, however many requests have it at the same time.
+            task = self._under_way.get(digest)
+            if task is None:
+                task = self._under_way[digest] = asyncio.ensure_future(self._check_token(digest, token))
+                task.add_done_callback(partial(self._end_check, digest))
+            return await asyncio.shield(task)
         if isinstance(known, TokenRefused):
             raise known.with_traceback(None)
         return known
@@ -319,7 +327,7 @@ class OAuthVerifier:
 
     # -- results that are known ------------------------------------------------------------------
 
-    def _known(self, digest: bytes) -> OAuthAccess | TokenRefused | None:
+    def _known_result(self, digest: bytes) -> OAuthAccess | TokenRefused | None:
         """Return the result of an earlier check; None if the token has to be checked."""
         found = self._cache.get(digest, self._clock.wall())
         if found is None:
@@ -335,54 +343,49 @@ class OAuthVerifier:
         for access in list(self._accesses.values()):
             access.keep_signed_by(keys)
 
-    async def _shared(self, digest: bytes, token: str) -> OAuthAccess:
-        """Check a token once, however many requests have it at the same time."""
-        task = self._under_way.get(digest)
-        if task is None:
-            task = self._under_way[digest] = asyncio.ensure_future(self._check(digest, token))
-            task.add_done_callback(lambda done: self._done(digest, done))
-        return await asyncio.shield(task)
-
-    def _done(self, digest: bytes, task: asyncio.Task[OAuthAccess]) -> None:
+    def _end_check(self, digest: bytes, task: asyncio.Task[OAuthAccess]) -> None:
         self._under_way.pop(digest, None)
         if not task.cancelled():
             task.exception()  # Whoever waited may be gone.
 
     # -- checks ----------------------------------------------------------------------------------
 
-    async def _check(self, digest: bytes, token: str) -> OAuthAccess:
+    async def _check_token(self, digest: bytes, token: str) -> OAuthAccess:
         try:
-            verified = await self._verified(token)
+            verified = await self._verify_claims(token)
         except TokenRefused as refused:
-            self._refused(digest, refused)
+            self._note_refusal(digest, refused)
             raise
-        access = self._access(verified.claims)
+        access = self._access_for(verified.claims)
         access.keep(digest, LiveToken(verified.end, verified.key))
         self._cache.put(digest, CheckedToken(access, verified.again, verified.key))
         return access
 
-    def _refused(self, digest: bytes, refused: TokenRefused) -> None:
+    def _note_refusal(self, digest: bytes, refused: TokenRefused) -> None:
         log.info("An access token was refused (%s): %s", refused.fault, refused.detail or "-")
         for access in list(self._accesses.values()):
             access.drop(digest)
         if refused.fault == "inactive":
             self._cache.put(digest, CheckedToken(refused, self._clock.wall() + REFUSED))
 
-    async def _verified(self, token: str) -> VerifiedClaims:
+    async def _verify_claims(self, token: str) -> VerifiedClaims:
         if is_jwt(token):
             return await self._by_signature(token)
         if self._introspection is None:
             raise TokenRefused("malformed", "it is no JWT, and oauth_introspection_url is not set")
-        return await self._by_introspection(self._introspection, token)
+        now = self._clock.wall()
+        claims = await self._introspection.claims(token, now)
+        end = self._end_of_token(claims, now)
+        return VerifiedClaims(claims, end, min(end, now + INTROSPECTED))
 
     async def _by_signature(self, token: str) -> VerifiedClaims:
         jwt = parse_jwt(token, self.issuer.algorithms)
-        key = _signer(jwt, await self._keys.fitting(jwt.key_id, jwt.algorithm))
+        key = _find_signer(jwt, await self._keys.fitting(jwt.key_id, jwt.algorithm))
         claims = parse_claims(jwt.payload)
         now = self._clock.wall()
         check_claims(claims, self.issuer, now)
         check_kind(claims, jwt.declared)
-        end = self._end(claims, now)
+        end = self._end_of_token(claims, now)
         if self._introspection is None or not self.issuer.always_introspect:
             return VerifiedClaims(claims, end, end, key)
         asked = await self._introspection.claims(token, now)
@@ -390,16 +393,10 @@ class OAuthVerifier:
             raise TokenRefused("subject", f"sub {quoted(claims.sub)}, by introspection {quoted(asked.sub)}")
         return VerifiedClaims(claims, end, min(end, now + INTROSPECTED), key)
 
-    async def _by_introspection(self, introspection: TokenIntrospection, token: str) -> VerifiedClaims:
-        now = self._clock.wall()
-        claims = await introspection.claims(token, now)
-        end = self._end(claims, now)
-        return VerifiedClaims(claims, end, min(end, now + INTROSPECTED))
-
-    def _end(self, claims: TokenClaims, now: float) -> float:
+    def _end_of_token(self, claims: TokenClaims, now: float) -> float:
         return now + UNLIMITED if claims.exp is None else claims.exp + self.issuer.skew
 
-    def _access(self, claims: TokenClaims) -> OAuthAccess:
+    def _access_for(self, claims: TokenClaims) -> OAuthAccess:
         """Return the access of the user, client and scopes of a token, which may be in use already."""
         grants = self.scopes.grants(claims.scopes)
         if not grants:
@@ -412,7 +409,7 @@ class OAuthVerifier:
         return access
 
 
-def _signer(jwt: UnverifiedJwt, keys: tuple[SigningKey, ...]) -> SigningKey:
+def _find_signer(jwt: UnverifiedJwt, keys: tuple[SigningKey, ...]) -> SigningKey:
     """Return the key that signed a token. Raises TokenRefused if none of them did."""
     for key in keys:
         if key.signed(jwt.algorithm, jwt.signed, jwt.signature):

@@ -21,7 +21,7 @@ LONGEST_REASON = 2000
 
 
 class ApprovalBinding(msgspec.Struct, frozen=True):
-    """What an approval is bound to: who calls which tool with which definition and arguments.
+    """The call that an approval is for: caller, tool, definition and arguments.
 
     ``definition`` and ``arguments`` are digests. If any of them changes, it is another call.
     """
@@ -43,11 +43,15 @@ class ApprovalReason(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, verdict: CallVerdict) -> ApprovalReason:
         """Return the reason of a verdict."""
-        given = verdict.reason.fields.items()
-        return cls(verdict.rule, verdict.reason.template, {name: _plain(value) for name, value in given})
+        fields = {
+            name: value if isinstance(value, int | float) else str(value)[:LONGEST_REASON]
+            for name, value in verdict.reason.fields.items()
+        }
+        return cls(verdict.rule, verdict.reason.template, fields)
 
     @property
     def message(self) -> Message:
+        """The sentence, which can be rendered in any language."""
         return Message(self.template, **self.fields)
 
 
@@ -81,12 +85,6 @@ class Approval(msgspec.Struct, frozen=True):
         return f"{self.id} approved by {self.by} ({self.way})"
 
 
-def _plain(value: object) -> str | int | float:
-    if isinstance(value, int | float):
-        return value
-    return str(value)[:LONGEST_REASON]
-
-
 LIFE = 600.0
 """Seconds for which a call waits for a person, and then for which an approval can be used."""
 
@@ -94,10 +92,10 @@ MOST = 256
 """Approvals of the whole hub that are open or can be used."""
 
 MOST_OF_ONE = 64
-"""The same for one caller. The user of this machine may have all."""
+"""Open approvals of one caller. The user of this machine may have all."""
 
 MOST_ENDED = 256
-"""Approvals that are over, of which it is remembered why; the same number of refused ones."""
+"""Ended approvals whose reason is remembered, and refused ones that are remembered."""
 
 _OVER = 0.0
 """When an approval that is over expires, among those of a group."""
@@ -140,7 +138,7 @@ class Approvals:
         return (*self._current.values(), *over)
 
     def adopt(self, kept: Iterable[Approval]) -> None:
-        """Take approvals of a hub that joins, as far as nobody waits for the same calls here."""
+        """Add approvals of a hub that joins, unless somebody waits for the same calls here."""
         for one in kept:
             if one.binding not in self._current and one.id not in self._ended:
                 self._current[one.binding] = one
@@ -179,14 +177,25 @@ class Approvals:
         """
         found = self.find(id)
         if self._current.get(found.binding) is not found:
-            raise _over(found)
+            match found.state:
+                case "used":
+                    why = say("Approval {id} was used already: its call was sent.", id=found.id)
+                case "withdrawn":
+                    why = say("Nobody waits for approval {id} any more: its call was canceled.", id=found.id)
+                case "refused":
+                    why = say("Approval {id} was refused.", id=found.id)
+                case _:
+                    why = say("Approval {id} has expired. The call has to be made again.", id=found.id)
+            raise UnknownName(why)
         if approved and found.state == "refused":
             self._check_room(found.binding.holder)
         state: ApprovalState = "approved" if approved else "refused"
         expires, remember = self._clock() + LIFE, remember and approved
         decided = replace(found, state=state, by=by, way=way, remember=remember, expires=expires)
         self._current[found.binding] = decided
-        self._trim_refused()
+        refused = [approval for approval in self._current.values() if approval.state == "refused"]
+        for one in refused[: max(0, len(refused) - MOST_ENDED)]:
+            self._end(one, "refused")
         return decided
 
     def claim(self, binding: ApprovalBinding) -> Approval | None:
@@ -225,11 +234,6 @@ class Approvals:
         if len(self._ended) > MOST_ENDED:
             self._ended.popitem(last=False)
         return ended
-
-    def _trim_refused(self) -> None:
-        refused = [one for one in self._current.values() if one.state == "refused"]
-        for one in refused[: max(0, len(refused) - MOST_ENDED)]:
-            self._end(one, "refused")
 
     def _check_room(self, holder: str) -> None:
         living = [one for one in self._current.values() if one.state in LIVING]
@@ -283,16 +287,3 @@ def refusal(approval: Approval) -> ApprovalRefused:
             id=approval.id,
         )
     )
-
-
-def _over(approval: Approval) -> UnknownName:
-    match approval.state:
-        case "used":
-            why = say("Approval {id} was used already: its call was sent.", id=approval.id)
-        case "withdrawn":
-            why = say("Nobody waits for approval {id} any more: its call was canceled.", id=approval.id)
-        case "refused":
-            why = say("Approval {id} was refused.", id=approval.id)
-        case _:
-            why = say("Approval {id} has expired. The call has to be made again.", id=approval.id)
-    return UnknownName(why)

@@ -159,7 +159,7 @@ def bubblewrap_command(
     if not network:
         options.append("--unshare-net")
     for mount in in_order(mounts):
-        options += _option(mount)
+        options += _bubblewrap_option(mount)
     if filtered:
         options += ["--seccomp", FILTER.decode()]
     return [program, *options, "--", *argv]
@@ -174,7 +174,7 @@ def in_order(mounts: Iterable[Mount]) -> list[Mount]:
     return sorted(by_path.values(), key=lambda mount: mount.path.rstrip("/").split("/"))
 
 
-def _option(mount: Mount) -> list[str]:
+def _bubblewrap_option(mount: Mount) -> list[str]:
     if mount.kind == "empty file":
         return ["--ro-bind", "/dev/null", mount.path]
     name, paths = _OPTIONS[mount.kind]
@@ -216,10 +216,10 @@ def sandbox_exec_profile(
 
 
 def _rules(verdict: str, what: str, paths: Iterable[str]) -> list[str]:
-    return [f"({verdict} {what} (subpath {_quoted(path)}))" for path in paths]
+    return [f"({verdict} {what} (subpath {_quote_path(path)}))" for path in paths]
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     return '"' + path.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
@@ -249,7 +249,7 @@ class CageMechanisms:
 
     @property
     def suffice(self) -> bool:
-        """Return whether a cage can be built with them at all."""
+        """Whether a cage can be built with them at all."""
         if self.sandbox_exec:
             return True
         return bool(self.machine) and (bool(self.bubblewrap) or self.landlock >= landlock.LEAST_ABI)
@@ -261,22 +261,18 @@ def find_mechanisms(environment: Mapping[str, str]) -> CageMechanisms:
         return CageMechanisms(sandbox_exec=SANDBOX_EXEC if os.access(SANDBOX_EXEC, os.X_OK) else "")
     if sys.platform != "linux":
         return CageMechanisms()
+    import ctypes  # a hub without cages does not need it
+
     program, why = find_bubblewrap(environment)
     machine = platform.machine()
     return CageMechanisms(
-        landlock=_landlock(),
+        landlock=landlock.abi(ctypes.CDLL(None, use_errno=True).syscall),
         bubblewrap=program,
         descriptors=bool(program) and _takes_descriptors(program),
         no_bubblewrap=why,
         machine=machine if machine in MACHINES else "",
         root=os.geteuid() == 0,
     )
-
-
-def _landlock() -> int:
-    import ctypes  # a hub without cages does not need it
-
-    return landlock.abi(ctypes.CDLL(None, use_errno=True).syscall)
 
 
 def _takes_descriptors(program: str) -> bool:
@@ -329,9 +325,9 @@ class CagePaths:
     protected_names: tuple[str, ...] = ()
 
     def names(self, path: str) -> bool:
-        """Return whether a path that the user wrote says by itself that it is a protected one."""
+        """Return whether the user has named a protected path itself."""
         written = os.path.normpath(path)
-        return any(_within(written, each) for each in (*self.protected, *self.protected_names))
+        return any(_is_within(written, each) for each in (*self.protected, *self.protected_names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,7 +345,7 @@ class CageFiles:
 
 @dataclass(frozen=True, slots=True)
 class Cage:
-    """A cage, ready for a start: the command in it, its environment, and what the keeper is told."""
+    """A cage, ready for a start: the command in it, its environment, and the orders for the keeper."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -368,7 +364,7 @@ def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str
     listed = [_existing("read", path, paths) for path in profile.reads or ()]
     for path in (*writes, *listed):
         for own in paths.own:
-            if _within(path, own):
+            if _is_within(path, own):
                 raise CageUnavailable(
                     say(
                         "The sandbox may not list {path}: it is in Tabane's own files, which hold the "
@@ -381,29 +377,28 @@ def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str
     hidden = [*paths.own, *(path for path in paths.protected if path not in open_), *hides]
     reads: tuple[str, ...] | None = None
     if profile.reads is not None and "/" not in listed:
-        needed = [path for path in programs if not _is_hidden(path, hidden)]
+        needed = [
+            path
+            for path in programs
+            if not any(_is_within(each, own) for each in (path, os.path.realpath(path)) for own in hidden)
+        ]
         usual = [path for path in (*SYSTEM, *paths.tools, *needed) if os.path.exists(path)]
         reads = tuple(dict.fromkeys((*usual, *listed)))
     return CageFiles(
         reads,
-        (*_outermost(writes), paths.private),
+        (*_outermost_paths(writes), paths.private),
         tuple(dict.fromkeys(p for p in hidden if os.path.lexists(p))),
         tuple(path for path in dict.fromkeys(listed) if path != "/"),
     )
 
 
-def _is_hidden(path: str, hidden: Iterable[str]) -> bool:
-    real = os.path.realpath(path)
-    return any(_within(each, folder) for folder in hidden for each in (path, real))
-
-
-def _outermost(paths: Sequence[str]) -> list[str]:
+def _outermost_paths(paths: Sequence[str]) -> list[str]:
     """Return the paths that are not in another one of them: what is in a writable folder needs no rule.
 
     The server can put a link where such an inner path is.
     """
     found = dict.fromkeys(paths)
-    return [path for path in found if not any(_within(path, each) for each in found if each != path)]
+    return [path for path in found if not any(_is_within(path, each) for each in found if each != path)]
 
 
 def _existing(kind: str, path: str, paths: CagePaths) -> str:
@@ -417,7 +412,7 @@ def _existing(kind: str, path: str, paths: CagePaths) -> str:
                 kind=kind,
             )
         )
-    if any(_within(real, each) for each in paths.protected) and not paths.names(path):
+    if any(_is_within(real, each) for each in paths.protected) and not paths.names(path):
         raise CageUnavailable(
             say(
                 'The path {path} in "{kind}" of the sandbox is a link to {real}, which holds credentials. '
@@ -430,7 +425,7 @@ def _existing(kind: str, path: str, paths: CagePaths) -> str:
     return real
 
 
-def _within(path: str, folder: str) -> bool:
+def _is_within(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
@@ -441,7 +436,7 @@ def require(profile: SandboxProfile, mechanisms: CageMechanisms) -> None:
             say(
                 "This server is to run in a sandbox, and this system offers none: {why}. It is not started "
                 "without one. To start it so, remove the key sandbox from the servers file.",
-                why=_lack(mechanisms),
+                why=_lacking_mechanism(mechanisms),
             )
         )
     if profile.network == "hosts" and mechanisms.sandbox_exec:
@@ -458,7 +453,7 @@ def require(profile: SandboxProfile, mechanisms: CageMechanisms) -> None:
         )
 
 
-def _lack(mechanisms: CageMechanisms) -> Message:
+def _lacking_mechanism(mechanisms: CageMechanisms) -> Message:
     if not mechanisms.machine:
         return say("its kind or its processor is not supported")
     return say(
@@ -480,7 +475,7 @@ def caged(
     *,
     installs: bool = False,
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return the command in its cage, and what the keeper is told of it. ``proxy`` is the proxy's command.
+    """Return the command in its cage, and the orders for the keeper. ``proxy`` is the proxy's command.
 
     ``installs``: it writes programs, so that it has to change permissions.
     """
@@ -546,14 +541,14 @@ def mounts(files: CageFiles, places: Mapping[str, str], *, root: bool) -> list[M
     found += [
         Mount(path, "empty folder" if Path(path).is_dir() else "empty file")
         for path in files.hidden
-        if any(_within(path, root) for root in (*visible, *files.writes))
+        if any(_is_within(path, root) for root in (*visible, *files.writes))
     ]
     found += [
         Mount(parent, "write")
         for path in files.hidden
         for writable in files.writes
-        if _within(path, writable)
-        for parent in _between(writable, path)
+        if _is_within(path, writable)
+        for parent in _folders_between(writable, path)
     ]
     found += [Mount(path, "write") for path in files.writes]
     found = [
@@ -564,10 +559,10 @@ def mounts(files: CageFiles, places: Mapping[str, str], *, root: bool) -> list[M
     return [*found, Mount("/dev", "devices"), Mount("/proc", "processes"), *kernel]
 
 
-def _between(folder: str, path: str) -> list[str]:
+def _folders_between(folder: str, path: str) -> list[str]:
     """Return the folders between a folder and a path in it, outermost first."""
     parents = [str(parent) for parent in Path(path).parents]
-    return [parent for parent in reversed(parents) if parent != folder and _within(parent, folder)]
+    return [parent for parent in reversed(parents) if parent != folder and _is_within(parent, folder)]
 
 
 def uncovered(profile: SandboxProfile, mechanisms: CageMechanisms) -> list[Message]:

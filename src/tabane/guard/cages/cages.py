@@ -28,7 +28,6 @@ from msgspec import structs
 
 from tabane.guard.cages.cage import (
     PROXY_PORT,
-    CageFiles,
     CageMechanisms,
     CagePaths,
     CageUnavailable,
@@ -192,7 +191,7 @@ A cache that is shared with other servers would be a way out: what is changed th
 
 @dataclass(frozen=True)
 class CagedStart:
-    """A start in a cage: the command, its environment, what the keeper is told, and its control groups.
+    """A start in a cage: the command, its environment, the orders for the keeper, and its control groups.
 
     ``cwd`` is the working directory of a download.
     """
@@ -243,7 +242,7 @@ class Cages:
         CageUnavailable.
         """
         if server.image:
-            return self._contained(server)
+            return self._in_container(server)
         if server.transport != "stdio":
             return server
         private = self.private_folder(server.name)
@@ -268,16 +267,31 @@ class Cages:
         return file
 
     def _make_folders(self, private: Path) -> None:
+        # The server can change this folder: a link or a file may stand in the place of a folder.
         os.makedirs(private, mode=0o700, exist_ok=True)
         for name in dict.fromkeys(_CACHES.values()):
-            _make_inside(private, name)
+            above = os.open(private, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                for part in name.split("/"):
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, 0o700, dir_fd=above)
+                    try:
+                        inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+                    except OSError:
+                        os.unlink(part, dir_fd=above)
+                        os.mkdir(part, 0o700, dir_fd=above)
+                        inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+                    os.close(above)
+                    above = inner
+            finally:
+                os.close(above)
 
     def pin(self, server: Server) -> None:
         """Record where the paths of a server's sandbox lead, unless that was done before. Blocks."""
         self._pinned.pin(self._record(server.name), self._written(server, server.sandbox))
 
     def accept_links(self, name: str) -> None:
-        """Forget where the paths of a server's sandbox led: where they lead now counts. Blocks."""
+        """Forget the recorded targets of a sandbox's paths: the present ones count from now on. Blocks."""
         self._record(name).unlink(missing_ok=True)
 
     def _record(self, name: str) -> Path:
@@ -302,9 +316,9 @@ class Cages:
         The groups have to be removed with :meth:`remove` when nothing of the server is left.
         """
         self._pinned.require(server.name, self._record(server.name), self._written(server, profile))
-        return self._build(server, profile, env)
+        return self._build_start(server, profile, env)
 
-    def _build(
+    def _build_start(
         self, server: Server, profile: SandboxProfile, env: Mapping[str, str], *, installs: bool = False
     ) -> CagedStart:
         require(profile, self.mechanisms)
@@ -316,8 +330,11 @@ class Cages:
                     command=server.command,
                 )
             )
-        files = self._files(server, profile, env)
-        groups = self._grouped(profile)
+        paths = self._paths(server.name, limited=profile.reads is not None)
+        self._make_folders(Path(paths.private))
+        programs = _program_paths(server, env) if profile.reads is not None else ()
+        files = cage_files(self._wide(server, profile), paths, programs)
+        groups = self._create_groups(profile)
         argv = [server.command, *server.args]
         if self.mechanisms.bubblewrap:
             argv[0] = which(argv[0], path=env.get("PATH")) or argv[0] if "/" not in argv[0] else argv[0]
@@ -333,7 +350,15 @@ class Cages:
         command, orders = caged(
             profile, self.mechanisms, files, argv, limits, members, proxy, installs=installs
         )
-        return CagedStart(tuple(command), self._with_proxy(profile, env), orders, tuple(groups or ()))
+        if profile.network == "hosts":
+            kept = {name: value for name, value in env.items() if name.lower() not in _PROXIES}
+            names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
+            env = {
+                **kept,
+                **dict.fromkeys(names, f"http://127.0.0.1:{PROXY_PORT}"),
+                "NODE_USE_ENV_PROXY": "1",
+            }
+        return CagedStart(tuple(command), dict(env), orders, tuple(groups or ()))
 
     def build_download(self, server: Server, command: Sequence[str], env: Mapping[str, str]) -> CagedStart:
         """Return how to run a command that downloads what a server runs: with every network.
@@ -341,12 +366,17 @@ class Cages:
         It changes the caches of the server alone. It reads its own programs, what registries need, and the
         working directory if the package is in there. Blocks. Raises CageUnavailable.
         """
-        reads, cwd = _registry_files(env), str(self.private_folder(server.name))
+        home = env.get("HOME") or os.path.expanduser("~")
+        paths = [os.path.join(home, name) for name in _REGISTRY_FILES]
+        paths += [value for name, value in env.items() if name.upper() in _REGISTRY_VARIABLES]
+        paths += [folder for folder in env.get("PATH", "").split(os.pathsep) if folder != "/"]
+        reads = [path for path in dict.fromkeys(paths) if os.path.isabs(path) and os.path.exists(path)]
+        cwd = str(self.private_folder(server.name))
         if server.cwd and any(word.startswith((".", "file:")) for word in command):
             reads, cwd = [*reads, server.cwd], server.cwd
         profile = SandboxProfile(preset="network", network="on", reads=tuple(reads))
         step = structs.replace(server, command=command[0], args=tuple(command[1:]), cwd_given=False)
-        return replace(self._build(step, profile, env, installs=True), cwd=cwd)
+        return replace(self._build_start(step, profile, env, installs=True), cwd=cwd)
 
     def remove(self, groups: Sequence[GroupFiles]) -> None:
         """Remove the control groups of a server that has ended. Blocks."""
@@ -360,17 +390,27 @@ class Cages:
         if server.transport != "stdio" or (server.sandbox is None and not server.image):
             return None
         profile = server.sandbox or SandboxProfile(network="on")
-        found = _shown(profile) | {"image": server.image or None}
+        description = {
+            "preset": profile.preset,
+            "write": list(profile.writes),
+            "read": None if profile.reads is None else list(profile.reads),
+            "network": {"on": True, "off": False, "hosts": list(profile.hosts)}[profile.network],
+            "memory": profile.memory or None,
+            "cpu": profile.cpu or None,
+            "processes": profile.processes or None,
+            "unix_sockets": profile.sockets,
+            "image": server.image or None,
+        }
         if server.image:
             problem = self.container_problem() or self._link_problem(server, profile)
-            return found | {"mechanism": ["container"], "uncovered": [], "problem": problem}
-        return found | {
-            "mechanism": _names(self.mechanisms, profile),
+            return description | {"mechanism": ["container"], "uncovered": [], "problem": problem}
+        return description | {
+            "mechanism": _mechanism_names(self.mechanisms, profile),
             "uncovered": uncovered(profile, self.mechanisms),
-            "problem": self._problem(server, profile),
+            "problem": self._cage_problem(server, profile),
         }
 
-    def _problem(self, server: Server, profile: SandboxProfile) -> Message | None:
+    def _cage_problem(self, server: Server, profile: SandboxProfile) -> Message | None:
         try:
             require(profile, self.mechanisms)
             if not server.needs_folder:
@@ -391,7 +431,7 @@ class Cages:
             return error.message
         return None
 
-    def _contained(self, server: Server) -> Server:
+    def _in_container(self, server: Server) -> Server:
         engine = find_engine(self._environment)
         command = [*([server.command] if server.command else ()), *server.args]
         cwd = server.cwd if server.cwd_given else None
@@ -404,15 +444,6 @@ class Cages:
             cage_files(real, self._paths(server.name, limited=False), ())  # may refuse a path
         args = container_arguments(server.image, command, sorted(server.env), cwd, profile)
         return structs.replace(server, command=engine, args=tuple(args), cwd=None, image="", sandbox=None)
-
-    def _files(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CageFiles:
-        paths = self._paths(server.name, limited=profile.reads is not None)
-        self._make_folders(Path(paths.private))
-        return cage_files(
-            self._wide(server, profile),
-            paths,
-            _program_paths(server, env) if profile.reads is not None else (),
-        )
 
     def _wide(self, server: Server, profile: SandboxProfile) -> SandboxProfile:
         """Return the profile with the working directory among its writes, if the preset includes that."""
@@ -432,7 +463,7 @@ class Cages:
             private=os.path.realpath(self.private_folder(name)),
         )
 
-    def _grouped(self, profile: SandboxProfile) -> list[GroupFiles] | None:
+    def _create_groups(self, profile: SandboxProfile) -> list[GroupFiles] | None:
         # Joining a group takes the kernel up to 20 ms, so only a server with such limits gets one.
         if self.mechanisms.sandbox_exec or not (profile.memory or profile.processes):
             return None
@@ -447,40 +478,8 @@ class Cages:
             )
         return groups
 
-    def _with_proxy(self, profile: SandboxProfile, env: Mapping[str, str]) -> dict[str, str]:
-        if profile.network != "hosts":
-            return dict(env)
-        address = f"http://127.0.0.1:{PROXY_PORT}"
-        kept = {name: value for name, value in env.items() if name.lower() not in _PROXIES}
-        names = ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")
-        return {**kept, **dict.fromkeys(names, address), "NODE_USE_ENV_PROXY": "1"}
-
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ftp_proxy")
-
-
-def _make_inside(folder: Path, name: str) -> None:
-    """Make a folder in one that a server can change, which may have put a link in its place."""
-    above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        for part in name.split("/"):
-            inner = _opened_folder(part, above)
-            os.close(above)
-            above = inner
-    finally:
-        os.close(above)
-
-
-def _opened_folder(name: str, above: int) -> int:
-    """Return a folder, made if it is missing. What is no folder is removed."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(name, 0o700, dir_fd=above)
-    try:
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
-    except OSError:
-        os.unlink(name, dir_fd=above)
-        os.mkdir(name, 0o700, dir_fd=above)
-        return os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
 
 
 def _real(paths: Iterable[str]) -> tuple[str, ...]:
@@ -515,29 +514,7 @@ _REGISTRY_VARIABLES = (
 )
 
 
-def _registry_files(env: Mapping[str, str]) -> list[str]:
-    """Return the files of package managers' settings, those that variables name, and the folders of PATH."""
-    home = env.get("HOME") or os.path.expanduser("~")
-    found = [os.path.join(home, name) for name in _REGISTRY_FILES]
-    found += [value for name, value in env.items() if name.upper() in _REGISTRY_VARIABLES]
-    found += [folder for folder in env.get("PATH", "").split(os.pathsep) if folder != "/"]
-    return [path for path in dict.fromkeys(found) if os.path.isabs(path) and os.path.exists(path)]
-
-
-def _shown(profile: SandboxProfile) -> dict[str, Any]:
-    return {
-        "preset": profile.preset,
-        "write": list(profile.writes),
-        "read": None if profile.reads is None else list(profile.reads),
-        "network": {"on": True, "off": False, "hosts": list(profile.hosts)}[profile.network],
-        "memory": profile.memory or None,
-        "cpu": profile.cpu or None,
-        "processes": profile.processes or None,
-        "unix_sockets": profile.sockets,
-    }
-
-
-def _names(mechanisms: CageMechanisms, profile: SandboxProfile) -> list[str]:
+def _mechanism_names(mechanisms: CageMechanisms, profile: SandboxProfile) -> list[str]:
     """Return the names of the mechanisms that enforce a cage."""
     if mechanisms.sandbox_exec:
         return ["sandbox-exec"]

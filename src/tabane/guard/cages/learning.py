@@ -1,4 +1,4 @@
-"""What a server does, read from a trace of its system calls, and the profile that would allow just that.
+"""The system calls of a server, read from a trace, and the profile that would allow just these.
 
 The trace is strace's. Everything here is pure, apart from :func:`find_tracer`.
 """
@@ -56,7 +56,7 @@ _USUAL_SOCKETS = (
 
 @dataclass
 class SeenUse:
-    """What a server was seen to do. ``connected`` are pairs of an address and a port."""
+    """The observed use of files and network by a server. ``connected`` are pairs of an address and a port."""
 
     written: set[str] = field(default_factory=set)
     connected: set[tuple[str, int]] = field(default_factory=set)
@@ -111,20 +111,17 @@ def read_trace(lines: Iterable[str], cwd: str) -> SeenUse:
         if match["call"].endswith("chdir"):
             folders[match["process"]] = next(_paths(match["rest"], folder), folder)
         else:
-            _read_call(seen, match["call"], match["rest"], folder)
+            call, rest = match["call"], match["rest"]
+            result = _RESULT.search(rest)
+            failed = result is not None and result["value"].startswith("-")
+            if call == "connect":
+                _read_connection(seen, rest, failed and "EINPROGRESS" not in rest)
+            elif call.startswith("send"):
+                seen.names.update(_names_asked(rest))
+            elif not failed and (call.startswith(_MAKING) or any(flag in rest for flag in _CHANGES)):
+                opened = result["path"] if result is not None and call.startswith("open") else None
+                seen.written.update([_decoded(opened)] if opened else _paths(rest, folder))
     return seen
-
-
-def _read_call(seen: SeenUse, call: str, rest: str, cwd: str) -> None:
-    result = _RESULT.search(rest)
-    failed = result is not None and result["value"].startswith("-")
-    if call == "connect":
-        _read_connection(seen, rest, failed and "EINPROGRESS" not in rest)
-    elif call.startswith("send"):
-        seen.names.update(_names_asked(rest))
-    elif not failed and (call.startswith(_MAKING) or any(flag in rest for flag in _CHANGES)):
-        opened = result["path"] if result is not None and call.startswith("open") else None
-        seen.written.update([_decoded(opened)] if opened else _paths(rest, cwd))
 
 
 def _read_connection(seen: SeenUse, rest: str, failed: bool) -> None:
@@ -229,8 +226,8 @@ def proposed_folders(paths: Iterable[str], home: str) -> list[str]:
     Several folders beside each other become their parent, but never the root, the user's home, or a folder
     right below the root. A file there is proposed itself.
     """
-    folders = {_folder_of(path, home) for path in paths}
-    while (merged := _merged(folders, home)) != folders:
+    folders = {path if _is_wide(os.path.dirname(path), home) else os.path.dirname(path) for path in paths}
+    while (merged := _merge_folders(folders, home)) != folders:
         folders = merged
     kept: list[str] = []
     for folder in sorted(folders):
@@ -239,16 +236,11 @@ def proposed_folders(paths: Iterable[str], home: str) -> list[str]:
     return kept[:_MOST_NAMED]
 
 
-def _folder_of(path: str, home: str) -> str:
-    parent = os.path.dirname(path)
-    return path if _is_wide(parent, home) else parent
-
-
 def _is_wide(folder: str, home: str) -> bool:
     return folder.count("/") < 2 or folder == home or home.startswith(folder + "/")
 
 
-def _merged(folders: set[str], home: str) -> set[str]:
+def _merge_folders(folders: set[str], home: str) -> set[str]:
     by_parent: dict[str, list[str]] = {}
     for folder in folders:
         by_parent.setdefault(os.path.dirname(folder), []).append(folder)

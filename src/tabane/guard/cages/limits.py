@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +33,7 @@ class GroupFiles:
 
     @property
     def members(self) -> str:
+        """The file that the id of a process is written to, to let it join the group."""
         return str(self.folder / "cgroup.procs")
 
 
@@ -69,7 +69,8 @@ def group_folders(
     None if that is not known. ``memberships`` is the text of /proc/self/cgroup. In version 2, a group with
     processes has no groups with limits below it, so the place is beside the hub's own group.
     """
-    own = dict(_memberships(memberships))
+    rows = (line.partition(":")[2].partition(":") for line in memberships.splitlines())
+    own = {name: path for names, _, path in rows for name in names.split(",")}
     if all(name in own for name in controllers):
         return 1, {name: root / name / own[name].lstrip("/") for name in controllers}
     if own.get("", "/") == "/":
@@ -80,14 +81,6 @@ def group_folders(
     except OSError:
         return None
     return (2, dict.fromkeys(controllers, beside)) if set(controllers) <= set(enabled) else None
-
-
-def _memberships(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.splitlines():
-        _, _, rest = line.partition(":")
-        names, _, path = rest.partition(":")
-        for name in names.split(","):
-            yield name, path
 
 
 class ControlGroups:
@@ -113,7 +106,7 @@ class ControlGroups:
             for controller, folder in folders.items():
                 made.append(GroupFiles(folder / name, limits[controller]))
                 made[-1].folder.mkdir(exist_ok=True)
-                _write(made[-1])
+                _write_limits(made[-1])
         except OSError:
             self.remove(made)
             return None
@@ -126,7 +119,7 @@ class ControlGroups:
                 group.folder.rmdir()
 
 
-def _write(group: GroupFiles) -> None:
+def _write_limits(group: GroupFiles) -> None:
     for name, value in group.limits:
         path = group.folder / name
         if "swap" in name or "memsw" in name:

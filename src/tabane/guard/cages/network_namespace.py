@@ -31,10 +31,17 @@ def enter(library: ctypes.CDLL, proxy: list[bytes], port: int, env: dict[bytes, 
     The proxy gets the listening socket over its descriptor 0.
     """
     ours, theirs = _socket.socketpair()
-    _start(proxy, theirs.fileno(), {name: env[name] for name in _KEPT if name in env})
+    _start_proxy(proxy, theirs.fileno(), {name: env[name] for name in _KEPT if name in env})
     theirs.close()
     isolate(library)
-    _listen(ours, port)
+    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
+    try:
+        listener.bind((LOOPBACK, port))
+        listener.listen(_BACKLOG)
+        rights = listener.fileno().to_bytes(4, "little")
+        ours.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
+    finally:
+        listener.close()
     ours.close()
 
 
@@ -59,18 +66,7 @@ def _raise_loopback() -> None:
         probe.close()
 
 
-def _listen(channel: _socket.socket, port: int) -> None:
-    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    try:
-        listener.bind((LOOPBACK, port))
-        listener.listen(_BACKLOG)
-        rights = listener.fileno().to_bytes(4, "little")
-        channel.sendmsg([b"\0"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
-    finally:
-        listener.close()
-
-
-def _start(command: list[bytes], channel: int, env: dict[bytes, bytes]) -> None:
+def _start_proxy(command: list[bytes], channel: int, env: dict[bytes, bytes]) -> None:
     """Start the proxy as a child of the keeper: its parent, a process between, ends at once."""
     between = os.fork()
     if between:

@@ -44,6 +44,7 @@ class HostRule:
     port: int
 
     def allows(self, host: str, port: int) -> bool:
+        """Return whether the rule allows a host and port."""
         if self.port and port != self.port:
             return False
         return host.endswith("." + self.name) if self.below else host == self.name
@@ -53,7 +54,7 @@ class HostRules:
     """The list of hosts of one server, as it is written in the servers file."""
 
     def __init__(self, hosts: Iterable[str]) -> None:
-        self._rules = [_rule(host) for host in hosts]
+        self._rules = [_read_rule(host) for host in hosts]
 
     def allows(self, host: str, port: int) -> bool:
         """Return whether the server may connect to a host, by name or address, at that port."""
@@ -85,7 +86,7 @@ def normal(host: str) -> str:
         return name
 
 
-def _rule(text: str) -> HostRule:
+def _read_rule(text: str) -> HostRule:
     name, port = text, 0
     head, colon, tail = text.rpartition(":")
     # The colons of an address without brackets are its own.
@@ -115,9 +116,9 @@ class NetworkProxy:
         while True:
             self._places.acquire()
             client, _ = listener.accept()
-            threading.Thread(target=self._handle, args=(client,), daemon=True).start()
+            threading.Thread(target=self._handle_client, args=(client,), daemon=True).start()
 
-    def _handle(self, client: socket.socket) -> None:
+    def _handle_client(self, client: socket.socket) -> None:
         try:
             with client:
                 self._serve(client)
@@ -131,7 +132,7 @@ class NetworkProxy:
         try:
             head, rest = _read_head(client)
             host, port, first = target(head)
-            upstream = self._connect(host, port)
+            upstream = self._connect_upstream(host, port)
         except _ProxyRefusal as refused:
             print(f"sandbox: {refused.why}", file=sys.stderr, flush=True)
             body = f"{refused.why}\n".encode()
@@ -148,9 +149,9 @@ class NetworkProxy:
                 client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 if rest:
                     upstream.sendall(rest)
-            _pump(client, upstream)
+            _pump_bytes(client, upstream)
 
-    def _connect(self, host: str, port: int) -> socket.socket:
+    def _connect_upstream(self, host: str, port: int) -> socket.socket:
         if not self._policy.allows(host, port):
             raise _ProxyRefusal("403 Forbidden", f"{host}:{port} is not among the hosts of this server")
         try:
@@ -164,21 +165,17 @@ class NetworkProxy:
                 why = f"{host} leads to {address[0]}, which is not public ({refusal})"
                 continue
             try:
-                return _opened(family, kind, protocol, address)
+                upstream = socket.socket(family, kind, protocol)
+                try:
+                    upstream.settimeout(CONNECT_PATIENCE)
+                    upstream.connect(address)
+                except OSError:
+                    upstream.close()
+                    raise
+                return upstream
             except OSError:
                 continue
         raise _ProxyRefusal("403 Forbidden" if "not public" in why else "502 Bad Gateway", why)
-
-
-def _opened(family: int, kind: int, protocol: int, address: tuple[object, ...]) -> socket.socket:
-    upstream = socket.socket(family, kind, protocol)
-    try:
-        upstream.settimeout(CONNECT_PATIENCE)
-        upstream.connect(address)
-    except OSError:
-        upstream.close()
-        raise
-    return upstream
 
 
 def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
@@ -193,6 +190,11 @@ def _read_head(client: socket.socket) -> tuple[bytes, bytes]:
         data += more
     head, _, rest = data.partition(b"\r\n\r\n")
     return head, rest
+
+
+_CONNECTION_FIELDS = frozenset(
+    {"host", "connection", "proxy-connection", "keep-alive", "proxy-authorization"}
+)
 
 
 def target(head: bytes) -> tuple[str, int, bytes]:
@@ -215,23 +217,17 @@ def target(head: bytes) -> tuple[str, int, bytes]:
     if method == "CONNECT":
         return host, port or 443, b""
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    kept = [each for each in fields.split("\r\n") if each and not _is_of_connection(each)]
+    kept = [
+        field
+        for field in fields.split("\r\n")
+        if field and field.partition(":")[0].strip().lower() not in _CONNECTION_FIELDS
+    ]
     own = [f"Host: {parts.netloc.rpartition('@')[2]}", "Connection: close"]
     lines = [f"{method} {path} {version}", *own, *kept]
     return host, port or 80, ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
 
-def _is_of_connection(field: str) -> bool:
-    return field.partition(":")[0].strip().lower() in (
-        "host",
-        "connection",
-        "proxy-connection",
-        "keep-alive",
-        "proxy-authorization",
-    )
-
-
-def _pump(client: socket.socket, upstream: socket.socket) -> None:
+def _pump_bytes(client: socket.socket, upstream: socket.socket) -> None:
     """Carry bytes in both directions until both sides have ended, or nothing was sent for a while."""
     other = {client: upstream, upstream: client}
     open_ = [client, upstream]

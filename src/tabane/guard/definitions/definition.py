@@ -37,11 +37,11 @@ LONGEST_NAME = 16_384
 """Characters of a name or URI. The catalogs leave out a definition with a longer one."""
 
 SLOWLY_READ = 1 << 20
-"""Bytes of a definition with repeated members up to which these are told apart."""
+"""Bytes of a definition with repeated members up to which these are kept apart."""
 
 
 class DefinitionKey(NamedTuple):
-    """What a definition is of. ``name`` is the server's own name, or the URI; empty for instructions."""
+    """Kind and name of a definition: the server's own name, or the URI; empty for instructions."""
 
     kind: Kind
     name: str
@@ -102,18 +102,24 @@ def canonical_form(kind: Kind, definition: bytes) -> bytes:
     A member that is given twice stays: readers differ in which of the two they take. Of a resource, the size
     and the time of its last change are left out, since they belong to its content.
     """
-    value = _value(definition)
+    value = _read_value(definition)
     if value is None:
         return b"\0" + definition
     if kind == "resource" and isinstance(value, dict):
-        value = _without_content(value)
+        value = {key: member for key, member in value.items() if key != "size"}
+        notes = value.get("annotations")
+        if isinstance(notes, dict) and "lastModified" in notes:
+            value["annotations"] = {key: note for key, note in notes.items() if key != "lastModified"}
     try:
         return msgspec.json.encode(value, order="sorted")
     except (UnicodeEncodeError, OverflowError, RecursionError, msgspec.MsgspecError, TypeError):
-        return _slow_form(value, definition)
+        try:
+            return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+        except (ValueError, RecursionError):
+            return b"\0" + definition
 
 
-def _value(definition: bytes) -> Any:
+def _read_value(definition: bytes) -> Any:
     try:
         value = decode(definition)
         if msgspec.json.encode(value) == definition:
@@ -123,29 +129,14 @@ def _value(definition: bytes) -> Any:
     if len(definition) > SLOWLY_READ:
         return None
     try:
-        return json.loads(definition.decode(), object_pairs_hook=_members)
+        return json.loads(definition.decode(), object_pairs_hook=_members_once)
     except (ValueError, RecursionError):
         return None
 
 
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     return found if len(found) == len(pairs) else {"": [list(pair) for pair in pairs]}
-
-
-def _slow_form(value: Any, definition: bytes) -> bytes:
-    try:
-        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-    except (ValueError, RecursionError):
-        return b"\0" + definition
-
-
-def _without_content(resource: dict[str, Any]) -> dict[str, Any]:
-    found = {key: value for key, value in resource.items() if key != "size"}
-    notes = found.get("annotations")
-    if isinstance(notes, dict) and "lastModified" in notes:
-        found["annotations"] = {key: value for key, value in notes.items() if key != "lastModified"}
-    return found
 
 
 MOST_LINES = 2_000
@@ -179,7 +170,7 @@ def definition_diff(old: bytes | None, new: bytes) -> tuple[DiffLine, ...]:
     if before == after and old is not None:
         # The text is the same, but not what it is made of: members may be given twice.
         before, after = [_raw(old)], [_raw(new)]
-    return tuple(_lines(before, after))
+    return tuple(_diff_lines(before, after))
 
 
 def shown_lines(definition: bytes) -> list[str]:
@@ -223,7 +214,7 @@ def _broken(value: Any) -> Any:
     return value
 
 
-def _lines(before: list[str], after: list[str]) -> Iterator[DiffLine]:
+def _diff_lines(before: list[str], after: list[str]) -> Iterator[DiffLine]:
     import difflib  # needed only when a person looks
 
     found = difflib.unified_diff(before, after, n=CONTEXT, lineterm="")
@@ -300,10 +291,11 @@ class KeptFinding(Struct, frozen=True):
 def kept_findings(found: Iterable[DefinitionFinding]) -> tuple[KeptFinding, ...]:
     """Return the most severe findings as they are kept."""
     ordered = sorted(found, key=lambda each: _ORDER.index(each.severity))
-    return tuple(_kept(each) for each in ordered[:MOST_FINDINGS])
+    return tuple(_keep_finding(each) for each in ordered[:MOST_FINDINGS])
 
 
 def encoded(found: Sequence[KeptFinding]) -> bytes:
+    """Return findings as they are stored."""
     return msgspec.json.encode(found)
 
 
@@ -321,7 +313,7 @@ def is_high(found: Iterable[KeptFinding]) -> bool:
     return any(each.severity == "high" for each in found)
 
 
-def _kept(found: DefinitionFinding) -> KeptFinding:
+def _keep_finding(found: DefinitionFinding) -> KeptFinding:
     message = found.message
     plain = {
         name: (value if isinstance(value, int | float) else visible(str(value)))

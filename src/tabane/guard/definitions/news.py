@@ -1,4 +1,4 @@
-"""What a list changed, as it is told: in the log, in the audit log and to open pages.
+"""Reports of changed definitions, for the log, the audit log and open pages.
 
 It is imported with the first change.
 """

@@ -48,7 +48,7 @@ Why = Literal["first", "added", "changed"]
 
 
 class PinState(IntEnum):
-    """What is known of one digest. The numbers are those of the file."""
+    """The state of one digest. The numbers are those of the file."""
 
     TRUSTED = 0
     ACCEPTED = 1
@@ -67,26 +67,27 @@ class Pin(Struct, frozen=True):
 
     @property
     def is_trusted(self) -> bool:
+        """Whether the definition is trusted, from its first sight or by a person."""
         return self.state in (PinState.TRUSTED, PinState.ACCEPTED)
 
     @property
     def is_suspicious(self) -> bool:
-        """Return whether something was found in it that no person has accepted."""
+        """Whether something was found in it that no person has accepted."""
         return self.state is PinState.TRUSTED and bool(self.findings)
 
     @property
     def waits(self) -> bool:
-        """Return whether a person should look at it."""
+        """Whether a person should look at it."""
         return self.state is PinState.OPEN or self.is_suspicious
 
     @property
     def is_poisoned(self) -> bool:
-        """Return whether the scanner found something severe that no person has accepted."""
+        """Whether the scanner found something severe that no person has accepted."""
         return self.state in (PinState.TRUSTED, PinState.OPEN) and is_high(self.findings or ())
 
 
 class HoldPolicy(NamedTuple):
-    """What is held back: changed definitions, and those in which the scanner found something severe."""
+    """Policy of holding back: changed definitions, and those in which the scanner found something severe."""
 
     changes: bool = False
     poisoned: bool = False
@@ -161,7 +162,7 @@ def begins(pins: ServerPins, kind: Kind, count: int) -> bool:
 
 
 def compared(pins: ServerPins, seen: Iterable[SeenDefinition], now: float, *, first: bool) -> PinChange:
-    """Take a part of a list into the pins of its server; return what is new.
+    """Add a part of a list to the pins of its server; return what is new.
 
     Resources come and go as data does, so each new one is trusted.
     """
@@ -228,11 +229,9 @@ def decided(
 
 
 def scanned(
-    pins: ServerPins,
-    seen: Iterable[SeenDefinition],
-    found: Mapping[DefinitionKey, tuple[KeptFinding, ...]],
+    pins: ServerPins, seen: Iterable[SeenDefinition], found: Mapping[DefinitionKey, tuple[KeptFinding, ...]]
 ) -> tuple[PinnedDefinition, ...]:
-    """Take what the scanner found into the pins; return those that were not scanned before."""
+    """Add the findings of the scanner to the pins; return those that were not scanned before."""
     new = []
     for key, digest, _ in seen:
         pin = pins.get(key, digest)
@@ -261,7 +260,7 @@ DO UPDATE SET state = excluded.state, findings = excluded.findings, body = coale
 
 
 class PinWrites(NamedTuple):
-    """What has to be written of one server: pins that came or changed, with the bodies of new ones."""
+    """Changes to write for one server: pins that came or changed, with the bodies of new ones."""
 
     server: str
     pins: tuple[PinnedDefinition, ...] = ()
@@ -277,7 +276,7 @@ class PinFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._database = self._open()
+            self._database = self._open_file()
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise
@@ -285,7 +284,7 @@ class PinFile:
             for end in ("", "-wal", "-shm"):
                 with contextlib.suppress(OSError):
                     Path(f"{path}{end}").replace(f"{path}.broken{end}")
-            self._database = self._open()
+            self._database = self._open_file()
 
     def load(self) -> dict[str, ServerPins]:
         """Return the pins of all servers, without the definitions themselves."""
@@ -309,7 +308,7 @@ class PinFile:
         """Return the definitions that are known of a key, by digest."""
         rows = self._database.execute(
             "SELECT digest, body FROM pin WHERE server = ? AND kind = ? AND name = ?",
-            (server, key.kind, _stored(key.name)),
+            (server, key.kind, _stored_name(key.name)),
         )
         return {digest: zlib.decompress(body) for digest, body in rows if body is not None}
 
@@ -320,27 +319,35 @@ class PinFile:
             if writes.whole:
                 self._database.execute("DELETE FROM pin WHERE server = ?", (server,))
             if writes.head is not None:
-                self._write_head(server, writes.head)
+                head = writes.head
+                row = (server, head.fingerprint, ",".join(sorted(head.lists)), head.withdrawn)
+                self._database.execute("INSERT OR REPLACE INTO server VALUES (?,?,?,?)", row)
             self._database.executemany(
                 "DELETE FROM pin WHERE server = ? AND kind = ? AND name = ? AND digest = ?",
-                [(server, key.kind, _stored(key.name), pin.digest) for key, pin in writes.forgotten],
+                [(server, key.kind, _stored_name(key.name), pin.digest) for key, pin in writes.forgotten],
             )
-            self._database.executemany(_PUT, (_row(server, each, writes.bodies) for each in writes.pins))
+            self._database.executemany(_PUT, (_pin_row(server, each, writes.bodies) for each in writes.pins))
 
     def close(self) -> None:
+        """Close the file."""
         self._database.close()
 
-    def _write_head(self, server: str, pins: ServerPins) -> None:
-        row = (server, pins.fingerprint, ",".join(sorted(pins.lists)), pins.withdrawn)
-        self._database.execute("INSERT OR REPLACE INTO server VALUES (?,?,?,?)", row)
-
-    def _open(self) -> sqlite3.Connection:
+    def _open_file(self) -> sqlite3.Connection:
         os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         os.chmod(self._path, 0o600)
         database = sqlite3.connect(self._path, check_same_thread=False, timeout=5)
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
-            self._check(version)
+            if version > VERSION:  # the decisions in it must not be lost
+                raise StoreNewer(
+                    say(
+                        "{path} was written by a newer Tabane (version {theirs}; this one supports "
+                        "{ours}). Update Tabane",
+                        path=self._path,
+                        theirs=version,
+                        ours=VERSION,
+                    )
+                )
             database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + _SCHEMA)
             if version != VERSION:  # a write, for which a full disk has no room
                 database.execute(f"PRAGMA user_version={VERSION}")
@@ -349,26 +356,13 @@ class PinFile:
             raise
         return database
 
-    def _check(self, version: int) -> None:
-        """Raise StoreNewer for a file of a later version: what it says must not be lost."""
-        if version > VERSION:
-            raise StoreNewer(
-                say(
-                    "{path} was written by a newer Tabane (version {theirs}; this one supports "
-                    "{ours}). Update Tabane",
-                    path=self._path,
-                    theirs=version,
-                    ours=VERSION,
-                )
-            )
 
-
-def _stored(name: str) -> bytes:
+def _stored_name(name: str) -> bytes:
     """Return a name as it is stored: it may have halves of surrogate pairs, which no text of SQLite has."""
     return name.encode("utf-8", "surrogatepass")
 
 
-def _row(
+def _pin_row(
     server: str, pinned: PinnedDefinition, bodies: Mapping[tuple[DefinitionKey, bytes], bytes]
 ) -> tuple[object, ...]:
     key, pin = pinned
@@ -376,7 +370,7 @@ def _row(
     return (
         server,
         key.kind,
-        _stored(key.name),
+        _stored_name(key.name),
         pin.digest,
         int(pin.state),
         pin.why,

@@ -37,7 +37,6 @@ from tabane.guard.definitions.pins import (
     PINS_FILE,
     HoldPolicy,
     Pin,
-    PinChange,
     PinFile,
     PinnedDefinition,
     PinState,
@@ -69,7 +68,7 @@ ScanResult = Sequence[DefinitionFinding] | None
 
 
 class LongScans(Protocol):
-    """Scans long definitions where they hold nobody up."""
+    """Scans long definitions, without holding up other requests."""
 
     async def scan(
         self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
@@ -158,6 +157,7 @@ class ShownDefinitions:
         return before
 
     def remove(self, server: str) -> None:
+        """Forget the lists of a server."""
         self._lists.pop(server, None)
 
     def of_kind(self, server: str, kind: Kind) -> Iterator[tuple[str, bytes]]:
@@ -192,6 +192,7 @@ class DigestCache:
         return seen
 
     def forget(self, server: str) -> None:
+        """Forget the digests of a server."""
         for key in [key for key in self._known if key[0] == server]:
             self._known.pop(key, None)
 
@@ -199,7 +200,7 @@ class DigestCache:
 Found = TypeVar("Found")
 
 Scans = Mapping[DefinitionKey, tuple[KeptFinding, ...]]
-"""What the scanner found in definitions that were not scanned before."""
+"""Findings of the scanner in definitions that were not scanned before."""
 
 
 KIND_NAMES = {
@@ -227,7 +228,7 @@ class DefinitionChange(Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """Return the reason in one word: added, changed, suspicious or rejected."""
+        """The reason in one word: added, changed, suspicious or rejected."""
         if self.pin.state is PinState.REJECTED:
             return "rejected"
         return "suspicious" if self.pin.is_trusted else self.pin.why
@@ -287,7 +288,7 @@ class ReviewedList(NamedTuple):
 
 
 class ReviewWatch(NamedTuple):
-    """What is told of changes: the server whose definitions changed, and what is worth an audit entry."""
+    """Receives changes: the server whose definitions changed, and news that are worth an audit entry."""
 
     changed: Callable[[str], None] = lambda server: None
     news: Callable[[DefinitionNews], None] = lambda news: None
@@ -341,7 +342,7 @@ class DefinitionReview:
         pins = self._pins.get(server)
         if pins is not None and not pins.withdrawn:
             pins.withdrawn = True
-            self._write(PinWrites(server, head=pins))
+            self._write_pins(PinWrites(server, head=pins))
         self._shown.remove(server)
         self._digests.forget(server)
         self._forget(server)
@@ -422,10 +423,19 @@ class DefinitionReview:
         source: ListingSource | None,
         scans: Scans | None,
     ) -> Generator[None, None, ReviewedList]:
-        pins = self._pins_of(server, fingerprint)
+        pins = self._pins.get(server)
+        if pins is not None and pins.withdrawn and pins.fingerprint != fingerprint:
+            log.info("%s: this name belonged to another server, so its definitions are pinned again", server)
+            self._write_pins(PinWrites(server, whole=True))
+            pins = None
+        if pins is None:
+            pins = self._pins[server] = ServerPins(fingerprint)
+        elif pins.withdrawn or pins.fingerprint != fingerprint:
+            pins.withdrawn, pins.fingerprint = False, fingerprint
+            self._write_pins(PinWrites(server, head=pins))
         first, now = begins(pins, kind, len(seen)), time.time()
         if first:
-            self._write(PinWrites(server, head=pins))
+            self._write_pins(PinWrites(server, head=pins))
         digests = {each.key.name: each.digest for each in seen}
         before = self._shown.put(server, source, kind, digests)
         new: list[PinnedDefinition] = []
@@ -435,12 +445,17 @@ class DefinitionReview:
             change = compared(pins, part, now, first=first)
             found = scanned(pins, part, scans or {})
             if change.new or change.forgotten or found:
-                self._keep(server, pins, PinChange((*change.new, *found), change.forgotten), part)
+                changed = (*change.new, *found)
+                kept = {(key, pin.digest) for key, pin in changed}
+                bodies = {
+                    (one.key, one.digest): bytes(one.body) for one in part if (one.key, one.digest) in kept
+                }
+                self._write_pins(PinWrites(server, changed, bodies, change.forgotten, pins))
             new += change.new
             findings += found
             yield
         self._forget(server)
-        self._tell(server, kind, new, findings, before.keys() - digests.keys())
+        self._tell_news(server, kind, new, findings, before.keys() - digests.keys())
         return ReviewedList(digests, self.held_names(server, kind))
 
     def held_names(self, server: str, kind: Kind) -> frozenset[str]:
@@ -480,7 +495,9 @@ class DefinitionReview:
         found = self._waiting.get(server)
         if found is None:
             pins = self._pins.get(server) or ServerPins()
-            found = self._waiting[server] = () if pins.withdrawn else tuple(self._gathered(server, pins))
+            found = self._waiting[server] = (
+                () if pins.withdrawn else tuple(self._gather_waiting(server, pins))
+            )
         return found
 
     def counts(self, server: str) -> dict[str, int]:
@@ -496,7 +513,7 @@ class DefinitionReview:
         """Return a definition with what follows from it now."""
         return self._change(server, *pinned)
 
-    def _gathered(self, server: str, pins: ServerPins) -> Iterator[PinnedDefinition]:
+    def _gather_waiting(self, server: str, pins: ServerPins) -> Iterator[PinnedDefinition]:
         for each in pins.all():
             pin = each.pin
             if pin.state is PinState.ACCEPTED or (pin.state is PinState.TRUSTED and not pin.findings):
@@ -524,6 +541,7 @@ class DefinitionReview:
         return pins.trusted(key) if pins is not None else None
 
     def pin(self, server: str, key: DefinitionKey, digest: bytes) -> Pin | None:
+        """Return the pin of one content of a definition; None if it is unknown."""
         pins = self._pins.get(server)
         return pins.get(key, digest) if pins is not None else None
 
@@ -572,27 +590,7 @@ class DefinitionReview:
 
     # -- inside ----------------------------------------------------------------------------------
 
-    def _pins_of(self, server: str, fingerprint: str) -> ServerPins:
-        pins = self._pins.get(server)
-        if pins is not None and pins.withdrawn and pins.fingerprint != fingerprint:
-            log.info("%s: this name belonged to another server, so its definitions are pinned again", server)
-            self._write(PinWrites(server, whole=True))
-            pins = None
-        if pins is None:
-            pins = self._pins[server] = ServerPins(fingerprint)
-        elif pins.withdrawn or pins.fingerprint != fingerprint:
-            pins.withdrawn, pins.fingerprint = False, fingerprint
-            self._write(PinWrites(server, head=pins))
-        return pins
-
-    def _keep(self, server: str, pins: ServerPins, change: PinChange, seen: Iterable[SeenDefinition]) -> None:
-        new = {(key, pin.digest) for key, pin in change.new}
-        bodies = {
-            (each.key, each.digest): bytes(each.body) for each in seen if (each.key, each.digest) in new
-        }
-        self._write(PinWrites(server, change.new, bodies, change.forgotten, pins))
-
-    def _tell(
+    def _tell_news(
         self,
         server: str,
         kind: Kind,
@@ -600,7 +598,7 @@ class DefinitionReview:
         findings: Sequence[PinnedDefinition],
         gone: Collection[str],
     ) -> None:
-        """Tell of what changed; of each removed definition once, since a server may list it by turns."""
+        """Report changes. A removed definition is reported once: a server may list it now and then."""
         from tabane.guard.definitions.news import DefinitionNews, log_news
 
         keys = [DefinitionKey(kind, name) for name in gone]
@@ -627,26 +625,17 @@ class DefinitionReview:
             server, key, pin, self._policy(server).holds(pin) and current, current, before
         )
 
-    def _write(self, writes: PinWrites) -> None:
+    def _write_pins(self, writes: PinWrites) -> None:
         if self._file is not None:
-            self._writer.submit(self._file.write, _copied(writes)).add_done_callback(_log_failure)
+            if (head := writes.head) is not None:  # it must not change while it waits
+                head = ServerPins(head.fingerprint, set(head.lists), head.withdrawn)
+            writes = writes._replace(head=head)
+            self._writer.submit(self._file.write, writes).add_done_callback(_log_failure)
 
     async def _in_thread(self, work: Callable[[PinFile], Found]) -> Found:
         file = self._file
         assert file is not None
-        return await self._loop.run_in_executor(self._writer, lambda: work(file))
-
-
-def _copied(writes: PinWrites) -> PinWrites:
-    """Return writes whose head does not change while they wait."""
-    head = writes.head
-    if head is None:
-        return writes
-    return writes._replace(head=ServerPins(head.fingerprint, set(head.lists), head.withdrawn))
-
-
-def _rejected(pinned: PinnedDefinition) -> bool:
-    return pinned.pin.state is PinState.REJECTED
+        return await self._loop.run_in_executor(self._writer, work, file)
 
 
 def _log_failure(future) -> None:  # type: ignore[no-untyped-def]

@@ -59,7 +59,14 @@ def _character(found: re.Match[str]) -> str:
 def addresses_in(text: str) -> Iterator[str]:
     """Yield the addresses of a text, in each reading that its punctuation allows."""
     for written in itertools.islice(_written_in(text), MOST_FOUND):
-        for reading in _readings(written):
+        # The text around an address may touch it.
+        kept = written[:LONGEST_ADDRESS]
+        whole = _balanced(kept) if ")" in kept else kept
+        readings = dict.fromkeys((kept, whole, kept.rstrip(_TRAILING), whole.rstrip(_TRAILING)))
+        if not kept.isascii():
+            for each in tuple(readings):
+                readings[each[: _PRINTABLE.match(each).end()].rstrip(_TRAILING)] = None  # type: ignore[union-attr]
+        for reading in readings:
             if address := plain_address(reading):
                 yield address
 
@@ -72,17 +79,6 @@ def _written_in(text: str) -> Iterator[str]:
     for found in _WITHOUT_SCHEME.finditer(text):
         if text[max(found.start() - 1, 0) : found.start()] not in "/.@" or found.start() == 0:
             yield f"https://{found[0]}"
-
-
-def _readings(written: str) -> Iterator[str]:
-    """Yield what may be meant: the text around an address may touch it."""
-    kept = written[:LONGEST_ADDRESS]
-    whole = _balanced(kept) if ")" in kept else kept
-    told = {kept: None, whole: None, kept.rstrip(_TRAILING): None, whole.rstrip(_TRAILING): None}
-    if not kept.isascii():
-        for each in tuple(told):
-            told[each[: _PRINTABLE.match(each).end()].rstrip(_TRAILING)] = None  # type: ignore[union-attr]
-    return iter(told)
 
 
 def _balanced(text: str) -> str:
@@ -138,7 +134,7 @@ def host_of(address: str) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def site_of(host: str) -> str:
-    """Return the domain that one owner has, as far as it can be told; an IP address is its own."""
+    """Return the domain of one owner, as far as it is known; an IP address is its own."""
     labels = host.partition(":")[0].split(".")
     if len(labels) < 3 or labels[-1].isdigit() or "[" in host:
         return host
@@ -189,7 +185,7 @@ class AddressParts(NamedTuple):
 
     @property
     def inner(self) -> list[str]:
-        """Return the addresses that this one holds: its site may call or redirect to them."""
+        """The addresses that this one holds: its site may call or redirect to them."""
         whole = unquote(unquote(self.raw))
         found = [f"{each}" for each in addresses_in(whole)]
         if "//" in whole.replace("://", "") or (not found and re.search(r"https?:/", whole, re.IGNORECASE)):
@@ -271,14 +267,15 @@ def looks_encoded(parts: AddressParts, *, opaque: bool = False) -> bool:
         return True
     text = f"{' '.join(parts.labels)} {parts.path} {query}"
     tokens = _ALNUM.findall(text)
-    numbers = re.findall(
-        r"(?<![\w.])\d+\.\d+(?![\w.])|(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])", _DATE.sub(" ", text)
-    )
+    numbers = _NUMBER.findall(_DATE.sub(" ", text))
     if len(numbers) > 3 or sum(map(len, numbers)) > 16 or sum(len(each) == 1 for each in tokens) > 3:
         return True
     if sum(each.lower() in _SPELLING for each in tokens) > 2 or _NUMERALS.search(text):
         return True
-    return any(_is_encoded(token) and (not opaque or _holds_text(token)) for token in tokens)
+    codes = filter(_is_encoded, tokens)
+    if opaque:  # then only a code that is a text in hexadecimal digits, base64 or base32
+        return any(text.isprintable() for code in codes for text in _decoded(code))
+    return any(True for _ in codes)
 
 
 def shape_of(address: str) -> str:
@@ -310,11 +307,6 @@ def _is_encoded(token: str) -> bool:
 
 def _plain(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
-
-
-def _holds_text(token: str) -> bool:
-    """Return whether a code is a text in hexadecimal digits, base64 or base32."""
-    return any(found.isprintable() for found in _decoded(token))
 
 
 def _decoded(token: str) -> Iterator[str]:

@@ -83,7 +83,7 @@ def find_flow(
         (source, tool)
         for trail in trails
         for source, tool in trail.untrusted.items()
-        if not _is_allowed(pair_of(source, sink), trails, allowed)
+        if (pair := pair_of(source, sink)) not in allowed and not any(pair in one.passed for one in trails)
     )
     if not open_sources:
         return None
@@ -107,10 +107,6 @@ def labels_read(trails: Iterable[Trail]) -> int:
 def pair_of(source: str, sink: str) -> str:
     """Return the name of a pair, such as ``web>mail``."""
     return f"{source}>{sink}"
-
-
-def _is_allowed(pair: str, trails: Sequence[Trail], allowed: Collection[str]) -> bool:
-    return pair in allowed or any(pair in trail.passed for trail in trails)
 
 
 MOST_NAMED = 3
@@ -310,15 +306,22 @@ class FlowRule:
         self._repeats: tuple[Caller, CallTarget, float] | None = None
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
+        """Return the objection to a call; None if there is none. See :class:`CallRule`."""
         labels = self._labels(target)
-        if not labels.bits & SINK_LABELS or not _judges(caller, target):
+        if not labels.bits & SINK_LABELS or not _is_judged(caller, target):
             return None
         trails = self._counting(trail_key(caller))
         fetch = fetch_of(target, labels.bits, arguments, self._sent)
-        finding = self._find(trails, labels, caller.access.holder, target, arguments, fetch)
+        finding = self._find_finding(trails, labels, caller.access.holder, target, arguments, fetch)
         if finding is None:
             if fetch is not None:
-                self._note_fetch(caller, trails, fetch)
+                # Its addresses are used up from now on.
+                read = labels_read(trails)
+                bounded = read & READ_LABELS == READ_LABELS
+                addresses = self.trails.use(trail_key(caller)).addresses
+                for address in fetch.addresses:
+                    price = addresses.price(address, again=fetch.again, fresh=fetch.fresh) if bounded else ""
+                    addresses.take(address, price or "", trusted=not read & UNTRUSTED)
             return None
         if finding.action == "ask":
             for trail in trails[:1]:
@@ -333,15 +336,6 @@ class FlowRule:
             for address in addresses:
                 trail.addresses.know(self._sent(address) or address)
 
-    def _note_fetch(self, caller: Caller, trails: tuple[Trail, ...], fetch: Fetch) -> None:
-        """Note the addresses of a call that begins, and what they use up."""
-        read = labels_read(trails)
-        bounded = read & READ_LABELS == READ_LABELS
-        addresses = self.trails.use(trail_key(caller)).addresses
-        for address in fetch.addresses:
-            price = (addresses.price(address, again=fetch.again, fresh=fetch.fresh) if bounded else "") or ""
-            addresses.take(address, price, trusted=not read & UNTRUSTED)
-
     def answered(
         self,
         caller: Caller,
@@ -349,19 +343,25 @@ class FlowRule:
         arguments: bytes = b"",
         result: bytes | msgspec.Raw | None = b"",
     ) -> None:
+        """Note what a caller reads in an answer, and the servers it wrote to. See :class:`CallRule`."""
         labels = self._labels(target)
         if caller.face is not Face.WEB:
-            self._learn(caller, target, labels, arguments, result)
+            self._learn_call(caller, target, labels, arguments, result)
         now, last = self.trails.clock(), self._repeats
         if last is not None and last[0] is caller and last[1] is target and abs(now - last[2]) < REPEAT:
             return  # the same call as a moment ago: its labels are noted
         source = source_of(target)
-        if caller.approval:
-            self._let_pass(trail_key(caller), source)
+        if caller.approval and (trail := self.trails.find(trail_key(caller))) is not None:
+            # A person has approved a call of this server, after being asked about it.
+            approved = {pair for pair in trail.asked if pair.endswith(f">{source}")}
+            if approved:
+                trail.passed |= approved
+                trail.asked -= approved
+                self._grown(trail)
         self.note(caller, labels.bits & READ_LABELS, source, target.name)
         self._repeats = None if caller.approval else (caller, target, now)
 
-    def _learn(
+    def _learn_call(
         self,
         caller: Caller,
         target: CallTarget,
@@ -397,6 +397,8 @@ class FlowRule:
         self, trail: Trail, target: CallTarget, bits: int, text: str, fetch: Fetch | None, *, poisoned: bool
     ) -> None:
         addresses, source = trail.addresses, source_of(target)
+        # A server may give back what was written to it after something untrusted was read.
+        is_written = source in self._written
         if bits & PRIVATE or (fetch is not None and source in trail.private):
             addresses.keep(text)
             self._make_room()
@@ -409,12 +411,8 @@ class FlowRule:
                 mixed = trail.untrusted.keys() & {"documents", OTHERS} and source != "posts"
                 mixed = mixed or (source == "hub" and "pages" in trail.untrusted)
                 (addresses.link if mixed else addresses.find)(unescaped(text))
-        elif not poisoned or (bits & PRIVATE and not self._is_written(source)):
+        elif not poisoned or (bits & PRIVATE and not (is_written or len(self._written) >= MOST_WRITTEN)):
             addresses.find(unescaped(text))
-
-    def _is_written(self, source: str) -> bool:
-        """Return whether a server may give back what was written after something untrusted was read."""
-        return source in self._written or len(self._written) >= MOST_WRITTEN
 
     def _make_room(self) -> None:
         kept = sum(trail.addresses.kept for trail in self.trails)
@@ -440,15 +438,6 @@ class FlowRule:
         if grown or (trail.labels and trail.is_stale):
             self._grown(trail)
 
-    def _let_pass(self, key: TrailKey, sink: str) -> None:
-        """Note that a person has approved a call of this server, after being asked about it."""
-        trail = self.trails.find(key)
-        approved = {pair for pair in trail.asked if pair.endswith(f">{sink}")} if trail is not None else set()
-        if trail is not None and approved:
-            trail.passed |= approved
-            trail.asked -= approved
-            self._grown(trail)
-
     def read_by(self, caller: Caller) -> int:
         """Return the labels of what a caller has read."""
         found = 0
@@ -460,9 +449,9 @@ class FlowRule:
         """Return what stands against a call of an assistant, without noting anything."""
         labels = self._labels(target)
         fetch = fetch_of(target, labels.bits, arguments, self._sent)
-        return self._find(self._counting(key), labels, key.holder, target, arguments, fetch)
+        return self._find_finding(self._counting(key), labels, key.holder, target, arguments, fetch)
 
-    def _find(
+    def _find_finding(
         self,
         trails: tuple[Trail, ...],
         labels: CallLabels,
@@ -474,7 +463,7 @@ class FlowRule:
         bits = labels.bits
         if not trails:
             return None
-        if labels.if_given and arguments and not _gives(arguments, labels.if_given):
+        if labels.if_given and arguments and not _gives_parameter(arguments, labels.if_given):
             bits &= ~EXTERNAL
         if bits & EXTERNAL and fetch is not None and self._carries_nothing(trails, fetch):
             bits &= ~EXTERNAL
@@ -510,7 +499,7 @@ def source_of(target: CallTarget) -> str:
     return target.server or target.source
 
 
-def _judges(caller: Caller, target: CallTarget) -> bool:
+def _is_judged(caller: Caller, target: CallTarget) -> bool:
     """Return whether a call is judged.
 
     A person at the web page does as they please, and so does one in a terminal with Tabane itself.
@@ -520,7 +509,7 @@ def _judges(caller: Caller, target: CallTarget) -> bool:
     return bool(target.server) or caller.face is Face.MCP
 
 
-def _gives(arguments: bytes, names: tuple[str, ...]) -> bool:
+def _gives_parameter(arguments: bytes, names: tuple[str, ...]) -> bool:
     """Return whether one of these parameters has a value that is not empty."""
     if len(arguments) > LONGEST_ARGUMENTS:
         return True

@@ -163,7 +163,7 @@ UNTRUSTED_OBJECTS = _words(
     "transaction transactions shared guestbook letter letters fax paper papers package packages snippet "
     "snippets profile profiles bio biography"
 )
-"""Nouns for content that strangers can write."""
+"""Nouns for content that anybody can write."""
 
 PRIVATE_OBJECTS = _words(
     "revenue earnings income expense expenses budget budgets finance finances contract contracts sales "
@@ -200,7 +200,7 @@ CONTAINERS = _words(
     "file files document documents folder folders directory note notes record records history private "
     "saved personal workspace channel"
 )
-"""Private objects that may hold what a stranger wrote, if the description says so."""
+"""Private objects that may hold untrusted content, if the description says so."""
 
 OWNER_WORDS = _words("my own user users user's owner account personal private inbox saved your current")
 
@@ -221,7 +221,7 @@ GUARDED_OBJECTS = _words(
     "collaborator visibility privacy mfa 2fa will traffic signal emergency valve pump vehicle robot "
     "thermostat oven heater vote ownership filter autoreply insurance"
 )
-"""Nouns for settings and objects whose change a stranger must not cause."""
+"""Nouns for settings and objects that untrusted content must not change."""
 
 SPOKEN_OBJECTS = _words(
     "message messages email emails mail comment comments reply replies post posts tweet tweets issue "
@@ -349,20 +349,17 @@ class _Described:
 
 def inferred_labels(facts: DescribedTool) -> CallLabels:
     """Return the labels that a tool's own words suggest."""
-    sentence = _first_sentence(facts.description or facts.title)
+    text = (facts.description or facts.title).strip()[: 2 * _LONGEST_SENTENCE]
+    sentence = _SENTENCE.split(text, maxsplit=1)[0][:_LONGEST_SENTENCE]
     named = _words_of(facts.name[:_LONGEST_NAME])
     described = _Described(
         frozenset(named), frozenset((*named, *_words_of(sentence))), sentence, facts.parameters
     )
     found = NO_LABELS
-    for deed in _deeds(facts.name[:_LONGEST_NAME], named, sentence):
+    for deed in _deeds_of(facts.name[:_LONGEST_NAME], named, sentence):
         bits, if_given = _BY_DEED[deed](described)
         found = found.with_labels(bits, "name", if_given)
     return found
-
-
-def _first_sentence(text: str) -> str:
-    return _SENTENCE.split(text.strip()[: 2 * _LONGEST_SENTENCE], maxsplit=1)[0][:_LONGEST_SENTENCE]
 
 
 def _words_of(text: str) -> list[str]:
@@ -376,9 +373,10 @@ _TELLING = frozenset({"send", "share", "pay", "delete", "execute", "control"})
 # -- effects ---------------------------------------------------------------------------------------
 
 
-def _deeds(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
+def _deeds_of(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
     """Yield what a tool does: usually one thing; more if its name joins verbs with ``and``."""
-    clear = [_clear_deed(part, last=_is_prefixed(name)) for part in _joined(named)]
+    is_prefixed = "_" not in name and name[:1].isupper()  # by its service, as in GmailSendEmail
+    clear = [_clear_deed(part, last=is_prefixed) for part in _split_at_and(named)]
     certain = [deed for deed in clear if deed is not None]
     spoken = _described_deed(sentence)
     if certain:
@@ -395,7 +393,7 @@ def _deeds(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
         yield spoken
 
 
-def _joined(named: list[str]) -> Iterator[list[str]]:
+def _split_at_and(named: list[str]) -> Iterator[list[str]]:
     part: list[str] = []
     for word in named:
         if word in ("and", "then"):
@@ -404,11 +402,6 @@ def _joined(named: list[str]) -> Iterator[list[str]]:
         else:
             part.append(word)
     yield part
-
-
-def _is_prefixed(name: str) -> bool:
-    """Return whether a name has its service in front, as ``GmailSendEmail`` does."""
-    return "_" not in name and name[:1].isupper()
 
 
 def _clear_deed(part: list[str], *, last: bool) -> Deed | None:
@@ -423,7 +416,7 @@ def _clear_deed(part: list[str], *, last: bool) -> Deed | None:
 def _described_deed(sentence: str) -> Deed | None:
     spoken = _words_of(sentence)[:_OPENING]
     for place, word in enumerate(spoken):
-        for stem in _stems(word):
+        for stem in _stems_of(word):
             if stem in CLEAR_VERBS:
                 return CLEAR_VERBS[stem]
             if place == 0 and stem in UNCLEAR_VERBS and stem not in NOUNS_ALONE:
@@ -444,7 +437,7 @@ def _japanese_deed(sentence: str) -> Deed | None:
     return max(places)[2] if places else None
 
 
-def _stems(word: str) -> Iterator[str]:
+def _stems_of(word: str) -> Iterator[str]:
     yield word
     if word.endswith("ies"):
         yield word[:-3] + "y"
@@ -466,17 +459,14 @@ def _nothing() -> _Found:
 def _read(tool: _Described) -> _Found:
     if tool.takes_address and tool.objects & WEB_OBJECTS:
         return UNTRUSTED | EXTERNAL, ()
-    return _private(tool) | _untrusted(tool), ()
-
-
-def _private(tool: _Described) -> int:
     hit = tool.objects & PRIVATE_OBJECTS or tool.says(JAPANESE_PRIVATE)
     public = tool.name & PUBLIC_OBJECTS or (tool.says(JAPANESE_PUBLIC) and not tool.name & PRIVATE_OBJECTS)
-    return PRIVATE if hit and not (public and not tool.objects & OWNER_WORDS) else 0
+    is_private = hit and not (public and not tool.objects & OWNER_WORDS)
+    return (PRIVATE if is_private else 0) | _untrusted(tool), ()
 
 
 def _untrusted(tool: _Described) -> int:
-    """Return whether strangers write it: the name decides if it has an object, otherwise the description."""
+    """Return UNTRUSTED if others write it, else 0. A name with an object decides, else the description."""
     if tool.name & UNTRUSTED_OBJECTS or tool.objects & RECEIVED:
         return UNTRUSTED
     if _WRITTEN_BY_OTHERS.search(tool.sentence):
@@ -578,29 +568,44 @@ class KnownServer(msgspec.Struct, frozen=True):
         tool = tool.lower()
         for patterns, given in self.tools.items():
             if any(fnmatchcase(tool, pattern) for pattern in patterns.split("|")):
-                return _read_labels(given)
+                found = NO_LABELS
+                for text in given:
+                    name, _, condition = text.partition("?")
+                    found = found.with_labels(
+                        label_bits((name,)), "table", tuple(condition.split(",")) if condition else ()
+                    )
+                return found
         return None
 
 
 class LabelTable:
-    """Finds well-known servers by what starts them or where they are. The file is read on first use."""
+    """Finds well-known servers by their package or address. The file is read on first use."""
 
     def __init__(self, file: Path = TABLE_FILE) -> None:
         self._file = file
 
     @cached_property
     def servers(self) -> Sequence[KnownServer]:
+        """The known servers."""
         return msgspec.json.decode(self._file.read_bytes(), type=list[KnownServer])
 
     def find(self, server: ServerFacts) -> KnownServer | None:
         """Return what the table knows of a server; None if nothing."""
-        host = _host(server.url)
+        try:
+            host = (urlsplit(server.url).hostname or "").lower() if server.url else ""
+        except ValueError:
+            host = ""
         if host:
             return next(
-                (known for known in self.servers if any(_is_at(host, each) for each in known.hosts)), None
+                (
+                    known
+                    for known in self.servers
+                    if any(host == domain or host.endswith("." + domain) for domain in known.hosts)
+                ),
+                None,
             )
         for word in server.words:
-            if (known := self._packages.get(_package(word))) is not None:
+            if (known := self._packages.get(_package_name(word))) is not None:
                 return known
         return None
 
@@ -609,17 +614,7 @@ class LabelTable:
         return {package: known for known in self.servers for package in known.packages}
 
 
-def _read_labels(given: Sequence[str]) -> CallLabels:
-    found = NO_LABELS
-    for text in given:
-        name, _, condition = text.partition("?")
-        found = found.with_labels(
-            label_bits((name,)), "table", tuple(condition.split(",")) if condition else ()
-        )
-    return found
-
-
-def _package(word: str) -> str:
+def _package_name(word: str) -> str:
     """Return the package in a word of a command: without version, tag, folder and source."""
     word = word.rpartition("git+")[2] if "git+" in word else word
     if word.startswith(("/", ".", "~")) or "://" in word:
@@ -631,47 +626,24 @@ def _package(word: str) -> str:
     return word.partition(":")[0].lower()
 
 
-def _host(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").lower() if url else ""
-    except ValueError:
-        return ""
-
-
-def _is_at(host: str, domain: str) -> bool:
-    return host == domain or host.endswith("." + domain)
-
-
 def labels_of_tool(tool: DescribedTool, server: ServerFacts, table: LabelTable) -> CallLabels:
     """Return the labels of a tool, and where each comes from."""
-    change = _change(tool.name, server)
+    change = server.change  # what the user says of the single tool wins
+    for pattern, single in server.tools:
+        if fnmatchcase(tool.name, pattern):
+            change = change.then(single)
     found = NO_LABELS.with_labels(change.added, "settings")
     known = table.find(server)
     listed = known.labels(tool.name) if known is not None else None
-    for rest in (_annotated(tool, known=listed is not None), listed or _guessed(tool)):
+    annotated = NO_LABELS
+    if tool.destructive and not tool.read_only:
+        annotated = annotated.with_labels(DESTRUCTIVE, "annotation")
+    if tool.open_world and listed is None:
+        annotated = annotated.with_labels(UNTRUSTED if tool.read_only else EXTERNAL, "annotation")
+    if not listed:
+        listed = inferred_labels(tool)
+        listed = listed.without(DESTRUCTIVE) if tool.read_only else listed
+    for rest in (annotated, listed):
         for bit, origin in rest.origins:
             found = found.with_labels(bit & ~change.removed, origin, rest.if_given)
     return found
-
-
-def _change(name: str, server: ServerFacts) -> LabelChange:
-    """Return what the user says of a tool: what is about the single tool wins."""
-    change = server.change
-    for pattern, single in server.tools:
-        if fnmatchcase(name, pattern):
-            change = change.then(single)
-    return change
-
-
-def _annotated(tool: DescribedTool, *, known: bool) -> CallLabels:
-    found = NO_LABELS
-    if tool.destructive and not tool.read_only:
-        found = found.with_labels(DESTRUCTIVE, "annotation")
-    if tool.open_world and not known:
-        found = found.with_labels(UNTRUSTED if tool.read_only else EXTERNAL, "annotation")
-    return found
-
-
-def _guessed(tool: DescribedTool) -> CallLabels:
-    found = inferred_labels(tool)
-    return found.without(DESTRUCTIVE) if tool.read_only else found

@@ -54,7 +54,7 @@ MOST_LETTERS = 3
 """Addresses that differ in one character alone, and are not read in their order."""
 
 MOST_NUMBERS = 8
-"""The same for a number of up to three digits."""
+"""The budget for numbers of up to three digits."""
 
 MOST_WORDS = 4
 """Made-up addresses with a word of a private text, on sites that something untrusted has named."""
@@ -151,7 +151,7 @@ class TrailAddresses:
 
     @property
     def kept(self) -> int:
-        """Return the characters of private texts that are kept."""
+        """The characters of private texts that are kept."""
         return len(self._private)
 
     def drop(self) -> None:
@@ -352,7 +352,7 @@ class Trail:
 
     @property
     def is_stale(self) -> bool:
-        """Return whether the time on disk is so old that the trail would end too early after a restart."""
+        """Whether the time on disk is so old that the trail would end too early after a restart."""
         return self.used - self.kept > STALE
 
     def over(self, now: float) -> bool:

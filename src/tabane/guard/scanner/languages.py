@@ -200,21 +200,6 @@ _ACT = any_of(
     "read send include forward append copy upload attach collect call invoke transmit pass add bcc execute run "
     "fetch post open extract gather insert replace change redirect record harvest exfiltrate log leak embed use"
 )
-_TAKE = (
-    r"\b(?:read|open|cat|access|load|retrieve|fetch|get|extract|collect|copy|dump|grab|gather|obtain|include|attach|send"
-    r"|upload|provide|paste|harvest|look up|find|print|return|search for|check|append|pass|forward|use|leak|steal|exfiltrate"
-    r"|email|post|list|scan|locate|export|transmit|enumerate|supply|share|embed|insert|encode|reading|retrieving"
-    r"|accessing|collecting|including|sending|contents? (?:of|from)|content_?(?:of|from)\w*)\b"
-)
-_PATHS = (
-    r"(?:~|\$home|%userprofile%|/home/\S{1,40}|/root|/users/\S{1,40})/\.(?:ssh|aws|config|gnupg|kube|docker|cursor|claude|netrc|npmrc"
-    r"|pypirc|git-credentials|env|bash_history|zsh_history|azure|gcloud|local|password-store|codeium|mozilla)\b\S*"
-    r"|\.?ssh[/\\]\S+|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|\bid rsa\b|\bauthorized_keys\b|\.aws/(?:credentials|config)|/etc/(?:passwd|shadow|sudoers)"
-    r"|\bmcp\.json\b|claude_desktop_config\S*|mcp_config\S*|\.env\b(?!iron)|\.netrc\b|\.npmrc\b|\.pypirc\b|\.git-credentials\b"
-    r"|\.kube/config|\bkubeconfig\b|\.docker/config\.json|\bkeychain\b|\bwallet\.dat\b|\blogin data\b|\bcookies\.sqlite\b"
-    r"|\.bash_history|\.zsh_history|\.gnupg|\bcredentials\.json\b|\bsecrets?\.(?:ya?ml|json|toml|env)\b|\bservice[-_]account\.json\b"
-    r"|/proc/self/environ|/var/run/secrets\S*|\bssh (?:private )?keys?\b|\bprivate ssh keys?\b"
-)
 
 _SECRECY_WORDS = "not never without don't dont mustn't shouldn't refrain avoid no need needn't cannot hide conceal keep nor or"
 _PEOPLE = (

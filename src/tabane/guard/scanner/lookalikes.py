@@ -44,7 +44,6 @@ _LOOKALIKES = {
     "z": "ΖᏃᴢꓜꮓ",
 }
 _TO_ASCII = {ord(sign): letter for letter, signs in _LOOKALIKES.items() for sign in signs}
-_SIGNS = "".join(_LOOKALIKES.values())
 
 _WORDS = re.compile(r"[^\W\d_]+")
 _LATIN = re.compile("[A-Za-z]")
@@ -171,7 +170,10 @@ class KnownNames:
         """Return the name that ``name`` imitates, and how; None if there is none."""
         if name in self._own:
             return None
-        if (other := self._by_shape.get(shape(name))) is not None and not _same_words(name, other):
+        if (other := self._by_shape.get(shape(name))) is not None and not (
+            # Only what joins the words differs: read-file, read_file.
+            name.isascii() and _PARTS.findall(name.lower()) == _PARTS.findall(other.lower())
+        ):
             return other, "shape"
         public = self._public.get(skeleton(name).replace("-", "_"))
         if public is not None and public.partition("__")[0] != server:
@@ -202,11 +204,6 @@ def _by_lack(names: Collection[str]) -> dict[str, list[str]]:
 def _lacking(name: str) -> Iterator[str]:
     for at in range(1, len(name)):
         yield name[:at] + name[at + 1 :]
-
-
-def _same_words(name: str, other: str) -> bool:
-    """Return whether two names differ only in what joins their words (``read-file``, ``read_file``)."""
-    return name.isascii() and _PARTS.findall(name.lower()) == _PARTS.findall(other.lower())
 
 
 def _is_misspelling(name: str, other: str, words: Collection[str]) -> bool:

@@ -15,7 +15,7 @@ from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
 
 if TYPE_CHECKING:
-    from tabane.guard.scanner.scan_requests import ScanRequest
+    pass
 
 
 log = logging.getLogger(__name__)
@@ -55,9 +55,9 @@ class ScanPool:
         self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
     ) -> list[_Findings | None]:
         """Return the findings of each definition; None for one that no process was there to scan."""
-        from tabane.guard.scanner.scan_requests import ScanRequest, packed_names
+        from tabane.guard.scanner.scan_requests import ScanRequest, packed, read_findings  # few are long
 
-        clock, names = asyncio.get_running_loop().time, packed_names(others)
+        clock, names = asyncio.get_running_loop().time, packed(tuple(others))
         until, spent = clock() + LONGEST_LIST, 0
         found: list[_Findings | None] = []
         for one in definitions:
@@ -65,10 +65,17 @@ class ScanPool:
                 found.append((unfinished(),))
                 continue
             request = ScanRequest(
-                server, one.kind, _valid(one.name), bytes(memoryview(one.body)[:MOST_SENT]), names
+                server,
+                one.kind,
+                one.name.encode("utf-8", "replace").decode(),  # it may have half a surrogate pair
+                bytes(memoryview(one.body)[:MOST_SENT]),
+                names,
             )
             try:
-                found.append(await self._found(request))
+                answer = await self.pool.ask(packed(request), self._budget, key=server)
+                found.append(read_findings(answer))
+            except msgspec.DecodeError:
+                found.append((unfinished(),))
             except (WorkerSpent, WorkerEnded, WorkerBusy) as error:
                 log.warning("%s: the definition of %s was not scanned: %s", server, one.name, error)
                 found.append((unfinished(),))
@@ -81,17 +88,3 @@ class ScanPool:
     async def close(self) -> None:
         """End the processes. Nothing is scanned after that."""
         await self.pool.close()
-
-    async def _found(self, request: ScanRequest) -> _Findings:
-        from tabane.guard.scanner.scan_requests import packed_request, read_findings
-
-        answer = await self.pool.ask(packed_request(request), self._budget, key=request.server)
-        try:
-            return read_findings(answer)
-        except msgspec.DecodeError:
-            return (unfinished(),)
-
-
-def _valid(name: str) -> str:
-    """Return a name that can be encoded: a server may send half a surrogate pair."""
-    return name.encode("utf-8", "replace").decode()

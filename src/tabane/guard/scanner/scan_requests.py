@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import msgspec
 
 from tabane.guard.scanner.findings import Finding, Kind
@@ -20,32 +18,12 @@ class ScanRequest(msgspec.Struct, frozen=True, array_like=True):
     others: bytes
 
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=frames.encode_message)
-_REQUESTS = msgspec.msgpack.Decoder(ScanRequest)
-_FINDINGS = msgspec.msgpack.Decoder(tuple[Finding, ...], dec_hook=frames.decode_message)
-_NAMES = msgspec.msgpack.Decoder(tuple[str, ...])
+_encode = msgspec.msgpack.Encoder(enc_hook=frames.encode_message).encode
+read_request = msgspec.msgpack.Decoder(ScanRequest).decode
+read_findings = msgspec.msgpack.Decoder(tuple[Finding, ...], dec_hook=frames.decode_message).decode
+read_names = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 
 
-def packed_request(request: ScanRequest) -> bytes:
-    return _ENCODER.encode(request)
-
-
-def packed_findings(findings: tuple[Finding, ...]) -> bytes:
-    return _ENCODER.encode(findings)
-
-
-def packed_names(names: Collection[str]) -> bytes:
-    return _ENCODER.encode(tuple(names))
-
-
-def read_request(body: bytes) -> ScanRequest:
-    return _REQUESTS.decode(body)
-
-
-def read_findings(body: bytes) -> tuple[Finding, ...]:
-    """Return the findings of an answer. Raises msgspec.DecodeError."""
-    return _FINDINGS.decode(body)
-
-
-def read_names(names: bytes) -> tuple[str, ...]:
-    return _NAMES.decode(names)
+def packed(value: ScanRequest | tuple[Finding, ...] | tuple[str, ...]) -> bytes:
+    """Return a request, the findings of an answer, or names of tools in MessagePack."""
+    return _encode(value)

@@ -5,7 +5,7 @@ A text can be made so that a rule takes very long. Then the hub kills the proces
 
 from __future__ import annotations
 
-from tabane.guard.scanner.scan_requests import packed_findings, read_names, read_request
+from tabane.guard.scanner.scan_requests import packed, read_names, read_request
 from tabane.guard.scanner.scanner import DefinitionScanner
 from tabane.workers.serving import serve
 
@@ -20,10 +20,11 @@ class ScanWorker:
         self._packed, self._others = b"", tuple[str, ...]()
 
     def respond(self, body: bytes) -> bytes:
+        """Return the findings in the definition of a request, both packed."""
         request = read_request(body)
         if request.others != self._packed:
             self._packed, self._others = request.others, read_names(request.others)
-        return packed_findings(
+        return packed(
             self._scanner.scan(request.server, request.kind, request.name, request.definition, self._others)
         )
 

@@ -123,8 +123,8 @@ class _ReadDefinition:
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
     def _seen(self, text: str) -> str:
-        if _is_plain(text):
-            return text
+        if text.isascii() and text.isprintable() and not any(map(text.__contains__, _MARKED)):
+            return text  # as most are: nothing can be hidden in it, and nothing has to be replaced
         seen = visible(text)
         self._found.extend(seen.findings)
         self._hidden.extend(seen.decoded)
@@ -164,11 +164,6 @@ class _ReadDefinition:
 
 
 _MARKED = ("  ", "<", "*", "`")
-
-
-def _is_plain(text: str) -> bool:
-    """Return whether nothing can be hidden in a text, and nothing in it has to be replaced: most are so."""
-    return text.isascii() and text.isprintable() and not any(map(text.__contains__, _MARKED))
 
 
 def _in_a_line(text: str) -> str:

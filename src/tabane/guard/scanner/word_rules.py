@@ -188,7 +188,6 @@ _KEY_NAME = re.compile(
 )
 _SERVICE = re.compile(r"://|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}")
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:[_][a-z0-9]+)+$")
-_QUOTES = frozenset("\"'“”‘’「」")
 
 _PAIRS: Mapping[tuple[str, str], int] = {
     ("api", "key"): M.SECRET, ("api", "keys"): M.SECRET, ("access", "key"): M.SECRET, ("access", "keys"): M.SECRET, ("private", "key"): M.SECRET | M.PATH | M.KEY_FILE,

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from tabane.errors import TabaneError
 from tabane.messages import Lang, Message, say
+from tabane.operations.jobs import TurnHolder
 
 BETWEEN_VERSIONS = 0.05
 """Seconds between two versions of a job, however often it tells of itself."""
@@ -96,9 +97,9 @@ class Job:
         self._pace, self._news = JobPace(), asyncio.Event()
         self._told = 0.0
         self._telling: asyncio.TimerHandle | None = None
-        self._ahead: Callable[[], object] | None = None
+        self._ahead: TurnHolder | None = None
 
-    def behind(self, ahead: Callable[[], object] | None) -> None:
+    def behind(self, ahead: TurnHolder | None) -> None:
         """Note what the job waits for; None when it has its turn."""
         self._ahead = ahead
         if self.status == "running":
@@ -133,7 +134,7 @@ class Job:
         """
         waits_for = None
         if self._ahead is not None and self.status == "running":
-            job = self._ahead()
+            job = self._ahead.holder
             known = job if isinstance(job, Job) and job.status == "running" else None
             waits_for = {
                 "job": known.key if known else None,

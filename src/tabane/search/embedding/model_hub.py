@@ -208,7 +208,7 @@ class ModelHub:
 
         while True:
             try:
-                result = _RESULTS.decode(await self._resident.ask(body, told=told))
+                result = _RESULTS.decode(await self._resident.ask(body, report=told))
             except RequestRefused as error:
                 if error.package:
                     raise ModelMissing(

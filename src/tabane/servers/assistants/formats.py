@@ -1,7 +1,6 @@
 """The formats of clients' files, and the forms of a server in them: Tabane's entry, and theirs as ours.
 
-Each edit changes the text of one entry and nothing else. TOML and YAML are imported with the first such file.
-Everything here is pure.
+Each edit changes the text of one entry and nothing else. Everything here is pure.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tabane.messages import Message, say
 from tabane.servers.assistants.table import Form, Shape
+from tabane.servers.assistants.toml_edits import FormatSyntaxError, TomlFormat, UnsafeTextEdit
 from tabane.servers.commented_json import JsonSyntaxError, read_document
 from tabane.servers.foreign_keys import RENAMED, our_definition
 from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
@@ -22,22 +21,8 @@ Path = Sequence[str]
 Values = Mapping[str, Any]
 
 
-class FormatSyntaxError(ValueError):
-    """Text that is not in its format. ``line`` and ``column`` count from 1, 0 if they are not known."""
-
-    def __init__(self, line: int, column: int, expected: Message | str) -> None:
-        super().__init__(expected)
-        self.line = line
-        self.column = column
-        self.expected = expected
-
-
-class UnsafeFormatEdit(ValueError):
-    """The text cannot be changed without changing something else in it."""
-
-
 class FileFormat(Protocol):
-    """A format. All methods raise FormatSyntaxError; those that change a text raise UnsafeFormatEdit.
+    """A format. All methods raise FormatSyntaxError; those that change a text raise UnsafeTextEdit.
 
     A text has no byte order mark. ``path`` leads to an entry: the keys of the object with the servers, and
     the entry's name.
@@ -57,10 +42,15 @@ class FileFormat(Protocol):
 
 
 def format_of(form: Form) -> FileFormat:
-    return _FORMATS[form]
+    """Return the format of that name."""
+    if form == "yaml":
+        from tabane.servers.assistants.yaml_edits import YamlFormat  # its library is large, and few need it
+
+        return YamlFormat()
+    return TomlFormat() if form == "toml" else _JsonFormat()
 
 
-class _Json:
+class _JsonFormat:
     def value(self, text: str) -> Any:
         return _json_of(text)
 
@@ -71,7 +61,7 @@ class _Json:
             for key, value in entry.items():
                 text = with_member(text, (*path, key), value)
         except (NotAnObject, UnsafeJsonEdit):
-            raise UnsafeFormatEdit from None
+            raise UnsafeTextEdit from None
         return text
 
     def without_entry(self, text: str, path: Path) -> str:
@@ -79,84 +69,13 @@ class _Json:
         try:
             return without_member(text, path)
         except (NotAnObject, UnsafeJsonEdit):
-            raise UnsafeFormatEdit from None
+            raise UnsafeTextEdit from None
 
     def snippet(self, path: Path, entry: Values) -> str:
-        return json.dumps(_nested(path, entry), ensure_ascii=False, indent=2) + "\n"
-
-
-class _Toml:
-    def value(self, text: str) -> Any:
-        import tomllib
-
-        try:
-            return tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise _broken_toml(error) from None
-
-    def with_entry(self, text: str, path: Path, entry: Values) -> str:
-        from tabane.servers.assistants import toml_edits
-
-        self.value(text)
-        try:
-            return toml_edits.with_table(text, path, entry)
-        except toml_edits.UnsafeTextEdit:
-            raise UnsafeFormatEdit from None
-
-    def without_entry(self, text: str, path: Path) -> str:
-        from tabane.servers.assistants import toml_edits
-
-        self.value(text)
-        try:
-            return toml_edits.without_table(text, path)
-        except toml_edits.UnsafeTextEdit:
-            raise UnsafeFormatEdit from None
-
-    def snippet(self, path: Path, entry: Values) -> str:
-        from tabane.servers.assistants import toml_edits
-
-        return toml_edits.snippet(path, entry)
-
-
-class _Yaml:
-    def value(self, text: str) -> Any:
-        import yaml
-
-        from tabane.servers.assistants import yaml_edits
-
-        try:
-            found = yaml_edits.read(text)
-        except yaml.YAMLError as error:
-            raise _broken_yaml(error) from None
-        return {} if found is None else found
-
-    def with_entry(self, text: str, path: Path, entry: Values) -> str:
-        from tabane.servers.assistants import yaml_edits
-        from tabane.servers.assistants.toml_edits import UnsafeTextEdit
-
-        self.value(text)
-        try:
-            return yaml_edits.with_mapping(text, path, entry)
-        except UnsafeTextEdit:
-            raise UnsafeFormatEdit from None
-
-    def without_entry(self, text: str, path: Path) -> str:
-        from tabane.servers.assistants import yaml_edits
-        from tabane.servers.assistants.toml_edits import UnsafeTextEdit
-
-        self.value(text)
-        try:
-            return yaml_edits.without_mapping(text, path)
-        except UnsafeTextEdit:
-            raise UnsafeFormatEdit from None
-
-    def snippet(self, path: Path, entry: Values) -> str:
-        from tabane.servers.assistants import yaml_edits
-
-        return yaml_edits.snippet(path, entry)
-
-
-_FORMATS: Mapping[Form, FileFormat] = {"json": _Json(), "jsonc": _Json(), "toml": _Toml(), "yaml": _Yaml()}
+        value: Any = dict(entry)
+        for key in reversed(path):
+            value = {key: value}
+        return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
 
 def at_path(value: Any, path: Path) -> Any:
@@ -171,26 +90,6 @@ def _json_of(text: str) -> Any:
         return read_document(text if text.strip() else "{}").value
     except JsonSyntaxError as broken:
         raise FormatSyntaxError(broken.line, broken.column, broken.expected) from None
-
-
-def _nested(path: Path, entry: Values) -> Any:
-    value: Any = dict(entry)
-    for key in reversed(path):
-        value = {key: value}
-    return value
-
-
-def _broken_toml(error: ValueError) -> FormatSyntaxError:
-    # The message of the library ends with the place, and quotes nothing of the text but one character.
-    place = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
-    line, column = (int(place[1]), int(place[2])) if place else (0, 0)
-    return FormatSyntaxError(line, column, say("expected valid {format}", format="TOML"))
-
-
-def _broken_yaml(error: Exception) -> FormatSyntaxError:
-    mark = getattr(error, "problem_mark", None)
-    line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-    return FormatSyntaxError(line, column, say("expected valid {format}", format="YAML"))
 
 
 Entry = dict[str, Any]
@@ -237,9 +136,20 @@ def definition(shape: Shape, entry: object) -> Entry | None:
     if shape == "opencode":
         return _from_opencode(entry)
     if shape == "goose":
-        return _from_goose(entry)
+        kind = entry.get("type")
+        if kind not in ("stdio", "sse", "streamable_http"):
+            return None
+        dropped = ("name", "description", "display_name", "bundled", "type")
+        # No tool is named if all may be used.
+        return _renamed(entry, {}, dropped if entry.get("available_tools") else (*dropped, "available_tools"))
     if shape == "zed":
-        return _from_zed(entry)
+        command = entry.get("command")
+        if isinstance(command, dict):  # versions of 2025
+            inner = _renamed(command, {"path": "command"})
+            return {**inner, **{key: part for key, part in entry.items() if key not in ("command", "source")}}
+        if not entry.keys() & {"command", "url"}:
+            return None  # the settings of an extension, which has its command itself
+        return _renamed(entry, {}, dropped=("source",))
     return dict(entry)
 
 
@@ -325,25 +235,6 @@ def _from_opencode(entry: Mapping[str, Any]) -> Entry | None:
     if isinstance(wait, int | float) and wait < _LEAST_WAIT:
         del found["timeout"]  # of the list of tools, not of a call
     return found
-
-
-def _from_goose(entry: Mapping[str, Any]) -> Entry | None:
-    kind = entry.get("type")
-    if kind not in ("stdio", "sse", "streamable_http"):
-        return None
-    dropped = ("name", "description", "display_name", "bundled", "type")
-    # No tool is named if all may be used.
-    return _renamed(entry, {}, dropped if entry.get("available_tools") else (*dropped, "available_tools"))
-
-
-def _from_zed(entry: Mapping[str, Any]) -> Entry | None:
-    command = entry.get("command")
-    if isinstance(command, dict):  # versions of 2025
-        inner = _renamed(command, {"path": "command"})
-        return {**inner, **{key: part for key, part in entry.items() if key not in ("command", "source")}}
-    if not entry.keys() & {"command", "url"}:
-        return None  # the settings of an extension, which has its command itself
-    return _renamed(entry, {}, dropped=("source",))
 
 
 def _renamed(entry: Mapping[str, Any], names: Mapping[str, str], dropped: Sequence[str] = ()) -> Entry:

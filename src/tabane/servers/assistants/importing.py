@@ -27,13 +27,7 @@ from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
-from tabane.servers.assistants.formats import (
-    FILE_INPUT,
-    FormatSyntaxError,
-    at_path,
-    format_of,
-    with_our_variables,
-)
+from tabane.servers.assistants.formats import FILE_INPUT, at_path, format_of, with_our_variables
 from tabane.servers.assistants.formats import definition as definition_of
 from tabane.servers.assistants.table import (
     CLIENTS,
@@ -44,6 +38,7 @@ from tabane.servers.assistants.table import (
     ServersPlace,
     UserMachine,
 )
+from tabane.servers.assistants.toml_edits import FormatSyntaxError
 from tabane.servers.configuration import TABLES, open_document, server_tables
 from tabane.servers.foreign_keys import narrow, our_definition, split_command, words_of_line
 from tabane.servers.plain_secrets import variable_name, words_of
@@ -90,7 +85,21 @@ def inputs_of(value: object, origin: str) -> dict[str, ClientInput]:
     found: dict[str, ClientInput] = {}
     for item in value[:MOST_INPUTS] if isinstance(value, list) else ():
         if isinstance(item, dict) and isinstance(item.get("id"), str):
-            found.setdefault(item["id"], _input(item, origin))
+            kind = item.get("type")
+            default = item.get("default")
+            found.setdefault(
+                item["id"],
+                ClientInput(
+                    item["id"],
+                    origin,
+                    cast("InputType", kind) if kind in _TYPES else "promptString",
+                    _shown_text(item.get("description")),
+                    default if isinstance(default, str) and default else None,
+                    item.get("password") is True,
+                    tuple(_input_options(item.get("options"))),
+                    _shown_text(item.get("command")),
+                ),
+            )
     return found
 
 
@@ -136,31 +145,15 @@ def agrees(written: object, found: object) -> bool:
     return position <= end
 
 
-def _input(item: Mapping[str, Any], origin: str) -> ClientInput:
-    kind = item.get("type")
-    default = item.get("default")
-    command = item.get("command")
-    return ClientInput(
-        item["id"],
-        origin,
-        cast("InputType", kind) if kind in _TYPES else "promptString",
-        _shown(item.get("description")),
-        default if isinstance(default, str) and default else None,
-        item.get("password") is True,
-        tuple(_options(item.get("options"))),
-        _shown(command),
-    )
-
-
-def _options(value: object) -> Iterator[tuple[str, str]]:
+def _input_options(value: object) -> Iterator[tuple[str, str]]:
     for option in value[:MOST_OPTIONS] if isinstance(value, list) else ():
         if isinstance(option, str):
-            yield _shown(option), option
+            yield _shown_text(option), option
         elif isinstance(option, dict) and isinstance(option.get("value"), str):
-            yield _shown(option.get("label")) or _shown(option["value"]), option["value"]
+            yield _shown_text(option.get("label")) or _shown_text(option["value"]), option["value"]
 
 
-def _shown(value: object) -> str:
+def _shown_text(value: object) -> str:
     """Return a text of a file for a terminal: one line without control characters."""
     if not isinstance(value, str):
         return ""
@@ -199,17 +192,20 @@ class ServerFilters:
     def applied(self, name: str, definition: Definition) -> Definition:
         """Return the definition of a server with the limits of its file."""
         made = dict(definition)
-        rules = (
-            *self._of_opencode(name),
-            *self._of_exclusions(name),
-            *self._of_zed(name),
-        )
+        rules = (*self._of_opencode(name), *self._of_exclusions(name), *self._of_zed(name))
         for key, globs in ToolRules(rules).keys().items():
             narrow(made, key, globs)
-        if self._is_off(name):
+        mcp = self._table("mcp")
+        excluded = [*_texts_in(mcp.get("excluded")), *_texts_in(self._root.get("excludeMCPServers"))]
+        allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
+        if name in excluded or any(isinstance(names, list) and name not in names for names in allowed):
             made["enabled"] = False
-        rejecting = self._rejecting()
-        return made | ({"permissions": rejecting} if rejecting else {})
+        permissions = self._root.get("amp.mcpPermissions")
+        if isinstance(permissions, list):
+            permissions = [rule for rule in permissions if isinstance(rule, dict)]
+            if any(rule.get("action") == "reject" for rule in permissions):
+                made["permissions"] = permissions
+        return made
 
     def _of_opencode(self, name: str) -> Iterable[tuple[str, str]]:
         prefix = re.sub(r"[^A-Za-z0-9_-]", "_", name) + "_"
@@ -220,7 +216,7 @@ class ServerFilters:
             for pattern, value in table.items():
                 state = states.get(value) if isinstance(value, bool | str) else None
                 if state is not None and isinstance(pattern, str):
-                    yield from ((glob, state) for glob in _globs(pattern, prefix))
+                    yield from ((glob, state) for glob in _own_globs(pattern, prefix))
 
     def _of_exclusions(self, name: str) -> Iterable[tuple[str, str]]:
         tools = self._table("tools")
@@ -229,9 +225,9 @@ class ServerFilters:
             (self._root.get("excludeTools"), (f"{name}__", f"mcp_{name}_")),
             (tools.get("exclude"), (f"{name}__", f"mcp_{name}_")),
         ):
-            for pattern in _texts(patterns):
+            for pattern in _texts_in(patterns):
                 for prefix in prefixes:
-                    yield from ((glob, "deny") for glob in _globs(pattern, prefix))
+                    yield from ((glob, "deny") for glob in _own_globs(pattern, prefix))
 
     def _of_zed(self, name: str) -> Iterable[tuple[str, str]]:
         agent = self._table("agent")
@@ -246,24 +242,12 @@ class ServerFilters:
         for tool, state in tools.items() if isinstance(tools, dict) else ():
             yield tool, "allow" if state is True else "deny"
 
-    def _is_off(self, name: str) -> bool:
-        mcp = self._table("mcp")
-        excluded = [*_texts(mcp.get("excluded")), *_texts(self._root.get("excludeMCPServers"))]
-        allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
-        return name in excluded or any(isinstance(names, list) and name not in names for names in allowed)
-
-    def _rejecting(self) -> list[Any]:
-        """Return the rules of Amp if some of them reject servers."""
-        rules = self._root.get("amp.mcpPermissions")
-        rules = [rule for rule in rules if isinstance(rule, dict)] if isinstance(rules, list) else []
-        return rules if any(rule.get("action") == "reject" for rule in rules) else []
-
     def _table(self, key: str) -> Mapping[str, Any]:
         value = self._root.get(key)
         return value if isinstance(value, dict) else {}
 
 
-def _globs(pattern: str, prefix: str) -> list[str]:
+def _own_globs(pattern: str, prefix: str) -> list[str]:
     """Return the globs of a server's own names of tools that a pattern of prefixed names stands for."""
     if pattern.startswith(prefix):
         return [pattern.removeprefix(prefix)] if pattern != prefix else []
@@ -274,7 +258,7 @@ def _globs(pattern: str, prefix: str) -> list[str]:
     return []
 
 
-def _texts(value: object) -> list[str]:
+def _texts_in(value: object) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
@@ -294,7 +278,19 @@ class _ComparedCommand(NamedTuple):
 
 def replacement_for(name: str, definition: Mapping[str, Any]) -> Message | None:
     """Return why a server is not needed behind the hub, and the replacement; None for any other server."""
-    command = _command(name, definition)
+    definition = our_definition(definition.items()).values
+    args = definition.get("args")
+    given = [definition.get("command"), *(args if isinstance(args, list) else ())]
+    words = [word for text in given if isinstance(text, str) for word in text.split()]
+    cwd, env = definition.get("cwd"), definition.get("env")
+    places = [*words, *(cwd.split() if isinstance(cwd, str) else ())]
+    command = _ComparedCommand(
+        name.lower(),
+        frozenset(words),
+        frozenset(part for place in places for part in _path_segments(place)),
+        frozenset(env) if isinstance(env, Mapping) else frozenset(),
+        _host_of(definition.get("url")),
+    )
     return next((why for is_it, why in _SERVERS if is_it(command)), None)
 
 
@@ -344,26 +340,10 @@ _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
 )
 
 
-def _command(name: str, definition: Mapping[str, Any]) -> _ComparedCommand:
-    definition = our_definition(definition.items()).values
-    args = definition.get("args")
-    given = [definition.get("command"), *(args if isinstance(args, list) else ())]
-    words = [word for text in given if isinstance(text, str) for word in text.split()]
-    cwd, env = definition.get("cwd"), definition.get("env")
-    places = [*words, *(cwd.split() if isinstance(cwd, str) else ())]
-    return _ComparedCommand(
-        name.lower(),
-        frozenset(words),
-        frozenset(part for place in places for part in _parts(place)),
-        frozenset(env) if isinstance(env, Mapping) else frozenset(),
-        _host(definition.get("url")),
-    )
-
-
 _OWNERS = frozenset({"@yukukotani", "@7shi", "@paterapatera", "@krtw00"})
 
 
-def _parts(word: str) -> Iterable[str]:
+def _path_segments(word: str) -> Iterable[str]:
     """Return the segments of a path, or the name of a package without its version.
 
     A package with the same name from another owner is another package.
@@ -374,7 +354,7 @@ def _parts(word: str) -> Iterable[str]:
     return (_VERSION.sub("", segment) for segment in segments)
 
 
-def _host(url: object) -> str:
+def _host_of(url: object) -> str:
     try:
         return (urlsplit(url).hostname or "") if isinstance(url, str) else ""
     except ValueError:
@@ -418,7 +398,7 @@ class ImportSource(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ImportedServer:
-    """A server to be added, where it was found, and the keys that are not imported.
+    """A server to be added, the program that has it, and the keys that are not imported.
 
     ``inputs`` are what its definition asks a person for, by id. ``narrowing`` are keys of ``left`` that limit
     what may be used: the definition is switched off, because it would allow more without them.
@@ -481,7 +461,7 @@ def source_of(path: Path) -> ImportSource:
             ImportCandidate(name, value, path.name, origin, path, inputs=inputs)
             for name, value, inputs in _of_any_program(path)
         ]
-        projects = _of_projects(_value(path, "json"), path.name, path) if _form(path) == "json" else ()
+        projects = _of_projects(_read_value(path, "json"), path.name, path) if _form(path) == "json" else ()
     except ConfigurationError as error:
         return ImportSource(path.name, path, problem=error.message)
     return ImportSource(path.name, path, (*found, *projects))
@@ -509,10 +489,12 @@ def _of_client(client: Client, file: ClientFile, cwd: Path) -> ImportSource:
             ImportCandidate(
                 name, value, client.title, client.name, file.path, folder, client.name, file.scope, inputs
             )
-            for name, value, inputs in _entries(file.path, file.place)
+            for name, value, inputs in _read_entries(file.path, file.place)
         ]
         if client.per_project and folder is None:
-            found += _of_projects(_value(file.path, file.place.form), client.title, file.path, client.name)
+            found += _of_projects(
+                _read_value(file.path, file.place.form), client.title, file.path, client.name
+            )
     except ConfigurationError as error:
         return ImportSource(client.title, file.path, problem=error.message)
     except FileNotFoundError:
@@ -528,15 +510,15 @@ def _of_any_program(path: Path) -> Iterator[_Entry]:
     form = _form(path)
     seen: set[tuple[str, ...]] = {(key,) for key in TABLES} if form == "json" else set()
     if form == "json":
-        yield from _entries(path, _place_of(path))
-    value = _value(path, form)
+        yield from _read_entries(path, _place_of(path))
+    value = _read_value(path, form)
     for client in CLIENTS:
         for place in (client.user, client.project, *client.also):
             if place is None or _family(place.form) != form or place.key in seen:
                 continue
             if at_path(value, place.key) is not None:
                 seen.add(place.key)
-                yield from _entries(path, place)
+                yield from _read_entries(path, place)
 
 
 def _place_of(path: Path) -> ServersPlace:
@@ -546,14 +528,14 @@ def _place_of(path: Path) -> ServersPlace:
     return next((place for place in usual if path.as_posix().endswith(place.paths)), ServersPlace(()))
 
 
-def _entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
+def _read_entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
     if _family(place.form) == "json" and place.key[0] in TABLES:
         # by members, so that an error has a line, and a key that is there twice counts twice
         document = open_document(path, lambda path: read_owned(path, LIMIT))
         tables = [member.value for member in server_tables(path, document)]
         root = document.value
     else:
-        root = _value(path, place.form)
+        root = _read_value(path, place.form)
         tables = [_table(at_path(root, place.key), place)]
     filters = ServerFilters(root)
     entries = [
@@ -562,25 +544,21 @@ def _entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
         for name, definition in _usable(table, place)
     ]
     asks = any(input_ids(definition) for _, definition in entries)
-    declared = _declared(path, place) if asks else {}
+    declared: Mapping[str, ClientInput] = {}
+    if asks:  # a file declares its inputs beside its servers
+        declared = inputs_of(at_path(_read_value(path, place.form), (*place.key[:-1], "inputs")), str(path))
     for name, definition in entries:
         yield (
             name,
             definition,
-            {id: declared.get(id) or _undeclared(id, path) for id in input_ids(definition)},
+            {id: declared.get(id) or _undeclared_input(id, path) for id in input_ids(definition)},
         )
 
 
-def _undeclared(id: str, path: Path) -> ClientInput:
+def _undeclared_input(id: str, path: Path) -> ClientInput:
     if not id.startswith(FILE_INPUT):
         return ClientInput(id, str(path))
     return ClientInput(id, str(path), description=f"{{file:{id.removeprefix(FILE_INPUT)}}}", password=True)
-
-
-def _declared(path: Path, place: ServersPlace) -> Mapping[str, ClientInput]:
-    """Return the inputs that a file declares beside its servers."""
-    value = at_path(_value(path, place.form), (*place.key[:-1], "inputs"))
-    return inputs_of(value, str(path))
 
 
 def _usable(table: Mapping[str, Any], place: ServersPlace) -> Iterator[tuple[str, Definition]]:
@@ -601,7 +579,7 @@ def _table(value: Any, place: ServersPlace) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _value(path: Path, form: Form) -> Any:
+def _read_value(path: Path, form: Form) -> Any:
     try:
         return format_of(form).value(read_owned(path, LIMIT).decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -674,27 +652,29 @@ class _ServerImportPlanner:
 
     def take(self, found: ImportCandidate) -> None:
         if is_tabane(found.definition):
-            self._skip(found, say("this is Tabane itself"))
+            self._skip_server(found, say("this is Tabane itself"))
             return
         needless = None if self._forced else replacement_for(found.name, found.definition)
         if needless is not None:
-            self._skip(found, needless)
+            self._skip_server(found, needless)
             return
         definition, left, narrowing = adopted(found)
         if not definition.get("command") and not definition.get("url"):
-            self._skip(found, say("it has neither command nor url"))
+            self._skip_server(found, say("it has neither command nor url"))
             return
         for name, written in self._ours.items():
             if _is_there(written, definition, self._resolved):
-                self._skip(found, say("it already exists as {name!n}", name=name))
+                self._skip_server(found, say("it already exists as {name!n}", name=name))
                 return
-        if not self._fold(found, definition, left, narrowing):
-            name = self._free_name(found)
+        if not self._fold_into(found, definition, left, narrowing):
+            candidates = [found.name, f"{found.name}-{found.origin}"]
+            candidates += [f"{candidates[1]}-{number}" for number in range(2, len(self._names) + 3)]
+            name = next(name for name in candidates if name not in self._names)
             self._names.add(name)
             asked = {id: found.inputs[id] for id in input_ids(definition) if id in found.inputs}
             self.taken[name] = ImportedServer(name, definition, (found.title,), left, narrowing, asked)
 
-    def _fold(
+    def _fold_into(
         self,
         found: ImportCandidate,
         definition: Definition,
@@ -719,12 +699,7 @@ class _ServerImportPlanner:
                 return True
         return False
 
-    def _free_name(self, found: ImportCandidate) -> str:
-        candidates = [found.name, f"{found.name}-{found.origin}"]
-        candidates += [f"{candidates[1]}-{number}" for number in range(2, len(self._names) + 3)]
-        return next(name for name in candidates if name not in self._names)
-
-    def _skip(self, found: ImportCandidate, why: Message) -> None:
+    def _skip_server(self, found: ImportCandidate, why: Message) -> None:
         self.skipped.append(SkippedServer(found.name, found.title, why))
 
 
@@ -735,29 +710,25 @@ def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...], tuple[
     folder, if that makes a difference.
     """
     ours = our_definition(found.definition.items(), found.name)
-    definition = _with_texts(ours.values)
-    if ours.narrowing:
-        definition["enabled"] = False
-    folder = _folder(found, definition)
-    return (definition | {"cwd": folder} if folder else definition), ours.left, ours.narrowing
-
-
-def _with_texts(definition: Definition) -> Definition:
-    """Return a definition with its command, arguments and values in the form of the servers file."""
-    made = dict(definition)
-    args = made.get("args")
+    definition = dict(ours.values)
+    args = definition.get("args")
     if isinstance(args, str):
-        made["args"] = args = words_of_line(args)
-    command = made.get("command")
+        definition["args"] = args = words_of_line(args)
+    command = definition.get("command")
     words = split_command(command, "", os.environ.get("PATH")) if isinstance(command, str) else []
     if words and (args is None or isinstance(args, list)):
-        made["command"], made["args"] = words[0], [*words[1:], *(args or ())]
-    if isinstance(args := made.get("args"), list):
-        made["args"] = [_as_text(part) for part in args]
+        definition["command"], definition["args"] = words[0], [*words[1:], *(args or ())]
+    if isinstance(args := definition.get("args"), list):
+        definition["args"] = [_as_text(part) for part in args]
     for key in ("env", "headers"):
-        if isinstance(made.get(key), dict):
-            made[key] = {name: _as_text(part) for name, part in made[key].items() if part is not None}
-    return made
+        if isinstance(definition.get(key), dict):
+            definition[key] = {
+                name: _as_text(part) for name, part in definition[key].items() if part is not None
+            }
+    if ours.narrowing:
+        definition["enabled"] = False
+    folder = _folder_for(found, definition)
+    return (definition | {"cwd": folder} if folder else definition), ours.left, ours.narrowing
 
 
 def _as_text(value: Any) -> Any:
@@ -827,7 +798,7 @@ def is_tabane(written: Mapping[str, Any]) -> bool:
     return at is not None and "mcp" in plain[at + 1 :]
 
 
-def _folder(found: ImportCandidate, definition: Definition) -> str | None:
+def _folder_for(found: ImportCandidate, definition: Definition) -> str | None:
     if found.folder is None or not definition.get("command"):
         return None
     given = definition.get("cwd")

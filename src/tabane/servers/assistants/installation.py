@@ -17,17 +17,10 @@ from typing import Any, Literal
 
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import Message, say
-from tabane.servers.assistants.formats import (
-    Entry,
-    FormatSyntaxError,
-    UnsafeFormatEdit,
-    at_path,
-    definition,
-    format_of,
-    written,
-)
+from tabane.servers.assistants.formats import Entry, at_path, definition, format_of, written
 from tabane.servers.assistants.importing import LIMIT, broken_file, is_tabane
 from tabane.servers.assistants.table import Client, ClientFile, ServersPlace, UserMachine
+from tabane.servers.assistants.toml_edits import FormatSyntaxError, UnsafeTextEdit
 from tabane.servers.editing import folder_lock
 from tabane.settings.files import read_owned, write_private
 
@@ -125,7 +118,7 @@ def uninstall(file: ClientFile, name: str, *, stop: Path | None = None, dry: boo
         if not _ours(file.place, there):
             raise BadArguments(_taken(file.path, name), "name")
         assert isinstance(there, dict)
-        before = _before(file, name, text, there)
+        before = _text_before(file, name, text, there)
         if before is not None:
             return "removed", before
         if editing.with_entry("", path, there) == text:
@@ -151,10 +144,25 @@ def _changed(file: ClientFile, name: str, change: Change, by_hand: Message, *, d
                 return InstallChange("installed")
             os.makedirs(target.parent, mode=0o700, exist_ok=True)
         with folder_lock(target):
-            return _changed_in_lock(file, target, name, change, dry=dry)
+            before = _read(target)
+            mark = "\ufeff" if before.startswith("\ufeff") else ""
+            text = before.removeprefix(mark)
+            servers = _servers(file, text)
+            status, after = change(text, servers.get(name), name in servers)
+            others = len(
+                [one for one in servers if one != name and definition(file.place.shape, servers[one])]
+            )
+            if after is not None and mark + after == before and (after or target.exists()):
+                return InstallChange("absent" if status == "absent" else "unchanged", None, others)
+            if dry:
+                return InstallChange(status, None, others)
+            if after is None:
+                os.unlink(target)
+                return InstallChange(status, None, others)
+            return InstallChange(status, _write_with_backup(target, before, mark + after), others)
     except FormatSyntaxError as broken:
         raise broken_file(file.path, broken) from None
-    except UnsafeFormatEdit:
+    except UnsafeTextEdit:
         raise ConfigurationError(
             say("{path} cannot be changed safely. Edit it yourself: {change}", path=file.path, change=by_hand)
         ) from None
@@ -162,25 +170,6 @@ def _changed(file: ClientFile, name: str, change: Change, by_hand: Message, *, d
         raise ConfigurationError(
             say("{path} cannot be written: {reason}.", path=file.path, reason=error.strerror)
         ) from None
-
-
-def _changed_in_lock(
-    file: ClientFile, target: Path, name: str, change: Change, *, dry: bool
-) -> InstallChange:
-    before = _read(target)
-    mark = "\ufeff" if before.startswith("\ufeff") else ""
-    text = before.removeprefix(mark)
-    servers = _servers(file, text)
-    status, after = change(text, servers.get(name), name in servers)
-    others = len([one for one in servers if one != name and definition(file.place.shape, servers[one])])
-    if after is not None and mark + after == before and (after or target.exists()):
-        return InstallChange("absent" if status == "absent" else "unchanged", None, others)
-    if dry:
-        return InstallChange(status, None, others)
-    if after is None:
-        os.unlink(target)
-        return InstallChange(status, None, others)
-    return InstallChange(status, _write(target, before, mark + after), others)
 
 
 def _servers(file: ClientFile, text: str) -> dict[str, Any]:
@@ -193,9 +182,9 @@ def _ours(place: ServersPlace, there: object) -> bool:
     return found is not None and is_tabane(found)
 
 
-def _before(file: ClientFile, name: str, text: str, there: Entry) -> str | None:
+def _text_before(file: ClientFile, name: str, text: str, there: Entry) -> str | None:
     """Return the content before Tabane was added, if nothing else has changed since."""
-    backup = _backup(Path(os.path.realpath(file.path)))
+    backup = _backup_path(Path(os.path.realpath(file.path)))
     if not backup.exists():
         return None
     try:
@@ -203,17 +192,17 @@ def _before(file: ClientFile, name: str, text: str, there: Entry) -> str | None:
         if name in _servers(file, was):
             return None
         added = format_of(file.place.form).with_entry(was, (*file.place.key, name), there)
-    except (ConfigurationError, FormatSyntaxError, UnsafeFormatEdit):
+    except (ConfigurationError, FormatSyntaxError, UnsafeTextEdit):
         return None
     return was if added == text else None
 
 
-def _write(target: Path, before: str, after: str) -> Path | None:
+def _write_with_backup(target: Path, before: str, after: str) -> Path | None:
     """Replace the file and save a backup; return the backup's path, None if there was no file."""
     mode, backup = 0o600, None
     if target.exists():
         mode = stat.S_IMODE(target.stat().st_mode)
-        backup = _backup(target)
+        backup = _backup_path(target)
         write_private(backup, before.encode(), mode)
     write_private(target, after.encode(), mode)
     return backup
@@ -230,7 +219,7 @@ def _remove_empty_folders(path: Path, stop: Path) -> None:
             folder.rmdir()
 
 
-def _backup(target: Path) -> Path:
+def _backup_path(target: Path) -> Path:
     return target.with_name(f"{target.name}.bak")
 
 

@@ -55,12 +55,9 @@ class UserMachine:
         if first in (_CONFIG, _XDG) and self.platform == "win32":
             return self.home / "AppData" / "Roaming" / rest
         if first in (_CONFIG, _XDG):
-            return self._xdg() / rest
+            given = self.environ.get("XDG_CONFIG_HOME", "")
+            return (Path(given) if os.path.isabs(given) else self.home / ".config") / rest
         return self.home / where
-
-    def _xdg(self) -> Path:
-        given = self.environ.get("XDG_CONFIG_HOME", "")
-        return Path(given) if os.path.isabs(given) else self.home / ".config"
 
 
 class ServersPlace(Struct, frozen=True):
@@ -559,4 +556,5 @@ CLIENTS = (
 
 
 def client_named(name: str) -> Client | None:
+    """Return the client of that name; None if Tabane does not know it."""
     return next((client for client in CLIENTS if client.name == name), None)

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tabane.messages import Message, say
+
 LONGEST = 1024 * 1024
 """Characters of a file that is read or edited."""
 
@@ -22,8 +24,46 @@ _BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
+class FormatSyntaxError(ValueError):
+    """Text that is not in its format. ``line`` and ``column`` count from 1, 0 if they are not known."""
+
+    def __init__(self, line: int, column: int, expected: Message | str) -> None:
+        super().__init__(expected)
+        self.line = line
+        self.column = column
+        self.expected = expected
+
+
 class UnsafeTextEdit(ValueError):
     """The text cannot be changed here without changing something else in it."""
+
+
+class TomlFormat:
+    """TOML as the format of a client's file: see :class:`tabane.servers.assistants.formats.FileFormat`."""
+
+    def value(self, text: str) -> Any:
+        """Return the value of the whole text. Raises FormatSyntaxError."""
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            # The message of the library ends with the place, and quotes one character of the text at most.
+            place = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
+            line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+            raise FormatSyntaxError(line, column, say("expected valid {format}", format="TOML")) from None
+
+    def with_entry(self, text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+        """Return the text with the entry added or updated. Raises FormatSyntaxError and UnsafeTextEdit."""
+        self.value(text)
+        return with_table(text, path, entry)
+
+    def without_entry(self, text: str, path: Sequence[str]) -> str:
+        """Return the text without the entry. Raises FormatSyntaxError and UnsafeTextEdit."""
+        self.value(text)
+        return without_table(text, path)
+
+    def snippet(self, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+        """Return the lines that a person can add to such a file."""
+        return snippet(path, entry)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +91,36 @@ def with_table(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str
 
     Raises UnsafeTextEdit, and TOMLDecodeError if the text is no TOML.
     """
-    before = _parsed(text)
-    wanted = _set(before, path, values)
+    table = wanted = _parse_toml(text)
+    for name in path:
+        table = table.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise UnsafeTextEdit
+    table.update(values)
     statements = _statements(text)
     inline = next((part for part in statements if part.path == tuple(path) and not part.header), None)
     if inline is not None:
         table = tomllib.loads("x = " + text[inline.value : inline.stop])["x"]
         if not isinstance(table, dict):
             raise UnsafeTextEdit
-        changed = text[: inline.value] + _value({**table, **values}) + text[inline.stop :]
+        changed = text[: inline.value] + _toml_value({**table, **values}) + text[inline.stop :]
     elif any(part.path == tuple(path[:-1]) and not part.header for part in statements):
         changed = _in_inline_table(text, statements, path, values)
     elif not any(part.path[: len(path)] == tuple(path) for part in statements):
-        changed = _appended(text, path, values)
+        newline = "\r\n" if "\r\n" in text else "\n"
+        glue = "" if not text or text.endswith("\n") else newline
+        gap = newline if text.strip() else ""
+        changed = text + glue + gap + snippet(path, values, newline)
     else:
         changed = text
         for key, value in values.items():
             changed = _with_value(changed, tuple(path), key, value)
-    return _checked(changed, wanted)
+    return _check_meaning(changed, wanted)
 
 
 def without_table(text: str, path: Sequence[str]) -> str:
     """Return the text without the table at ``path``, and unchanged if there is none. Raises as above."""
-    wanted = _parsed(text)
+    wanted = _parse_toml(text)
     table: Any = wanted
     for name in path[:-1]:
         table = table.get(name) if isinstance(table, dict) else None
@@ -88,23 +135,16 @@ def without_table(text: str, path: Sequence[str]) -> str:
         if part is cuts[0] and part.header:
             begin = _before_gap(text, begin)
         text = text[:begin] + text[part.end :]
-    return _checked(text, wanted)
+    return _check_meaning(text, wanted)
 
 
 def snippet(path: Sequence[str], values: Mapping[str, Any], newline: str = "\n") -> str:
     """Return the table as it is written into a file."""
     lines = [
-        f"[{'.'.join(map(_key, path))}]",
-        *(f"{_key(key)} = {_value(part)}" for key, part in values.items()),
+        f"[{'.'.join(map(_toml_key, path))}]",
+        *(f"{_toml_key(key)} = {_toml_value(part)}" for key, part in values.items()),
     ]
     return "".join(line + newline for line in lines)
-
-
-def _appended(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
-    newline = "\r\n" if "\r\n" in text else "\n"
-    glue = "" if not text or text.endswith("\n") else newline
-    gap = newline if text.strip() else ""
-    return text + glue + gap + snippet(path, values, newline)
 
 
 def _in_inline_table(
@@ -119,7 +159,7 @@ def _in_inline_table(
     if not isinstance(found, dict) or path[-1] in found:
         raise UnsafeTextEdit
     inside = text[table.value : table.stop - 1].rstrip()
-    added = (", " if found else " ") + f"{_key(path[-1])} = {_value(dict(values))} }}"
+    added = (", " if found else " ") + f"{_toml_key(path[-1])} = {_toml_value(dict(values))} }}"
     return text[: table.value] + inside + added + text[table.stop :]
 
 
@@ -130,7 +170,7 @@ def _with_value(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
     if found is not None:
         if tomllib.loads("x = " + text[found.value : found.stop])["x"] == value:
             return text
-        return text[: found.value] + _value(value) + text[found.stop :]
+        return text[: found.value] + _toml_value(value) + text[found.stop :]
     if any(part.path[: len(whole)] == whole for part in statements):
         raise UnsafeTextEdit
     table = next((part for part in statements if part.path == path and part.header and not part.array), None)
@@ -138,7 +178,7 @@ def _with_value(text: str, path: tuple[str, ...], key: str, value: Any) -> str:
         raise UnsafeTextEdit
     newline = "\r\n" if text[: table.end].endswith("\r\n") else "\n"
     glue = "" if text[: table.end].endswith("\n") else newline
-    return text[: table.end] + glue + f"{_key(key)} = {_value(value)}{newline}" + text[table.end :]
+    return text[: table.end] + glue + f"{_toml_key(key)} = {_toml_value(value)}{newline}" + text[table.end :]
 
 
 def _before_gap(text: str, position: int) -> int:
@@ -163,7 +203,7 @@ def _statements(text: str) -> list[_Statement]:
             table = _path(text[position:end])
             found.append(_Statement(table, begin, end, array=array))
         else:
-            equals = _equals(text, position)
+            equals = _find_equals(text, position)
             stop = _end_of_value(text, equals + 1)
             end = _end_of_line(text, stop)
             start = equals + 1 + len(text[equals + 1 : stop]) - len(text[equals + 1 : stop].lstrip(" \t"))
@@ -173,7 +213,7 @@ def _statements(text: str) -> list[_Statement]:
     return found
 
 
-def _equals(text: str, position: int) -> int:
+def _find_equals(text: str, position: int) -> int:
     for token in _TOKENS.finditer(text, position):
         if token.group() == "=":
             return token.start()
@@ -221,18 +261,7 @@ def _skipped(text: str, position: int) -> int:
     return found.end() if found else position
 
 
-def _set(root: dict[str, Any], path: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    table = root
-    for name in path:
-        inner = table.setdefault(name, {})
-        if not isinstance(inner, dict):
-            raise UnsafeTextEdit
-        table = inner
-    table.update(values)
-    return root
-
-
-def _checked(text: str, wanted: Mapping[str, Any]) -> str:
+def _check_meaning(text: str, wanted: Mapping[str, Any]) -> str:
     try:
         if _plain(_read(text)) == _plain(wanted):
             return text
@@ -246,7 +275,7 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value != {}}
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_toml(text: str) -> dict[str, Any]:
     if len(text) > LONGEST:
         raise UnsafeTextEdit
     return _read(text)
@@ -257,13 +286,15 @@ def _read(text: str) -> dict[str, Any]:
     return tomllib.loads(text, parse_float=str)
 
 
-def _key(name: str) -> str:
+def _toml_key(name: str) -> str:
     return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def _value(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {_value(part)}" for key, part in value.items()) + " }"
+        return (
+            "{ " + ", ".join(f"{_toml_key(key)} = {_toml_value(part)}" for key, part in value.items()) + " }"
+        )
     if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
+        return "[" + ", ".join(map(_toml_value, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

@@ -14,7 +14,8 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from tabane.servers.assistants.toml_edits import UnsafeTextEdit
+from tabane.messages import say
+from tabane.servers.assistants.toml_edits import FormatSyntaxError, UnsafeTextEdit
 
 LONGEST = 256 * 1024
 """Characters of a file that is read or edited: PyYAML takes about a second for them."""
@@ -30,6 +31,34 @@ class TooManyAliases(yaml.YAMLError):
     """The document would be too large with its aliases written out."""
 
 
+class YamlFormat:
+    """YAML as the format of a client's file: see :class:`tabane.servers.assistants.formats.FileFormat`."""
+
+    def value(self, text: str) -> Any:
+        """Return the value of the whole text, an empty mapping if it is empty. Raises FormatSyntaxError."""
+        try:
+            found = read(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            raise FormatSyntaxError(line, column, say("expected valid {format}", format="YAML")) from None
+        return {} if found is None else found
+
+    def with_entry(self, text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+        """Return the text with the entry added or updated. Raises FormatSyntaxError and UnsafeTextEdit."""
+        self.value(text)
+        return with_mapping(text, path, entry)
+
+    def without_entry(self, text: str, path: Sequence[str]) -> str:
+        """Return the text without the entry. Raises FormatSyntaxError and UnsafeTextEdit."""
+        self.value(text)
+        return without_mapping(text, path)
+
+    def snippet(self, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+        """Return the lines that a person can add to such a file."""
+        return snippet(path, entry)
+
+
 def read(text: str) -> Any:
     """Return the value of a document; None if it is empty. Raises yaml.YAMLError."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
@@ -39,11 +68,7 @@ def read(text: str) -> Any:
             return None
         _size(root, {}, set())
         return loader.construct_document(root)
-    except (
-        ValueError,
-        TypeError,
-        RecursionError,
-    ) as error:  # such as a date that does not exist
+    except (ValueError, TypeError, RecursionError) as error:  # such as a date that does not exist
         raise yaml.YAMLError(str(error)) from None
     finally:
         loader.dispose()
@@ -54,32 +79,39 @@ def with_mapping(text: str, path: Sequence[str], values: Mapping[str, Any]) -> s
 
     Raises UnsafeTextEdit, and yaml.YAMLError if the text is no YAML.
     """
-    wanted = _set(_parsed(text), path, values)
-    changed = _with_values(text, path, values)
-    return _checked(changed, wanted)
+    table = wanted = _parse_mapping(text)
+    for name in path:
+        inner = table.get(name)
+        if inner is not None and not isinstance(inner, dict):
+            raise UnsafeTextEdit
+        # a copy: an anchor may stand for the same mapping elsewhere
+        table[name] = dict(inner or {})
+        table = table[name]
+    table.update(values)
+    return _check_meaning(_with_values(text, path, values), wanted)
 
 
 def without_mapping(text: str, path: Sequence[str]) -> str:
     """Return the text without the mapping at ``path``, and unchanged if there is none. Raises as above."""
-    wanted = _parsed(text)
+    wanted = _parse_mapping(text)
     table: Any = wanted
     for name in path[:-1]:
         table = table.get(name) if isinstance(table, dict) else None
     if not isinstance(table, dict) or path[-1] not in table:
         return text
     del table[path[-1]]
-    above = _found(_compose(text), path[:-2])
-    found = _pair(above, path[-2]) if isinstance(above, MappingNode) else None
+    above = _found(_compose_root(text), path[:-2])
+    found = _find_pair(above, path[-2]) if isinstance(above, MappingNode) else None
     if found is None or not isinstance(found[1], MappingNode):
         raise UnsafeTextEdit
-    return _checked(_removed(text, found[0], found[1], path[-1]), wanted)
+    return _check_meaning(_remove_pair(text, found[0], found[1], path[-1]), wanted)
 
 
 def snippet(path: Sequence[str], values: Mapping[str, Any], indent: int = 0, newline: str = "\n") -> str:
     """Return the mapping as it is written into a file, its first key indented by ``indent`` columns."""
-    lines = [f"{' ' * (indent + 2 * depth)}{_scalar(name)}:" for depth, name in enumerate(path)]
+    lines = [f"{' ' * (indent + 2 * depth)}{_yaml_scalar(name)}:" for depth, name in enumerate(path)]
     inner = " " * (indent + 2 * len(path))
-    lines += [f"{inner}{_scalar(key)}: {_scalar(part)}" for key, part in values.items()]
+    lines += [f"{inner}{_yaml_scalar(key)}: {_yaml_scalar(part)}" for key, part in values.items()]
     return "".join(line + newline for line in lines)
 
 
@@ -87,15 +119,15 @@ def snippet(path: Sequence[str], values: Mapping[str, Any], indent: int = 0, new
 
 
 def _with_values(text: str, path: Sequence[str], values: Mapping[str, Any]) -> str:
-    place = _compose(text)
+    place = _compose_root(text)
     if place is None:
-        return _below(text, len(text), snippet(path, values, 0, _newline(text)))
+        return _insert_lines(text, len(text), snippet(path, values, 0, _line_end(text)))
     for depth, name in enumerate(path):
         if not isinstance(place, MappingNode):
             raise UnsafeTextEdit
-        found = _pair(place, name)
+        found = _find_pair(place, name)
         if found is None:
-            return _added(text, place, path[depth:], values, root=depth == 0)
+            return _add_lines(text, place, path[depth:], values, root=depth == 0)
         key, value = found
         if isinstance(value, ScalarNode) and value.tag.endswith(":null"):
             return _instead_of_null(text, key, value, path[depth + 1 :], values)
@@ -107,18 +139,19 @@ def _with_values(text: str, path: Sequence[str], values: Mapping[str, Any]) -> s
     return text
 
 
-def _added(
+def _add_lines(
     text: str, place: MappingNode, path: Sequence[str], values: Mapping[str, Any], *, root: bool
 ) -> str:
     """Add to a mapping that does not have the first key of ``path``."""
     if place.flow_style:
-        inside = _json({path[0]: _nested(path[1:], values)})[1:-1]
+        inside = _json({path[0]: _nest_values(path[1:], values)})[1:-1]
         at = place.start_mark.index + 1
         return text[:at] + inside + (", " if place.value else "") + text[at:]
     indent = place.start_mark.column
-    lines = snippet(path, values, indent, _newline(text))
+    lines = snippet(path, values, indent, _line_end(text))
     if root:
-        return _below(text, _end(text), lines)
+        found = re.search(r"(?m)^\.\.\.[ \t\r]*$", text)  # the end of the document
+        return _insert_lines(text, (found.start() if found else len(text)), lines)
     first = place.value[0][0].start_mark.index
     begin = text.rfind("\n", 0, first) + 1
     if text[begin:first].strip(" "):
@@ -132,33 +165,32 @@ def _instead_of_null(
     begin, end = value.start_mark.index, value.end_mark.index
     if value.style or path == ():
         raise UnsafeTextEdit
-    lines = snippet(path, values, key.start_mark.column + 2, _newline(text))
+    lines = snippet(path, values, key.start_mark.column + 2, _line_end(text))
     text = text[:begin].rstrip(" ") + text[end:] if end > begin else text
     at = text.find("\n", key.end_mark.index) + 1 or len(text)
-    return _below(text, at, lines)
+    return _insert_lines(text, at, lines)
 
 
-def _below(text: str, at: int, lines: str) -> str:
+def _insert_lines(text: str, at: int, lines: str) -> str:
     """Insert lines at the start of a line, or at the end of a text."""
-    glue = "" if not text[:at] or text[:at].endswith("\n") else _newline(text)
+    glue = "" if not text[:at] or text[:at].endswith("\n") else _line_end(text)
     return text[:at] + glue + lines + text[at:]
-
-
-def _end(text: str) -> int:
-    """Return the offset of the document's end: that of its ``...`` line, or of the text."""
-    found = re.search(r"(?m)^\.\.\.[ \t\r]*$", text)
-    return found.start() if found else len(text)
 
 
 # -- changing and removing -----------------------------------------------------------------------
 
 
 def _with_value(text: str, path: Sequence[str], name: str, value: Any) -> str:
-    place = _found(_compose(text), path)
+    place = _found(_compose_root(text), path)
     assert isinstance(place, MappingNode)
-    found = _pair(place, name)
+    found = _find_pair(place, name)
+    if found is None and place.flow_style:
+        at = place.start_mark.index + 1
+        return text[:at] + f"{_json(name)}: {_json(value)}" + (", " if place.value else "") + text[at:]
     if found is None:
-        return _with_part(text, place, name, value)
+        begin = text.rfind("\n", 0, place.value[0][0].start_mark.index) + 1
+        line = f"{' ' * place.start_mark.column}{_yaml_scalar(name)}: {_yaml_scalar(value)}{_line_end(text)}"
+        return text[:begin] + line + text[begin:]
     key, node = found
     if yaml.SafeLoader("").construct_object(node, deep=True) == value:
         return text
@@ -168,24 +200,21 @@ def _with_value(text: str, path: Sequence[str], name: str, value: Any) -> str:
         if "#" in between or "#" in text[begin:end]:
             raise UnsafeTextEdit
         return text[: key.end_mark.index] + ": " + _json(value) + text[end:]
-    return text[:begin] + _scalar(value) + text[end:]
+    return text[:begin] + _yaml_scalar(value) + text[end:]
 
 
-def _with_part(text: str, place: MappingNode, name: str, value: Any) -> str:
-    if place.flow_style:
-        at = place.start_mark.index + 1
-        return text[:at] + f"{_json(name)}: {_json(value)}" + (", " if place.value else "") + text[at:]
-    first = place.value[0][0].start_mark.index
-    begin = text.rfind("\n", 0, first) + 1
-    line = f"{' ' * place.start_mark.column}{_scalar(name)}: {_scalar(value)}{_newline(text)}"
-    return text[:begin] + line + text[begin:]
-
-
-def _removed(text: str, above: Node, parent: MappingNode, name: str) -> str:
+def _remove_pair(text: str, above: Node, parent: MappingNode, name: str) -> str:
     at = next(index for index, (key, _) in enumerate(parent.value) if _text(key) == name)
     key, value = parent.value[at]
     if parent.flow_style:
-        return _removed_from_flow(text, parent, at)
+        begin, end = key.start_mark.index, value.end_mark.index
+        if at + 1 < len(parent.value):
+            end = parent.value[at + 1][0].start_mark.index
+        elif at:
+            begin = parent.value[at - 1][1].end_mark.index
+        if "#" in text[begin:end]:
+            raise UnsafeTextEdit
+        return text[:begin] + text[end:]
     begin = text.rfind("\n", 0, key.start_mark.index) + 1
     if text[begin : key.start_mark.index].strip(" "):
         raise UnsafeTextEdit
@@ -197,22 +226,7 @@ def _removed(text: str, above: Node, parent: MappingNode, name: str) -> str:
     return shorter[:colon] + " {}" + shorter[colon:]
 
 
-def _removed_from_flow(text: str, parent: MappingNode, at: int) -> str:
-    key, value = parent.value[at]
-    begin, end = key.start_mark.index, value.end_mark.index
-    if at + 1 < len(parent.value):
-        end = parent.value[at + 1][0].start_mark.index
-    elif at:
-        begin = parent.value[at - 1][1].end_mark.index
-    if "#" in text[begin:end]:
-        raise UnsafeTextEdit
-    return text[:begin] + text[end:]
-
-
-# -- nodes ---------------------------------------------------------------------------------------
-
-
-def _compose(text: str) -> Node | None:
+def _compose_root(text: str) -> Node | None:
     loader = yaml.SafeLoader(text)
     try:
         return loader.get_single_node()
@@ -222,12 +236,12 @@ def _compose(text: str) -> Node | None:
 
 def _found(place: Node | None, path: Sequence[str]) -> Node | None:
     for name in path:
-        found = _pair(place, name) if isinstance(place, MappingNode) else None
+        found = _find_pair(place, name) if isinstance(place, MappingNode) else None
         place = found[1] if found else None
     return place
 
 
-def _pair(place: MappingNode, name: str) -> tuple[Node, Node] | None:
+def _find_pair(place: MappingNode, name: str) -> tuple[Node, Node] | None:
     pairs = [(key, value) for key, value in place.value if _text(key) == name]
     if len(pairs) > 1:
         raise UnsafeTextEdit
@@ -266,7 +280,7 @@ def _size(node: Node, known: dict[int, int], above: set[int]) -> int:
 # -- values --------------------------------------------------------------------------------------
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_mapping(text: str) -> dict[str, Any]:
     if len(text) > LONGEST:
         raise UnsafeTextEdit
     value = read(text)
@@ -277,49 +291,36 @@ def _parsed(text: str) -> dict[str, Any]:
     return value
 
 
-def _set(root: dict[str, Any], path: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
-    table = root
-    for name in path:
-        inner = table.get(name)
-        if inner is not None and not isinstance(inner, dict):
-            raise UnsafeTextEdit
-        # a copy: an anchor may stand for the same mapping elsewhere
-        table[name] = dict(inner or {})
-        table = table[name]
-    table.update(values)
-    return root
-
-
-def _checked(text: str, wanted: Mapping[str, Any]) -> str:
+def _check_meaning(text: str, wanted: Mapping[str, Any]) -> str:
     try:
-        if _same(read(text) or {}, wanted):
+        if _is_same(read(text) or {}, wanted):
             return text
     except yaml.YAMLError:
         pass
     raise UnsafeTextEdit
 
 
-def _same(one: Any, other: Any) -> bool:
+def _is_same(one: Any, other: Any) -> bool:
     if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_same(part, other[key]) for key, part in one.items())
+        return one.keys() == other.keys() and all(_is_same(part, other[key]) for key, part in one.items())
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_same, one, other))
+        return len(one) == len(other) and all(map(_is_same, one, other))
     # nan is the value that differs from itself
     return type(one) is type(other) and (one == other or (one != one and other != other))
 
 
-def _nested(path: Sequence[str], values: Mapping[str, Any]) -> Any:
+def _nest_values(path: Sequence[str], values: Mapping[str, Any]) -> Any:
     value: Any = dict(values)
     for name in reversed(path):
         value = {name: value}
     return value
 
 
-def _newline(text: str) -> str:
+def _line_end(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _scalar(value: Any) -> str:
+def _yaml_scalar(value: Any) -> str:
     plain = isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _WORDS
     return str(value) if plain else _json(value)
 

@@ -59,11 +59,12 @@ class ProjectFile:
 
     @property
     def path(self) -> Path:
+        """The path of the file."""
         return Path(self.folder, self.name)
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the file, in hex digits."""
+        """The SHA-256 of the file, in hex digits."""
         return hashlib.sha256(self.data).hexdigest()
 
 
@@ -122,7 +123,7 @@ def described(definition: object) -> list[str]:
     if not isinstance(definition, dict):
         return []
     written, definition = definition, our_definition(definition.items()).values
-    lines = [_runs(definition)]
+    lines = [_command_line(definition)]
     for place, key in ((definition, "cwd"), (written, "envFile")):
         if isinstance(place.get(key), str):
             lines.append(f"{key}: {place[key]}")
@@ -144,16 +145,16 @@ def visible(text: str) -> str:
     return shown + "…" if len(text) > _LONGEST else shown
 
 
-def _runs(definition: Mapping[str, Any]) -> str:
+def _command_line(definition: Mapping[str, Any]) -> str:
     args = definition.get("args")
     words = [definition.get("command"), *(args if isinstance(args, list) else ())]
     texts = tuple(word for word in words if isinstance(word, str))
     url = definition.get("url", "")
     line = f"{shlex.join(texts)} {url}".strip() if isinstance(url, str) else shlex.join(texts)
-    return Redactor(written_secrets(_typed(definition, url))).text(line)
+    return Redactor(written_secrets(_secret_members(definition, url))).text(line)
 
 
-def _typed(definition: Mapping[str, Any], url: object) -> dict[str, Any]:
+def _secret_members(definition: Mapping[str, Any], url: object) -> dict[str, Any]:
     """Return the parts of a definition that may contain secrets, without those of a wrong type."""
     args = definition.get("args")
     found: dict[str, Any] = {
@@ -182,10 +183,12 @@ class TrustedFile:
 
     @property
     def path(self) -> Path:
+        """The path of the file."""
         return Path(self.folder, self.name)
 
     @property
     def key(self) -> tuple[str, str]:
+        """The folder and the name, which no other trusted file has together."""
         return self.folder, self.name
 
 
@@ -202,7 +205,7 @@ class ProjectTrust:
         except FileNotFoundError:
             return ()
         try:
-            return tuple(_entry(each) for each in json.loads(data)["files"])
+            return tuple(_read_trusted(each) for each in json.loads(data)["files"])
         except (ValueError, KeyError, TypeError, RecursionError):
             raise ConfigurationError(
                 say("{path} is not valid. Delete it, and trust your projects again.", path=self.path)
@@ -210,7 +213,15 @@ class ProjectTrust:
 
     def add(self, files: Iterable[ProjectFile]) -> None:
         """Trust these bytes of these files. Raises ConfigurationError."""
-        added = {file.path: _trusted(file) for file in files}
+        added = {
+            file.path: TrustedFile(
+                file.folder,
+                file.name,
+                file.digest,
+                {name: tuple(described(value)) for name, value in definitions_in(file).items()},
+            )
+            for file in files
+        }
         private_folder(self._home)
         with folder_lock(self.path):
             kept = {each.path: each for each in self.files()} | added
@@ -248,12 +259,7 @@ class ProjectTrust:
             ) from None
 
 
-def _trusted(file: ProjectFile) -> TrustedFile:
-    servers = {name: tuple(described(value)) for name, value in definitions_in(file).items()}
-    return TrustedFile(file.folder, file.name, file.digest, servers)
-
-
-def _entry(row: Any) -> TrustedFile:
+def _read_trusted(row: Any) -> TrustedFile:
     folder, name, digest = row["folder"], row["name"], row["sha256"]
     if not (isinstance(folder, str) and isinstance(digest, str) and name in PROJECT_FILES):
         raise ValueError(row)
@@ -294,7 +300,15 @@ def _servers_of(trusted: TrustedFile, variables: Variables) -> Iterator[Server]:
     known = definitions_in(file)
     for server in configuration_in(file.path, file.folder, file.data, variables).servers:
         if server.name in known:
-            yield _in_project(server, file.folder)
+            share = "hub" if server.needs_folder and server.share == "roots" else server.share
+            yield structs.replace(
+                server.in_folder(file.folder),
+                project=file.folder,
+                # Its names could not be told from those of another server's tools, which all clients may see.
+                prefix=None,
+                share=share,
+                roots=("file://" + quote(file.folder),) if share == "hub" else None,
+            )
 
 
 def changed_since(file: TrustedFile) -> Message:
@@ -304,18 +318,6 @@ def changed_since(file: TrustedFile) -> Message:
         "it again: tabane projects trust {folder}",
         path=visible(str(file.path)),
         folder=shlex.quote(visible(file.folder)),
-    )
-
-
-def _in_project(server: Server, folder: str) -> Server:
-    share = "hub" if server.needs_folder and server.share == "roots" else server.share
-    return structs.replace(
-        server.in_folder(folder),
-        project=folder,
-        # Its names could not be told from those of another server's tools, which all clients may see.
-        prefix=None,
-        share=share,
-        roots=("file://" + quote(folder),) if share == "hub" else None,
     )
 
 

@@ -61,11 +61,12 @@ class RegistryServer(Struct, frozen=True):
 
     @property
     def short_name(self) -> str:
-        """Return a name for the servers file: ``weather`` for ``io.github.user/weather``."""
+        """A name for the servers file: ``weather`` for ``io.github.user/weather``."""
         return self.name.rpartition("/")[2].strip(".") or "server"
 
     @property
     def usable_runs(self) -> tuple[RegistryRun, ...]:
+        """The ways to run the server that Tabane supports."""
         return tuple(run for run in self.runs if run.why_not is None)
 
     def row(self, lang: Lang) -> dict[str, Any]:
@@ -151,6 +152,7 @@ class KeptAnswer:
 
     @property
     def is_fresh(self) -> bool:
+        """Whether the answer is recent enough to be used without a request."""
         return self.age < FRESH
 
 
@@ -269,12 +271,12 @@ class RegistryClient:
         kept = await asyncio.to_thread(self._cache.get, url)
         if kept is not None and kept.is_fresh:
             with contextlib.suppress(InvalidJson):
-                return RegistryAnswer(await _decoded(kept.body), kept.age)
+                return RegistryAnswer(await _decode_json(kept.body), kept.age)
         try:
-            body, etag = await self._fetch(url, kept.etag if kept else "")
+            body, etag = await self._fetch_body(url, kept.etag if kept else "")
             if body is None and kept is not None:
                 body, etag = kept.body, kept.etag
-            value = await _decoded(body or b"")
+            value = await _decode_json(body or b"")
         except InvalidJson:
             problem = say("{host} answers with something else than JSON.", host=self.host)
         except _NoAnswer as failure:
@@ -284,10 +286,10 @@ class RegistryClient:
             return RegistryAnswer(value)
         if kept is not None:
             with contextlib.suppress(InvalidJson):
-                return RegistryAnswer(await _decoded(kept.body), kept.age, problem)
+                return RegistryAnswer(await _decode_json(kept.body), kept.age, problem)
         raise RegistryUnavailable(say("The registry cannot be asked: {problem}", problem=problem))
 
-    async def _fetch(self, url: str, etag: str) -> tuple[bytes | None, str]:
+    async def _fetch_body(self, url: str, etag: str) -> tuple[bytes | None, str]:
         """Return body and ETag; None as body if it has not changed. Raises _NoAnswer, RegistryNotFound."""
         from yarl import URL
 
@@ -317,19 +319,18 @@ class RegistryClient:
             problem = say("the answer of {host} is longer than {limit} MiB.",
                           host=self.host, limit=LARGEST_ANSWER >> 20)  # fmt: skip
         except HttpUnreachable as error:
-            problem = self._untrusted() if error.untrusted else error.problem
+            problem = error.problem
+            if error.untrusted:
+                problem = say(
+                    "the certificate of {host} is not trusted. If your own authority signed it, set "
+                    "SSL_CERT_FILE to its PEM file.",
+                    host=self.host,
+                )
         except HttpConnectionBroken as error:
             problem = error.problem
         except UpstreamUnavailable as error:
             problem = error.message
         raise _NoAnswer(problem)
-
-    def _untrusted(self) -> Message:
-        return say(
-            "the certificate of {host} is not trusted. If your own authority signed it, set SSL_CERT_FILE "
-            "to its PEM file.",
-            host=self.host,
-        )
 
 
 class _NoAnswer(Exception):
@@ -338,7 +339,7 @@ class _NoAnswer(Exception):
         self.problem = problem
 
 
-async def _decoded(body: bytes) -> Any:
+async def _decode_json(body: bytes) -> Any:
     # Megabytes of hostile JSON take tens of milliseconds.
     return await asyncio.to_thread(decode, body)
 
@@ -407,30 +408,37 @@ class Registry:
         """
         try:
             async with asyncio.timeout(self._patience):
-                return await self._found(query, limit, cursor)
+                query = " ".join(query.split())
+                found = await self._find_matching(query, limit, cursor)
+                words = list(
+                    dict.fromkeys(word for word in query.lower().split() if len(word) >= _FEWEST_LETTERS)
+                )
+                if found.servers or cursor or len(words) == 1:
+                    return found
+                return await self._find_by_words(words[:MOST_WORDS], limit)
         except TimeoutError:
             raise RegistryUnavailable(
                 say("{host} is too slow: no result within {seconds:g} s.",
                     host=self.host, seconds=self._patience)
             ) from None  # fmt: skip
 
-    async def _found(self, query: str, limit: int, cursor: str | None) -> FoundServers:
-        query = " ".join(query.split())
-        found = await self._matching(query, limit, cursor)
-        words = list(dict.fromkeys(word for word in query.lower().split() if len(word) >= _FEWEST_LETTERS))
-        if found.servers or cursor or len(words) == 1:
-            return found
-        return await self._by_words(words[:MOST_WORDS], limit)
-
-    async def _matching(self, query: str, limit: int, cursor: str | None) -> FoundServers:
+    async def _find_matching(self, query: str, limit: int, cursor: str | None) -> FoundServers:
         servers: dict[str, RegistryServer] = {}
         notes: list[Message] = []
         seen: set[str] = set()
         for _ in range(MOST_PAGES):
             asked = {"version": "latest", "limit": str(limit)}
             asked |= ({"search": query} if query else {}) | ({"cursor": cursor} if cursor else {})
-            answer = await self._page(asked)
-            notes += [] if notes else _notes(answer)
+            try:
+                answer = await self._client.get("/v0.1/servers", asked)
+            except RegistryNotFound:
+                raise RegistryUnavailable(
+                    say(
+                        "{host} is no registry of MCP servers. Check the setting registry_url.",
+                        host=self.host,
+                    )
+                ) from None
+            notes += [] if notes else _notes_of(answer)
             try:
                 page = page_of(answer.value)
             except ValueError:
@@ -447,25 +455,17 @@ class Registry:
             seen.add(cursor)
             if len(servers) >= limit:
                 break
-        ordered = sorted(servers.values(), key=lambda server: _rank(server, [query.lower()]))
+        ordered = sorted(servers.values(), key=lambda server: _rank_of(server, [query.lower()]))
         return FoundServers(ordered[:MOST_RESULTS], cursor, tuple(notes))
 
-    async def _page(self, asked: Mapping[str, str]) -> RegistryAnswer:
-        try:
-            return await self._client.get("/v0.1/servers", asked)
-        except RegistryNotFound:
-            raise RegistryUnavailable(
-                say("{host} is no registry of MCP servers. Check the setting registry_url.", host=self.host)
-            ) from None
-
-    async def _by_words(self, words: list[str], limit: int) -> FoundServers:
+    async def _find_by_words(self, words: list[str], limit: int) -> FoundServers:
         servers: dict[str, RegistryServer] = {}
         notes: tuple[Message, ...] = ()
         for word in words:
-            found = await self._matching(word, limit, None)
+            found = await self._find_matching(word, limit, None)
             notes = notes or found.notes
             servers |= {server.name: server for server in found.servers}
-        ordered = sorted(servers.values(), key=lambda server: _rank(server, words))
+        ordered = sorted(servers.values(), key=lambda server: _rank_of(server, words))
         return FoundServers(ordered[:limit], None, notes)
 
     async def get(self, name: str, version: str = "latest") -> tuple[RegistryServer, tuple[Message, ...]]:
@@ -482,7 +482,7 @@ class Registry:
         try:
             answer = await self._client.get(path, {})
         except RegistryNotFound:
-            raise await self._unknown(name, version) from None
+            raise await self._unknown_server(name, version) from None
         server = server_of(answer.value)
         if server is None or server.name.lower() != name.lower():
             raise RegistryUnavailable(say("{host} answers with another server.", host=self.host))
@@ -490,18 +490,17 @@ class Registry:
             why = server.status_message
             text = say("{name} was deleted from the registry: {why}", name=name, why=why)
             raise UnknownName(text if why else say("{name} was deleted from the registry.", name=name))
-        return server, tuple(_notes(answer))
+        return server, tuple(_notes_of(answer))
 
-    async def _unknown(self, name: str, version: str) -> UnknownName:
+    async def _unknown_server(self, name: str, version: str) -> UnknownName:
         if version != "latest":
             return UnknownName(
                 say("The registry has no version {version} of {name}.", name=name, version=version)
             )
-        try:
-            found = await self._matching(name.rpartition("/")[2], 10, None)
-        except RegistryUnavailable:
-            return UnknownName(say("The registry has no server {name}.", name=name))
-        near = [server.name for server in found.servers[:3]]
+        near: list[str] = []
+        with contextlib.suppress(RegistryUnavailable):
+            found = await self._find_matching(name.rpartition("/")[2], 10, None)
+            near = [server.name for server in found.servers[:3]]
         if not near:
             return UnknownName(say("The registry has no server {name}.", name=name))
         return UnknownName(
@@ -529,26 +528,26 @@ async def open_registry(
         yield Registry(client, search_patience)
 
 
-def _rank(server: RegistryServer, words: Iterable[str]) -> tuple[bool, int, bool, str]:
+def _rank_of(server: RegistryServer, words: Iterable[str]) -> tuple[bool, int, bool, str]:
     """Order by: supported, words that match (names count more), status; the name last."""
     name, text = server.short_name.lower(), f"{server.name} {server.title} {server.description}".lower()
     score = sum(4 * (word == name) + 2 * (word in name) + (word in text) for word in words if word)
     return not server.usable_runs, -score, server.status != "active", server.name
 
 
-def _notes(answer: RegistryAnswer) -> list[Message]:
+def _notes_of(answer: RegistryAnswer) -> list[Message]:
     if answer.problem is None:
         return []
     return [
         say(
             "This is a kept answer, {age} old. {problem}",
-            age=_age(answer.age),
+            age=_age_message(answer.age),
             problem=answer.problem,
         )
     ]
 
 
-def _age(seconds: float) -> Message:
+def _age_message(seconds: float) -> Message:
     if seconds < 2 * 3_600:
         return say("{count} {count:minute|minutes}", count=max(1, round(seconds / 60)))
     if seconds < 2 * 86_400:

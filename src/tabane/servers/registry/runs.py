@@ -99,7 +99,7 @@ class DeclaredInput(Struct, frozen=True):
 
     @property
     def is_missing(self) -> bool:
-        """Return whether a user has to be asked: nothing works without an answer."""
+        """Whether a user has to be asked: nothing works without an answer."""
         return self.required and self.default is None
 
     def checked(self, answer: str) -> str:
@@ -129,23 +129,23 @@ class InputTemplate(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[DeclaredInput, ...]:
+        """The inputs in the template, in their order."""
         return tuple(part for part in self.parts if isinstance(part, DeclaredInput))
 
     def filled(self, answers: Mapping[str, str]) -> str | None:
         """Return the text for the servers file; None if an input has neither answer nor default."""
         words = []
         for part in self.parts:
-            word = escaped(part) if isinstance(part, str) else _answer(part, answers)
+            if isinstance(part, str):
+                word: str | None = escaped(part)
+            elif part.name in answers:
+                word = answers[part.name]
+            else:
+                word = None if part.default is None else escaped(part.default)
             if word is None:
                 return None
             words.append(word)
         return "".join(words)
-
-
-def _answer(wanted: DeclaredInput, answers: Mapping[str, str]) -> str | None:
-    if wanted.name in answers:
-        return answers[wanted.name]
-    return None if wanted.default is None else escaped(wanted.default)
 
 
 def read_template(given: object, name: str, place: InputPlace) -> InputTemplate:
@@ -171,19 +171,16 @@ def text_template(text: object, variables: object, place: InputPlace) -> InputTe
         declared = member(variables, found.group(1))
         if isinstance(declared, Mapping):
             parts.append(text[position : found.start()])
-            parts += _fixed_or_input(declared, found.group(1), place)
+            value = member(declared, "value")
+            if value is None:
+                parts.append(structs.replace(read_input(declared, found.group(1), place), nested=True))
+            else:
+                parts.append(usable(value))
             position = found.end()
     parts.append(text[position:])
     if len(parts) > 2 * MOST_INPUTS:
         raise ValueError
     return InputTemplate(tuple(part for part in parts if part != ""))
-
-
-def _fixed_or_input(given: object, name: str, place: InputPlace) -> list[str | DeclaredInput]:
-    value = member(given, "value")
-    return (
-        [structs.replace(read_input(given, name, place), nested=True)] if value is None else [usable(value)]
-    )
 
 
 def read_input(given: object, name: str, place: InputPlace) -> DeclaredInput:
@@ -297,6 +294,7 @@ class RegistryRun(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[DeclaredInput, ...]:
+        """The inputs of the command or URL, each once. Those that a user has to answer come first."""
         templates = [argument.value for argument in (*self.before, *self.after)]
         templates += [template for _, template in (*self.env, *self.headers)]
         templates.append(self.url)
@@ -313,34 +311,29 @@ class RegistryRun(Struct, frozen=True):
             raise BadArguments(say("It needs values for: {names}.", names=", ".join(missing)))
         given = {each.name: each.checked(answers[each.name]) for each in self.inputs if each.name in answers}
         if self.url is not None:
-            return self._at_url(given)
+            if (url := self.url.filled(given)) is None:
+                raise BadArguments(say("It needs values for: {names}.", names="url"))
+            headers = {name: value for name, t in self.headers if (value := t.filled(given)) is not None}
+            return {"type": self.kind, "url": url} | ({"headers": headers} if headers else {})
         env = {name: value for name, t in self.env if (value := t.filled(given)) is not None}
-        args = [*self._launching(given, env), *(word for each in self.after for word in each.words(given))]
+        args = [*self._launch_words(given, env), *(word for each in self.after for word in each.words(given))]
         return {"command": self.program, "args": args} | ({"env": env} if env else {})
 
-    def _launching(self, given: Mapping[str, str], env: Mapping[str, str]) -> list[str]:
+    def _launch_words(self, given: Mapping[str, str], env: Mapping[str, str]) -> list[str]:
         """Return the words up to the package."""
         own = [word for each in self.before for word in each.words(given)]
         package = [escaped(word) for word in self.package]
         if self.kind == "npm":
-            return [*_first(("-y",) if self.program == "npx" else (), own, ("--yes",)), *package]
+            return [*_put_first(("-y",) if self.program == "npx" else (), own, ("--yes",)), *package]
         if self.kind == "oci":
             while own and own[0] == "run":
                 del own[0]
             passed = [word for name in env for word in ("-e", name)]
-            return ["run", *_first(("-i", "--rm"), own, ("--interactive",)), *passed, *package]
+            return ["run", *_put_first(("-i", "--rm"), own, ("--interactive",)), *passed, *package]
         if self.kind == "nuget":
             after = ("--",) if self.after else ()
             return [*own, *package, *(() if "--yes" in own else ("--yes",)), *after]
         return [*own, *package]
-
-    def _at_url(self, given: Mapping[str, str]) -> dict[str, Any]:
-        url = self.url.filled(given) if self.url else None
-        if url is None:
-            raise BadArguments(say("It needs values for: {names}.", names="url"))
-        headers = {name: value for name, t in self.headers if (value := t.filled(given)) is not None}
-        found: dict[str, Any] = {"type": self.kind, "url": url}
-        return found | ({"headers": headers} if headers else {})
 
     def drafted(self, prefix: str) -> dict[str, Any]:
         """Return the entry as far as it is known without a user: missing answers are variables."""
@@ -384,7 +377,7 @@ def variable_for(wanted: DeclaredInput, prefix: str) -> str:
     return words if words[:1].isalpha() else f"V_{words}"
 
 
-def _first(own: Iterable[str], given: list[str], same: tuple[str, ...]) -> list[str]:
+def _put_first(own: Iterable[str], given: list[str], same: tuple[str, ...]) -> list[str]:
     """Return our options and the publisher's, without repeating any."""
     return [*(word for word in own if not {word, *same} & set(given)), *given]
 
@@ -395,12 +388,12 @@ def _first(own: Iterable[str], given: list[str], same: tuple[str, ...]) -> list[
 def runs_of(server: object, most: int) -> Iterator[RegistryRun]:
     """Yield the ways to run a published server, also those that Tabane does not support."""
     for package in items(server, "packages", most):
-        yield _package(package)
+        yield _package_run(package)
     for remote in items(server, "remotes", most):
-        yield _remote(remote)
+        yield _remote_run(remote)
 
 
-def _package(given: object) -> RegistryRun:
+def _package_run(given: object) -> RegistryRun:
     kind = shown_text(member(given, "registryType"), 40) or "?"
     transport = member(member(given, "transport"), "type")
     if kind not in LAUNCHERS:
@@ -409,7 +402,19 @@ def _package(given: object) -> RegistryRun:
         why = say("It listens at a URL. Start it yourself, then add it with: tabane servers add NAME URL")
         return RegistryRun(kind, why_not=why)
     try:
-        return _launched(kind, given)
+        hint = member(given, "runtimeHint")
+        program = hint if hint in LAUNCHERS[kind] else LAUNCHERS[kind][0]
+        before = tuple(_arguments(given, "runtimeArguments", launcher=True))
+        base = _registry_base(kind, given)
+        option = base and kind != "oci"  # the image's name has its registry
+        return RegistryRun(
+            kind,
+            program,
+            _named_package(kind, given, base, before),
+            (*([RunArgument(_BASE_OPTIONS[kind], InputTemplate((base,)))] if option else ()), *before),
+            tuple(_arguments(given, "packageArguments", launcher=False)),
+            _named_templates(given, "environmentVariables", _VARIABLE, "env"),
+        )
     except ValueError:
         return RegistryRun(kind, why_not=say("Its entry in the registry is not valid."))
 
@@ -418,22 +423,10 @@ _UNSUPPORTED = say("This kind of package is not supported.")
 _BUNDLE = say("MCP bundles are not supported. Unpack it, and add its command with: tabane servers add")
 
 
-def _launched(kind: str, given: object) -> RegistryRun:
-    hint = member(given, "runtimeHint")
-    program = hint if hint in LAUNCHERS[kind] else LAUNCHERS[kind][0]
-    before = tuple(_arguments(given, "runtimeArguments", launcher=True))
-    base = _base(kind, given)
-    return RegistryRun(
-        kind,
-        program,
-        _named_package(kind, given, base, before),
-        (*_from_base(kind, base), *before),
-        tuple(_arguments(given, "packageArguments", launcher=False)),
-        tuple(_variables(given)),
-    )
+_BASE_OPTIONS = {"npm": "--registry", "pypi": "--default-index", "nuget": "--source"}
 
 
-def _base(kind: str, given: object) -> str:
+def _registry_base(kind: str, given: object) -> str:
     """Return the address of the package registry; empty for the public one. Raises ValueError."""
     base = member(given, "registryBaseUrl")
     if base in (None, ""):
@@ -446,13 +439,6 @@ def _base(kind: str, given: object) -> str:
     if f".{parts.hostname}".endswith(tuple(f".{name}" for name in _PUBLIC)):
         return ""
     return parts.netloc if kind == "oci" else base
-
-
-def _from_base(kind: str, base: str) -> tuple[RunArgument, ...]:
-    options = {"npm": "--registry", "pypi": "--default-index", "nuget": "--source"}
-    if not base or kind == "oci":
-        return ()
-    return (RunArgument(options[kind], InputTemplate((base,))),)
 
 
 def _named_package(kind: str, given: object, base: str, before: tuple[RunArgument, ...]) -> tuple[str, ...]:
@@ -495,42 +481,40 @@ def _is_switch(argument: object, *, launcher: bool) -> bool:
     """Return whether an argument is a flag without a value, which the schema does not distinguish."""
     if any(member(argument, key) not in (None, "", [], False) for key in ("value", "default", "choices")):
         return False
-    told = ["isRequired", "isSecret", "format", "placeholder", "valueHint"]
-    told += [] if launcher else ["description"]
-    return not any(member(argument, key) for key in told)
+    telling = ["isRequired", "isSecret", "format", "placeholder", "valueHint"]
+    telling += [] if launcher else ["description"]
+    return not any(member(argument, key) for key in telling)
 
 
-def _variables(given: object) -> Iterator[tuple[str, InputTemplate]]:
-    for variable in items(given, "environmentVariables", MOST_VARIABLES):
-        name = member(variable, "name")
-        if not isinstance(name, str) or len(name) > 200 or not _VARIABLE.fullmatch(name):
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+
+
+def _named_templates(
+    given: object, key: str, allowed: re.Pattern[str], place: InputPlace
+) -> tuple[tuple[str, InputTemplate], ...]:
+    """Return the declared headers or variables. Raises ValueError for a name that is not allowed."""
+    found: list[tuple[str, InputTemplate]] = []
+    for declared in items(given, key, MOST_VARIABLES):
+        name = member(declared, "name")
+        if not isinstance(name, str) or len(name) > 200 or not allowed.fullmatch(name):
             raise ValueError
-        yield name, read_template(variable, name, "env")
+        found.append((name, read_template(declared, name, place)))
+    return tuple(found)
 
 
-def _remote(given: object) -> RegistryRun:
+def _remote_run(given: object) -> RegistryRun:
     kind = {"streamable-http": "http", "sse": "sse"}.get(str(member(given, "type")))
     if kind is None:
         shown = shown_text(member(given, "type"), 40) or "?"
         return RegistryRun(shown, why_not=say("This kind of address is not supported."))
     try:
         url = text_template(member(given, "url"), member(given, "variables"), "url")
-        if not is_web("".join(_probed(part, at) for at, part in enumerate(url.parts))):
+        # Whatever a user answers: the address has to be one of the web.
+        example = [
+            part if isinstance(part, str) else "x" if at else "https://x" for at, part in enumerate(url.parts)
+        ]
+        if not is_web("".join(example)):
             raise ValueError
-        return RegistryRun(kind, url=url, headers=tuple(_headers(given)))
+        return RegistryRun(kind, url=url, headers=_named_templates(given, "headers", _HEADER, "header"))
     except ValueError:
         return RegistryRun(kind, why_not=say("Its entry in the registry is not valid."))
-
-
-def _probed(part: str | DeclaredInput, at: int) -> str:
-    if isinstance(part, str):
-        return part
-    return "x" if at else "https://x"
-
-
-def _headers(given: object) -> Iterator[tuple[str, InputTemplate]]:
-    for header in items(given, "headers", MOST_VARIABLES):
-        name = member(header, "name")
-        if not isinstance(name, str) or not re.fullmatch(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}", name):
-            raise ValueError
-        yield name, read_template(header, name, "header")
