@@ -97,7 +97,13 @@ class PutEmbedding:
             there = space_of(collection)
             if not self._named() and not all(reads(embedder.fingerprint, text) for text in texts):
                 # Vectors of such texts would be noise. The background job checks each of them.
-                return PutVectors(there, warning=_unread(embedder.fingerprint))
+                return PutVectors(
+                    there,
+                    warning=say(
+                        "{model} reads English only, so this document is found by keywords only.",
+                        model=embedder.fingerprint.partition("#")[0],
+                    ),
+                )
             space = EmbeddingSpace(SPACE, embedder.dimension, embedder.fingerprint)
             if there is not None:
                 return await self._embedded(embedder, there, texts)
@@ -139,13 +145,6 @@ class PutEmbedding:
 
 def _not_ready() -> Message:
     return say("The embedding model is not ready yet. Until it is, search finds this by keywords only.")
-
-
-def _unread(model: str) -> Message:
-    return say(
-        "{model} reads English only, so this document is found by keywords only.",
-        model=model.partition("#")[0],
-    )
 
 
 def too_much() -> Message:

@@ -123,7 +123,7 @@ def checked(draft: Draft, largest: int) -> Draft:
         file_type=_file_type(draft.file_type),
         metadata=_metadata(front.metadata, metadata.checked(draft.metadata)),
         kind=kind,
-        title=_line(title, metadata.LONGEST_TITLE),
+        title=" ".join(encodable(title, "title").split())[: metadata.LONGEST_TITLE],
         source=_source(draft.source),
     )
 
@@ -149,11 +149,6 @@ def _source(given: str) -> str:
         message = say("{field} must be {wanted}", field="source", wanted=f"≤ {LONGEST_SOURCE}")
         raise BadArguments(message, "source")
     return given
-
-
-def _line(text: str, longest: int) -> str:
-    """Return the text on one line."""
-    return " ".join(encodable(text, "title").split())[:longest]
 
 
 def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
@@ -267,15 +262,10 @@ def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, 
 
 
 def _said(text: str, document: Document, span: Chunk) -> ChunkText:
-    headings = _headings(span.headings)
+    lines = (" ".join(each.split())[:_LONGEST_HEADING] for each in span.headings[:_LONGEST_HEADINGS])
+    headings = tuple(filter(None, lines))
     above = heading(document.filepath, document.title, headings)
     return ChunkText(text[span.start : span.end], headings, above)
-
-
-def _headings(headings: Sequence[str]) -> tuple[str, ...]:
-    """Return the headings, one line each, shortened because every chunk below stores them."""
-    lines = (" ".join(each.split())[:_LONGEST_HEADING] for each in headings[:_LONGEST_HEADINGS])
-    return tuple(filter(None, lines))
 
 
 def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:

@@ -182,23 +182,18 @@ def _named(key: str, zone: tzinfo, path: str) -> FilterField:
         return _updated_at(zone, path)
     field = _FIELDS.get(key)
     if field is not None:
-        return _field(field, path)
+
+        def string(value: Operand) -> str:
+            if not isinstance(value, str):
+                raise _unfit(path, say("it must be a string"))
+            return unicodedata.normalize("NFC", value) if field == DOCUMENT else value
+
+        return FilterField(
+            lambda value: Equal(field, string(value)),
+            lambda operator, value: _ordered(field, operator, string(value)),
+            lambda text: Prefix(field, string(text)),
+        )
     return _own(metadata.checked_key(key, path), path)
-
-
-def _field(field: str, path: str) -> FilterField:
-    """Return a field of strings."""
-
-    def string(value: Operand) -> str:
-        if not isinstance(value, str):
-            raise _unfit(path, say("it must be a string"))
-        return unicodedata.normalize("NFC", value) if field == DOCUMENT else value
-
-    return FilterField(
-        lambda value: Equal(field, string(value)),
-        lambda operator, value: _ordered(field, operator, string(value)),
-        lambda text: Prefix(field, string(text)),
-    )
 
 
 def _ordered(field: str, operator: str, bound: str) -> Filter:

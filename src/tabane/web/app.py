@@ -208,13 +208,12 @@ class EventStreams:
         try:
             yield b": open\n\n"
             batches = self._hub.feed.follow(after, found.access)
-            async for batch in _with_pauses(batches, lambda: self._goes_on(found, visit)):
+            async for batch in _with_pauses(
+                batches, lambda: not visit.ended() and self._hub.sessions.is_live(found.session, found.access)
+            ):
                 yield b"".join(map(_encoded, batch)) if batch else KEEP_ALIVE
         finally:
             self.count -= 1
-
-    def _goes_on(self, found: FoundSession, visit: Visit) -> bool:
-        return not visit.ended() and self._hub.sessions.is_live(found.session, found.access)
 
 
 async def _with_pauses(

@@ -517,22 +517,23 @@ class _ValueReader:
             case "list":
                 return self._list(at)
             case "variants":
-                return self._variant(at)
+                chosen = self._text(f"v:{at.path}")
+                if not chosen.isdecimal() or int(chosen) >= len(at.fields):
+                    return self._empty(at)
+                return self.read(at.fields[int(chosen)])
             case "constant":
                 return json.loads(at.choices[0].value)
         text = self._text(at.path)
         if text == "":
             return self._empty(at)
-        return self._wrong(at, _PARSERS[at.kind](at, text))
-
-    def _text(self, path: str) -> str:
-        return next(iter(self.values.get(path, ())), "")
-
-    def _wrong(self, at: SchemaField, found: Any) -> Any:
+        found = _PARSERS[at.kind](at, text)
         if isinstance(found, Message):
             self.errors[at.path] = found
             return _ABSENT
         return found
+
+    def _text(self, path: str) -> str:
+        return next(iter(self.values.get(path, ())), "")
 
     def _empty(self, at: SchemaField) -> Any:
         """Return what a field without a value says. Records an error if it has to have one."""
@@ -574,12 +575,6 @@ class _ValueReader:
         if not at.limits.shortest <= len(items) <= (at.limits.longest or MOST_ITEMS):
             self.errors[at.path] = _count_error(at)
         return [value for each in items if (value := self.read(each)) is not _ABSENT]
-
-    def _variant(self, at: SchemaField) -> Any:
-        chosen = self._text(f"v:{at.path}")
-        if not chosen.isdecimal() or int(chosen) >= len(at.fields):
-            return self._empty(at)
-        return self.read(at.fields[int(chosen)])
 
 
 def is_optional(at: SchemaField) -> bool:
@@ -716,12 +711,14 @@ def _write(at: SchemaField, value: Any, found: dict[str, list[str]]) -> None:
         if not value:
             found[f"e:{at.path}"] = ['""']
     else:
-        found[at.path] = [_written(at, value)]
-
-
-def _written(at: SchemaField, value: Any) -> str:
-    text = as_json(value)
-    return json.dumps(value, ensure_ascii=False, indent=2) if at.kind == "json" and len(text) > 60 else text
+        text = as_json(value)
+        found[at.path] = [
+            (
+                json.dumps(value, ensure_ascii=False, indent=2)
+                if at.kind == "json" and len(text) > 60
+                else text
+            )
+        ]
 
 
 def _write_group(at: SchemaField, value: dict[str, Any], found: dict[str, list[str]]) -> None:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tabane.documents import metadata
 from tabane.documents.document import Document, Draft
-from tabane.documents.files.file_tree import FileStat, FileTree, Told
+from tabane.documents.files.file_tree import FileStat, FileTree
 from tabane.documents.files.readable_files import (
     MOST_BYTES,
     DocumentFolder,
@@ -100,7 +100,8 @@ class FileAdding:
             await self._take(folder, files, running)
         if terms.prune:
             for folder, _ in looked:
-                await self._prune(folder, running)
+                keys = set(running.taken)
+                running.report.removed += await self._pruned(folder, keys, running.spared)
         running.tell()
         return running.report
 
@@ -158,7 +159,9 @@ class FileAdding:
             found = os.stat(folder.path)
             return [("", FileStat(found.st_size, found.st_mtime_ns, found.st_ino))]
         try:
-            return list(_listed(folder, told))
+            tree = FileTree(folder.path, folder.ignore, told)
+            tree.look()
+            return list(tree.files())
         except OSError as error:
             raise BadArguments(unreadable(folder.path, error), "paths") from None
 
@@ -272,10 +275,6 @@ class FileAdding:
 
     # Pruning
 
-    async def _prune(self, folder: DocumentFolder, running: _AddingPass) -> None:
-        keys = set(running.taken)
-        running.report.removed += await self._pruned(folder, keys, running.spared)
-
     async def _pruned(self, folder: DocumentFolder, keys: set[str], spared: Sequence[str]) -> int:
         """Delete documents of the folder's files that are not among ``keys``.
 
@@ -292,12 +291,6 @@ class FileAdding:
         for first in range(0, len(gone), LOOKED):
             removed += await self._keeping.delete(gone[first : first + LOOKED])
         return removed
-
-
-def _listed(folder: DocumentFolder, told: Told) -> Iterator[tuple[str, FileStat]]:
-    tree = FileTree(folder.path, folder.ignore, told)
-    tree.look()
-    return tree.files()
 
 
 def _looks_same(

@@ -34,7 +34,11 @@ def read(folder: str, wanted: str | None, tell: Say) -> None:
         tell({"error": "missing", "detail": str(error)})
         return
     with tempfile.TemporaryDirectory() as copy:
-        if not _copied(folder, copy):
+        for part in _PARTS:
+            path = os.path.join(folder, _DATABASE + part)
+            if os.path.exists(path):
+                shutil.copyfile(path, os.path.join(copy, _DATABASE + part))
+        if not os.path.exists(os.path.join(copy, _DATABASE)):
             tell({"error": "none", "detail": folder})
             return
         try:
@@ -47,14 +51,6 @@ def read(folder: str, wanted: str | None, tell: Say) -> None:
             _write(client.get_collection(name), tell)
         except Exception as error:  # Chroma raises many types of errors for a database that it cannot read
             tell({"error": "broken", "detail": f"{type(error).__name__}: {error}"})
-
-
-def _copied(folder: str, copy: str) -> bool:
-    for part in _PARTS:
-        path = os.path.join(folder, _DATABASE + part)
-        if os.path.exists(path):
-            shutil.copyfile(path, os.path.join(copy, _DATABASE + part))
-    return os.path.exists(os.path.join(copy, _DATABASE))
 
 
 def _write(collection: Any, tell: Say) -> None:

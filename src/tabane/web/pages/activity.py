@@ -77,11 +77,15 @@ async def call(request: PageRequest) -> Fragment:
         part = step["ms"] / total
         steps.append(step | {"label": label, "about": about, "part": part, "at": at})
         at += part
+    result = found["result"]
+    content = result.get("content") if isinstance(result, dict) else None
+    blocks = content if isinstance(content, list) else []
+    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
     context = {
         "call": found,
         "steps": steps,
         "total": total,
-        "texts": _texts(found["result"]),
+        "texts": [_indented(text) for text in texts if isinstance(text, str)],
         "outcomes": OUTCOMES,
         "faces": FACES,
         "credentials": [_credentials(each) for each in found["credentials"]],
@@ -117,14 +121,6 @@ def _credentials(found: Mapping[str, Any]) -> Message:
     if found["replaced"]:
         return say("The result contained credentials ({kinds}). Tabane replaced them.", kinds=kinds)
     return say("The result contains credentials ({kinds}). Tabane did not replace them.", kinds=kinds)
-
-
-def _texts(result: Any) -> list[str]:
-    """Return the texts of a tool's result, if it is one."""
-    content = result.get("content") if isinstance(result, dict) else None
-    blocks = content if isinstance(content, list) else []
-    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-    return [_indented(text) for text in texts if isinstance(text, str)]
 
 
 def _indented(text: str) -> str:
@@ -413,8 +409,19 @@ LEVELS = ("fault", "warning", "note", "ok")
 async def health(request: PageRequest) -> WholePage:
     """Show the hub, and the last check-up; begin one if there is none, or it is old."""
     status = await request.call("hub_status") if request.may("hub_status") else None
-    job = await _last_diagnosis(request)
-    if request.may("run_doctor") and (job is None or _old(job)):
+    if not (request.may("list_jobs") and request.may("run_doctor")):
+        job = None
+    else:
+        rows = (await request.call("list_jobs", hub="this"))["results"]
+        fixes = next((at for at, row in enumerate(rows) if row["operation"] == "apply_fix"), len(rows))
+        job = next((row for row in rows[:fixes] if row["operation"] == "run_doctor"), None)
+    if request.may("run_doctor") and (
+        job is None
+        or (
+            bool(job["status"] != "running")
+            and (job["status"] != "done" or time.time() - job.get("ended", 0) > FRESH)
+        )
+    ):
         job = await request.call("run_doctor", quick=True)
     return WholePage("health/health.html", say("Health"), {"status": status, **_checkup(job)})
 
@@ -460,21 +467,6 @@ async def restart(request: PageRequest) -> Notice:
     """Restart the hub. The page continues with the next one."""
     await request.call("restart_hub")
     return Notice(say("The hub is restarting. This page continues when it is back."))
-
-
-async def _last_diagnosis(request: PageRequest) -> dict[str, Any] | None:
-    """Return the newest check-up that the hub remembers, with its result."""
-    if not (request.may("list_jobs") and request.may("run_doctor")):
-        return None
-    rows = (await request.call("list_jobs", hub="this"))["results"]
-    fixes = next((at for at, row in enumerate(rows) if row["operation"] == "apply_fix"), len(rows))
-    return next((row for row in rows[:fixes] if row["operation"] == "run_doctor"), None)
-
-
-def _old(job: dict[str, Any]) -> bool:
-    return bool(job["status"] != "running") and (
-        job["status"] != "done" or time.time() - job.get("ended", 0) > FRESH
-    )
 
 
 def _checkup(job: dict[str, Any] | None) -> dict[str, Any]:

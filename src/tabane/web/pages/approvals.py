@@ -300,7 +300,17 @@ async def _trails(request: PageRequest) -> dict[str, Any]:
     names = await _names(request, holders)
     return {
         "policy": found["policy"],
-        "trails": [_trail(row, names) for row in found["results"][:MOST_TRAILS]],
+        "trails": [
+            {
+                **row,
+                "who": names.get(row["holder"], row["holder"]),
+                "shown_client": _shown_text(row["client"]),
+                "shown_cwd": _shown_text(row["cwd"]),
+                "read": [(label, list(row[label].items())) for label in row["labels"]],
+                "of_all": not row["holder"],
+            }
+            for row in found["results"][:MOST_TRAILS]
+        ],
         "more_trails": len(found["results"]) - MOST_TRAILS,
         "pairs": [{"holder": h, "who": names.get(h, h), "pair": pair} for h, pair in allowed[:MOST_PAIRS]],
         "more_pairs": len(allowed) - MOST_PAIRS,
@@ -314,18 +324,6 @@ async def _names(request: PageRequest, holders: Iterable[str]) -> dict[str, str]
         return {}
     found = await request.call("keys_list", revoked=True, limit=MOST_KEYS)
     return {f"key:{key['id']}": key["name"] for key in found["results"]}
-
-
-def _trail(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a trail for the template. A client names itself: nothing in its name is hidden."""
-    return {
-        **row,
-        "who": names.get(row["holder"], row["holder"]),
-        "shown_client": _shown_text(row["client"]),
-        "shown_cwd": _shown_text(row["cwd"]),
-        "read": [(label, list(row[label].items())) for label in row["labels"]],
-        "of_all": not row["holder"],
-    }
 
 
 def _shown_text(text: str) -> str:

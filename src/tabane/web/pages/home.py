@@ -112,7 +112,19 @@ async def search(request: PageRequest) -> Fragment:
     known = {hit["key"] for hit in named}
     hits = [*named, *(hit for hit in found["results"] if hit["kind"] != "tools" or hit["key"] not in known)]
     groups = [
-        {"label": label, "icon": icon, "hits": [_hit(hit) for hit in hits if hit["kind"] == kind]}
+        {
+            "label": label,
+            "icon": icon,
+            "hits": [
+                {
+                    "title": hit["title"] or hit["key"],
+                    "url": _page_of(hit),
+                    "parts": _parts(hit["text"], hit["marks"]),
+                }
+                for hit in hits
+                if hit["kind"] == kind
+            ],
+        }
         for kind, (label, icon) in KINDS.items()
     ]
     context = {
@@ -133,14 +145,6 @@ async def _tools_named(request: PageRequest, query: str) -> list[dict[str, Any]]
         {"kind": "tools", "key": row["name"], "title": row["name"], "text": row["signature"], "marks": []}
         for row in (found["results"] if found else [])
     ]
-
-
-def _hit(hit: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "title": hit["title"] or hit["key"],
-        "url": _page_of(hit),
-        "parts": _parts(hit["text"], hit["marks"]),
-    }
 
 
 def _page_of(hit: Mapping[str, Any]) -> str:
@@ -187,12 +191,20 @@ async def _state(request: PageRequest) -> dict[str, Any]:
         *_of_approvals(approvals["results"] if approvals else []),
         *_of_questions(questions["results"] if questions else []),
     ]
+    now = time.time()
+    found = []
+    for key in keys["results"] if keys else []:
+        expires = _seconds(key.get("expires"))
+        if key.get("state", "active") == "active" and expires is not None and 0 < expires - now < EXPIRING:
+            days = max(1, round((expires - now) / 86_400))
+            text = say("The key {name!n} expires in {days} {days:day|days}.", name=key["name"], days=days)
+            found.append(Attention(text, "/keys"))
     noted = [
         *asked,
         *_of_hub(status or {}),
         *_of_servers(rows),
         *_of_definitions(rows),
-        *_of_keys(keys, time.time()),
+        *found,
     ]
     attention = sorted(noted, key=lambda one: ("bad", "warn", "").index(one.kind))
     return {
@@ -318,17 +330,6 @@ def _of_approvals(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     text = say("{count} {count:call waits|calls wait} for your approval.", count=len(waiting))
     names = ", ".join(dict.fromkeys(row["tool"] for row in waiting))
     return [Attention(text, "/approvals", "warn", names)]
-
-
-def _of_keys(keys: Mapping[str, Any] | None, now: float) -> list[Attention]:
-    found = []
-    for key in keys["results"] if keys else []:
-        expires = _seconds(key.get("expires"))
-        if key.get("state", "active") == "active" and expires is not None and 0 < expires - now < EXPIRING:
-            days = max(1, round((expires - now) / 86_400))
-            text = say("The key {name!n} expires in {days} {days:day|days}.", name=key["name"], days=days)
-            found.append(Attention(text, "/keys"))
-    return found
 
 
 def _seconds(value: Any) -> float | None:

@@ -73,13 +73,32 @@ async def create_key(request: PageRequest) -> WholePage:
             await _form(request, form, {error.parameter or "": error.text(request.lang)}),
             status=422,
         )
-    return WholePage("keys/created.html", say("API key created"), {"key": made, **await _addresses(request)})
+    url = ""
+    if request.may("hub_status"):
+        url = (await request.call("hub_status")).get("http") or ""
+    return WholePage(
+        "keys/created.html",
+        say("API key created"),
+        {"key": made, "url": url or f"http://{request.header('host')}/mcp"},
+    )
 
 
 async def key_page(request: PageRequest) -> WholePage:
     """Show a key, what it may do, and a form to change that."""
     key = await request.call("keys_show", key=request.path("key"))
-    context = await _form(request, _as_form(key), {}) | {"key": key}
+    context = await _form(
+        request,
+        {
+            "name": key["name"],
+            "allow": "\n".join(key["allow"]),
+            "deny": "\n".join(key["deny"]),
+            "read_only": "true" if key["read_only"] else "",
+            "profile": key["profile"] or "",
+            "tier": key["tier"],
+            "expires": "keep",
+        },
+        {},
+    ) | {"key": key}
     return WholePage("keys/key.html", say("API key"), context, module="forms")
 
 
@@ -161,26 +180,6 @@ def by_field(errors: Mapping[str, str], fields: Sequence[str]) -> dict[str, str]
     return found
 
 
-def _as_form(key: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "name": key["name"],
-        "allow": "\n".join(key["allow"]),
-        "deny": "\n".join(key["deny"]),
-        "read_only": "true" if key["read_only"] else "",
-        "profile": key["profile"] or "",
-        "tier": key["tier"],
-        "expires": "keep",
-    }
-
-
-async def _addresses(request: PageRequest) -> dict[str, str]:
-    """Return the address under which assistants reach the hub."""
-    url = ""
-    if request.may("hub_status"):
-        url = (await request.call("hub_status")).get("http") or ""
-    return {"url": url or f"http://{request.header('host')}/mcp"}
-
-
 _PROFILE_FORM = {"name": "", "description": "", "allow": "", "deny": "", "read_only": ""}
 _FIELDS = tuple(_PROFILE_FORM)
 
@@ -193,7 +192,12 @@ async def profile_list(request: PageRequest) -> WholePage:
         keys = await request.call("keys_list", limit=10_000)
         uses.update(key["profile"] for key in keys["results"] if key["profile"])
     rows = [{**row, "used_by": uses[row["name"]]} for row in found["results"]]
-    return WholePage("profiles/list.html", say("Profiles"), {"profiles": rows, "url": await _url(request)})
+    url = (await request.call("hub_status")).get("http") if request.may("hub_status") else None
+    return WholePage(
+        "profiles/list.html",
+        say("Profiles"),
+        {"profiles": rows, "url": (url or f"http://{request.header('host')}/mcp")},
+    )
 
 
 async def new_profile(request: PageRequest) -> WholePage:
@@ -226,7 +230,10 @@ async def save_profile(request: PageRequest) -> PageAnswer:
     new = form.get("new") == "1"
     try:
         if new:
-            await _check_free(request, form["name"])
+            name = form["name"]
+            found = await request.call("profiles_list")
+            if any(row["name"] == name for row in found["results"]):
+                raise BadArguments(say("There is already a profile {name}.", name=name), "name")
         saved = await request.call(
             "save_profile",
             name=form["name"],
@@ -249,20 +256,8 @@ async def remove_profile(request: PageRequest) -> Redirect:
     return Redirect("/profiles", say("{name} was removed.", name=name))
 
 
-async def _check_free(request: PageRequest, name: str) -> None:
-    found = await request.call("profiles_list")
-    if any(row["name"] == name for row in found["results"]):
-        raise BadArguments(say("There is already a profile {name}.", name=name), "name")
-
-
 def _context(form: Mapping[str, str], errors: Mapping[str, str], *, new: bool) -> dict[str, Any]:
     return {"form": form, "errors": by_field(errors, _FIELDS), "new": new}
-
-
-async def _url(request: PageRequest) -> str:
-    """Return the address under which assistants reach the hub."""
-    url = (await request.call("hub_status")).get("http") if request.may("hub_status") else None
-    return url or f"http://{request.header('host')}/mcp"
 
 
 ROUTES = (

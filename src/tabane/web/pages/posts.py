@@ -355,18 +355,10 @@ async def form(request: PageRequest) -> WholePage:
     key = request.query.get("job", "")
     running = await running_imports(request)
     job = await _job(request, key) if key else next(iter(running), None)
-    return _page(dict.fromkeys((*_FIELDS, "prune"), ""), {}, job, request)
-
-
-def _page(
-    values: Mapping[str, str],
-    errors: Mapping[str, str],
-    job: Mapping[str, Any] | None,
-    request: PageRequest,
-    status: int = 200,
-) -> WholePage:
+    values = dict.fromkeys((*_FIELDS, "prune"), "")
+    errors = {}
     context = {"values": values, "errors": errors, "allowed": request.may("import_posts"), **_shown(job)}
-    return WholePage("posts/import.html", say("Import posts"), context, module="posts", status=status)
+    return WholePage("posts/import.html", say("Import posts"), context, module="posts", status=200)
 
 
 async def start(request: PageRequest) -> PageAnswer:

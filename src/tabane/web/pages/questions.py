@@ -43,7 +43,21 @@ def question_field(schema: object) -> SchemaField:
 def question_form(schema: object) -> FilledField:
     """Return the form of a question, filled with the defaults of its schema."""
     form = question_field(schema)
-    return filled(form, values_of(form, _defaults(schema)))
+    named = schema.get("properties") if isinstance(schema, dict) else None
+    parts = named if isinstance(named, dict) else {}
+    return filled(
+        form,
+        values_of(
+            form,
+            (
+                {
+                    key: part["default"]
+                    for key, part in parts.items()
+                    if isinstance(part, dict) and "default" in part
+                }
+            ),
+        ),
+    )
 
 
 def answer_of(schema: object, values: FormValues) -> tuple[FormArguments, FilledField]:
@@ -111,14 +125,6 @@ def _with_titles(part: object) -> object:
         titled = [{"const": value, "title": name} for value, name in zip(values, names, strict=True)]
         return {**{key: value for key, value in part.items() if key != "enum"}, "oneOf": titled}
     return part
-
-
-def _defaults(schema: object) -> dict[str, Any]:
-    named = schema.get("properties") if isinstance(schema, dict) else None
-    parts = named if isinstance(named, dict) else {}
-    return {
-        key: part["default"] for key, part in parts.items() if isinstance(part, dict) and "default" in part
-    }
 
 
 def _misformed(field: SchemaField, content: Mapping[str, Any]) -> Message | None:
@@ -276,7 +282,12 @@ async def _content(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _link(row: Mapping[str, Any]) -> dict[str, Any]:
     link = shown_link(str(row.get("url") or ""))
-    return {"link": link, "shown_before": _text(link.before)}
+    return {
+        "link": link,
+        "shown_before": shown_controls(
+            printable(str(link.before if link.before is not None else "")[:LONGEST])
+        ),
+    }
 
 
 def question_url(id: str) -> str:
@@ -304,10 +315,6 @@ def _title(row: Mapping[str, Any]) -> Message:
         case "roots":
             return say("{server!n} asks for the folders of the client", server=row["server"])
     return say("{server!n} asks for an answer", server=row["server"])
-
-
-def _text(value: object) -> str:
-    return shown_controls(printable(str(value if value is not None else "")[:LONGEST]))
 
 
 _ONE = "/questions/{question}"

@@ -156,7 +156,13 @@ def from_fields(form: Mapping[str, str], base: Mapping[str, Any]) -> dict[str, A
     _put(made, "tags", [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()])
     _put(made, "share", form.get("share", ""))
     _put(made, "timeout", _seconds(form.get("timeout", "").strip()))
-    _put_enabled(made, form.get("enabled") == "true")
+    on = form.get("enabled") == "true"
+    was = made.get("enabled") is not False and not made.get("disabled")
+    if on != was:
+        made.pop("disabled", None)
+        made.pop("enabled", None)
+        if not on:
+            made["enabled"] = False
     return made
 
 
@@ -196,15 +202,6 @@ def _put_url(made: dict[str, Any], form: Mapping[str, str]) -> None:
     _put(made, key, form.get("url", "").strip())
     _put(made, "headers", _pairs(form, "headers", None))
     _put(made, "type", form.get("type", ""))
-
-
-def _put_enabled(made: dict[str, Any], on: bool) -> None:
-    was = made.get("enabled") is not False and not made.get("disabled")
-    if on != was:
-        made.pop("disabled", None)
-        made.pop("enabled", None)
-        if not on:
-            made["enabled"] = False
 
 
 def _lines(text: str) -> list[str]:

@@ -137,9 +137,20 @@ def _block(block: object, room: _MediaRoom) -> ResultBlock:
         case "image" | "audio":
             return _media(block, _text(block.get("data")), room)
         case "resource_link":
-            return _link(block)
+            return ResultBlock(
+                "link",
+                _text(block.get("description"))[:2_000],
+                _text(block.get("mimeType"))[:100],
+                (_text(block.get("title")) or _text(block.get("name")))[:300],
+                _text(block.get("uri"))[:4_000],
+                size=_count(block.get("size")),
+            )
         case "resource" if isinstance(block.get("resource"), dict):
-            return _resource(block["resource"], room)
+            resource = block["resource"]
+            uri = _text(resource.get("uri"))[:4_000]
+            if isinstance(resource.get("text"), str):
+                return _text_block(resource["text"], uri=uri, type=_text(resource.get("mimeType"))[:100])
+            return _media(resource, _text(resource.get("blob")), room, uri=uri)
     return ResultBlock("unknown", _bounded_json(block), type=_text(block.get("type"))[:100])
 
 
@@ -168,24 +179,6 @@ def _media(block: Mapping[str, Any], data: str, room: _MediaRoom, **more: Any) -
         return ResultBlock("unknown", type=kind[:100], size=size, cut=True, **more)
     shown: BlockKind = "image" if image else "audio"
     return ResultBlock(shown, type=kind, source=f"data:{kind};base64,{data}", size=size, **more)
-
-
-def _link(block: Mapping[str, Any]) -> ResultBlock:
-    return ResultBlock(
-        "link",
-        _text(block.get("description"))[:2_000],
-        _text(block.get("mimeType"))[:100],
-        (_text(block.get("title")) or _text(block.get("name")))[:300],
-        _text(block.get("uri"))[:4_000],
-        size=_count(block.get("size")),
-    )
-
-
-def _resource(resource: Mapping[str, Any], room: _MediaRoom) -> ResultBlock:
-    uri = _text(resource.get("uri"))[:4_000]
-    if isinstance(resource.get("text"), str):
-        return _text_block(resource["text"], uri=uri, type=_text(resource.get("mimeType"))[:100])
-    return _media(resource, _text(resource.get("blob")), room, uri=uri)
 
 
 def _repeats(structured: object, blocks: list[Any]) -> bool:
@@ -258,7 +251,10 @@ async def page(request: PageRequest) -> Json:
     body = await request.answer("read_app_resource", name=name)
     tool = json.decode(await request.answer("get_tool", name=name))
     shown = await asyncio.to_thread(_page_of, body)
-    return Json(shown | {"tool": {**_plain(tool["tool"]), "name": tool["original"]}})
+    definition = tool["tool"]
+    text = json.encode(definition).decode(errors="replace")
+    found = json.decode(text.encode())
+    return Json(shown | {"tool": {**(found if isinstance(found, dict) else {}), "name": tool["original"]}})
 
 
 async def read(request: PageRequest) -> RawJson:
@@ -340,13 +336,6 @@ def _ui(item: object) -> Mapping[str, Any]:
     return ui if isinstance(ui, dict) else {}
 
 
-def _plain(definition: Any) -> dict[str, Any]:
-    """Return a definition that Python can encode again."""
-    text = json.encode(definition).decode(errors="replace")
-    found = json.decode(text.encode())
-    return found if isinstance(found, dict) else {}
-
-
 ROWS = 100
 """Tools of a page of the list."""
 
@@ -385,7 +374,16 @@ async def tools(request: PageRequest) -> WholePage | Fragment:
     server = request.query.get("server") or None
     hidden = request.query.get("view") == "hidden"
     if hidden:
-        context = await _hidden(request, server)
+        listed = await request.call("list_hidden_tools", server=server, limit=1_000)
+        context = {
+            "found": None,
+            "results": listed["results"],
+            "servers": {},
+            "total": listed["total"],
+            "waiting": [],
+            "failed": {},
+            "more": None,
+        }
     else:
         context = await (_search(request, query, server) if query else _listed(request, server))
     context |= {"query": query, "server": server, "hidden": hidden}
@@ -417,19 +415,6 @@ async def _listed(request: PageRequest, server: str | None) -> dict[str, Any]:
         "waiting": listed["waiting"],
         "failed": listed["failed"],
         "more": f"/tools?{urlencode(more)}" if listed["next"] else None,
-    }
-
-
-async def _hidden(request: PageRequest, server: str | None) -> dict[str, Any]:
-    listed = await request.call("list_hidden_tools", server=server, limit=1_000)
-    return {
-        "found": None,
-        "results": listed["results"],
-        "servers": {},
-        "total": listed["total"],
-        "waiting": [],
-        "failed": {},
-        "more": None,
     }
 
 
