@@ -169,12 +169,12 @@ class DocumentStore:
     def _made(self) -> _OpenedDocuments:
         """Return the operations. They are imported on first use, which costs 20 ms and some MB."""
         from tabane.documents.document import SHAPE
-        from tabane.text.time_zones import zone_of
 
         if self._rooms is None:
             from tabane.documents.files.file_operations import DocumentFiles
             from tabane.documents.files.readable_files import FileTextReader, ReadableFiles, ReadableRoots
             from tabane.documents.operations import DocumentLibrary
+            from tabane.hub.sources.document_context import HubDocumentContext
 
             texts = FileTextReader(self._convert)
             documents = DocumentLibrary(
@@ -182,10 +182,7 @@ class DocumentStore:
                 self._models,
                 partial(self._embedding.question, SHAPE.name),
                 lambda: self._embedding.wake(SHAPE.name),
-                folder=str(self._home / FOLDER),
-                named=self._named,
-                zone=lambda: zone_of(self._settings().posts_zone),
-                largest=lambda: self._settings().documents_size,
+                HubDocumentContext(str(self._home / FOLDER), self._settings, self._named),
                 files=ReadableFiles(ReadableRoots(self._roots, ROOTS), texts).read,
                 uploads=texts,
                 labels=self._labels,

@@ -65,9 +65,8 @@ class ModelResults:
             start = file.tell()
             read = rest = file.readline(LONGEST_LINE)
             self.done += len(read)
-            while len(rest) == LONGEST_LINE and not rest.endswith(
-                b"\n"
-            ):  # the rest of a line that is too long
+            while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+                # Skip the rest of a line that is too long.
                 rest = file.readline(LONGEST_LINE)
                 self.done += len(rest)
             line += 1
