@@ -66,16 +66,14 @@ class Assets:
     def get(self, name: str) -> Asset | None:
         """Return a file by its path in the folder; None if there is none."""
         if name not in self._read:
+            file, path = self._folder / name, Path(name)
             if name == STYLES:
-                body = b"\n".join(file.read_bytes() for file in self._styles())
+                body = b"\n".join(sheet.read_bytes() for sheet in self._styles())
+            elif (
+                file.suffix in _TYPES and ".." not in path.parts and not path.is_absolute() and file.is_file()
+            ):
+                body = file.read_bytes()
             else:
-                file = self._folder / name
-                # What is not listed in the folder itself is not served, whatever the path says.
-                known = (
-                    file.suffix in _TYPES and ".." not in Path(name).parts and not Path(name).is_absolute()
-                )
-                body = file.read_bytes() if known and file.is_file() else None
-            if body is None:
                 return None
             packed = gzip.compress(body, 9, mtime=0)
             type = _TYPES.get(Path(name).suffix, "application/octet-stream")
