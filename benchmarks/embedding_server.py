@@ -1,14 +1,23 @@
-"""A server of embeddings on loopback that knows its vectors, so that no model is in any figure."""
+"""A server of embeddings on loopback whose vectors are made or known, so that no model is in any figure."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import numpy as np
+
 Vector = Callable[[str], Sequence[float]]
+
+DIMENSION = 384
+"""Components of a made vector."""
+
+_CENTERS, _OFF, _NOISE, _SCALE = 2_000, 0.7, 0.9, 24
+_SEED = 20261122
 
 
 class _Server(ThreadingHTTPServer):
@@ -39,12 +48,31 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def embedding_server(vector: Vector, port: int = 0) -> Iterator[int]:
-    """Serve the vectors of texts, each as a list of numbers, and return the port."""
+def embedding_server(vector: Vector, port: int = 0) -> Iterator[str]:
+    """Serve the vectors of texts, each as a list of numbers, and return the URL."""
     server = _Server(port, vector)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield server.server_port
+        yield f"http://127.0.0.1:{server.server_port}/v1"
     finally:
         server.shutdown()
         server.server_close()
+
+
+class MadeVectors:
+    """Vectors around 2,000 centers, off the middle, as those of real models are.
+
+    A text has the same one each time. Components are whole numbers, which are quick to write and read.
+    """
+
+    def __init__(self) -> None:
+        chance = np.random.default_rng(_SEED)
+        middle = _OFF * chance.standard_normal(DIMENSION, dtype=np.float32)
+        self._centers = chance.standard_normal((_CENTERS, DIMENSION), dtype=np.float32) + middle
+
+    def vector(self, text: str) -> list[int]:
+        """Return the vector of a text."""
+        chance = np.random.default_rng(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest()))
+        center = self._centers[chance.integers(_CENTERS)]
+        vector = center + _NOISE * chance.standard_normal(DIMENSION, dtype=np.float32)
+        return np.rint(vector * _SCALE).astype(np.int32).tolist()  # type: ignore[no-any-return]

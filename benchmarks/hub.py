@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -93,3 +94,10 @@ class HubProcess:
     def disk(self) -> float:
         """MB of files in the home."""
         return sum(path.stat().st_blocks * 512 for path in self.home.rglob("*") if path.is_file()) / 1e6
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])

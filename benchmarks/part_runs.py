@@ -47,10 +47,8 @@ def preparation(part: Part) -> Part:
 
 
 def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a part: this process's, with Node.js and the tokenizer of ``build``."""
-    path = os.pathsep.join((str(BUILD / "node" / "bin"), os.environ.get("PATH", "")))
-    tokenizer = str(BUILD / "tokens" / "python")
-    return {**os.environ, "PATH": path, "PYTHONPATH": tokenizer, "PYTHONUNBUFFERED": "1", **more}
+    """Return the variables of a part: this process's, with the tokenizer of ``build``."""
+    return {**os.environ, "PYTHONPATH": str(BUILD / "tokens" / "python"), "PYTHONUNBUFFERED": "1", **more}
 
 
 def run_part(

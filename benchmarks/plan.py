@@ -38,9 +38,7 @@ class Need(StrEnum):
 
     GATEWAYS = "bench-gateways"
     TOKENS = "bench-tokens"
-    NODE = "node"
     MILVUS = "milvus"
-    CHROMA = "chroma"
 
 
 RANKS = "build/tokens/o200k_base.js"
@@ -100,13 +98,7 @@ PARTS: tuple[Part, ...] = (
     Part("questions", Chapter.GATEWAY, "benchmarks.questions", (), 20),
     Part("edits", Chapter.GATEWAY, "benchmarks.edits", (), 20),
     Part("scripts", Chapter.GATEWAY, "benchmarks.scripts", (), 6),
-    Part("result_types", Chapter.GATEWAY, "benchmarks.result_types", (), 60, full=True, needs=(Need.NODE,)),
-    Part(
-        "codetasks", Chapter.GATEWAY, "benchmarks.code_tasks", ("--o200k", RANKS), 300, full=True,
-        needs=(Need.NODE, Need.TOKENS),
-    ),
     Part("hubs", Chapter.GATEWAY, "benchmarks.hubs", (), 120, full=True),
-    Part("starts", Chapter.GATEWAY, "benchmarks.starts.cold", (), 300, full=True, needs=(Need.NODE,)),
     Part("versions", Chapter.GATEWAY, "benchmarks.gateway.versions", inputs="CHECKOUT"),
     Part(
         "first_search", Chapter.TOOLS, "benchmarks.tools.first_search", (), 45,
@@ -150,7 +142,6 @@ PARTS: tuple[Part, ...] = (
     Part("approximate", Chapter.SEARCH, "benchmarks.postgres", ("--approximate",), 300, full=True),
     Part("growth", Chapter.SEARCH, "benchmarks.growth", (), 300, full=True),
     Part("milvus", Chapter.SEARCH, "benchmarks.milvus", (), 300, full=True, needs=(Need.MILVUS,)),
-    Part("chroma", Chapter.SEARCH, "benchmarks.chroma", (), 120, full=True, needs=(Need.CHROMA,)),
     Part(
         "posts", Chapter.ARCHIVES, "benchmarks.posts", (), 230, makes_data=True,
         headlines=("search_similar", "queries a second, 64 clients", "import, vectors given"),
@@ -168,7 +159,6 @@ PARTS: tuple[Part, ...] = (
     ),
     Part("other_reads", Chapter.PAGES, "benchmarks.reader.other_reads", (), 120, full=True),
     Part("reader", Chapter.PAGES, "benchmarks.reader.extraction", inputs="DATA"),
-    Part("pdf", Chapter.PAGES, "benchmarks.reader.pdf_tables", (), 90, full=True),
 )  # fmt: skip
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import statistics
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -91,6 +92,16 @@ class Goal:
 def goals(several: Iterable[Goal]) -> Goals:
     """Return the table of goals."""
     return Goals(tuple(goal.figure for goal in several))
+
+
+async def timed(calls: Iterable[Callable[[], Awaitable[object]]]) -> list[float]:
+    """Make the calls one after the other, and return the milliseconds of each."""
+    times = []
+    for call in calls:
+        began = time.perf_counter()
+        await call()
+        times.append((time.perf_counter() - began) * 1000)
+    return times
 
 
 def quantile(values: Sequence[float], share: float) -> float:

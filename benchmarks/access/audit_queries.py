@@ -13,9 +13,10 @@ import random
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
-from benchmarks.report import Goal, goals, machine, publish, table
+from benchmarks.report import Goal, goals, machine, publish, table, timed
 
 from tabane.audit.entry import AuditOptions
 from tabane.audit.index_process import AuditIndexProcess
@@ -101,17 +102,11 @@ async def measure(folder: str, count: int) -> tuple[float, dict[str, tuple[float
     found: dict[str, tuple[float, float, float]] = {}
     for name, task in queries(count).items():
         index = AuditIndexProcess(folder, lambda: "UTC", os.environ, 2)
-        cold, *warm = [await _timed(index, task) for _ in range(WARM + 1)]
+        cold, *warm = await timed([partial(index.ask, task)] * (WARM + 1))
         warm.sort()
         found[name] = (cold, warm[len(warm) // 2], warm[-1])
         await index.close()
     return speed, found
-
-
-async def _timed(index: AuditIndexProcess, task: IndexTask) -> float:
-    begun = time.perf_counter()
-    await index.ask(task)
-    return (time.perf_counter() - begun) * 1000
 
 
 def main(count: int, *, write_page: bool) -> None:

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 
 from benchmarks.documents.asking import TOGETHER, filled, put, searched
-from benchmarks.documents.model import NAME, served
 from benchmarks.documents.page import Adding, Measured, page
 from benchmarks.documents.sources import Sources, made
+from benchmarks.embedding_server import MadeVectors, embedding_server
 from benchmarks.posts.archive_hub import ArchiveHub
 from benchmarks.report import publish
 
@@ -48,8 +48,8 @@ def measured(sources: Sources) -> Measured:
         _without_model(ArchiveHub(_made(folder, "none"), "none", ""), sources, found)
         if minilm() is not None:
             _with_minilm(ArchiveHub(_made(folder, "minilm"), MINILM, ""), sources, found)
-        with served() as url:
-            _searched(ArchiveHub(_made(folder, "search"), NAME, url), sources, found)
+        with embedding_server(MadeVectors().vector) as url:
+            _searched(ArchiveHub(_made(folder, "search"), "bench-384", url), sources, found)
     return found
 
 

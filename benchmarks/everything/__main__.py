@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import socket
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -19,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.everything.world import FOLDER, WorldHub, filled
+from benchmarks.hub import free_port
 from benchmarks.posts.asking import Client, connected
 from benchmarks.report import machine, publish, table
 
@@ -92,19 +92,13 @@ def told(several: Sequence[Question], answers: Answers) -> str:
 async def measured(model: str, url: str) -> Answers:
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as name:
         folder = Path(name)
-        hub = WorldHub(folder, _free_port(), model, url)
+        hub = WorldHub(folder, free_port(), model, url)
         hub.start()
         try:
             await filled(hub, folder, embeds=model != "none")
             return await asked(hub, questions())
         finally:
             hub.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -15,12 +15,12 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from benchmarks.growth.corpus import SHAPE, TOGETHER, Corpus
 from benchmarks.postgres.migration import DOMAIN, migrated
-from benchmarks.report import quantile
+from benchmarks.report import quantile, timed
 from benchmarks.search.engine_steps import memory
 from msgspec import structs
 from tests.harness.patience import until
@@ -125,7 +125,7 @@ async def asked(collection: Collection, corpus: Corpus) -> dict[str, object]:
     for language in ("ja", "en"):
         words = corpus.generator.queries(entries, language, _TIMES + _WARM)
         kinds[f"words {language}"] = [_searched(collection, " ".join(each.words)) for each in words]
-    times = {kind: await _timed(calls) for kind, calls in kinds.items()}
+    times = {kind: (await timed(calls))[_WARM:] for kind, calls in kinds.items()}
     return {
         "median": {kind: statistics.median(each) for kind, each in times.items()},
         "p95": {kind: quantile(each, 0.95) for kind, each in times.items()},
@@ -158,15 +158,6 @@ async def _ingested(collection: Collection) -> float:
         await collection.upsert([structs.replace(each, key=f"more-{each.key}") for each in part])
         more += len(part)
     return more / (time.perf_counter() - began)
-
-
-async def _timed(calls: Sequence[Callable[[], Awaitable[object]]]) -> list[float]:
-    found = []
-    for call in calls:
-        began = time.perf_counter()
-        await call()
-        found.append((time.perf_counter() - began) * 1000)
-    return found[_WARM:]
 
 
 if __name__ == "__main__":

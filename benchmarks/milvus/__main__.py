@@ -1,7 +1,5 @@
 """An index on Milvus against PostgreSQL and the bare client: ``python -m benchmarks.milvus [--sizes 20000]``.
 
-Keywords are measured with Milvus Lite (``--keywords 20000``).
-
 Real servers of its own are started for it (``make milvus``), on this machine. Queries of both ways alternate,
 so that the load of the machine changes both.
 """
@@ -18,11 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from benchmarks.milvus.keywords import keyword_table, measured_keywords
 from benchmarks.postgres.approximate import ClusteredVectors
-from benchmarks.report import machine, publish, table
+from benchmarks.report import machine, publish, table, timed
 from pymilvus import MilvusClient
-from tests.harness.milvus_lite_server import milvus_lite_server
 from tests.harness.milvus_server import MilvusServer, milvus_server
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer, postgres_server
@@ -65,19 +61,13 @@ class IndexMeasured:
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.milvus")
     parser.add_argument("--sizes", type=int, nargs="+", default=[20_000])
-    parser.add_argument("--keywords", type=int, nargs="*", default=[5_000], help="sizes for keywords")
     parser.add_argument("--write", action="store_true", help="write the performance page")
     options = parser.parse_args(arguments)
     with postgres_server() as postgres, milvus_server() as milvus:
         postgres.stop()
         postgres.start(fsync="on", full_page_writes="on", shared_buffers="512MB")
         found = [asyncio.run(measured(postgres, milvus, size)) for size in options.sizes]
-    page = index_page(found)
-    if options.keywords:
-        with postgres_server() as postgres, milvus_lite_server() as lite:
-            words = [asyncio.run(measured_keywords(postgres, lite, size)) for size in options.keywords]
-        page.append(keyword_table(words))
-    publish("milvus", page, write=options.write)
+    publish("milvus", index_page(found), write=options.write)
 
 
 async def measured(postgres: PostgresServer, milvus: MilvusServer, size: int) -> IndexMeasured:
@@ -97,7 +87,7 @@ async def measured(postgres: PostgresServer, milvus: MilvusServer, size: int) ->
     known: dict[str, list[EngineHits]] = {}
     for kind, where in filters.items():
         known[kind] = [await _nearest(collection, each, where) for each in questions]
-        found.exact[kind] = [await _timed(_asking(collection, each, where)) for each in questions]
+        found.exact[kind] = await timed([_asking(collection, each, where) for each in questions])
     found.written_before = await _written(collection, data, "before")
     await plain.close()
 
@@ -147,8 +137,8 @@ async def _compare(
         for each in questions:
             for kind, text in said.items():
                 near, bare = found.near.setdefault(kind, []), found.bare.setdefault(kind, [])
-                near.append(await _timed(_asking(collection, each, filters[kind])))
-                bare.append(await _timed(_bare(client, name, each, text)))
+                near += await timed([_asking(collection, each, filters[kind])])
+                bare += await timed([_bare(client, name, each, text)])
     client.close()
 
 
@@ -183,12 +173,6 @@ def _bare(client: MilvusClient, name: str, question: bytes, text: str) -> Callab
         )
 
     return lambda: asyncio.to_thread(searching)
-
-
-async def _timed(asking: Callable[[], Awaitable[Any]]) -> float:
-    began = time.perf_counter()
-    await asking()
-    return (time.perf_counter() - began) * 1000
 
 
 async def _written(collection: PostgresCollection, data: ClusteredVectors, prefix: str) -> float:

@@ -11,7 +11,6 @@ import argparse
 import asyncio
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -19,7 +18,7 @@ import numpy as np
 from benchmarks.postgres.approximate import approximation_page, measured_approximation
 from benchmarks.postgres.migration import measured_migration
 from benchmarks.postgres.page import Measured, migration_page, page
-from benchmarks.report import publish
+from benchmarks.report import publish, timed
 from benchmarks.search.generator import Entry, Generator
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
@@ -147,7 +146,7 @@ async def _queries(
     since, until = corpus.generator.days(0.1)
     filters: dict[str, Filter] = {"tenth": Range("at", since, until), "user": Equal("user", "u7")}
     for name, where in filters.items():
-        found.queries[f"vector {name}"] = await _timed(
+        found.queries[f"vector {name}"] = await timed(
             [
                 lambda each=each, where=where: collection.nearest(VectorQuery({"text": each}), where, 10)
                 for each in questions
@@ -155,15 +154,15 @@ async def _queries(
         )
     for language in ("ja", "en"):
         words = [" ".join(each.words) for each in corpus.generator.queries(corpus.entries, language, _TIMES)]
-        found.queries[f"words {language}"] = await _timed(
+        found.queries[f"words {language}"] = await timed(
             [lambda each=each: collection.search(LexicalQuery(each), EVERYTHING, 10) for each in words]  # type: ignore[misc]
         )
     needles = [each.needle for each in corpus.generator.needles(corpus.entries, "ja", range(2, 5), _TIMES)]
-    found.queries["contains"] = await _timed(
+    found.queries["contains"] = await timed(
         [lambda each=each: collection.select(Contains(each), limit=10) for each in needles]  # type: ignore[misc]
     )
-    found.queries["count"] = await _timed([lambda: collection.count(Equal("user", "u7"))] * _TIMES)
-    found.queries["facet"] = await _timed([lambda: collection.facet("user", EVERYTHING)] * 10)
+    found.queries["count"] = await timed([lambda: collection.count(Equal("user", "u7"))] * _TIMES)
+    found.queries["facet"] = await timed([lambda: collection.facet("user", EVERYTHING)] * 10)
 
 
 async def _vectors(
@@ -174,7 +173,7 @@ async def _vectors(
         bare.adapters.register_dumper(WireVector, VectorDumper)
         ours, theirs = [], []
         for each in questions:
-            ours += await _timed(
+            ours += await timed(
                 [lambda each=each: collection.nearest(VectorQuery({"text": each}), EVERYTHING, 10)]
             )  # type: ignore[misc]
             began = time.perf_counter()
@@ -193,21 +192,10 @@ async def _writes(collection: PostgresCollection, found: Measured) -> None:
         for number in range(_TIMES):
             await write(lane, number)
 
-    found.queries["write"] = await _timed(
-        [lambda number=number: write(0, number) for number in range(_TIMES)]
-    )  # type: ignore[misc]
+    found.queries["write"] = await timed([lambda number=number: write(0, number) for number in range(_TIMES)])  # type: ignore[misc]
     began = time.perf_counter()
     await asyncio.gather(*(many(lane) for lane in range(1, 9)))
     found.writes = 8 * _TIMES / (time.perf_counter() - began)
-
-
-async def _timed(calls: list[Callable[[], Awaitable[object]]]) -> list[float]:
-    found = []
-    for call in calls:
-        began = time.perf_counter()
-        await call()
-        found.append((time.perf_counter() - began) * 1000)
-    return found
 
 
 def _disk(server: PostgresServer, size: int) -> float:

@@ -14,8 +14,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.embedding_server import embedding_server
+from benchmarks.hub import free_port
 from benchmarks.posts.archive_hub import ArchiveHub
-from benchmarks.posts.model import served
 from benchmarks.posts.page import Import, Measured, page
 from benchmarks.posts.sources import DIMENSION, MODEL, USERS, Sources, made
 from benchmarks.report import publish
@@ -39,7 +40,13 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=cache) as one:
         folder = options.keep or Path(one)
         folder.mkdir(exist_ok=True)
-        with served(sources, folder / "model.port") as url:
+        # An archive knows its model by the URL, so one that is kept needs its port again.
+        place = folder / "model.port"
+        port = int(place.read_text()) if place.exists() else free_port()
+        place.write_text(str(port))
+        vectors = sources.vectors()
+        other = next(iter(vectors.values()))  # of any text that is no question
+        with embedding_server(lambda text: vectors.get(text, other).tolist(), port) as url:
             found = measured(ArchiveHub(folder, MODEL, url), sources)
     publish("posts", page(found, options.posts, USERS, DIMENSION), write=options.write)
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import websockets
-from benchmarks.hub import HubProcess
+from benchmarks.hub import HubProcess, free_port
 
 _LONGEST_START = 120.0  # seconds
 
@@ -20,7 +19,7 @@ class ArchiveHub(HubProcess):
     """The hub of one folder. ``model`` is the URL of the server that has its model, ``name`` its name."""
 
     def __init__(self, folder: Path, name: str, model: str) -> None:
-        port = str(_free_port())
+        port = str(free_port())
         super().__init__(folder, TABANE_PORT=port, TABANE_MODEL=name, TABANE_MODEL_URL=model)
         self.socket = f"ws://127.0.0.1:{port}/"
 
@@ -53,9 +52,3 @@ class ArchiveHub(HubProcess):
                         await asyncio.sleep(0.005)
             except OSError:
                 await asyncio.sleep(0.005)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

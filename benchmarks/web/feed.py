@@ -12,7 +12,6 @@ import contextlib
 import http.client
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import psutil
+from benchmarks.gateway.client import Client
 from benchmarks.hub import HubProcess
 from benchmarks.report import Goal, machine, table
 
@@ -95,39 +95,21 @@ class OpenPage:
                         self.calls.add(row["number"])
 
 
-async def calls(bridge: asyncio.subprocess.Process, count: int) -> None:
-    """Call a tool, so many times a second, over the bridge that an assistant starts."""
-    assert bridge.stdin is not None
+async def call_steadily(client: Client, count: int) -> None:
+    """Call a tool so many times, :data:`RATE` times a second, and wait for the answers."""
     began = time.monotonic()
-    for number in range(count):
-        await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
-        params = {"name": "c__echo", "arguments": {"text": f"call {number}"}}
-        message = {"jsonrpc": "2.0", "id": number + 10, "method": "tools/call", "params": params}
-        bridge.stdin.write(json.dumps(message).encode() + b"\n")
-
-
-async def answers(bridge: asyncio.subprocess.Process, count: int) -> None:
-    assert bridge.stdout is not None
-    for _ in range(count):
-        await bridge.stdout.readline()
+    async with asyncio.TaskGroup() as calls:
+        for number in range(count):
+            await asyncio.sleep(max(0.0, began + number / RATE - time.monotonic()))
+            calls.create_task(client.call({"name": "c__echo", "arguments": {"text": f"call {number}"}}))
 
 
 async def share(hub: HubProcess, pages: int) -> FollowedCalls:
     """Measure so many pages."""
     session = await asyncio.to_thread(PageSession, hub) if pages else None
-    bridge = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tabane", "mcp",
-        env=hub.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-    )  # fmt: skip
-    assert bridge.stdin is not None
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "b", "version": "1"}}
-    for message in (
-        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
-        {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "c__echo", "arguments": {}}},
-    ):
-        bridge.stdin.write(json.dumps(message).encode() + b"\n")
-    await answers(bridge, 2)
+    client = await Client.start([sys.executable, "-m", "tabane", "mcp"], hub.environment)
+    await client.initialize()
+    await client.request("tools/call", {"name": "c__echo", "arguments": {}})
     await asyncio.sleep(0.5)  # until the event of this call has gone out
     followers = [OpenPage(session) for _ in range(pages)] if session else []
     tasks = [asyncio.ensure_future(one.follow()) for one in followers]
@@ -136,15 +118,14 @@ async def share(hub: HubProcess, pages: int) -> FollowedCalls:
     process = psutil.Process(hub.pid)
     count = RATE * SECONDS
     before, began = sum(process.cpu_times()[:2]), time.monotonic()
-    await asyncio.gather(calls(bridge, count), answers(bridge, count))
+    await call_steadily(client, count)
     used = (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - began)
     await asyncio.sleep(2)  # more than a delivery takes
     for task in tasks:
         task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await asyncio.gather(*tasks)
-    bridge.terminate()
-    await bridge.wait()
+    await client.close()
     told = min((len(one.calls) for one in followers), default=0)
     return FollowedCalls(pages, used, told, count)
 

@@ -22,7 +22,7 @@ from benchmarks.sections.section import FIGURES, read_sections
 from tests.conftest import ROOT
 
 SHORT = Part("calls", Chapter.GATEWAY, "a", ("--rounds", "9"), 10, check=("--rounds", "2"), check_seconds=3)
-LONG = Part("growth", Chapter.SEARCH, "b", seconds=900, full=True, needs=(Need.GATEWAYS, Need.NODE))
+LONG = Part("growth", Chapter.SEARCH, "b", seconds=900, full=True, needs=(Need.GATEWAYS, Need.TOKENS))
 BY_HAND = Part("reader", Chapter.PAGES, "c", inputs="DATA")
 
 
@@ -73,4 +73,4 @@ def test_a_check_is_the_short_run_of_a_part() -> None:
 
 
 def test_what_parts_need_is_installed_once() -> None:
-    assert needed((LONG, SHORT, LONG)) == [Need.GATEWAYS, Need.NODE]
+    assert needed((LONG, SHORT, LONG)) == [Need.GATEWAYS, Need.TOKENS]

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from tabane.documents import document
-from tabane.documents.document import SHAPE
+from tabane.documents.document import SHAPE, FileText
+from tabane.documents.document_reader import DocumentContext
 from tabane.documents.document_writer import Event
-from tabane.documents.operations import DocumentLibrary, FileReading, ReadableFile
+from tabane.documents.operations import DocumentLibrary, FileReading
 from tabane.documents.table import documents_table
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
@@ -120,6 +121,26 @@ def _none() -> NoModel:
     return NoModel(say("There is no model here."))
 
 
+class _AskedContext(DocumentContext):
+    """The clock and the settings of a test."""
+
+    def __init__(self, asked: Asked, largest: int, patience: float) -> None:
+        super().__init__("folder")
+        self._asked, self._largest = asked, largest
+        self.patience = self.longest = patience
+
+    @property
+    def names_model(self) -> bool:
+        return self._asked.named
+
+    @property
+    def largest(self) -> int:
+        return self._largest
+
+    def now(self) -> float:
+        return self._asked.now
+
+
 class Asked:
     """Open documents and their door. ``woken`` counts calls of the background, ``heard`` are the changes."""
 
@@ -129,7 +150,7 @@ class Asked:
         models: Models,
         *,
         named: bool = False,
-        files: Callable[[str], Awaitable[ReadableFile]] | None = None,
+        files: Callable[[str], Awaitable[FileText]] | None = None,
         uploads: FileReading | None = None,
         largest: int = 10_000_000,
         patience: float = 5.0,
@@ -138,11 +159,10 @@ class Asked:
         self.woken = 0
         self.now = NOW
         self.heard: list[tuple[str, Event]] = []
+        context = _AskedContext(self, largest, patience)
         self.documents = DocumentLibrary(
-            self._given, models, self._question, self._wake, folder="folder", named=lambda: self.named,
-            clock=lambda: self.now, largest=lambda: largest, files=files, uploads=uploads, patience=patience,
-            longest=patience,
-        )  # fmt: skip
+            self._given, models, self._question, self._wake, context, files=files, uploads=uploads
+        )
         self.documents.changed.append(lambda name, event: self.heard.append((name, event)))
         self.table = documents_table(lambda: self.documents, files=files is not None or uploads is not None)
         self.door = Door(OperationTable(self.table))

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.documents import document_answers
-from tabane.documents.document import CHUNKS, Draft, meaning
+from tabane.documents.document import CHUNKS, Draft, FileText, meaning
 from tabane.documents.document_reader import MOST
 from tabane.documents.document_writer import fewer
-from tabane.documents.files.readable_files import FileText, FileTextReader
+from tabane.documents.files.readable_files import FileTextReader
 from tabane.errors import BadArguments, StoreError, StoreFull
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, input_schema

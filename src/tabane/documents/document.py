@@ -120,6 +120,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def media_type(self) -> str:
+        """Return the media type of its text."""
         return "text/markdown" if self.kind == "markdown" else "text/plain"
 
 
@@ -128,10 +129,12 @@ _HEADINGS = msgspec.json.Decoder(tuple[str, ...])
 
 
 def iso(seconds: float) -> str:
+    """Return a time in seconds since 1970 as ISO 8601 in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def head_key(filepath: str) -> str:
+    """Return the key of a document's first chunk."""
     return "=" + filepath
 
 
@@ -168,6 +171,14 @@ def _digest(text: str) -> str:
     return base64.urlsafe_b64encode(hashlib.blake2b(text.encode(), digest_size=12).digest()).decode()
 
 
+class FileText(NamedTuple):
+    """The content of a file, and the format for cutting it into chunks."""
+
+    text: str
+    kind: TextKind
+    title: str | None = None
+
+
 class ChunkText(NamedTuple):
     """The content of a chunk: its text, the headings above it, and the searchable heading text."""
 
@@ -176,23 +187,25 @@ class ChunkText(NamedTuple):
     heading: str
 
 
-def head_record(document: Document, metadata: tuple[str, ...], said: ChunkText) -> Record:
+def head_record(document: Document, metadata: tuple[str, ...], content: ChunkText) -> Record:
     """Return the first chunk. ``metadata`` is as :func:`tabane.documents.metadata.encoded` gives it."""
     return Record(
         key=head_key(document.filepath),
-        texts={HEADING: said.heading, TEXT: said.text},
+        texts={HEADING: content.heading, TEXT: content.text},
         fields=_fields("document", document, metadata) | {UPDATED_AT: document.updated_at},
         payload=msgspec.json.encode(document),
     )
 
 
-def chunk_record(document: Document, metadata: tuple[str, ...], piece: ChunkSpan, said: ChunkText) -> Record:
+def chunk_record(
+    document: Document, metadata: tuple[str, ...], piece: ChunkSpan, content: ChunkText
+) -> Record:
     """Return the record of a chunk that is not the first."""
     return Record(
         key=chunk_prefix(document.filepath) + piece.suffix,
-        texts={HEADING: said.heading, TEXT: said.text},
+        texts={HEADING: content.heading, TEXT: content.text},
         fields=_fields("chunk", document, metadata),
-        payload=msgspec.json.encode(said.headings),
+        payload=msgspec.json.encode(content.headings),
     )
 
 

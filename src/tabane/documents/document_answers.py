@@ -43,7 +43,7 @@ _KINDS: tuple[tuple[type[TabaneError], str], ...] = (
 
 
 class DocumentSearchAnswer(Json):
-    """An answer to a search, with what its text is made of besides."""
+    """An answer to a search, and the words to mark in its text."""
 
     def __init__(self, members: Json, words: Sequence[str]) -> None:
         super().__init__(members)
@@ -56,6 +56,7 @@ def failed(value: Any) -> bool:
 
 
 def type_of(error: TabaneError) -> str:
+    """Return the name of an error's kind, as answers have it."""
     return next((name for kind, name in _KINDS if isinstance(error, kind)), "InternalError")
 
 
@@ -76,6 +77,7 @@ def put_failure(error: TabaneError, lang: Lang) -> Json:
 
 
 def not_there(filepath: str, lang: Lang) -> Json:
+    """Return the failure for a document that does not exist."""
     return _failure(say("There is no document {filepath}", filepath=filepath), "NotFoundError", lang)
 
 
@@ -94,6 +96,7 @@ class DocumentAnswers:
     folder: str
 
     def stored(self, stored: PutOutcome, lang: Lang) -> Json:
+        """Return the answer for a document that was put."""
         details: Json = {
             "count": 1,
             "collection": COLLECTION,
@@ -111,6 +114,7 @@ class DocumentAnswers:
         return _success(say("The document was put"), lang, details=details)
 
     def deleted(self, filepath: str, count: int, lang: Lang) -> Json:
+        """Return the answer for a deletion. ``count`` is 0 if there was no such document."""
         message = say("The document was deleted") if count else say("There was no such document")
         return _success(
             message,
@@ -122,13 +126,14 @@ class DocumentAnswers:
         )
 
     def counted(self, counts: Json, lang: Lang) -> Json:
+        """Return the statistics as an answer."""
         message = say("Documents: {count}", count=counts["documents"])
-        kept = {"collection": COLLECTION, "persist_directory": self.folder}
-        return _success(message, lang, **counts, **kept)
+        place = {"collection": COLLECTION, "persist_directory": self.folder}
+        return _success(message, lang, **counts, **place)
 
 
 def many(results: Sequence[Json], lang: Lang) -> Json:
-    """Answers of several as one: an error if all of them are."""
+    """Return the answers for several documents as one, an error if all of them are errors."""
     bad = sum(map(failed, results))
     if not bad:
         status, message = "success", say("Documents put: {count}", count=len(results))
@@ -142,7 +147,7 @@ def many(results: Sequence[Json], lang: Lang) -> Json:
 
 
 def metadata(document: Document) -> Json:
-    """Return what an answer says of a document beside its text."""
+    """Return the metadata of a document as answers show it."""
     shown: Json = {
         "filepath": document.filepath,
         "updated_at": document.updated,
@@ -168,67 +173,67 @@ def described(document: Document) -> Json:
 
 
 def found(
-    answer: DocumentAnswer, texts: Mapping[str, str], lang: Lang, asked: Json, form: PassageForm = "whole"
+    answer: DocumentAnswer, texts: Mapping[str, str], lang: Lang, echoed: Json, form: PassageForm = "whole"
 ) -> DocumentSearchAnswer:
-    """Return the documents that a search found. ``texts`` by filepath are shown; ``asked`` is repeated.
+    """Return the documents that a search found. ``texts`` by filepath are shown; ``echoed`` is added.
 
     ``brief``: return only the best part of the best passage of each document, because an assistant pays for
     every token. ``marked``: return the best part of each passage, and the spans of the words in it. Both take
     about a millisecond for each document, so call it in a thread.
     """
-    results = [_result(hit, texts, answer.terms, form) for hit in answer.hits]
-    whole = _success(say("The search is complete"), lang, results=results, count=len(results), **asked)
+    results = [_hit_row(hit, texts, answer.terms, form) for hit in answer.hits]
+    whole = _success(say("The search is complete"), lang, results=results, count=len(results), **echoed)
     if answer.warning is not None:
         whole["warning"] = answer.warning.render(lang)
     return DocumentSearchAnswer(whole, answer.terms)
 
 
-def _result(
+def _hit_row(
     hit: SearchHit[DocumentMatch], texts: Mapping[str, str], words: Sequence[str], form: PassageForm
 ) -> Json:
     document, passages = hit.item
     shown = {
-        **_named(document),
+        **_identity(document),
         "score": round(hit.score, 4),
-        **_text(document, texts),
+        **_document_text(document, texts),
         "metadata": metadata(document),
     }
     best, *others = passages
-    if form == "marked":
-        return shown | {"passages": [_marked(each, words) for each in passages]}
-    if form == "brief":
-        return shown | {
-            "passages": [_passage(_cut(best, words)), *(_passage(each, with_text=False) for each in others)]
-        }
-    return shown | {"passages": [_passage(each) for each in passages]}
+    match form:
+        case "marked":
+            rows = []
+            for each in passages:
+                part, marks = _best_part(each, words, LONGEST_SNIPPET)
+                rows.append(_passage(part) | {"marks": marks})
+        case "brief":
+            if len(best.text) > LONGEST_PASSAGE:
+                best, _ = _best_part(best, words, LONGEST_PASSAGE)
+            rows = [_passage(best), *(_passage(each, with_text=False) for each in others)]
+        case _:
+            rows = [_passage(each) for each in passages]
+    return shown | {"passages": rows}
 
 
-def _named(document: Document) -> Json:
-    """Return how a row names its document: the identifier twice, as in the rows of the original."""
+def _identity(document: Document) -> Json:
+    """Return the members that identify a document: its name twice, as in the rows of semche."""
     return {"id": document.filepath, "filepath": document.filepath, "file_type": document.file_type}
 
 
-def _text(document: Document, texts: Mapping[str, str]) -> Json:
-    """Return the text as the original has it, null if it is not shown; and whether it is cut."""
+def _document_text(document: Document, texts: Mapping[str, str]) -> Json:
+    """Return the text as in the rows of semche, null if it is not shown; and whether it is cut."""
     text = texts.get(document.filepath)
     if text is None or len(text) == document.length:
         return {"document": text}
     return {"document": text, "truncated": True}
 
 
-def _cut(passage: DocumentPassage, words: Sequence[str]) -> DocumentPassage:
-    """The part of a passage that answers best."""
-    if len(passage.text) <= LONGEST_PASSAGE:
-        return passage
-    part = snippet(passage.text, words, LONGEST_PASSAGE)
-    return passage._replace(text=part.text, start=passage.start + part.start, end=passage.start + part.end)
-
-
-def _marked(passage: DocumentPassage, words: Sequence[str]) -> Json:
-    """Return the part of a passage that answers best, with the spans of the words in it."""
-    part = snippet(passage.text, words, LONGEST_SNIPPET)
+def _best_part(
+    passage: DocumentPassage, words: Sequence[str], longest: int
+) -> tuple[DocumentPassage, list[list[int]]]:
+    """Return the part of a passage that has most of the words, and their spans in it."""
+    part = snippet(passage.text, words, longest)
     cut = passage._replace(text=part.text, start=passage.start + part.start, end=passage.start + part.end)
-    return _passage(cut) | {"marks": [list(mark) for mark in part.marks]}
+    return cut, [list(mark) for mark in part.marks]
 
 
 def _passage(passage: DocumentPassage, *, with_text: bool = True) -> Json:
@@ -243,23 +248,24 @@ def _passage(passage: DocumentPassage, *, with_text: bool = True) -> Json:
 
 
 def beginning(
-    documents: Sequence[Document], texts: Mapping[str, str], lang: Lang, asked: Json, *, more: bool
+    documents: Sequence[Document], texts: Mapping[str, str], lang: Lang, echoed: Json, *, more: bool
 ) -> Json:
-    """Return documents whose names have the same prefix. ``asked`` is the request, which is repeated."""
+    """Return documents whose names have the same prefix. ``echoed`` are members of the request."""
     results = [
         {
-            **_named(document),
+            **_identity(document),
             "updated_at": document.updated,
-            **_text(document, texts),
+            **_document_text(document, texts),
             "metadata": metadata(document),
         }
         for document in documents
     ]
     message = say("Documents found: {count}", count=len(results))
-    return _success(message, lang, **asked, results=results, count=len(results), more=more)
+    return _success(message, lang, **echoed, results=results, count=len(results), more=more)
 
 
 def listed(documents: Sequence[Document], after: str | None, lang: Lang) -> Json:
+    """Return a page of documents. ``after`` is the cursor of the next one."""
     message = say("Documents: {count}", count=len(documents))
     shown = [described(document) for document in documents]
     return _success(message, lang, documents=shown, count=len(shown), next_cursor=after)
@@ -280,12 +286,12 @@ def level(page: FolderPage, prefix: str, lang: Lang) -> Json:
 
 
 def version(document: Document) -> Json:
-    """Return what an editor needs besides: what kind of text it is, and the hash of the whole text."""
+    """Return the kind of the text and the hash of the whole text, for an editor."""
     return {"kind": document.kind, "hash": document.hash, "size": document.size}
 
 
 def part(document: Document, text: str, start: int, cursor: str | None, lang: Lang) -> Json:
-    """Return a document, or part of it; ``cursor`` asks for what follows."""
+    """Return a document, or a part of it. ``cursor`` is that of the next part."""
     return _success(
         say("The document was found"),
         lang,
@@ -301,11 +307,12 @@ def part(document: Document, text: str, start: int, cursor: str | None, lang: La
 
 
 def as_json(value: Any, lang: Lang) -> str:
-    """Return the answer as the original printed it."""
+    """Return the answer as semche printed it."""
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def message(value: Mapping[str, Any], lang: Lang) -> str:
+    """Return the message of an answer."""
     return str(value["message"])
 
 
@@ -317,11 +324,11 @@ def searched(value: DocumentSearchAnswer, lang: Lang) -> str:
     if "warning" in value:
         lines += [f"⚠ {value['warning']}", ""]
     for place, result in enumerate(value["results"], 1):
-        lines += [*_entry(place, result, value.words), ""]
+        lines += [*_hit_lines(place, result, value.words), ""]
     return "\n".join(lines)
 
 
-def _entry(place: int, result: Mapping[str, Any], words: Sequence[str]) -> list[str]:
+def _hit_lines(place: int, result: Mapping[str, Any], words: Sequence[str]) -> list[str]:
     best = result["passages"][0]
     above = f" › {' › '.join(best['heading'])}" if best["heading"] else ""
     text = result["document"]
@@ -336,7 +343,7 @@ def _entry(place: int, result: Mapping[str, Any], words: Sequence[str]) -> list[
 
 
 def document(value: Mapping[str, Any], lang: Lang) -> str:
-    """Return a document's text, and how to go on."""
+    """Return a document's text, and the cursor of the next part."""
     if failed(value):
         return as_json(value, lang)
     if value["next_cursor"] is None:
@@ -356,13 +363,13 @@ def names(value: Mapping[str, Any], lang: Lang) -> str:
     if failed(value):
         return as_json(value, lang)
     shown = value["documents"] if "documents" in value else value["results"]
-    lines = [str(value["message"]), *map(_line, shown)]
+    lines = [str(value["message"]), *map(_document_line, shown)]
     if value.get("next_cursor"):
         lines.append(say("Next part: cursor {cursor}", cursor=value["next_cursor"]).render(lang))
     return "\n".join(lines)
 
 
-def _line(each: Mapping[str, Any]) -> str:
+def _document_line(each: Mapping[str, Any]) -> str:
     facts = each if "updated_at" in each else each["metadata"]
     parts = (each["filepath"], facts.get("title"), facts.get("file_type"), facts["updated_at"])
     head = "  ".join(str(part) for part in parts if part)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import struct
+import time
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, tzinfo
 from os.path import commonprefix
 from typing import Any, Literal, NamedTuple
 
@@ -31,7 +33,7 @@ from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
 from tabane.search.models import Models
-from tabane.search.records import And, EmbeddingSpace, Filter, Prefix, Range, Record, Scalar
+from tabane.search.records import And, EmbeddingSpace, Filter, Prefix, Range, Scalar
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 PATIENCE = 15.0
@@ -42,6 +44,9 @@ BRIEF = 1.0
 
 MOST = 64
 """Texts that a put waits for, about a second with a small model. More are embedded in the background."""
+
+LARGEST_TEXT = 10_000_000
+"""Bytes of a document's text, unless a setting says otherwise."""
 
 LONGEST = 20.0
 """Seconds that a put waits for its vectors: a client waits for an answer for at most a minute."""
@@ -66,23 +71,46 @@ def space_of(collection: Collection) -> EmbeddingSpace | None:
     return next((space for space in collection.spaces if space.name == SPACE), None)
 
 
+class DocumentContext:
+    """Circumstances of a document library: its folder, its clock, and its settings as they are now.
+
+    The values of this class are those of documents outside of a hub. ``folder`` is shown in answers.
+    """
+
+    patience, longest = PATIENCE, LONGEST
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    @property
+    def names_model(self) -> bool:
+        """Return whether the settings name a model, so that a put fails without it."""
+        return False
+
+    @property
+    def zone(self) -> tzinfo:
+        """Return the time zone of dates without an offset."""
+        return UTC
+
+    @property
+    def largest(self) -> int:
+        """Return the limit of a document's text, in bytes."""
+        return LARGEST_TEXT
+
+    def now(self) -> float:
+        """Return the time of documents that are put now, in seconds since 1970."""
+        return time.time()
+
+
 class PutEmbedding:
     """Embeds with the model of the collection's vectors. The first available model becomes that model.
 
-    ``named`` says whether the settings name a model. If a named model is not available, nothing is stored.
-    If a model was only detected and is not available, documents are stored and found by keywords.
+    If the settings name a model that is not available, nothing is stored. If a model was only detected and
+    is not available, documents are stored and found by keywords.
     """
 
-    def __init__(
-        self,
-        models: Models,
-        named: Callable[[], bool],
-        *,
-        patience: float = PATIENCE,
-        longest: float = LONGEST,
-    ) -> None:
-        self._models, self._named = models, named
-        self._patience, self._longest = patience, longest
+    def __init__(self, models: Models, context: DocumentContext) -> None:
+        self._models, self._context = models, context
         self._late = False
 
     async def embed_texts(self, collection: Collection, texts: Sequence[str]) -> PutVectors:
@@ -91,64 +119,65 @@ class PutEmbedding:
         Raises ModelError if a named model is not available, or if a model fails on the texts.
         """
         for _ in range(_MODEL_TRIES):
-            embedder = await self._embedder(collection)
+            embedder = await self._open_embedder(collection)
             if isinstance(embedder, NoModel):
                 return PutVectors(space_of(collection), warning=embedder.reason)
-            there = space_of(collection)
-            if not self._named() and not all(reads(embedder.fingerprint, text) for text in texts):
+            space = space_of(collection)
+            model = embedder.fingerprint
+            if not self._context.names_model and not all(reads(model, text) for text in texts):
                 # Vectors of such texts would be noise. The background job checks each of them.
-                return PutVectors(there, warning=_unread(embedder.fingerprint))
-            space = EmbeddingSpace(SPACE, embedder.dimension, embedder.fingerprint)
-            if there is not None:
-                return await self._embedded(embedder, there, texts)
-            try:
-                await collection.add_space(space)
-            except BadArguments:
-                continue  # another call added a space with another model meanwhile
-            return await self._embedded(embedder, space, texts)
-        return PutVectors(warning=_not_ready())
+                warning = say(
+                    "{model} reads English only, so this document is found by keywords only.",
+                    model=model.partition("#")[0],
+                )
+                return PutVectors(space, warning=warning)
+            if space is None:
+                space = EmbeddingSpace(SPACE, embedder.dimension, model)
+                try:
+                    await collection.add_space(space)
+                except BadArguments:
+                    continue  # another call added a space with another model meanwhile
+            return await self._embed_with(embedder, space, texts)
+        return PutVectors(warning=_model_not_ready())
 
-    async def _embedder(self, collection: Collection) -> Embedder | NoModel:
+    async def _open_embedder(self, collection: Collection) -> Embedder | NoModel:
         space = space_of(collection)
         try:
-            async with asyncio.timeout(min(self._patience, BRIEF) if self._late else self._patience):
+            patience = self._context.patience
+            async with asyncio.timeout(min(patience, BRIEF) if self._late else patience):
                 found = await (self._models.wanted() if space is None else self._models.serving(space.model))
         except TimeoutError:
             self._late = True
-            return NoModel(_not_ready())
+            return NoModel(_model_not_ready())
         self._late = False
-        if isinstance(found, NoModel) and self._named():
+        if isinstance(found, NoModel) and self._context.names_model:
             raise ModelMissing(found.reason)
         return found
 
-    async def _embedded(self, embedder: Embedder, space: EmbeddingSpace, texts: Sequence[str]) -> PutVectors:
+    async def _embed_with(
+        self, embedder: Embedder, space: EmbeddingSpace, texts: Sequence[str]
+    ) -> PutVectors:
         if not texts:
             return PutVectors(space)
         if len(texts) > MOST:
             return PutVectors(space, warning=too_much())
         try:
-            async with asyncio.timeout(self._longest):
+            async with asyncio.timeout(self._context.longest):
                 return PutVectors(space, await embedder.embed(texts))
         except TimeoutError:
             return PutVectors(space, warning=too_much())
         except ModelUnavailable as error:
-            if self._named():
+            if self._context.names_model:
                 raise
             return PutVectors(space, warning=error.message)
 
 
-def _not_ready() -> Message:
+def _model_not_ready() -> Message:
     return say("The embedding model is not ready yet. Until it is, search finds this by keywords only.")
 
 
-def _unread(model: str) -> Message:
-    return say(
-        "{model} reads English only, so this document is found by keywords only.",
-        model=model.partition("#")[0],
-    )
-
-
 def too_much() -> Message:
+    """Return the warning about texts that are embedded in the background."""
     return say(
         "Semantic search is still indexing this. Until that is done, search finds it by keywords only."
     )
@@ -159,16 +188,16 @@ MOST_TYPES = 100
 
 async def counted(collection: Callable[[], Awaitable[Collection]]) -> dict[str, Any]:
     """Return the statistics of one collection."""
-    there = await collection()
+    records = await collection()
     documents, chunks, types, oldest, newest, embedded = await asyncio.gather(
-        there.count(HEADS),
-        there.count(CHUNKS),
-        there.facet(FILE_TYPE, HEADS, MOST_TYPES),
-        _first(there, Order(UPDATED_AT)),
-        _first(there, Order(UPDATED_AT, descending=True)),
-        _embedded(there),
+        records.count(HEADS),
+        records.count(CHUNKS),
+        records.facet(FILE_TYPE, HEADS, MOST_TYPES),
+        _first_document(records, Order(UPDATED_AT)),
+        _first_document(records, Order(UPDATED_AT, descending=True)),
+        _count_embedded(records),
     )
-    space = space_of(there)
+    space = space_of(records)
     return {
         "documents": documents,
         "chunks": chunks,
@@ -183,18 +212,18 @@ async def counted(collection: Callable[[], Awaitable[Collection]]) -> dict[str, 
     }
 
 
-async def _first(collection: Collection, order: Order) -> Document | None:
+async def _first_document(collection: Collection, order: Order) -> Document | None:
     page = await collection.select(HEADS, order=(order,), limit=1)
     return document_of(page.records[0].record) if page.records else None
 
 
-async def _embedded(collection: Collection) -> int:
+async def _count_embedded(collection: Collection) -> int:
     """Return how many chunks have a vector: as many as can be compared with any vector."""
     space = space_of(collection)
     if space is None:
         return 0
-    some = struct.pack(f"<{space.dimension}f", 1.0, *([0.0] * (space.dimension - 1)))
-    return (await collection.nearest(VectorQuery({SPACE: some}), CHUNKS, 1)).total
+    vector = struct.pack(f"<{space.dimension}f", 1.0, *([0.0] * (space.dimension - 1)))
+    return (await collection.nearest(VectorQuery({SPACE: vector}), CHUNKS, 1)).total
 
 
 _TRIES = 10  # a document may be replaced while it is read
@@ -272,21 +301,15 @@ class DocumentReader:
         texts: list[str] = []
         for at in range(0, len(keys), MOST_AT_ONCE):
             for record in await collection.get(keys[at : at + MOST_AT_ONCE]):
-                if record is None or not _is_of(record, document):
+                if record is None:
                     return None
+                if record.fields.get(PART) == "document":
+                    # The key of the first chunk does not depend on its content.
+                    head = document_of(record)
+                    if (head.hash, head.measure) != (document.hash, document.measure):
+                        return None
                 texts.append(text_of(record))
         return joined(document.chunks[chosen], texts, start, end)
-
-
-def _is_of(record: Record, document: Document) -> bool:
-    """Return whether a chunk belongs to this text.
-
-    The key of the first chunk does not depend on its content.
-    """
-    if record.fields.get(PART) != "document":
-        return True
-    there = document_of(record)
-    return (there.hash, there.measure) == (document.hash, document.measure)
 
 
 def covering(pieces: Sequence[ChunkSpan], start: int, end: int) -> slice:
@@ -346,7 +369,11 @@ class DocumentParts:
 
         Raises BadArguments for an invalid cursor, or one for another text.
         """
-        mark, start = _part_cursor(cursor) if cursor is not None else ("", offset)
+        try:
+            mark, start = ("", offset) if cursor is None else _PART_CURSORS.decode(cursor)
+        except ForeignCursor:
+            message = say("cursor: it was not issued by get_document")
+            raise BadArguments(message, "cursor") from None
         found = await self._reading.text(filepath, start, start + length)
         if found is None:
             return None
@@ -371,13 +398,6 @@ class DocumentParts:
                 found[document.filepath] = text
                 left -= len(text)
         return found
-
-
-def _part_cursor(cursor: str) -> PartCursor:
-    try:
-        return _PART_CURSORS.decode(cursor)
-    except ForeignCursor:
-        raise BadArguments(say("cursor: it was not issued by get_document"), "cursor") from None
 
 
 _SLASH = "/"
@@ -434,16 +454,21 @@ class FolderListing:
 
         Raises BadArguments for a cursor that was not issued here.
         """
-        after = _folder_cursor(cursor) if cursor is not None else _FolderCursor("folders", "")
-        level = await self._level(prefix, where)
-        folders = level.folders[_place(after, level, "folders") :][:limit]
+        try:
+            after = _FolderCursor("folders", "") if cursor is None else _FOLDER_CURSORS.decode(cursor)
+        except ForeignCursor:
+            message = say("cursor: it was not issued by list_document_folders")
+            raise BadArguments(message, "cursor") from None
+        level = await self._read_level(prefix, where)
+        folders = level.folders[_page_start(after, level, "folders") :][:limit]
         left = limit - len(folders)
-        names = level.documents[_place(after, level, "documents") :][:left]
+        names = level.documents[_page_start(after, level, "documents") :][:left]
         found = [document for document in await self._reading.documents(names) if document is not None]
         total = len(level.documents) + sum(folder.documents for folder in level.folders)
-        return FolderPage(folders, found, len(level.folders), total, _next(level, folders, names, after))
+        more = _next_cursor(level, folders, names, after)
+        return FolderPage(folders, found, len(level.folders), total, more)
 
-    async def _level(self, prefix: str, where: Filter) -> _FolderLevel:
+    async def _read_level(self, prefix: str, where: Filter) -> _FolderLevel:
         collection = await self._collection()
         changes, key = collection.changes, (prefix, where)
         if changes != self._changes:
@@ -452,7 +477,7 @@ class FolderListing:
         level = self._levels.get(key)
         if level is None:
             names = await collection.tally(DOCUMENT, where)
-            level = await asyncio.to_thread(_level_of, prefix, names)
+            level = await asyncio.to_thread(_level_below, prefix, names)
             if changes == collection.changes == self._changes:
                 self._levels[key] = level
                 if len(self._levels) > _REMEMBERED:
@@ -462,7 +487,7 @@ class FolderListing:
         return level
 
 
-def _level_of(prefix: str, names: Mapping[Scalar, int]) -> _FolderLevel:
+def _level_below(prefix: str, names: Mapping[Scalar, int]) -> _FolderLevel:
     """Return the level below a prefix that all names have."""
     below: dict[str, list[str]] = {}
     documents: list[str] = []
@@ -472,17 +497,17 @@ def _level_of(prefix: str, names: Mapping[Scalar, int]) -> _FolderLevel:
             documents.append(name)
         else:
             below.setdefault(name[: end + 1], []).append(name)
-    folders = [FolderEntry(_joined(group), len(group)) for group in below.values()]
+    folders = [FolderEntry(_common_folder(group), len(group)) for group in below.values()]
     return _FolderLevel(sorted(folders), sorted(documents))
 
 
-def _joined(names: Iterable[str]) -> str:
+def _common_folder(names: Iterable[str]) -> str:
     """Return the longest folder that contains all of these names."""
     common = commonprefix([min(names), max(names)])  # noqa: RUF071 - names are no paths, and the slash is found below
     return common[: common.rindex(_SLASH) + 1]
 
 
-def _place(after: _FolderCursor, level: _FolderLevel, part: Literal["folders", "documents"]) -> int:
+def _page_start(after: _FolderCursor, level: _FolderLevel, part: Literal["folders", "documents"]) -> int:
     """Return where the page begins in one kind of entries."""
     if after.part != part:
         return len(level.folders) if part == "folders" else 0
@@ -491,7 +516,7 @@ def _place(after: _FolderCursor, level: _FolderLevel, part: Literal["folders", "
     return bisect_right(level.documents, after.name)
 
 
-def _next(
+def _next_cursor(
     level: _FolderLevel, folders: list[FolderEntry], names: list[str], after: _FolderCursor
 ) -> str | None:
     last = (
@@ -502,14 +527,7 @@ def _next(
         else after
     )
     entries = len(level.folders) if last.part == "folders" else len(level.documents)
-    complete = _place(last, level, last.part) == entries
+    complete = _page_start(last, level, last.part) == entries
     if complete and (last.part == "documents" or not level.documents):
         return None
     return _FOLDER_CURSORS.encode(last)
-
-
-def _folder_cursor(cursor: str) -> _FolderCursor:
-    try:
-        return _FOLDER_CURSORS.decode(cursor)
-    except ForeignCursor:
-        raise BadArguments(say("cursor: it was not issued by list_document_folders"), "cursor") from None

@@ -41,7 +41,14 @@ from tabane.documents.document import (
     meaning,
     suffix,
 )
-from tabane.documents.document_reader import DocumentReader, PutEmbedding, PutVectors, space_of, too_much
+from tabane.documents.document_reader import (
+    DocumentContext,
+    DocumentReader,
+    PutEmbedding,
+    PutVectors,
+    space_of,
+    too_much,
+)
 from tabane.documents.metadata import checked_filepath
 from tabane.errors import (
     BadArguments,
@@ -86,6 +93,7 @@ class DocumentChange:
 
     @property
     def untouched(self) -> bool:
+        """Return whether there is nothing to write."""
         return not self.written
 
     @property
@@ -113,6 +121,9 @@ def checked(draft: Draft, largest: int) -> Draft:
         )
         raise BadArguments(message, "text")
     kind = draft.kind or metadata.kind_of(filepath, text)
+    if len(encodable(draft.source, "source")) > LONGEST_SOURCE:
+        message = say("{field} must be {wanted}", field="source", wanted=f"≤ {LONGEST_SOURCE}")
+        raise BadArguments(message, "source")
     front = metadata.read(text) if kind == "markdown" else metadata.NONE
     title = draft.title
     if title is None:
@@ -120,23 +131,22 @@ def checked(draft: Draft, largest: int) -> Draft:
     return structs.replace(
         draft,
         filepath=filepath,
-        file_type=_file_type(draft.file_type),
-        metadata=_metadata(front.metadata, metadata.checked(draft.metadata)),
+        file_type=_check_file_type(draft.file_type),
+        metadata=_join_metadata(front.metadata, metadata.checked(draft.metadata)),
         kind=kind,
-        title=_line(title, metadata.LONGEST_TITLE),
-        source=_source(draft.source),
+        title=" ".join(encodable(title, "title").split())[: metadata.LONGEST_TITLE],
     )
 
 
-def _metadata(front: Mapping[str, Own], given: Mapping[str, Own]) -> Mapping[str, Own]:
-    """Return both; what was given counts. What is too much together is only what was given."""
+def _join_metadata(front: Mapping[str, Own], given: Mapping[str, Own]) -> Mapping[str, Own]:
+    """Return the metadata of front matter and caller; the caller's alone if both together are too much."""
     try:
         return metadata.checked({**front, **given}) if front else given
     except BadArguments:
         return given
 
 
-def _file_type(given: str | None) -> str | None:
+def _check_file_type(given: str | None) -> str | None:
     found = encodable(given or "", "file_type").strip()
     if len(found) > LONGEST_FILE_TYPE:
         message = say("file_type: it has at most {most} {most:character|characters}", most=LONGEST_FILE_TYPE)
@@ -144,21 +154,9 @@ def _file_type(given: str | None) -> str | None:
     return found or None
 
 
-def _source(given: str) -> str:
-    if len(encodable(given, "source")) > LONGEST_SOURCE:
-        message = say("{field} must be {wanted}", field="source", wanted=f"≤ {LONGEST_SOURCE}")
-        raise BadArguments(message, "source")
-    return given
-
-
-def _line(text: str, longest: int) -> str:
-    """Return the text on one line."""
-    return " ".join(encodable(text, "title").split())[:longest]
-
-
 def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
     """Return the change for a checked draft. The text is cut only if it differs from the stored one."""
-    document = _described(draft, measure, now)
+    document = _describe(draft, measure, now)
     same = before is not None and (before.hash, before.measure) == (document.hash, document.measure)
     if before is not None and same:
         document = changed(
@@ -166,12 +164,14 @@ def change(draft: Draft, before: Document | None, measure: Measure, now: float) 
         )
         if changed(document, updated_at=before.updated_at) == before:
             return DocumentChange(before, before)
-        if _found_alike(document, before):
-            return _head_change(draft, _dated(document, before), before)
-    return _compared(draft, document if before is None else _dated(document, before), before, measure)
+        if _searched_alike(document, before):
+            return _head_change(draft, _keep_date(document, before), before)
+    if before is not None:
+        document = _keep_date(document, before)
+    return _compare_chunks(draft, document, before, measure)
 
 
-def _described(draft: Draft, measure: Measure, now: float) -> Document:
+def _describe(draft: Draft, measure: Measure, now: float) -> Document:
     encoded = draft.text.encode()
     return Document(
         filepath=draft.filepath,
@@ -190,14 +190,14 @@ def _described(draft: Draft, measure: Measure, now: float) -> Document:
     )
 
 
-def _found_alike(document: Document, before: Document) -> bool:
+def _searched_alike(document: Document, before: Document) -> bool:
     """Return whether chunks with the same text have the same records."""
     return (document.kind, document.title, document.file_type, document.metadata) == (
         before.kind, before.title, before.file_type, before.metadata,
     )  # fmt: skip
 
 
-def _dated(document: Document, before: Document) -> Document:
+def _keep_date(document: Document, before: Document) -> Document:
     """Return the document, with the old date if a reader sees no difference."""
     dated = changed(document, updated_at=before.updated_at)
     return dated if _reads_alike(dated, before) else document
@@ -219,15 +219,19 @@ def _head_change(draft: Draft, document: Document, before: Document) -> Document
     """Return a change of the head alone, if only internal members differ."""
     headings = tuple(document.above)
     text = draft.text[: document.chunks[0].end]
-    said = ChunkText(text, headings, heading(document.filepath, document.title, headings))
-    head = head_record(document, metadata.encoded(document.metadata), said)
+    content = ChunkText(text, headings, heading(document.filepath, document.title, headings))
+    head = head_record(document, metadata.encoded(document.metadata), content)
     return DocumentChange(document, before, [head], {head.key: head.key})
 
 
-def _compared(draft: Draft, document: Document, before: Document | None, measure: Measure) -> DocumentChange:
+def _compare_chunks(
+    draft: Draft, document: Document, before: Document | None, measure: Measure
+) -> DocumentChange:
     """Cut the text, and compare its chunks with the stored ones."""
-    whole, records = _cut(draft, document, measure)
-    stored = {} if before is None else dict(zip(map(_suffix, before.chunks), before.keys, strict=True))
+    whole, records = _cut_text(draft, document, measure)
+    stored: dict[str, str] = {}
+    if before is not None:
+        stored = dict(zip((piece.suffix for piece in before.chunks), before.keys, strict=True))
     alike = before is not None and (whole.file_type, whole.metadata) == (before.file_type, before.metadata)
     carried: dict[str, str] = {}
     written: list[Record] = []
@@ -242,40 +246,31 @@ def _compared(draft: Draft, document: Document, before: Document | None, measure
     return DocumentChange(whole, before, written, carried, sorted(gone))
 
 
-def _suffix(piece: ChunkSpan) -> str:
-    return piece.suffix
-
-
-def _cut(draft: Draft, document: Document, measure: Measure) -> tuple[Document, list[Record]]:
+def _cut_text(draft: Draft, document: Document, measure: Measure) -> tuple[Document, list[Record]]:
     # Imported with the first text: a hub without documents does not need it.
     from tabane.search.chunking import chunks
 
     lang = metadata.ending(document.filepath)
     spans = fewer(chunks(draft.text, document.kind, measure, lang), MOST_CHUNKS)
-    parts = [_said(draft.text, document, span) for span in spans]
+    parts = [_chunk_text(draft.text, document, span) for span in spans]
     times: Counter[ChunkText] = Counter()
     pieces: list[ChunkSpan] = []
-    for span, said in zip(spans, parts, strict=True):
-        digest = suffix(said.heading, said.headings, said.text, times[said])
-        times[said] += 1
+    for span, content in zip(spans, parts, strict=True):
+        digest = suffix(content.heading, content.headings, content.text, times[content])
+        times[content] += 1
         pieces.append(ChunkSpan(digest, span.start, span.end))
     whole = changed(document, chunks=pieces, above=list(parts[0].headings))
     encoded = metadata.encoded(whole.metadata)
     others = zip(pieces[1:], parts[1:], strict=True)
-    records = [chunk_record(whole, encoded, piece, said) for piece, said in others]
+    records = [chunk_record(whole, encoded, piece, content) for piece, content in others]
     return whole, [head_record(whole, encoded, parts[0]), *records]
 
 
-def _said(text: str, document: Document, span: Chunk) -> ChunkText:
-    headings = _headings(span.headings)
+def _chunk_text(text: str, document: Document, span: Chunk) -> ChunkText:
+    lines = (" ".join(each.split())[:_LONGEST_HEADING] for each in span.headings[:_LONGEST_HEADINGS])
+    headings = tuple(filter(None, lines))
     above = heading(document.filepath, document.title, headings)
     return ChunkText(text[span.start : span.end], headings, above)
-
-
-def _headings(headings: Sequence[str]) -> tuple[str, ...]:
-    """Return the headings, one line each, shortened because every chunk below stores them."""
-    lines = (" ".join(each.split())[:_LONGEST_HEADING] for each in headings[:_LONGEST_HEADINGS])
-    return tuple(filter(None, lines))
 
 
 def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:
@@ -353,7 +348,7 @@ class _PutBatch:
     async def stored(self, changes: Mapping[int, DocumentChange]) -> dict[int, PutOutcome]:
         """Return the outcomes of changes that did not fail."""
         space = space_of(self._collection)
-        lacking = await self._lacking(changes) if space else set(changes)
+        lacking = await self._places_without_vectors(changes) if space else set(changes)
         found: dict[int, PutOutcome] = {}
         for place, change in changes.items():
             embedded = place not in lacking
@@ -371,10 +366,11 @@ class _PutBatch:
 
     async def _embed(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
         """Embed all new chunks at once; if that fails, those of each document separately."""
-        new = {place: _new(change) for place, change in changes.items()}
+        new = {place: _new_chunks(change) for place, change in changes.items()}
         new = {place: records for place, records in new.items() if records}
         try:
-            result = await self._ask([meaning(record) for records in new.values() for record in records], new)
+            texts = [meaning(record) for records in new.values() for record in records]
+            result = await self._embed_texts(texts, new)
         except (ModelMissing, ModelUnavailable) as error:
             return dict.fromkeys(new, error)
         except ModelError as error:
@@ -389,23 +385,23 @@ class _PutBatch:
         failed: dict[int, TabaneError] = {}
         for place, records in new.items():
             try:
-                self._results[place] = await self._ask([meaning(record) for record in records], new)
+                self._results[place] = await self._embed_texts([meaning(record) for record in records], new)
             except ModelError as error:
                 failed[place] = error
         return failed
 
-    async def _ask(self, texts: Sequence[str], new: Mapping[int, Sequence[Record]]) -> PutVectors:
+    async def _embed_texts(self, texts: Sequence[str], new: Mapping[int, Sequence[Record]]) -> PutVectors:
         return await self._embedding.embed_texts(self._collection, texts) if new else PutVectors()
 
     async def _exchange(self, place: int, change: DocumentChange) -> TabaneError | None:
         """Commit one document. Return the error if it failed."""
         try:
             space = space_of(self._collection)  # before vectors are read: those of other models are left out
-            vectors = await self._carried(change)
+            vectors = await self._carried_vectors(change)
             result = self._results.get(place)
             if result is not None and result.space is not None and result.vectors:
                 vectors, space = (vectors if result.space == space else {}), result.space
-                new = (record.key for record in _new(change))
+                new = (record.key for record in _new_chunks(change))
                 vectors |= dict(zip(new, result.vectors, strict=True))
             if sum(map(len, vectors.values())) > LARGEST_VECTORS:
                 vectors = {}
@@ -421,7 +417,7 @@ class _PutBatch:
             return error
         return None
 
-    async def _carried(self, change: DocumentChange) -> dict[str, bytes]:
+    async def _carried_vectors(self, change: DocumentChange) -> dict[str, bytes]:
         """Return the stored vectors of chunks that are written again with the same text."""
         found: dict[str, bytes] = {}
         if space_of(self._collection) is None:
@@ -431,12 +427,13 @@ class _PutBatch:
             found |= {key: vector for key, vector in zip(part, vectors, strict=True) if vector is not None}
         return found
 
-    async def _lacking(self, changes: Mapping[int, DocumentChange]) -> set[int]:
+    async def _places_without_vectors(self, changes: Mapping[int, DocumentChange]) -> set[int]:
         """Return the places of changes with a chunk without a vector, among the first 1,000 of each."""
         looked = {
             place: change.document.keys[:MOST_AT_ONCE]
             for place, change in changes.items()
-            if not self._has_all(place, change)
+            if not (result := self._results.get(place))
+            or not 0 < len(change.document.chunks) == len(result.vectors)
         }
         without: set[str] = set()
         for part in _slices([key for keys in looked.values() for key in keys]):
@@ -444,13 +441,8 @@ class _PutBatch:
             without |= {key for key, vector in zip(part, vectors, strict=True) if vector is None}
         return {place for place, keys in looked.items() if not without.isdisjoint(keys)}
 
-    def _has_all(self, place: int, change: DocumentChange) -> bool:
-        """Return whether each chunk of the change has a new vector."""
-        result = self._results.get(place)
-        return result is not None and 0 < len(change.document.chunks) == len(result.vectors)
 
-
-def _new(change: DocumentChange) -> list[Record]:
+def _new_chunks(change: DocumentChange) -> list[Record]:
     """Return the chunks with new text."""
     return [record for record in change.written if record.key not in change.carried]
 
@@ -482,11 +474,16 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Event = Literal["created", "updated", "deleted"]
-Told = Callable[[str, Event], None]
+
+DocumentListener = Callable[[str, Event], None]
+"""Called after a document has changed, with its name."""
 
 
 class DocumentWriter:
-    """Writes the documents of one collection. ``wake`` is called if chunks remain to be embedded."""
+    """Writes the documents of one collection. ``wake`` is called if chunks remain to be embedded.
+
+    ``listeners`` may be added to at any time.
+    """
 
     def __init__(
         self,
@@ -495,13 +492,11 @@ class DocumentWriter:
         embedding: PutEmbedding,
         reading: DocumentReader,
         wake: Callable[[], None],
-        clock: Callable[[], float],
-        largest: Callable[[], int],
-        told: Told,
+        context: DocumentContext,
+        listeners: Sequence[DocumentListener],
     ) -> None:
         self._collection, self._models, self._embedding = collection, models, embedding
-        self._reading, self._wake, self._clock, self._largest = reading, wake, clock, largest
-        self._told = told
+        self._reading, self._wake, self._context, self._listeners = reading, wake, context, listeners
         self._locks = DocumentLocks()
         self._running: set[asyncio.Future[Any]] = set()
 
@@ -510,19 +505,19 @@ class DocumentWriter:
 
         If two drafts have one name, the later one stays. A draft that fails does not affect the others.
         """
-        checked = await asyncio.to_thread(_checked, drafts, self._largest())
+        checked = await asyncio.to_thread(_check_drafts, drafts, self._context.largest)
         results: dict[int, PutOutcome | TabaneError] = {
             place: error for place, error in enumerate(checked) if isinstance(error, TabaneError)
         }
         ready = {place: draft for place, draft in enumerate(checked) if isinstance(draft, Draft)}
-        for turn in _turns(ready):
+        for turn in _split_by_name(ready):
             results |= await self._shielded(self._put_together(turn))
         return [results[place] for place in range(len(drafts))]
 
     async def delete(self, filepaths: Iterable[str]) -> int:
         """Delete documents. Return how many existed. Raises BadArguments for an invalid name."""
         names = list(dict.fromkeys(checked_filepath(filepath) for filepath in filepaths))
-        return await self._shielded(self._delete(names))
+        return await self._shielded(self._delete_locked(names))
 
     async def _shielded(self, work: Coroutine[Any, Any, T]) -> T:
         """Do work that continues if its caller is cancelled, because later writes depend on it."""
@@ -531,14 +526,14 @@ class DocumentWriter:
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
 
-    async def _delete(self, names: Sequence[str]) -> int:
+    async def _delete_locked(self, names: Sequence[str]) -> int:
         removed = 0
         async with self._locks.held(names):
             collection = await self._collection()
             for document in await self._reading.documents(names):
                 if document is not None:
                     await collection.exchange((), document.keys)
-                    self._told(document.filepath, "deleted")
+                    self._tell_listeners(document.filepath, "deleted")
                     removed += 1
         return removed
 
@@ -547,7 +542,7 @@ class DocumentWriter:
         async with self._locks.held(draft.filepath for draft in drafts.values()):
             try:
                 before = await self._reading.documents([draft.filepath for draft in drafts.values()])
-                changes = await asyncio.to_thread(self._changes, drafts, before)
+                changes = await asyncio.to_thread(self._make_changes, drafts, before)
                 found = await write_changes(await self._collection(), self._embedding, changes)
             except TabaneError as error:
                 return dict.fromkeys(drafts, error)
@@ -555,18 +550,22 @@ class DocumentWriter:
                 self._wake()
             for each in found.values():
                 if isinstance(each, PutOutcome) and not each.unchanged:
-                    self._told(each.document.filepath, "updated" if each.existed else "created")
+                    self._tell_listeners(each.document.filepath, "updated" if each.existed else "created")
             return found
 
-    def _changes(
+    def _tell_listeners(self, filepath: str, event: Event) -> None:
+        for listener in self._listeners:
+            listener(filepath, event)
+
+    def _make_changes(
         self, drafts: Mapping[int, Draft], before: Sequence[Document | None]
     ) -> dict[int, DocumentChange | TabaneError]:
         """Compute the changes. Blocks, because measuring long texts takes time."""
-        measure, now = self._models.measure(), self._clock()
+        measure, now = self._models.measure(), self._context.now()
         found: dict[int, DocumentChange | TabaneError] = {}
-        for (place, draft), there in zip(drafts.items(), before, strict=True):
+        for (place, draft), stored in zip(drafts.items(), before, strict=True):
             try:
-                found[place] = change(_replacing(draft, there), there, measure, now)
+                found[place] = change(_check_replaced(draft, stored), stored, measure, now)
             except TabaneError as error:
                 found[place] = error
             except Exception:
@@ -578,7 +577,7 @@ class DocumentWriter:
         return found
 
 
-def _checked(drafts: Sequence[Draft], largest: int) -> list[Draft | TabaneError]:
+def _check_drafts(drafts: Sequence[Draft], largest: int) -> list[Draft | TabaneError]:
     """Return each draft as it is stored, or why it cannot be. Blocks: front matter is parsed."""
     found: list[Draft | TabaneError] = []
     for draft in drafts:
@@ -589,23 +588,22 @@ def _checked(drafts: Sequence[Draft], largest: int) -> list[Draft | TabaneError]
     return found
 
 
-def _replacing(draft: Draft, there: Document | None) -> Draft:
-    """Return the draft. Raise Conflict if it may not replace the document that is there.
+def _check_replaced(draft: Draft, stored: Document | None) -> Draft:
+    """Return the draft. Raise Conflict if it may not replace the stored document.
 
     An edit of a text does not change its kind.
     """
-    if draft.replaces is None or draft.replaces == (there.hash if there else ""):
-        return (
-            structs.replace(draft, kind=there.kind) if draft.replaces and there and not draft.kind else draft
-        )
-    if there is None:
+    if draft.replaces is None or draft.replaces == (stored.hash if stored else ""):
+        keeps_kind = draft.replaces and stored and not draft.kind
+        return structs.replace(draft, kind=stored.kind) if stored and keeps_kind else draft
+    if stored is None:
         raise Conflict(say("{filepath} was deleted in the meantime.", filepath=draft.filepath))
     if not draft.replaces:
         raise Conflict(say("A document {filepath} exists already.", filepath=draft.filepath))
     raise Conflict(say("{filepath} was changed in the meantime.", filepath=draft.filepath))
 
 
-def _turns(drafts: Mapping[int, Draft]) -> list[dict[int, Draft]]:
+def _split_by_name(drafts: Mapping[int, Draft]) -> list[dict[int, Draft]]:
     """Divide the drafts into turns, so that no turn has two drafts with the same name."""
     turns: list[dict[int, Draft]] = []
     seen: Counter[str] = Counter()

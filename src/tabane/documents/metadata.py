@@ -58,14 +58,12 @@ def checked(metadata: Mapping[str, Any]) -> dict[str, Own]:
 
 def encoded(metadata: Mapping[str, Own]) -> tuple[str, ...]:
     """Return the strings of a record for filters, each once, in order of keys."""
-    return tuple(dict.fromkeys(_strings(metadata)))
-
-
-def _strings(metadata: Mapping[str, Own]) -> Iterator[str]:
+    strings: dict[str, None] = {}
     for key in sorted(metadata):
         value = metadata[key]
         for each in value if isinstance(value, list) else (value,):
-            yield element(key, each)
+            strings[element(key, each)] = None
+    return tuple(strings)
 
 
 def element(key: str, value: str | int | float | bool) -> str:
@@ -79,6 +77,7 @@ def beginning(key: str, kind: str) -> str:
 
 
 def kind_of_value(value: str | int | float | bool) -> str:
+    """Return the kind of a value: a string, a number, or true and false."""
     if isinstance(value, bool):
         return BOOLEAN
     return STRING if isinstance(value, str) else NUMBER
@@ -88,13 +87,11 @@ def spelt(value: str | int | float | bool) -> str:
     """Return a value as a string that sorts like the values of its kind."""
     if isinstance(value, bool):
         return "1" if value else "0"
-    return value if isinstance(value, str) else _ordered(value)
-
-
-def _ordered(number: int | float) -> str:
-    (bits,) = struct.unpack(">Q", struct.pack(">d", number + 0.0))  # -0.0 + 0.0 is 0.0
-    turned = bits ^ (2**64 - 1 if bits >> 63 else 1 << 63)
-    return f"{turned:016x}"
+    if isinstance(value, str):
+        return value
+    (bits,) = struct.unpack(">Q", struct.pack(">d", value + 0.0))  # -0.0 + 0.0 is 0.0
+    ordered = bits ^ (2**64 - 1 if bits >> 63 else 1 << 63)
+    return f"{ordered:016x}"
 
 
 def checked_key(key: str, parameter: str) -> str:
@@ -176,10 +173,10 @@ NONE = FrontMatter("", {}, 0)
 
 def begins(text: str) -> bool:
     """Return whether a text begins with what looks like front matter."""
-    return _fenced(text) is not None or _PLUSES.match(text) is not None
+    return _match_dashes(text) is not None or _PLUSES.match(text) is not None
 
 
-def _fenced(text: str) -> re.Match[str] | None:
+def _match_dashes(text: str) -> re.Match[str] | None:
     found = _FENCED.match(text) if text.startswith(("---", "\ufeff---")) else None
     return found if found and _MEMBER.search(found[1]) else None
 
@@ -192,8 +189,8 @@ def read(text: str) -> FrontMatter:
             table = tomllib.loads(found[1].replace("\r\n", "\n"))
         except (tomllib.TOMLDecodeError, RecursionError):
             return NONE
-        return _front(((name, _toml_value(name, value)) for name, value in table.items()), found.end())
-    found = _fenced(text)
+        return _front_matter(((name, _toml_value(name, value)) for name, value in table.items()), found.end())
+    found = _match_dashes(text)
     if found is None:
         return NONE
     import yaml  # 2.8 MB, which most documents do not need
@@ -206,18 +203,18 @@ def read(text: str) -> FrontMatter:
     if not isinstance(root, MappingNode):
         return NONE
     named = ((key.value.strip() if isinstance(key.value, str) else "", node) for key, node in root.value)
-    return _front(
+    return _front_matter(
         ((name, _node_value(node, is_tags=name.casefold() in _TAGS)) for name, node in named), found.end()
     )
 
 
-def _front(pairs: Iterable[tuple[str, Own | None]], end: int) -> FrontMatter:
-    values = dict(_members(pairs))
+def _front_matter(pairs: Iterable[tuple[str, Own | None]], end: int) -> FrontMatter:
+    values = dict(_valid_members(pairs))
     title = values.get("title", "")
     return FrontMatter("" if isinstance(title, list) else str(title), values, end)
 
 
-def _members(pairs: Iterable[tuple[str, Own | None]]) -> Iterator[tuple[str, Own]]:
+def _valid_members(pairs: Iterable[tuple[str, Own | None]]) -> Iterator[tuple[str, Own]]:
     """Yield the members that can be metadata, as many as it may have. Others are left out."""
     keys = values = size = 0
     for name, value in pairs:
@@ -237,14 +234,14 @@ def _members(pairs: Iterable[tuple[str, Own | None]]) -> Iterator[tuple[str, Own
 
 def _node_value(node: Node, *, is_tags: bool) -> Own | None:
     if isinstance(node.value, str):
-        value = _scalar(node)
+        value = _read_scalar(node)
         if not is_tags or value is None:
             return value
-        return _tags(_COMMAS.split(node.value))
+        return _clean_tags(_COMMAS.split(node.value))
     texts = [each.value for each in node.value if not isinstance(each, tuple) and isinstance(each.value, str)]
     if len(texts) != len(node.value):
         return None
-    return _tags(texts) if is_tags else texts
+    return _clean_tags(texts) if is_tags else texts
 
 
 def _toml_value(name: str, value: object) -> Own | None:
@@ -252,9 +249,9 @@ def _toml_value(name: str, value: object) -> Own | None:
         return value.isoformat()
     if isinstance(value, list):
         texts = [each for each in value if isinstance(each, str)]
-        return None if len(texts) != len(value) else _tags(texts) if name.casefold() in _TAGS else texts
+        return None if len(texts) != len(value) else _clean_tags(texts) if name.casefold() in _TAGS else texts
     if isinstance(value, str) and name.casefold() in _TAGS:
-        return _tags(_COMMAS.split(value))
+        return _clean_tags(_COMMAS.split(value))
     if isinstance(value, bool | str):
         return value
     if isinstance(value, int | float) and abs(value) <= EXACT:
@@ -262,12 +259,12 @@ def _toml_value(name: str, value: object) -> Own | None:
     return None
 
 
-def _tags(texts: list[str]) -> list[str]:
+def _clean_tags(texts: list[str]) -> list[str]:
     tags = (text.strip().removeprefix("#").strip() for text in texts)
     return list(dict.fromkeys(tag for tag in tags if tag))
 
 
-def _scalar(node: Node) -> str | int | float | bool | None:
+def _read_scalar(node: Node) -> str | int | float | bool | None:
     text: str = node.value
     if getattr(node, "style", None) in ("'", '"', "|", ">"):
         return text
@@ -313,9 +310,13 @@ def checked_filepath(filepath: str) -> str:
 
 def kind_of(filepath: str, text: str) -> TextKind:
     """Return the kind of a text by its name, or by its content if the name is not enough."""
-    kind = _kind_by_name(filepath, text)
-    if kind != "text" or ending(filepath) in _PLAIN:
-        return kind
+    end = ending(filepath)
+    if end in _MARKDOWN:
+        return "markdown"
+    if end in _CODE or PurePath(filepath).name.lower() in _CODE_NAMES or (not end and text.startswith("#!")):
+        return "code"
+    if end in _PLAIN:
+        return "text"
     looked = text[:_LOOKED]
     marked = _HEADING.search(looked) or _FENCE.search(looked) or begins(text)
     return "markdown" if marked else "text"
@@ -329,12 +330,12 @@ def title_of(text: str, kind: TextKind) -> str:
     return found[1][:LONGEST_TITLE].strip() if found else ""
 
 
-def _words(text: str) -> frozenset[str]:
+def _word_set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_MARKDOWN: Final = _words("md markdown mdown mkd mkdn mdx qmd rmd")
-_CODE: Final = _words(
+_MARKDOWN: Final = _word_set("md markdown mdown mkd mkdn mdx qmd rmd")
+_CODE: Final = _word_set(
     "ada adb ads asm astro awk bash bat bzl c cc cjs clj cljc cljs cmake cmd coffee cpp cs css cu cxx d dart "
     "dockerfile edn el elm erl ex exs f f03 f08 f90 f95 fish for fs fsi fsx gd glsl go gql gradle graphql "
     "groovy h hcl hh hlsl hpp hrl hs hxx inc ino java jl js jsonnet jsx kt kts less lisp lua m mak makefile "
@@ -342,14 +343,14 @@ _CODE: Final = _words(
     "rake rb rs s sass scala scm scss sh sol sql st sv svelte swift tcl tex tf thrift toml ts tsx v vb "
     "vhd vhdl vim vue wgsl wat xml xsd xsl xslt yaml yml zig zsh json json5 jsonc ini cfg conf properties"
 )
-_CODE_NAMES: Final = _words(
+_CODE_NAMES: Final = _word_set(
     "brewfile cmakelists.txt containerfile dockerfile gemfile gnumakefile jenkinsfile justfile makefile "
     "procfile rakefile vagrantfile"
 )
-CONVERTED: Final = _words("htm html xhtml pdf docx pptx xlsx epub odt odp ods ipynb rtf")
+CONVERTED: Final = _word_set("htm html xhtml pdf docx pptx xlsx epub odt odp ods ipynb rtf")
 """Endings of files with a format of their own. A converter reads them, if there is one."""
 
-_NO_TEXT: Final = _words(
+_NO_TEXT: Final = _word_set(
     "7z a aac ai aiff apk avi avif bin blend bmp bz2 class dat db dll dmg dylib eot exe fig flac gif gz heic "
     "ico icns iso jar jpeg jpg lib lz4 lzma m4a m4v mid mkv mo mov mp3 mp4 mpeg mpg npy npz o obj ogg opus "
     "otf parquet pickle pkl png psd pt pth pyc pyd rar safetensors so sqlite sqlite3 tar tgz tif tiff ttf "
@@ -362,16 +363,6 @@ _HTML: Final = (b"<!doctype html", b"<html")
 def ending(name: str) -> str:
     """Return the ending of a name without the dot, in lower case: ``md`` for ``README.MD``."""
     return PurePath(name).suffix[1:].lower()
-
-
-def _kind_by_name(name: str, text: str) -> TextKind:
-    """Return the kind of text by the name of the file, or by a ``#!`` line if it has no ending."""
-    end = ending(name)
-    if end in _MARKDOWN:
-        return "markdown"
-    if end in _CODE or PurePath(name).name.lower() in _CODE_NAMES or (not end and text.startswith("#!")):
-        return "code"
-    return "text"
 
 
 def file_type_of(name: str, data: bytes, kind: TextKind) -> str:

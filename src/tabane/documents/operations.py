@@ -1,6 +1,6 @@
-"""Operations on documents: under the names and with the answers that their users know.
+"""Handlers of the operations on documents.
 
-They are declared in :mod:`tabane.documents.table`; all of this is imported when the first is called.
+They are declared in :mod:`tabane.documents.table`. This module is imported when the first of them is called.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ import asyncio
 import base64
 import binascii
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import UTC, tzinfo
 from functools import wraps
 from typing import Any, Protocol, TypeVar
 
@@ -20,11 +18,10 @@ from msgspec import structs
 
 from tabane.documents import document_answers
 from tabane.documents import parameters as given
-from tabane.documents.document import Document, Draft, TextKind
+from tabane.documents.document import Document, Draft, FileText
 from tabane.documents.document_answers import DocumentAnswers, Json, PassageForm
 from tabane.documents.document_reader import (
-    LONGEST,
-    PATIENCE,
+    DocumentContext,
     DocumentPage,
     DocumentParts,
     DocumentReader,
@@ -33,7 +30,7 @@ from tabane.documents.document_reader import (
     counted,
     space_of,
 )
-from tabane.documents.document_writer import DocumentWriter, Event, PutOutcome, Told
+from tabane.documents.document_writer import DocumentListener, DocumentWriter, PutOutcome
 from tabane.documents.metadata import checked_filepath
 from tabane.documents.parameters import LARGEST_UPLOAD, PutUpload
 from tabane.documents.searching import (
@@ -45,7 +42,7 @@ from tabane.documents.searching import (
     note_labels,
 )
 from tabane.errors import BadArguments, StoreError, TabaneError
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.operations import Caller, Face
 from tabane.operations.parameter_errors import decoder_message
 from tabane.search.engine import Collection
@@ -55,39 +52,24 @@ from tabane.servers.labels import UNTRUSTED
 from tabane.text.encodings import is_encoding
 
 
-class ReadableFile(Protocol):
-    """The content of a file: its text, the format for cutting it into chunks, and its title."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def kind(self) -> TextKind: ...
-
-    @property
-    def title(self) -> str | None: ...
-
-
 class FileReading(Protocol):
     """Turns the bytes of a file into text and file type. Raises TabaneError, without the file's name."""
 
     async def read(
         self, name: str, data: bytes, encoding: str | None = None, file_type: str | None = None
-    ) -> tuple[ReadableFile, str]: ...
+    ) -> tuple[FileText, str]:
+        """Return the text of the bytes, and its file type."""
+        ...
 
 
 async def received(params: PutUpload, reading: FileReading) -> Draft:
     """Return the draft of a file that was sent. Raises BadArguments with the reason if it has no text."""
     filepath = checked_filepath(params.filepath)
-    if params.encoding is not None and not is_encoding(params.encoding):
-        message = say(
-            "Unknown encoding: {encoding}. Examples: shift_jis, euc_jp, latin-1", encoding=params.encoding
-        )
-        raise BadArguments(message, "encoding")
+    encoding = checked_encoding(params.encoding)
     name = params.name or filepath
-    data = await asyncio.to_thread(_decoded, params.content, name)
+    data = await asyncio.to_thread(_decode_upload, params.content, name)
     try:
-        text, file_type = await reading.read(name, data, params.encoding, params.file_type or None)
+        text, file_type = await reading.read(name, data, encoding, params.file_type or None)
     except TabaneError as error:
         raise BadArguments(
             say("{path} cannot be saved: {why}", path=name, why=error.message), "content"
@@ -97,28 +79,39 @@ async def received(params: PutUpload, reading: FileReading) -> Draft:
     )
 
 
-def _decoded(content: str, name: str) -> bytes:
+def checked_encoding(encoding: str | None) -> str | None:
+    """Return the encoding. Raises BadArguments if Python does not know it."""
+    if encoding is not None and not is_encoding(encoding):
+        raise BadArguments(
+            say("Unknown encoding: {encoding}. Examples: shift_jis, euc_jp, latin-1", encoding=encoding),
+            "encoding",
+        )
+    return encoding
+
+
+def too_large(path: str, size: int, most: int) -> Message:
+    """Return the message for a file with more than ``most`` bytes."""
+    return say(
+        "{path} is too large: {size} {size:byte|bytes}; the limit is {most}. Split it, or save its text "
+        "in parts.",
+        path=path,
+        size=size,
+        most=most,
+    )
+
+
+def _decode_upload(content: str, name: str) -> bytes:
     """Return the bytes. Raises BadArguments if they are too many or no base64."""
     try:
         data = base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError):
         raise BadArguments(say("{parameter}: it is not base64", parameter="content"), "content") from None
     if len(data) > LARGEST_UPLOAD:
-        message = say(
-            "{path} is too large: {size} {size:byte|bytes}; the limit is {most}. Split it, or save its "
-            "text in parts.",
-            path=name,
-            size=len(data),
-            most=LARGEST_UPLOAD,
-        )
-        raise BadArguments(message, "content")
+        raise BadArguments(too_large(name, len(data), LARGEST_UPLOAD), "content")
     return data
 
 
 log = logging.getLogger(__name__)
-
-LARGEST_TEXT = 10_000_000
-"""Bytes of a document's text, where no setting says otherwise."""
 
 _TOP_K, _BEGINNING = 5, 100
 
@@ -134,7 +127,7 @@ def answered(handler: Handler[P]) -> Handler[P]:
         try:
             return await handler(self, caller, params)
         except TabaneError as error:
-            log.warning("%s failed: %s", handler.__name__, _said(error))
+            log.warning("%s failed: %s", handler.__name__, _log_text(error))
             return document_answers.failure(error, caller.lang)
 
     return guarded
@@ -144,10 +137,9 @@ class DocumentLibrary:
     """The documents of one hub, put, found and read.
 
     ``vectors`` turns a query into vectors for spaces of the collection; ``wake`` is called when there is
-    something to embed in the background; ``named`` says whether the settings name a model. ``zone`` is what
-    dates without an offset are in. ``files`` reads a file that may be read, for put_file: without it there
-    is none. ``uploads`` reads the bytes of a file, for put_upload. Whoever wants to hear of changes adds to
-    ``changed``, and is called with name and event.
+    something to embed in the background. ``files`` reads an allowed file, for put_file, and ``uploads`` the
+    bytes of a file, for put_upload: without them there are no such operations. ``changed`` are listeners,
+    which are called with name and event.
     """
 
     def __init__(
@@ -156,45 +148,39 @@ class DocumentLibrary:
         models: Models,
         vectors: QueryVectors,
         wake: Callable[[], None],
+        context: DocumentContext,
         *,
-        folder: str,
-        named: Callable[[], bool] = lambda: False,
-        zone: Callable[[], tzinfo] = lambda: UTC,
-        clock: Callable[[], float] = time.time,
-        largest: Callable[[], int] = lambda: LARGEST_TEXT,
-        files: Callable[[str], Awaitable[ReadableFile]] | None = None,
+        files: Callable[[str], Awaitable[FileText]] | None = None,
         uploads: FileReading | None = None,
-        patience: float = PATIENCE,
-        longest: float = LONGEST,
         labels: DocumentLabels | None = None,
     ) -> None:
         self._collection, self._files, self._uploads = collection, files, uploads
-        self._place, self._labels = DocumentAnswers(folder), labels or NoDocumentLabels()
-        self.changed: list[Told] = []
+        self._answers, self._labels = DocumentAnswers(context.folder), labels or NoDocumentLabels()
+        self.changed: list[DocumentListener] = []
         self.reading = DocumentReader(collection)
-        self.searching = DocumentSearch(collection, models, vectors, zone, self._labels)
+        self.searching = DocumentSearch(collection, models, vectors, context, self._labels)
         self._parts, self._folders = DocumentParts(self.reading), FolderListing(collection, self.reading)
-        embedding = PutEmbedding(models, named, patience=patience, longest=longest)
+        embedding = PutEmbedding(models, context)
         self._putting = DocumentWriter(
-            collection, models, embedding, self.reading, wake, clock, largest, self._tell
+            collection, models, embedding, self.reading, wake, context, self.changed
         )
 
     # For the rooms that put and read documents themselves
 
     async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
-        """Put documents: what became of each, or why it could not be put. None takes another along."""
+        """Put documents one by one. Return the outcome of each, or why it could not be put."""
         results = await self._putting.put(drafts)
         for draft, result in zip(drafts, results, strict=True):
             if isinstance(result, TabaneError):
-                log.warning("%r was not put: %s", draft.filepath[:200], _said(result))
+                log.warning("%r was not put: %s", draft.filepath[:200], _log_text(result))
         return results
 
     async def delete(self, filepaths: Iterable[str]) -> int:
-        """Take documents out; how many there were."""
+        """Delete documents. Return how many there were."""
         return await self._putting.delete(filepaths)
 
     async def known(self, filepaths: Sequence[str]) -> list[Document | None]:
-        """Return what is known of each."""
+        """Return the description of each, in their order; None if it does not exist."""
         return await self.reading.documents(filepaths)
 
     def all(self, prefix: str = "") -> AsyncIterator[Document]:
@@ -214,22 +200,20 @@ class DocumentLibrary:
         """Return a document, whole; None if there is none."""
         return await self.reading.text(filepath)
 
-    def _tell(self, filepath: str, event: Event) -> None:
-        for told in self.changed:
-            told(filepath, event)
-
     # Operations
 
     async def put_document(self, caller: Caller, params: given.PutDocument) -> Json:
-        (answer,) = await self._put(caller, [_draft(params)])
+        """Store a document."""
+        (answer,) = await self._put(caller, [_draft_of(params)])
         return answer
 
     async def put_documents(self, caller: Caller, params: given.PutDocuments) -> Json:
+        """Store several documents. One that fails does not stop the others."""
         results: list[Json | None] = [None] * len(params.documents)
         drafts: dict[int, Draft] = {}
         for place, document in enumerate(params.documents):
             try:
-                drafts[place] = _draft(_one(document))
+                drafts[place] = _draft_of(_read_one(document))
             except BadArguments as error:
                 name = document.get("filepath")
                 named = {"filepath": name} if isinstance(name, str) else {}
@@ -241,6 +225,7 @@ class DocumentLibrary:
 
     @answered
     async def put_file(self, caller: Caller, params: given.PutFile) -> Json:
+        """Store an allowed file as a document."""
         assert self._files is not None  # else there is no such operation
         read = await self._files(params.path)
         draft = Draft(
@@ -257,17 +242,20 @@ class DocumentLibrary:
 
     @answered
     async def put_upload(self, caller: Caller, params: given.PutUpload) -> Json:
+        """Store a file that was sent as a document."""
         assert self._uploads is not None  # else there is no such operation
         (answer,) = await self._put(caller, [await received(params, self._uploads)])
         return answer
 
     @answered
     async def delete_document(self, caller: Caller, params: given.DeleteDocument) -> Json:
+        """Delete a document."""
         count = await self.delete([params.filepath])
-        return self._place.deleted(params.filepath, count, caller.lang)
+        return self._answers.deleted(params.filepath, count, caller.lang)
 
     @answered
     async def search_documents(self, caller: Caller, params: given.SearchDocuments) -> Json:
+        """Return the best passages of the best documents."""
         request = DocumentSearchRequest(
             params.query,
             params.top_k or _TOP_K,
@@ -278,12 +266,12 @@ class DocumentLibrary:
         found = await self.searching.find(request)
         documents = [hit.item.document for hit in found.hits]
         self._note(caller, documents)
-        shown = await self._shown(documents, params.include_documents, params.max_content_length)
+        shown = await self._shown_texts(documents, params.include_documents, params.max_content_length)
         space = space_of(await self._collection())
         echoed = {
             "top_k": request.limit,
             "query_vector_dimension": space.dimension if space else None,
-            "persist_directory": self._place.folder,
+            "persist_directory": self._answers.folder,
         }
         form: PassageForm = "marked" if params.marks else "brief" if caller.face is Face.MCP else "whole"
         if form == "whole":
@@ -292,6 +280,7 @@ class DocumentLibrary:
 
     @answered
     async def get_document(self, caller: Caller, params: given.GetDocument) -> Json:
+        """Return a document, or a part of it."""
         filepath = checked_filepath(params.filepath)
         length = params.length or given.DEFAULT_PART
         found = await self._parts.part(filepath, params.cursor, params.offset or 0, length)
@@ -303,10 +292,11 @@ class DocumentLibrary:
 
     @answered
     async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
+        """Return the documents whose names begin with a prefix."""
         where = await self.searching.heads(params.prefix, params.file_type, {})
         page = await self.reading.listed(where, params.top_k or _BEGINNING)
         self._note(caller, page.documents)
-        shown = await self._shown(page.documents, params.include_documents, params.max_content_length)
+        shown = await self._shown_texts(page.documents, params.include_documents, params.max_content_length)
         echoed = {
             "prefix": params.prefix,
             "file_type": params.file_type,
@@ -319,12 +309,14 @@ class DocumentLibrary:
 
     @answered
     async def list_documents(self, caller: Caller, params: given.ListDocuments) -> Json:
+        """Return a page of documents, in order of their names."""
         where = await self.searching.heads(params.prefix or "", params.file_type, params.filters or {})
         page = await self.reading.listed(where, params.limit or _BEGINNING, params.cursor)
         return document_answers.listed(page.documents, page.after, caller.lang)
 
     @answered
     async def list_document_folders(self, caller: Caller, params: given.ListDocumentFolders) -> Json:
+        """Return one level of the names of documents."""
         prefix = normalized(params.prefix or "")
         where = await self.searching.heads(prefix, params.file_type, {})
         page = await self._folders.page(prefix, where, params.limit or _BEGINNING, params.cursor)
@@ -332,11 +324,13 @@ class DocumentLibrary:
 
     @answered
     async def get_document_stats(self, caller: Caller, params: given.NoDocumentParameters) -> Json:
+        """Return counts of documents, chunks and vectors."""
         counts = await counted(self._collection)
-        return self._place.counted(counts, caller.lang)
+        return self._answers.counted(counts, caller.lang)
 
     @answered
     async def hello(self, caller: Caller, params: given.DocumentHello) -> Json:
+        """Greet the caller."""
         return {"status": "success", "message": f"Hello, {params.name or 'World'}!"}
 
     def _note(self, caller: Caller, documents: Iterable[Document]) -> None:
@@ -347,26 +341,26 @@ class DocumentLibrary:
         if labels := self._labels.read_by(caller) & UNTRUSTED:
             drafts = [structs.replace(draft, labels=labels) for draft in drafts]
         return [
-            self._place.stored(result, caller.lang)
+            self._answers.stored(result, caller.lang)
             if isinstance(result, PutOutcome)
             else document_answers.put_failure(result, caller.lang)
             for result in await self.put(drafts)
         ]
 
-    async def _shown(
+    async def _shown_texts(
         self, documents: Sequence[Document], wanted: bool | None, longest: int | None
     ) -> Mapping[str, str]:
         """Return texts by name, or nothing if they are not requested."""
         return {} if wanted is False else await self._parts.beginnings(documents, longest)
 
 
-def _said(error: TabaneError) -> str:
-    """A failure for the log: what a store says of itself; what others say may repeat what they were given."""
+def _log_text(error: TabaneError) -> str:
+    """Return a failure for the log: only a store's message, because others may repeat texts of the user."""
     kind = document_answers.type_of(error)
     return f"{kind}: {error}" if isinstance(error, StoreError) else kind
 
 
-def _draft(params: given.PutDocument) -> Draft:
+def _draft_of(params: given.PutDocument) -> Draft:
     metadata = params.metadata or {}
     return Draft(
         params.filepath, params.text, params.file_type, bool(params.normalize), metadata,
@@ -374,8 +368,8 @@ def _draft(params: given.PutDocument) -> Draft:
     )  # fmt: skip
 
 
-def _one(document: dict[str, Any]) -> given.PutDocument:
-    """Return one of several documents. Raises BadArguments, for this one alone."""
+def _read_one(document: dict[str, Any]) -> given.PutDocument:
+    """Return the parameters of one of several documents. Raises BadArguments."""
     try:
         return msgspec.convert(document, given.PutDocument)
     except msgspec.ValidationError as error:

@@ -1,6 +1,6 @@
-"""The parameters of operations on documents. Null is the same as absent, for every one that may be left out.
+"""Parameters of the operations on documents. Null means absent for every optional parameter.
 
-What is missing or mistyped is answered with JSON, as what the operation itself refuses.
+Missing and mistyped parameters are answered with JSON, as other failures of these operations.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Encoding = Annotated[str, Meta(min_length=1, max_length=40)]
 
 
 class AddDocuments(Struct, frozen=True, forbid_unknown_fields=True):
-    """Absolute paths where the hub runs. A document is called by its file's path; ``relative``: by the path
+    """Absolute paths on the hub's machine. A document is called by its file's path; ``relative``: by the path
     below the one given. ``since``: a date; older files are passed over. ``ignore``: patterns as in a
     .gitignore. ``prune`` removes documents of files of these folders that are gone. ``again`` puts files
-    that are unchanged, too. ``encoding`` is meant by texts that are not Unicode."""
+    that are unchanged, too. ``encoding`` is that of texts that are not Unicode."""
 
     paths: Annotated[list[FilePath], Meta(min_length=1, max_length=1000)]
     id_prefix: IdPrefix = ""
@@ -46,14 +46,14 @@ class WatchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UnwatchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
-    """``remove`` takes the documents of the folder's files out, too."""
+    """``remove`` also deletes the documents of the folder's files."""
 
     path: FilePath
     remove: bool = False
 
 
 class ListWatched(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+    """No parameters."""
 
 
 class ImportChroma(Struct, frozen=True, forbid_unknown_fields=True):
@@ -108,11 +108,13 @@ Cursor = Annotated[str, Meta(max_length=4096, description="next_cursor of the pr
 
 
 class DocumentHello(Struct, frozen=True, forbid_unknown_fields=True):
+    """The name to greet."""
+
     name: Annotated[str, Meta(max_length=100)] | None = None
 
 
 class NoDocumentParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+    """No parameters."""
 
 
 NewMetadata = Annotated[
@@ -144,6 +146,8 @@ _ITEM = {
 
 
 class PutDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """Several documents."""
+
     documents: Annotated[
         list[Annotated[dict[str, Any], Meta(extra_json_schema=_ITEM)]],
         Meta(min_length=1, max_length=MOST_DOCUMENTS, description="Each as put_document takes it."),
@@ -151,6 +155,8 @@ class PutDocuments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PutFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file in an allowed folder."""
+
     path: Annotated[str, Meta(min_length=1, max_length=4096, description="Absolute, in an allowed folder.")]
     filepath: Annotated[str, Meta(description="Its key; the path where none is given.")] | None = None
     file_type: FileType | None = None
@@ -188,6 +194,8 @@ class SearchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GetDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """A document, and the part of it to return."""
+
     filepath: str
     offset: Annotated[int, Meta(ge=0, le=LARGEST_OFFSET, description="The first character.")] | None = None
     length: (
@@ -197,10 +205,14 @@ class GetDocument(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeleteDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """The document to delete."""
+
     filepath: str
 
 
 class ByPrefix(Struct, frozen=True, forbid_unknown_fields=True):
+    """A search for documents whose names begin with a prefix."""
+
     prefix: str
     file_type: FileType | None = None
     include_documents: Include | None = None
@@ -209,6 +221,8 @@ class ByPrefix(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """A page of documents that match."""
+
     prefix: str | None = None
     file_type: FileType | None = None
     filters: Filters | None = None

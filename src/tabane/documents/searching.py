@@ -26,6 +26,7 @@ from tabane.documents.document import (
     piece_of,
     text_of,
 )
+from tabane.documents.document_reader import DocumentContext
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.operations import Caller
@@ -71,15 +72,16 @@ async def resolved(collection: Collection, where: Filter) -> Filter:
         for leaf in leaves(where)
         if isinstance(leaf, Range) and leaf.field == UPDATED_AT
     }
-    return _put_in(where, found) if found else where
+    return _replace_leaves(where, found) if found else where
 
 
 async def _documents_with(collection: Collection, leaf: Filter) -> Filter:
     """Return a filter with the names of matching documents, or with the other ones if they are fewer."""
-    meant, others = And((HEADS, leaf)), And((HEADS, Not(leaf)))
-    inside, outside = await collection.count(meant), await collection.count(others)
+    matching, others = And((HEADS, leaf)), And((HEADS, Not(leaf)))
+    inside, outside = await collection.count(matching), await collection.count(others)
     if min(inside, outside) <= MOST_NAMES:
-        names = In(DOCUMENT, tuple(await collection.tally(DOCUMENT, meant if inside <= outside else others)))
+        fewer = matching if inside <= outside else others
+        names = In(DOCUMENT, tuple(await collection.tally(DOCUMENT, fewer)))
         return names if inside <= outside else Not(names)
     message = say(
         "filters: updated_at can be used only if at most {most} {most:document|documents} match it, or at "
@@ -89,14 +91,14 @@ async def _documents_with(collection: Collection, leaf: Filter) -> Filter:
     raise BadArguments(message, "filters.updated_at")
 
 
-def _put_in(where: Filter, found: Mapping[Filter, Filter]) -> Filter:
+def _replace_leaves(where: Filter, found: Mapping[Filter, Filter]) -> Filter:
     match where:
         case Not(of):
-            return Not(_put_in(of, found))
+            return Not(_replace_leaves(of, found))
         case And(of):
-            return And(tuple(_put_in(each, found) for each in of))
+            return And(tuple(_replace_leaves(each, found) for each in of))
         case Or(of):
-            return Or(tuple(_put_in(each, found) for each in of))
+            return Or(tuple(_replace_leaves(each, found) for each in of))
         case _:
             return found.get(where, where)
 
@@ -115,64 +117,62 @@ def read(filters: Mapping[str, Any], zone: tzinfo, parameter: str = "filters", d
     Dates without an offset are in ``zone``.
     """
     if depth > DEEPEST // 2:
-        raise _unfit(parameter, say("a filter is at most {most} {most:level|levels} deep", most=DEEPEST // 2))
+        wanted = say("a filter is at most {most} {most:level|levels} deep", most=DEEPEST // 2)
+        raise _filter_error(parameter, wanted)
     return And(
-        tuple(_member(key, value, zone, f"{parameter}.{key}", depth) for key, value in filters.items())
+        tuple(_read_member(key, value, zone, f"{parameter}.{key}", depth) for key, value in filters.items())
     )
 
 
-def _member(key: str, value: Any, zone: tzinfo, path: str, depth: int) -> Filter:
+def _read_member(key: str, value: Any, zone: tzinfo, path: str, depth: int) -> Filter:
     if key in ("$and", "$or"):
         if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
-            raise _unfit(path, say("it must be a list of filters"))
+            raise _filter_error(path, say("it must be a list of filters"))
         of = tuple(read(each, zone, f"{path}[{place}]", depth + 1) for place, each in enumerate(value))
         return And(of) if key == "$and" else Or(of)
     if key == "$not":
         if not isinstance(value, dict):
-            raise _unfit(path, say("it must be a filter"))
+            raise _filter_error(path, say("it must be a filter"))
         return Not(read(value, zone, path, depth + 1))
-    return _conditions(_named(key, zone, path), value, path)
-
-
-def _conditions(name: FilterField, value: Any, path: str) -> Filter:
+    name = _filter_field(key, zone, path)
     if isinstance(value, dict):
         if not value:
-            raise _unfit(path, say("it must be an operator: {known}", known=", ".join(OPERATORS)))
-        return And(tuple(_operated(name, key, operand, path) for key, operand in value.items()))
-    return _any(name, value, path) if isinstance(value, list) else name.equal(_operand(value, path))
+            raise _filter_error(path, say("it must be an operator: {known}", known=", ".join(OPERATORS)))
+        return And(tuple(_read_condition(name, key, operand, path) for key, operand in value.items()))
+    return _any_of(name, value, path) if isinstance(value, list) else name.equal(_check_operand(value, path))
 
 
-def _operated(name: FilterField, key: str, operand: Any, path: str) -> Filter:
+def _read_condition(name: FilterField, key: str, operand: Any, path: str) -> Filter:
     operator, path = key.removeprefix("$"), f"{path}.{key}"
     match operator:
         case "eq":
-            return name.equal(_operand(operand, path))
+            return name.equal(_check_operand(operand, path))
         case "ne":
-            return Not(name.equal(_operand(operand, path)))
+            return Not(name.equal(_check_operand(operand, path)))
         case "in":
-            return _any(name, operand, path)
+            return _any_of(name, operand, path)
         case "nin":
-            return Not(_any(name, operand, path))
+            return Not(_any_of(name, operand, path))
         case "prefix":
             if not isinstance(operand, str):
-                raise _unfit(path, say("it must be a string"))
-            return name.prefix(str(_operand(operand, path)))
+                raise _filter_error(path, say("it must be a string"))
+            return name.prefix(str(_check_operand(operand, path)))
         case "gt" | "gte" | "lt" | "lte":
-            return name.compared(operator, _operand(operand, path))
-    raise _unfit(path, say("it must be an operator: {known}", known=", ".join(OPERATORS)))
+            return name.compared(operator, _check_operand(operand, path))
+    raise _filter_error(path, say("it must be an operator: {known}", known=", ".join(OPERATORS)))
 
 
-def _any(name: FilterField, values: Any, path: str) -> Filter:
+def _any_of(name: FilterField, values: Any, path: str) -> Filter:
     if not isinstance(values, list):
-        raise _unfit(path, say("it must be a list"))
-    return Or(tuple(name.equal(_operand(each, path)) for each in values))
+        raise _filter_error(path, say("it must be a list"))
+    return Or(tuple(name.equal(_check_operand(each, path)) for each in values))
 
 
-def _operand(value: Any, path: str) -> Operand:
+def _check_operand(value: Any, path: str) -> Operand:
     return metadata.checked_scalar(value, path)
 
 
-def _unfit(path: str, wanted: Message) -> BadArguments:
+def _filter_error(path: str, wanted: Message) -> BadArguments:
     return BadArguments(say("{parameter}: {wanted}", parameter=path, wanted=wanted), path)
 
 
@@ -185,43 +185,38 @@ class FilterField:
     prefix: Callable[[str], Filter]
 
 
-def _named(key: str, zone: tzinfo, path: str) -> FilterField:
+def _filter_field(key: str, zone: tzinfo, path: str) -> FilterField:
     if key == "updated_at":
-        return _updated_at(zone, path)
+        return _date_field(zone, path)
     field = _FIELDS.get(key)
     if field is not None:
-        return _field(field, path)
-    return _own(metadata.checked_key(key, path), path)
+
+        def string(value: Operand) -> str:
+            if not isinstance(value, str):
+                raise _filter_error(path, say("it must be a string"))
+            return unicodedata.normalize("NFC", value) if field == DOCUMENT else value
+
+        return FilterField(
+            lambda value: Equal(field, string(value)),
+            lambda operator, value: _string_range(field, operator, string(value)),
+            lambda text: Prefix(field, string(text)),
+        )
+    return _metadata_field(metadata.checked_key(key, path), path)
 
 
-def _field(field: str, path: str) -> FilterField:
-    """Return a field of strings."""
-
-    def string(value: Operand) -> str:
-        if not isinstance(value, str):
-            raise _unfit(path, say("it must be a string"))
-        return unicodedata.normalize("NFC", value) if field == DOCUMENT else value
-
-    return FilterField(
-        lambda value: Equal(field, string(value)),
-        lambda operator, value: _ordered(field, operator, string(value)),
-        lambda text: Prefix(field, string(text)),
-    )
-
-
-def _ordered(field: str, operator: str, bound: str) -> Filter:
+def _string_range(field: str, operator: str, bound: str) -> Filter:
     if operator.startswith("g"):
         return Range(field, bound, include_low=operator == "gte")
     return Range(field, high=bound, include_high=operator == "lte")
 
 
-def _own(key: str, path: str) -> FilterField:
+def _metadata_field(key: str, path: str) -> FilterField:
     """Return a field of the user's metadata. Strings are compared with strings, numbers with numbers."""
 
     def compared(operator: str, value: Operand) -> Filter:
         kind = metadata.kind_of_value(value)
         if kind == metadata.BOOLEAN:
-            raise _unfit(path, say("true and false have no order"))
+            raise _filter_error(path, say("true and false have no order"))
         first, last = metadata.beginning(key, kind), metadata.beginning(key, chr(ord(kind) + 1))
         bound = first + metadata.spelt(value)
         if operator.startswith("g"):
@@ -235,7 +230,7 @@ def _own(key: str, path: str) -> FilterField:
     )
 
 
-def _updated_at(zone: tzinfo, path: str) -> FilterField:
+def _date_field(zone: tzinfo, path: str) -> FilterField:
     """Return a field of dates. A day means the time from its beginning to its end."""
 
     def equal(value: Operand) -> Filter:
@@ -255,7 +250,7 @@ def _updated_at(zone: tzinfo, path: str) -> FilterField:
                 return Range(UPDATED_AT, high=end, include_high=begin == end)
 
     def prefix(text: str) -> Filter:
-        raise _unfit(path, say("times cannot be matched by prefix"))
+        raise _filter_error(path, say("times cannot be matched by prefix"))
 
     return FilterField(equal, compared, prefix)
 
@@ -275,7 +270,7 @@ def span(value: Operand, zone: tzinfo, path: str) -> tuple[float, float]:
             return moment.timestamp(), moment.timestamp()
     except (ValueError, OverflowError):
         pass
-    raise _unfit(path, say("it must be YYYY-MM-DD, an ISO 8601 time, or seconds since 1970"))
+    raise _filter_error(path, say("it must be YYYY-MM-DD, an ISO 8601 time, or seconds since 1970"))
 
 
 class DocumentLabels(Protocol):
@@ -294,10 +289,11 @@ class NoDocumentLabels:
     """No labels: for documents that are not part of a hub."""
 
     def read_by(self, caller: Caller) -> int:
+        """Return no labels."""
         return 0
 
     def found(self, caller: Caller, labels: int, source: str, tool: str) -> None:
-        return None
+        """Note nothing."""
 
 
 MOST_PASSAGES = 3
@@ -345,19 +341,22 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         collection: Callable[[], Awaitable[Collection]],
         models: Models,
         vectors: QueryVectors,
-        zone: Callable[[], tzinfo],
+        context: DocumentContext,
         labels: DocumentLabels,
     ) -> None:
         super().__init__(collection, models, vectors)
-        self._zone, self._labels = zone, labels
+        self._context, self._labels = context, labels
 
     def text(self, record: Record) -> str:
+        """Return the text by which a chunk is compared."""
         return meaning(record)
 
     def group(self, key: str) -> str:
+        """Return the same text for all chunks of a document."""
         return group(key)
 
     def card(self, item: DocumentMatch) -> HitCard:
+        """Return a document as a search over everything shows it."""
         document, best = item.document, item.passages[0]
         title = " › ".join(best.headings) or document.title or document.filepath
         reference = Reference("get_document", {"filepath": document.filepath})
@@ -368,27 +367,28 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         words = typed(encodable(request.query, "query"))
         if not sense(words):
             raise BadArguments(say("{parameter}: the search query is empty.", parameter="query"), "query")
-        where = await self.meant(request.file_type, request.filters)
+        where = await self.chunk_filter(request.file_type, request.filters)
         return await self.ranked(words, where, request.limit, request.mode)
 
     async def search(self, caller: Caller, request: SearchRequest) -> DocumentAnswer:
+        """Return the best documents of a search over everything."""
         encodable(request.query, "query")
-        where = await self.meant(None, {})
+        where = await self.chunk_filter(None, {})
         found = await self.ranked(words_of(request), where, request.limit, keywords=request.keywords)
         note_labels(self._labels, caller, (hit.item.document for hit in found.hits))
         return found
 
-    async def meant(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
+    async def chunk_filter(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
         """Return the filter of chunks. Conditions on heads are resolved to documents. Raises BadArguments."""
-        return await resolved(await self._collection(), self._meant(file_type, filters))
+        return await resolved(await self._collection(), self._read_filters(file_type, filters))
 
     async def heads(self, prefix: str, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
         """Return the filter of documents whose names have that prefix. Raises BadArguments."""
-        beginning, meant = normalized(prefix), self._meant(file_type, filters)
-        return And((HEADS, Prefix(DOCUMENT, beginning), meant)) if beginning else And((HEADS, meant))
+        beginning, where = normalized(prefix), self._read_filters(file_type, filters)
+        return And((HEADS, Prefix(DOCUMENT, beginning), where)) if beginning else And((HEADS, where))
 
-    def _meant(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
-        wanted = read(filters, self._zone())
+    def _read_filters(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
+        wanted = read(filters, self._context.zone)
         return And((wanted, Equal(FILE_TYPE, encodable(file_type, "file_type")))) if file_type else wanted
 
     async def read(
@@ -403,7 +403,7 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         records |= {head.key: head for head in heads if head is not None}
         found: list[SearchHit[DocumentMatch]] = []
         for hits in best:
-            match = _match(hits, records, documents)
+            match = _match_of(hits, records, documents)
             if match is not None:
                 found.append(SearchHit(match, hits[0].score, hits[0].cosine, hits[0].bm25, hits[0].parts))
         return found
@@ -421,7 +421,7 @@ def normalized(prefix: str) -> str:
     return unicodedata.normalize("NFC", encodable(prefix, "prefix"))
 
 
-def _match(
+def _match_of(
     hits: Sequence[RankedRecord], records: Mapping[str, Record], documents: Mapping[str, Document]
 ) -> DocumentMatch | None:
     passages: list[DocumentPassage] = []

@@ -1,6 +1,6 @@
-"""The operations on documents, declared. What they do is imported when the first of them is called.
+"""The declarations of the operations on documents. Their handlers are imported when the first is called.
 
-A hub that only forwards declares them too, so that assistants see them, and pays for no more than that.
+A hub that only forwards declares them too, so that assistants see them, and loads nothing else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PERSON = frozenset({Face.RPC, Face.CLI})
 
 
 def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = True) -> list[Operation]:
-    """Return those that put and find documents. ``files``: assistants may name files that are put."""
+    """Return the operations that put and find documents. ``files``: also those that put files."""
     found = [*_putting(documents), *_finding(documents)]
     if files:
         what = (
@@ -114,7 +114,7 @@ def _finding(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
 
 
 def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
-    """Return those by which a person has folders searched."""
+    """Return the operations by which a person adds and watches folders."""
     return [
         Operation(
             "add_documents", "Add files and folders as documents, and update those that exist.",
@@ -155,10 +155,15 @@ def _put(
     )  # fmt: skip
 
 
-def _searched(value: Any, lang: Lang) -> str:
-    from tabane.documents.document_answers import searched
+def _answers() -> Any:
+    """Return the module of answers. It is imported with the first answer."""
+    from tabane.documents import document_answers
 
-    return searched(value, lang)
+    return document_answers
+
+
+def _searched(value: Any, lang: Lang) -> Any:
+    return _answers().searched(value, lang)
 
 
 def _find(
@@ -177,44 +182,32 @@ def _find(
     )  # fmt: skip
 
 
-def _failed(value: Any) -> bool:
-    from tabane.documents.document_answers import failed
-
-    return failed(value)
+def _failed(value: Any) -> Any:
+    return _answers().failed(value)
 
 
 def _refused(error: TabaneError, lang: Lang) -> Any:
-    from tabane.documents.document_answers import failure
-
-    return failure(error, lang)
+    return _answers().failure(error, lang)
 
 
 def _itself(value: Any, lang: Lang) -> Any:
     return value
 
 
-def _document(value: Any, lang: Lang) -> str:
-    from tabane.documents.document_answers import document
-
-    return document(value, lang)
+def _document(value: Any, lang: Lang) -> Any:
+    return _answers().document(value, lang)
 
 
-def _names(value: Any, lang: Lang) -> str:
-    from tabane.documents.document_answers import names
-
-    return names(value, lang)
+def _names(value: Any, lang: Lang) -> Any:
+    return _answers().names(value, lang)
 
 
-def _json(value: Any, lang: Lang) -> str:
-    from tabane.documents.document_answers import as_json
-
-    return as_json(value, lang)
+def _json(value: Any, lang: Lang) -> Any:
+    return _answers().as_json(value, lang)
 
 
-def _message(value: Any, lang: Lang) -> str:
-    from tabane.documents.document_answers import message
-
-    return message(value, lang)
+def _message(value: Any, lang: Lang) -> Any:
+    return _answers().message(value, lang)
 
 
 def _adding(params: given.AddDocuments) -> Message:

@@ -63,27 +63,35 @@ class PostBrowser:
         results = []
         for rank, hit in enumerate(answer.hits, 1):
             spans = marks(hit.item.content, words, query.terms.includes, unfinished=unfinished)
-            shown: Row = {"rank": rank, "score": hit.score, "post": _row(hit.item), "marks": spans}
-            results.append(shown | {"why": explained(hit)})
-        found: Row = {"results": results}
+            row: Row = {"rank": rank, "score": hit.score, "post": _page_row(hit.item), "marks": spans}
+            results.append(row | {"why": explained(hit)})
+        page: Row = {"results": results}
         if answer.warning is not None:
-            found["warning"] = answer.warning.render(caller.lang)
-        return found
+            page["warning"] = answer.warning.render(caller.lang)
+        return page
 
     async def list_posts(self, caller: Caller, params: given.ListPosts) -> Row:
         """Return posts newest first, those without a time last, and how many match (first page only)."""
         collection = await self._collection()
         where = await self._searching.having(params.conditions(), params.search_term)
         if params.duplicates_of is not None:
-            where = And((where, await _same_as(collection, int(params.duplicates_of))))
+            post_id = int(params.duplicates_of)
+            (record,) = await collection.get([str(post_id)])
+            if record is None:
+                raise BadArguments(
+                    say("post_id: there is no post {post_id}", post_id=post_id), "duplicates_of"
+                )
+            where = And((where, Equal(DUPLICATE_FIELD, duplicate_key(post_of(record)))))
         page = await collection.select(where, order=_NEWEST_FIRST, after=params.cursor, limit=params.limit)
-        held = terms(params.search_term or "").includes
+        words = terms(params.search_term or "").includes
         results = []
         for stored in page.records:
             post = post_of(stored.record)
-            results.append({"post": _row(post), "marks": marks(post.content, (), held) if held else ()})
-        found: Row = {"results": results, "next_cursor": page.after}
-        return found if params.cursor else found | {"total": await collection.count(where)}
+            results.append(
+                {"post": _page_row(post), "marks": marks(post.content, (), words) if words else ()}
+            )
+        answer: Row = {"results": results, "next_cursor": page.after}
+        return answer if params.cursor else answer | {"total": await collection.count(where)}
 
     async def list_post_users(self, caller: Caller, params: given.ListCounted) -> Row:
         """Return users with their numbers of posts, most posts first."""
@@ -98,15 +106,8 @@ class PostBrowser:
         return await asyncio.to_thread(_counted_page, tags, prefix, params, "tag", str.casefold)
 
 
-def _row(post: Post) -> Row:
+def _page_row(post: Post) -> Row:
     return rendered_text.row(post) | {"at": post.at}
-
-
-async def _same_as(collection: Collection, post_id: int) -> Filter:
-    (record,) = await collection.get([str(post_id)])
-    if record is None:
-        raise BadArguments(say("post_id: there is no post {post_id}", post_id=post_id), "duplicates_of")
-    return Equal(DUPLICATE_FIELD, duplicate_key(post_of(record)))
 
 
 def _counted_page(
@@ -155,7 +156,7 @@ class Archive:
         models: Models,
         zone: Callable[[], tzinfo],
         *,
-        ready: Callable[[], bool] = lambda: True,
+        ready: Callable[[], bool] | None = None,
         missing: Missing = nothing_missing,
     ) -> None:
         self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
@@ -166,13 +167,15 @@ class Archive:
     # Searching
 
     async def search_similar(self, caller: Caller, params: given.SearchSimilar) -> PostRows:
+        """Return the posts nearest to a query."""
         settings = params.merged()
         answer = await self.searching.similar(
             params.query, settings.options(), settings.top_k or _TOP_K, settings.diversity or 0.0
         )
-        return _ranked(answer, params.query)
+        return _ranked_rows(answer, params.query)
 
     async def search_posts_by_text(self, caller: Caller, params: given.SearchText) -> PostRows:
+        """Return the posts that contain words, newest first."""
         answer = await self.searching.holding(
             params.search_term, params.source or "content", params.conditions(), params.limit or _LIMIT
         )
@@ -181,9 +184,10 @@ class Archive:
         )
 
     async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> PostRows:
+        """Return the posts nearest to a post."""
         post_id = int(params.post_id)
         answer = await self.searching.related(post_id, params.options(), params.top_k or _TOP_K)
-        return _ranked(answer, str(post_id))
+        return _ranked_rows(answer, str(post_id))
 
     async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[StreamPart]:
         """Pairs of post and score, best first, 20,000 at a time; ``start_rank`` is the first one's rank."""
@@ -194,11 +198,13 @@ class Archive:
     # Counting
 
     async def get_user_stats(self, caller: Caller, params: given.UserStats) -> PostRows:
+        """Return the users with most posts."""
         census = await self.statistics.census()
         users = census.users[: params.limit or _LIMIT]
         return PostRows([{"user": user.name, "post_count": user.posts} for user in users])
 
     async def get_database_stats(self, caller: Caller, params: given.NoPostParameters) -> Row:
+        """Return the size and the period of the archive."""
         census = await self.statistics.census()
         return {
             "total_posts": census.posts,
@@ -207,9 +213,11 @@ class Archive:
         }
 
     async def get_user_list(self, caller: Caller, params: given.NoPostParameters) -> list[str]:
+        """Return the names of all users."""
         return [user.name for user in (await self.statistics.census()).users]
 
     async def suggest_users(self, caller: Caller, params: given.SuggestUsers) -> Mapping[str, list[str]]:
+        """Return the nearest names for each unknown name."""
         return await suggested(await self.statistics.census(), params.user_list)
 
     async def get_timeline(self, caller: Caller, params: given.Timeline) -> PostRows:
@@ -237,11 +245,12 @@ class Archive:
         return PostRows([{"value": names.get(value, value), "post_count": count} for value, count in found])
 
     async def get_status(self, caller: Caller, params: given.Status) -> Row:
+        """Return the state of the archive, its model and its size."""
         census = await self.statistics.census()
         model = await self._model()
         return {
             "status": "running",
-            "ready": self._ready(),
+            "ready": self._ready is None or self._ready(),
             "server_type": SERVER_TYPE,
             "model": model.partition("#")[0] or None,
             "data_stats": {
@@ -255,6 +264,7 @@ class Archive:
     # Single posts
 
     async def get_post(self, caller: Caller, params: given.OnePost) -> Row:
+        """Return a post. Raises BadArguments if there is none with that id."""
         (record,) = await (await self._collection()).get([str(int(params.post_id))])
         if record is None:
             message = say("post_id: there is no post {post_id}", post_id=params.post_id)
@@ -290,19 +300,19 @@ class Archive:
 
 def safetensors(name: str, vector: bytes) -> bytes:
     """Return a safetensors file with one tensor: ``vector`` is float32, little-endian, [1, dimension]."""
-    described = {"dtype": "F32", "shape": [1, len(vector) // 4], "data_offsets": [0, len(vector)]}
-    head = json.encode({name: described})
+    tensor = {"dtype": "F32", "shape": [1, len(vector) // 4], "data_offsets": [0, len(vector)]}
+    head = json.encode({name: tensor})
     head += b" " * (-len(head) % 8)
     return struct.pack("<Q", len(head)) + head + vector
 
 
-def _ranked(answer: PostAnswer, asked: str) -> PostRows:
+def _ranked_rows(answer: PostAnswer, query: str) -> PostRows:
     rows = []
     for rank, found in enumerate(answer.hits, 1):
         row: Row = {"rank": rank, "score": found.score, "post": rendered_text.row(found.item)}
         # If ranks were fused, only the cosine says how similar the post is.
         rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
-    return PostRows(rows, asked, answer.warning)
+    return PostRows(rows, query, answer.warning)
 
 
 Format = Literal["csv", "jsonl"]
@@ -357,26 +367,26 @@ async def ranking_parts(whole: PostStream, most: int | None) -> AsyncIterator[St
     At least one part.
     """
     total = whole.total if most is None else min(whole.total, most)
-    chunks = _chunks(total)
+    chunks = _chunk_count(total)
     number, sent = 0, 0
-    async for pairs in _cut(whole, total):
+    async for pairs in _fill_chunks(whole, total):
         number += 1
         value = {"data": pairs, "chunk": number, "total_chunks": chunks, "start_rank": sent + 1}
         yield StreamPart(value, number < chunks)
         sent += len(pairs)
 
 
-def _chunks(total: int) -> int:
+def _chunk_count(total: int) -> int:
     return max(1, -(-total // CHUNK))
 
 
-async def _cut(whole: PostStream, total: int) -> AsyncIterator[list[Pair]]:
+async def _fill_chunks(whole: PostStream, total: int) -> AsyncIterator[list[Pair]]:
     """Yield exactly as many parts as ``total`` needs.
 
     If posts were deleted meanwhile, the last parts have fewer.
     """
     waiting: list[Pair] = []
-    left, room = _chunks(total), total
+    left, room = _chunk_count(total), total
     async for pairs in whole.pairs:
         pairs = pairs[:room]
         room -= len(pairs)

@@ -8,12 +8,19 @@ from msgspec import Meta, Struct, structs
 
 from tabane.posts import query
 from tabane.posts.post import Unit
-from tabane.posts.query import DateFilter, LogType, Mode, Source, UserFilter
+from tabane.posts.query import (
+    DateFilter,
+    LogType,
+    Mode,
+    PostConditions,
+    PostSearchOptions,
+    Source,
+    UserFilter,
+)
 from tabane.search.source import Keywords
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import PostSources
-    from tabane.posts.searching import PostConditions, PostSearchOptions
 
 LONGEST_QUERY = 10_000  # characters
 LONGEST_TEXT = 100_000
@@ -60,7 +67,7 @@ PostId = Annotated[int, Meta(ge=0, le=LARGEST_ID)] | Annotated[str, Meta(pattern
 
 
 class NoPostParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
+    """No parameters."""
 
 
 class Status(Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +77,7 @@ class Status(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PostFilterParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which posts are meant."""
+    """Conditions on posts: users, dates, tags and kinds."""
 
     user_filter: UserFilterObject | None = None
     date_filter: DateFilterObject | None = None
@@ -78,9 +85,7 @@ class PostFilterParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_o
     log_type: LogTypes | None = None
 
     def conditions(self) -> PostConditions:
-        """The same, checked. Raises :class:`~tabane.errors.BadArguments` that names the path."""
-        from tabane.posts.searching import PostConditions
-
+        """Return the checked conditions. Raises :class:`~tabane.errors.BadArguments` that names the path."""
         return PostConditions(
             query.read(UserFilter, self.user_filter, "user_filter"),
             query.read(DateFilter, self.date_filter, "date_filter"),
@@ -90,14 +95,13 @@ class PostFilterParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class SimilarPostParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The limits of a search by similarity, and its filters."""
+    """Mode, weights and filters of a search by similarity."""
 
     mode: Mode | None = None
     weights: Weights | None = None
 
     def options(self) -> PostSearchOptions:
-        from tabane.posts.searching import PostSearchOptions
-
+        """Return the requested ranking. Raises :class:`~tabane.errors.BadArguments` that names the path."""
         weights = None if self.weights is None else tuple(self.weights)
         return PostSearchOptions(
             self.mode or "content", weights, self.conditions(), mode_is_default=self.mode is None
@@ -118,6 +122,8 @@ class PostSearchSettings(SimilarPostParameters, frozen=True, forbid_unknown_fiel
 
 
 class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A search by similarity, with its settings beside it or in one object."""
+
     query: Annotated[str, Meta(max_length=LONGEST_QUERY, description="meaning|text; either alone will do.")]
     top_k: TopK | None = None
     diversity: Diversity | None = None
@@ -125,7 +131,7 @@ class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=Tr
     remove_duplicates: Annotated[bool, Meta(extra_json_schema={"hidden": True})] | None = None
 
     def merged(self) -> PostSearchSettings:
-        """Settings and the parameters beside them as one: these win, key by key."""
+        """Return the settings, overridden by the parameters beside them."""
         given = query.read(PostSearchSettings, self.settings, "settings")
         own = {name: getattr(self, name, None) for name in PostSearchSettings.__struct_fields__}
         return PostSearchSettings(
@@ -134,30 +140,40 @@ class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=Tr
 
 
 class VectorSearch(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A ranking of all posts, or of the first ``top_k``."""
+
     query: Text
     top_k: Annotated[int, Meta(ge=1)] | None = None
 
 
 class SearchText(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A search for words, in one of the texts of posts."""
+
     search_term: Annotated[str, Meta(max_length=LONGEST_QUERY, description='word "a phrase" -not')]
     limit: Limit | None = None
     source: Source | None = None
 
 
 class UserStats(Struct, frozen=True, forbid_unknown_fields=True):
+    """The number of users to list."""
+
     limit: Limit | None = None
 
 
 class SuggestUsers(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names of users, as somebody wrote them."""
+
     user_list: Annotated[list[query.Name], Meta(min_length=1, max_length=100)]
 
 
 class EmbedText(Struct, frozen=True, forbid_unknown_fields=True):
+    """A text to embed as a query."""
+
     text: Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
 
 
 class TermParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which posts are meant, also by their content."""
+    """Conditions on posts, and terms that their content must contain."""
 
     search_term: Annotated[str, Meta(max_length=LONGEST_QUERY, description='word "a phrase" -not')] | None = (
         None
@@ -165,11 +181,15 @@ class TermParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=Tr
 
 
 class Timeline(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A count by period. ``user``: only this user's posts."""
+
     unit: Unit | None = None
     user: query.Name | None = None
 
 
 class Facet(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A count by the values of a field."""
+
     field: Literal["tags", "log_type", "user"]
     limit: Limit | None = None
 
@@ -206,24 +226,30 @@ class FindPosts(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, 
 
 
 class OnePost(Struct, frozen=True, forbid_unknown_fields=True):
+    """The id of a post."""
+
     post_id: PostId
 
 
 class RelatedPosts(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A search for posts similar to one post."""
+
     post_id: PostId
     top_k: TopK | None = None
 
 
 class ExportPosts(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An export of posts, by default as JSON lines."""
+
     format: Literal["csv", "jsonl"] | None = None
 
 
 class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
-    """Absolute paths where the hub runs; ``embeddings``, ``reasoning``, ``summary`` are folders of vectors.
+    """Absolute paths on the hub's machine; ``embeddings``, ``reasoning``, ``summary`` are folders of vectors.
 
-    ``prune`` removes posts that no row of ``files`` is about. ``report`` is a file for all that is bad.
-    ``once`` does nothing where the same files, unchanged, were imported so before. ``sample`` adds the files
-    of a small archive of invented posts.
+    ``prune`` removes posts that have no row in ``files``. ``report`` is a file for all unusable rows.
+    ``once`` does nothing if the same files were imported in this way before, and are unchanged. ``sample``
+    adds the files of a small archive of invented posts.
     """
 
     files: Annotated[list[FilePath], Meta(max_length=_MOST_FILES)] = []
@@ -236,6 +262,8 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
     sample: bool = False
 
     def sources(self) -> PostSources:
+        """Return the sources of the import. Raises :class:`~tabane.errors.BadArguments` that names a file."""
+        # Late: readers of archives load with the first import.
         from tabane.posts.importing.plan import plan, sample_files
 
         files = [*self.files, *(sample_files() if self.sample else ())]

@@ -144,7 +144,7 @@ def periods(first: float, last: float, unit: Unit, zone: tzinfo) -> tuple[list[s
     end = datetime.fromtimestamp(last, zone).date()
     names: list[str] = []
     bounds: list[float] = []
-    for begin in _begins(day, unit):
+    for begin in _period_starts(day, unit):
         bounds.append(seconds_since_1970(datetime(begin.year, begin.month, begin.day), zone))
         if begin > end:
             return names, bounds
@@ -152,7 +152,7 @@ def periods(first: float, last: float, unit: Unit, zone: tzinfo) -> tuple[list[s
     raise AssertionError("days do not end")
 
 
-def _begins(day: date, unit: Unit) -> Iterator[date]:
+def _period_starts(day: date, unit: Unit) -> Iterator[date]:
     """Yield the first day of each period, beginning with the period of ``day``."""
     day = day.replace(month=1, day=1) if unit == "year" else day.replace(day=1) if unit == "month" else day
     while True:
@@ -178,8 +178,8 @@ def timestamp_of(text: str, zone: tzinfo) -> float | None:
     A time without a zone is in ``zone``. Slashes and a missing time of day are accepted.
     """
     try:
-        found = datetime.fromisoformat(text.strip().replace("/", "-"))
-        return (found if found.tzinfo else found.replace(tzinfo=zone)).timestamp()
+        moment = datetime.fromisoformat(text.strip().replace("/", "-"))
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError):
         return None
 

@@ -16,7 +16,7 @@ from datetime import tzinfo
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from tabane.errors import BadArguments
 from tabane.messages import say
@@ -25,6 +25,7 @@ from tabane.posts.post import BOOKMARK, LIKE, POST, SPACES, comparable_user
 from tabane.search.analysis import normalise
 from tabane.search.engine import Combination, VectorQuery
 from tabane.search.records import EVERYTHING, And, Contains, Filter, In, Not, Range
+from tabane.search.source import Keywords
 from tabane.text.time_zones import bound
 
 Source = Literal["content", "reasoning", "summary"]
@@ -70,7 +71,7 @@ def checked_weights(mode: Mode, weights: Sequence[float] | None) -> tuple[float,
     Raises :class:`BadArguments`.
     """
     if weights is None:
-        return _normalised(USUAL_WEIGHTS) if mode == "weighted" else None
+        return _normalize_weights(USUAL_WEIGHTS) if mode == "weighted" else None
     if mode not in _WEIGHING:
         raise BadArguments(
             say("weights can be used with mode average or weighted, not with {mode}", mode=mode), "weights"
@@ -85,10 +86,10 @@ def checked_weights(mode: Mode, weights: Sequence[float] | None) -> tuple[float,
             ),
             "weights",
         )
-    return _normalised(weights)
+    return _normalize_weights(weights)
 
 
-def _normalised(weights: Sequence[float]) -> tuple[float, ...]:
+def _normalize_weights(weights: Sequence[float]) -> tuple[float, ...]:
     # Divide by the largest first: the sum of very large or very small weights would overflow or be 0.
     largest = max(weights)
     shares = [weight / largest for weight in weights]
@@ -148,8 +149,8 @@ def parsed(text: str) -> PostQuery:
     """
     halves = _HALVES.match(text)
     if halves is None:
-        return PostQuery(_unescaped(text.strip()), PostTerms())
-    return PostQuery(_unescaped(halves[1].strip()), terms(halves[2]))
+        return PostQuery(_unescape_meaning(text.strip()), PostTerms())
+    return PostQuery(_unescape_meaning(halves[1].strip()), terms(halves[2]))
 
 
 def terms(text: str) -> PostTerms:
@@ -169,7 +170,7 @@ def escaped_meaning(text: str) -> str:
     return re.sub(r"([\\|])", r"\\\1", text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape_meaning(text: str) -> str:
     """Remove backslashes before a bar or a backslash only, because V may be a path."""
     return _ESCAPED.sub(r"\1", text)
 
@@ -219,6 +220,29 @@ class PostFilters(Struct, frozen=True):
         return PostFilters(And((self.shared, shared)), And((self.own, own)))
 
 
+class PostConditions(Struct, frozen=True):
+    """Conditions on posts, as they were requested."""
+
+    users: UserFilter = field(default_factory=UserFilter)
+    dates: DateFilter = field(default_factory=DateFilter)
+    tags: tuple[str, ...] = ()
+    log_types: tuple[LogType, ...] = ()
+
+
+class PostSearchOptions(Struct, frozen=True):
+    """The requested ranking of posts: mode, weights, and filter.
+
+    ``mode_is_default``: the caller did not choose the mode. Then keywords take part while some posts have
+    no vector. With ``keywords``, the mode has no effect.
+    """
+
+    mode: Mode = "content"
+    weights: tuple[float, ...] | None = None
+    conditions: PostConditions = field(default_factory=PostConditions)
+    mode_is_default: bool = False
+    keywords: Keywords | None = None
+
+
 T = TypeVar("T", bound=Struct)
 
 
@@ -231,8 +255,8 @@ def read(kind: type[T], given: Mapping[str, Any] | None, parameter: str) -> T:
         detail, _, path = str(error).partition(" - at `$")
         member = _unknown(detail)
         whole = parameter + path.rstrip("`") + (f".{member[1][:LONGEST_NAME]}" if member else "")
-        said = say("{parameter}: {detail}", parameter=whole, detail=decoder_message(detail))
-        raise BadArguments(said, whole) from None
+        message = say("{parameter}: {detail}", parameter=whole, detail=decoder_message(detail))
+        raise BadArguments(message, whole) from None
 
 
 def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
@@ -265,13 +289,10 @@ def among(field: str, wanted: Collection[str], known: Collection[str]) -> Filter
 
 def by_date(wanted: DateFilter, zone: tzinfo) -> Filter:
     """Select posts of that period, without posts of unknown time. Raises :class:`BadArguments`."""
-    low = _bound(wanted.since, zone, "date_filter.from", end=False)
-    high = _bound(wanted.until, zone, "date_filter.to", end=True)
+    since, until = wanted.since, wanted.until
+    low = None if since is None else bound(since, zone, "date_filter.from", end=False)
+    high = None if until is None else bound(until, zone, "date_filter.to", end=True)
     return EVERYTHING if low is None and high is None else Range("at", low, high)
-
-
-def _bound(text: str | None, zone: tzinfo, parameter: str, *, end: bool) -> float | None:
-    return None if text is None else bound(text, zone, parameter, end=end)
 
 
 def by_tags(tags: Collection[str] | None) -> Filter:

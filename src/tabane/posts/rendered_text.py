@@ -34,7 +34,7 @@ class PostRows(list[Row]):
 
 def row(post: Post) -> Row:
     """Return a post for programs. Members that were written for search are included if not empty."""
-    found: Row = {
+    row: Row = {
         "post_id": post.post_id,
         "post_id_str": str(post.post_id),
         "content": post.content,
@@ -43,15 +43,15 @@ def row(post: Post) -> Row:
         "user": post.user,
         "log_type": post.log_type,
     }
-    known = {"reasoning": post.reasoning, "summary": post.summary, "tags": list(post.tags)}
-    return found | {name: value for name, value in known.items() if value}
+    made = {"reasoning": post.reasoning, "summary": post.summary, "tags": list(post.tags)}
+    return row | {name: value for name, value in made.items() if value}
 
 
 def structured(value: Any, lang: Lang) -> Any:
     """Return the answer as structured content: an object, without the members for search."""
     if isinstance(value, PostRows):
-        found: Row = {"results": [lean(each) for each in value]}
-        return found if value.warning is None else found | {"warning": value.warning.render(lang)}
+        answer: Row = {"results": [lean(each) for each in value]}
+        return answer if value.warning is None else answer | {"warning": value.warning.render(lang)}
     return lean(value)
 
 
@@ -75,7 +75,7 @@ def similar(rows: PostRows, lang: Lang) -> str:
     if not rows:
         head = say("No search results were found")
     entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
-    return _listed(head, entries, rows.warning, lang)
+    return _post_list(head, entries, rows.warning, lang)
 
 
 def holding(rows: PostRows, lang: Lang) -> str:
@@ -83,33 +83,33 @@ def holding(rows: PostRows, lang: Lang) -> str:
     head = say('📝 Text search results: {count} (term: "{query}")', count=number(len(rows)), query=rows.asked)
     if not rows:
         head = say('No search results were found (term: "{query}")', query=rows.asked)
-    return _listed(head, [("", post) for post in rows], rows.warning, lang)
+    return _post_list(head, [("", post) for post in rows], rows.warning, lang)
 
 
 def related(rows: PostRows, lang: Lang) -> str:
     """Format numbered posts that are similar to one post, with their scores."""
     head = say("🔗 Related posts: {count} (of {post_id})", count=number(len(rows)), post_id=rows.asked)
     entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
-    return _listed(head, entries, rows.warning, lang)
+    return _post_list(head, entries, rows.warning, lang)
 
 
 def post(value: Row, lang: Lang) -> str:
     """Format one post."""
-    return "\n".join((_line(value), _body(str(value["content"]), "")))
+    return "\n".join((_post_line(value), _indented_text(str(value["content"]), "")))
 
 
-def _listed(head: Message, entries: Sequence[tuple[str, Row]], warning: Message | None, lang: Lang) -> str:
+def _post_list(head: Message, entries: Sequence[tuple[str, Row]], warning: Message | None, lang: Lang) -> str:
     lines = [head.render(lang)]
     if entries or warning is not None:
         lines.append("")
     if warning is not None:
         lines += [f"⚠ {warning.render(lang)}", ""]
     for place, (score, entry) in enumerate(entries, 1):
-        lines += [f"{place}. {score}{_line(entry)}", _body(str(entry["content"]), "   "), ""]
+        lines += [f"{place}. {score}{_post_line(entry)}", _indented_text(str(entry["content"]), "   "), ""]
     return "\n".join(lines)
 
 
-def _line(entry: Row) -> str:
+def _post_line(entry: Row) -> str:
     """Format ``@alice (2024-03-15 14:30:25) https://…`` without the unknown parts."""
     parts = (
         f"@{entry['user']}" if entry["user"] else "",
@@ -119,12 +119,13 @@ def _line(entry: Row) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _body(content: str, margin: str) -> str:
+def _indented_text(content: str, margin: str) -> str:
     """Indent the text. Line breaks are kept, empty lines are removed."""
     return "\n".join(margin + line.rstrip() for line in content.splitlines() if line.strip())
 
 
 def user_stats(rows: PostRows, lang: Lang) -> str:
+    """Format users with their numbers of posts."""
     head = say("👥 Posts by user (top {count})", count=number(len(rows))).render(lang)
     lines = (
         say(
@@ -139,6 +140,7 @@ def user_stats(rows: PostRows, lang: Lang) -> str:
 
 
 def database_stats(value: Row, lang: Lang) -> str:
+    """Format the size and the period of the archive."""
     lines = [
         say("📊 Database statistics"),
         say("Posts: {count}", count=number(value["total_posts"])),
@@ -151,6 +153,7 @@ def database_stats(value: Row, lang: Lang) -> str:
 
 
 def status(value: Row, lang: Lang) -> str:
+    """Format the state of the archive."""
     ready, counts = value["ready"], value["data_stats"]
     lines = [
         say("{light} Tabane Status", light="🟢" if ready else "🔴"),
@@ -177,6 +180,7 @@ def suggestions(value: Mapping[str, Sequence[str]], lang: Lang) -> str:
 
 
 def users(names: Sequence[str], lang: Lang) -> str:
+    """Format names of users, one a line."""
     return "\n".join(names)
 
 

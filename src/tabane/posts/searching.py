@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import tzinfo
 from typing import NamedTuple, Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import Message, say
@@ -16,14 +16,13 @@ from tabane.operations import Caller
 from tabane.posts import query
 from tabane.posts.post import DUPLICATE_FIELD, Post, duplicate_key, post_of
 from tabane.posts.query import (
-    DateFilter,
-    LogType,
     Mode,
+    PostConditions,
     PostFilters,
     PostQuery,
+    PostSearchOptions,
     PostTerms,
     Source,
-    UserFilter,
     available,
     checked_weights,
     escaped_meaning,
@@ -68,7 +67,6 @@ from tabane.search.pipeline import RankedRecord as Hit
 from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
 from tabane.search.source import (
     HitCard,
-    Keywords,
     Reference,
     SearchAnswer,
     SearchHit,
@@ -154,7 +152,7 @@ async def without_duplicates(
     while True:
         seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else NOTHING
         hits, more = await source.best(posts, seen, limit)
-        found += await _older(posts, source, own, hits)
+        found += await _oldest_of_groups(posts, source, own, hits)
         settled.update(_duplicate_key(hit.record) for hit in hits)
         # Posts that are not known yet rank after the last hit.
         certain = [each for each in found if not more or (hits and each.place <= hits[-1].place)]
@@ -183,7 +181,7 @@ def _age(record: Record) -> tuple[float, str]:
     return (at if isinstance(at, int | float) else math.inf), record.key
 
 
-async def _older(
+async def _oldest_of_groups(
     posts: JoinedRecords, source: PostRanking, own: Filter, hits: Sequence[RankedPost]
 ) -> list[RankedPost]:
     """Return the oldest post of each group that has a hit."""
@@ -207,12 +205,12 @@ async def _older(
     for record, placed in zip(records, await source.placed(posts, records, best), strict=True):
         group = _duplicate_key(record)
         if placed is None:
-            placed = await _oldest(posts, source, own, groups[group][0], oldest[group])
+            placed = await _oldest_ranked(posts, source, own, groups[group][0], oldest[group])
         oldest[group] = placed
     return list(oldest.values())
 
 
-async def _oldest(
+async def _oldest_ranked(
     posts: JoinedRecords, source: PostRanking, own: Filter, best: RankedPost, known: RankedPost
 ) -> RankedPost:
     """Return the oldest duplicate that can be ranked. Tries them from the oldest to the known one."""
@@ -237,28 +235,31 @@ class NewestPosts:
 
     @property
     def long(self) -> bool:
+        """Return whether a request takes more than some milliseconds."""
         return demanding(None, self._where)
 
     def first(self, limit: int) -> None:
-        return None
+        """Return None: no vectors are compared."""
 
     async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
+        """Return the best posts that do not match ``without``."""
         page = await posts.select(
-            _outside(without, self._where), order=(Order("at", descending=True),), limit=limit
+            _excluding(without, self._where), order=(Order("at", descending=True),), limit=limit
         )
-        return PostCandidates([_dated(each.record) for each in page.records], page.after is not None)
+        return PostCandidates([_dated_post(each.record) for each in page.records], page.after is not None)
 
     async def placed(
         self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
     ) -> list[RankedPost | None]:
-        return [_dated(record) for record in records]
+        """Return these posts with their places."""
+        return [_dated_post(record) for record in records]
 
 
-def _outside(without: Filter, where: Filter) -> Filter:
+def _excluding(without: Filter, where: Filter) -> Filter:
     return where if without == NOTHING else And((where, Not(without)))
 
 
-def _dated(record: Record) -> RankedPost:
+def _dated_post(record: Record) -> RankedPost:
     at = record.fields.get("at")
     return RankedPost((0.0, -at if isinstance(at, int | float) else math.inf, record.key), 1.0, record)
 
@@ -271,32 +272,36 @@ class NearestPosts:
 
     @property
     def long(self) -> bool:
+        """Return whether a request takes more than some milliseconds."""
         return demanding(self._query, self._where)
 
     def first(self, limit: int) -> NearestRequest:
+        """Return the request for the nearest records."""
         return NearestRequest(self._query, self._where, limit)
 
     async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
-        hits = (await posts.nearest(self._query, _outside(without, self._where), limit)).hits
+        """Return the best posts that do not match ``without``."""
+        hits = (await posts.nearest(self._query, _excluding(without, self._where), limit)).hits
         records = await posts.get([hit.key for hit in hits])
-        there = [
-            _scored(hit.score, record)
+        ranked = [
+            _scored_post(hit.score, record)
             for hit, record in zip(hits, records, strict=True)
             if record is not None
         ]
-        return PostCandidates(there, len(hits) == limit)
+        return PostCandidates(ranked, len(hits) == limit)
 
     async def placed(
         self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
     ) -> list[RankedPost | None]:
+        """Return these posts with their places."""
         scores = await posts.similarities(self._query, [record.key for record in records])
         return [
-            None if score is None else _scored(score, record)
+            None if score is None else _scored_post(score, record)
             for score, record in zip(scores, records, strict=True)
         ]
 
 
-def _scored(score: float, record: Record) -> RankedPost:
+def _scored_post(score: float, record: Record) -> RankedPost:
     return RankedPost((0.0, -score, record.key), score, record, parts=ScoreParts(meaning=score))
 
 
@@ -322,7 +327,8 @@ class HybridPosts:
         self._least = math.inf
 
     async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
-        where = _outside(without, self._where)
+        """Return the best posts that do not match ``without``."""
+        where = _excluding(without, self._where)
         query = self._query
         ranking = await hybrid(
             self._collection,
@@ -338,7 +344,7 @@ class HybridPosts:
         records = await posts.get([hit.key for hit in hits])
         # Hits of a second round are not reranked: they come after the first ones.
         if self._reranks and not self._round:
-            hits, records = await self._judged(hits, records)
+            hits, records = await self._rerank(hits, records)
         found: list[RankedPost] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
             if record is not None:
@@ -348,18 +354,19 @@ class HybridPosts:
         self._round += 1
         return PostCandidates(found, len(hits) == limit)
 
-    async def _judged(
+    async def _rerank(
         self, hits: Sequence[Hit], records: Sequence[Record | None]
     ) -> tuple[Sequence[Hit], list[Record | None]]:
-        there = {record.key: record for record in records if record is not None}
-        texts = {key: record.texts.get("content", "") for key, record in there.items()}
-        asked = sense(self._query.words) if self._query.words else ""
-        order = await judged(self._models, asked, hits, texts)
-        return order, [there.get(hit.key) for hit in order]
+        by_key = {record.key: record for record in records if record is not None}
+        texts = {key: record.texts.get("content", "") for key, record in by_key.items()}
+        question = sense(self._query.words) if self._query.words else ""
+        order = await judged(self._models, question, hits, texts)
+        return order, [by_key.get(hit.key) for hit in order]
 
     async def placed(
         self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
     ) -> list[RankedPost | None]:
+        """Return these posts with their places."""
         return [each._replace(record=record) for record, each in zip(records, best, strict=True)]
 
 
@@ -368,29 +375,6 @@ _WIDER = 5  # times as many posts, of which diverse ones are chosen
 
 Pair = tuple[int, float]
 """A post's number and its score."""
-
-
-class PostConditions(Struct, frozen=True):
-    """Conditions on posts, as they were requested."""
-
-    users: UserFilter = field(default_factory=UserFilter)
-    dates: DateFilter = field(default_factory=DateFilter)
-    tags: tuple[str, ...] = ()
-    log_types: tuple[LogType, ...] = ()
-
-
-class PostSearchOptions(Struct, frozen=True):
-    """The requested ranking of posts: mode, weights, and filter.
-
-    ``mode_is_default``: the caller did not choose the mode. Then keywords take part while some posts have
-    no vector. With ``keywords``, the mode has no effect.
-    """
-
-    mode: Mode = "content"
-    weights: tuple[float, ...] | None = None
-    conditions: PostConditions = field(default_factory=PostConditions)
-    mode_is_default: bool = False
-    keywords: Keywords | None = None
 
 
 PostAnswer = SearchAnswer[Post]
@@ -434,6 +418,7 @@ class PostSearch:
         return replace(answer, terms=marked_terms(typed(request.query)))
 
     def card(self, item: Post) -> HitCard:
+        """Return a post as a search over everything shows it."""
         key = str(item.post_id)
         title = " ".join(filter(None, (f"@{item.user}" if item.user else "", item.timestamp)))
         return HitCard(key, title or key, item.content, Reference("get_post", {"post_id": key}))
@@ -446,45 +431,49 @@ class PostSearch:
         ``diversity`` in 0..1 is how much a post must differ from the posts before it. It needs a V: posts are
         then chosen one by one from five times as many.
         """
-        query = _asked(text)
+        query = _read_query(text)
         weights = checked_weights(options.mode, options.weights)
         collection = await self._collection()
-        chosen = _holding(await self.chosen(options.conditions), query.terms, source_of(options.mode))
-        source, warning = await self._source(collection, options, weights, query.meaning, chosen.all)
+        chosen = _narrow_to_terms(await self.chosen(options.conditions), query.terms, source_of(options.mode))
+        source, warning = await self._choose_ranking(collection, options, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
-            return _answer(await best_posts(collection, source, chosen.own, top_k), collection, warning)
+            return _answer_of(await best_posts(collection, source, chosen.own, top_k), collection, warning)
         wide = await best_posts(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
-        return _answer(await _diverse(collection, wide, top_k, diversity), collection, warning)
+        return _answer_of(await _diversify(collection, wide, top_k, diversity), collection, warning)
 
     async def holding(self, text: str, source: Source, conditions: PostConditions, limit: int) -> PostAnswer:
         """Return the posts that contain the terms of T, newest first, without duplicates."""
-        wanted = _checked(terms(encodable(text, "search_term")), "search_term")
+        wanted = _check_terms(terms(encodable(text, "search_term")), "search_term")
         if not wanted:
-            raise _unasked("search_term")
+            raise _empty_query_error("search_term")
         collection = await self._collection()
-        chosen = _holding(await self.chosen(conditions), wanted, source)
-        return _answer(await best_posts(collection, NewestPosts(chosen.all), chosen.own, limit), collection)
+        chosen = _narrow_to_terms(await self.chosen(conditions), wanted, source)
+        found = await best_posts(collection, NewestPosts(chosen.all), chosen.own, limit)
+        return _answer_of(found, collection)
 
     async def all(self, text: str, options: PostSearchOptions) -> PostStream:
         """Return every post that can be compared with V and contains T, in order, with duplicates.
 
         Without V: newest first, all with score 1.0. Mode hybrid ranks the best 1,000 only.
         """
-        query = _asked(text)
+        query = _read_query(text)
         weights = checked_weights(options.mode, options.weights)
         collection = await self._collection()
-        where = _holding(await self.chosen(options.conditions), query.terms, source_of(options.mode)).all
+        chosen = await self.chosen(options.conditions)
+        where = _narrow_to_terms(chosen, query.terms, source_of(options.mode)).all
         if not query.meaning:
-            return await _newest(collection, where)
+            return await _newest_stream(collection, where)
         if options.mode == "hybrid":
-            source, _ = await self._both(collection, typed(query.meaning), where)
+            source, _ = await self._hybrid_ranking(collection, typed(query.meaning), where)
             hits = (await source.best(collection, NOTHING, MOST_AT_ONCE)).hits
-            return PostStream(len(hits), _once([(int(hit.record.key), hit.score) for hit in hits]))
-        asked = await self._question(collection, options.mode, weights, query.meaning)
-        blocks = collection.ranking(asked, where)
+            return PostStream(len(hits), _single_block([(int(hit.record.key), hit.score) for hit in hits]))
+        vectors = await self._query_vectors(collection, options.mode, weights, query.meaning)
+        if isinstance(vectors, NoModel):
+            raise _model_missing_error(options.mode, vectors.reason)
+        blocks = collection.ranking(vectors, where)
         first = await anext(blocks, None)
         if first is None:
-            return PostStream(0, _once([]))
+            return PostStream(0, _single_block([]))
 
         async def pairs() -> AsyncIterator[list[Pair]]:
             yield list(zip(map(int, first.keys), first.similarities, strict=True))
@@ -527,7 +516,7 @@ class PostSearch:
                 )
             source = HybridPosts(collection, self._models, query, chosen.all)
             warning = query.warning or warning
-        return _answer(await best_posts(collection, source, chosen.own, top_k), collection, warning)
+        return _answer_of(await best_posts(collection, source, chosen.own, top_k), collection, warning)
 
     async def having(self, conditions: PostConditions, search_term: str | None) -> Filter:
         """Return the filter of posts that fulfill the conditions, and contain the terms of T if it is given.
@@ -535,7 +524,7 @@ class PostSearch:
         Raises :class:`BadArguments`.
         """
         where = (await self.chosen(conditions)).all
-        wanted = _checked(terms(encodable(search_term or "", "search_term")), "search_term")
+        wanted = _check_terms(terms(encodable(search_term or "", "search_term")), "search_term")
         return And((where, wanted.filter("content")))
 
     async def chosen(self, conditions: PostConditions) -> PostFilters:
@@ -554,7 +543,7 @@ class PostSearch:
             ),
         )
 
-    async def _source(
+    async def _choose_ranking(
         self,
         collection: Collection,
         options: PostSearchOptions,
@@ -574,19 +563,21 @@ class PostSearch:
             finished = options.keywords == "only"
             return HybridPosts(collection, self._models, HybridQuery(words), where, reranks=finished), None
         if options.mode == "hybrid":
-            return await self._both(collection, typed(meaning), where)
-        warning, fits = await self._doubt(collection, options.mode, meaning)
+            return await self._hybrid_ranking(collection, typed(meaning), where)
+        warning, fits = await self._doubt_vectors(collection, options.mode, meaning)
         if options.mode_is_default and not fits:
-            return await self._both(collection, typed(meaning), where)
-        asked = await self._vectors(collection, options.mode, weights, meaning)
-        if isinstance(asked, NoModel):
+            return await self._hybrid_ranking(collection, typed(meaning), where)
+        vectors = await self._query_vectors(collection, options.mode, weights, meaning)
+        if isinstance(vectors, NoModel):
             if not options.mode_is_default:
-                raise _modelless(options.mode, asked.reason)
-            query = HybridQuery(typed(meaning), warning=words_alone(asked.reason).reason)
+                raise _model_missing_error(options.mode, vectors.reason)
+            query = HybridQuery(typed(meaning), warning=words_alone(vectors.reason).reason)
             return HybridPosts(collection, self._models, query, where), query.warning
-        return NearestPosts(asked, where), warning
+        return NearestPosts(vectors, where), warning
 
-    async def _doubt(self, collection: Collection, mode: Mode, meaning: str) -> tuple[Message | None, bool]:
+    async def _doubt_vectors(
+        self, collection: Collection, mode: Mode, meaning: str
+    ) -> tuple[Message | None, bool]:
         """Return what speaks against ranking by these vectors alone, and whether they fit anyway."""
         spaces = {space.name: space.model for space in collection.spaces}
         wanted = spaces_of(mode)
@@ -595,24 +586,29 @@ class PostSearch:
         unread = next((spaces[name] for name in wanted if not reads(spaces[name], meaning)), None)
         missing = await self._missing(wanted)
         if unread is not None:
-            return _weak(unread), missing is None or missing.share >= _MOST
+            warning = say(
+                "{model} reads English only, so these posts may not fit. Mode hybrid also looks for "
+                "keywords.",
+                model=unread.partition("#")[0],
+            )
+            return warning, missing is None or missing.share >= _MOST
         return (None, True) if missing is None else (missing.state, False)
 
-    async def _question(
-        self, collection: Collection, mode: Mode, weights: tuple[float, ...] | None, meaning: str
-    ) -> VectorQuery:
-        found = await self._vectors(collection, mode, weights, meaning)
-        if isinstance(found, NoModel):
-            raise _modelless(mode, found.reason)
-        return found
-
-    async def _vectors(
+    async def _query_vectors(
         self, collection: Collection, mode: Mode, weights: tuple[float, ...] | None, meaning: str
     ) -> VectorQuery | NoModel:
         """Return the query as vectors, or why no model makes them. Raises BadArguments without vectors."""
         spaces = {space.name: space for space in collection.spaces}
         if not set(spaces_of(mode)) <= spaces.keys():
-            raise _unavailable(mode, list(spaces))
+            raise BadArguments(
+                say(
+                    "mode: the archive has no vectors for {mode}. Available modes: {modes}. For "
+                    "keywords only, use search_posts_by_text.",
+                    mode=mode,
+                    modes=", ".join(available(list(spaces))),
+                ),
+                "mode",
+            )
         vectors: dict[str, bytes] = {}
         for name in spaces_of(mode):
             vector = await self._models.query(spaces[name].model, meaning)
@@ -621,37 +617,28 @@ class PostSearch:
             vectors[name] = vector
         return vector_query(mode, weights, vectors)
 
-    async def _both(
+    async def _hybrid_ranking(
         self, collection: Collection, words: LexicalQuery, where: Filter
     ) -> tuple[HybridPosts, Message | None]:
         """Rank by keywords and vectors. Without vectors or a model: by keywords alone, with a warning."""
         query = HybridQuery(words)
         if sense(words):
-            query = hybrid_query(words, await self._meaning(collection, sense(words)))
+            query = hybrid_query(words, await self._query_meaning(collection, sense(words)))
         return HybridPosts(collection, self._models, query, where), query.warning
 
-    async def _meaning(self, collection: Collection, text: str) -> Meaning | NoModel:
+    async def _query_meaning(self, collection: Collection, text: str) -> Meaning | NoModel:
         wanted = spaces_of("hybrid")
         spaces = {space.name: space.model for space in collection.spaces}
         missing = await self._missing(wanted)
         if not set(wanted) <= spaces.keys():
-            return (
-                Meaning(None, incomplete=missing)
-                if missing
-                else NoModel(say("Results match keywords only: there are no vectors yet."))
-            )
-        found = await meaning_of(text, {name: spaces[name] for name in wanted}, self._models)
-        return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
+            if missing:
+                return Meaning(None, incomplete=missing)
+            return NoModel(say("Results match keywords only: there are no vectors yet."))
+        meaning = await meaning_of(text, {name: spaces[name] for name in wanted}, self._models)
+        return meaning if isinstance(meaning, NoModel) else meaning._replace(incomplete=missing)
 
 
-def _weak(model: str) -> Message:
-    return say(
-        "{model} reads English only, so these posts may not fit. Mode hybrid also looks for keywords.",
-        model=model.partition("#")[0],
-    )
-
-
-async def _diverse(
+async def _diversify(
     collection: Collection, wide: Sequence[RankedPost], top_k: int, diversity: float
 ) -> list[RankedPost]:
     """Return the best posts with different contents, by vectors; without vectors, the best posts."""
@@ -662,19 +649,19 @@ async def _diverse(
     return [by_key[hit.key] for hit in await diversified(collection, "content", ranked, top_k, 1 - diversity)]
 
 
-def _asked(text: str) -> PostQuery:
+def _read_query(text: str) -> PostQuery:
     query = parsed(encodable(text, "query"))
-    _checked(query.terms, "query")
+    _check_terms(query.terms, "query")
     if not query.meaning and not query.terms:
-        raise _unasked("query")
+        raise _empty_query_error("query")
     return query
 
 
-def _unasked(parameter: str) -> BadArguments:
+def _empty_query_error(parameter: str) -> BadArguments:
     return BadArguments(say("{parameter}: the search query is empty.", parameter=parameter), parameter)
 
 
-def _checked(wanted: PostTerms, parameter: str) -> PostTerms:
+def _check_terms(wanted: PostTerms, parameter: str) -> PostTerms:
     if any(len(term) > LONGEST_NEEDLE for term in (*wanted.includes, *wanted.excludes)):
         message = say(
             "{parameter}: a term has at most {most} {most:character|characters}",
@@ -685,7 +672,7 @@ def _checked(wanted: PostTerms, parameter: str) -> PostTerms:
     return wanted
 
 
-def _holding(chosen: PostFilters, wanted: PostTerms, source: Source) -> PostFilters:
+def _narrow_to_terms(chosen: PostFilters, wanted: PostTerms, source: Source) -> PostFilters:
     """Add the terms to the filters.
 
     Duplicates have the same content, so a filter on the content is shared.
@@ -694,26 +681,14 @@ def _holding(chosen: PostFilters, wanted: PostTerms, source: Source) -> PostFilt
     return chosen.narrowed(shared=held) if source == "content" else chosen.narrowed(own=held)
 
 
-def _answer(
+def _answer_of(
     found: Sequence[RankedPost], collection: Collection, warning: Message | None = None
 ) -> PostAnswer:
     hits = [SearchHit(post_of(each.record), each.score, each.cosine, each.bm25, each.parts) for each in found]
     return SearchAnswer(hits, warning=joined(warning, collection.remark))
 
 
-def _unavailable(mode: Mode, spaces: Sequence[str]) -> BadArguments:
-    return BadArguments(
-        say(
-            "mode: the archive has no vectors for {mode}. Available modes: {modes}. For "
-            "keywords only, use search_posts_by_text.",
-            mode=mode,
-            modes=", ".join(available(spaces)),
-        ),
-        "mode",
-    )
-
-
-def _modelless(mode: Mode, reason: Message) -> ModelMissing:
+def _model_missing_error(mode: Mode, reason: Message) -> ModelMissing:
     return ModelMissing(
         say(
             "{reason} Mode {mode} needs a model. Without one, use mode hybrid or "
@@ -724,11 +699,11 @@ def _modelless(mode: Mode, reason: Message) -> ModelMissing:
     )
 
 
-async def _newest(collection: Collection, where: Filter) -> PostStream:
+async def _newest_stream(collection: Collection, where: Filter) -> PostStream:
     blocks = collection.listing(Order("at", descending=True), where)
     first = await anext(blocks, None)
     if first is None:
-        return PostStream(0, _once([]))
+        return PostStream(0, _single_block([]))
 
     async def pairs() -> AsyncIterator[list[Pair]]:
         yield [(int(key), 1.0) for key in first.keys]
@@ -738,5 +713,5 @@ async def _newest(collection: Collection, where: Filter) -> PostStream:
     return PostStream(first.total, pairs())
 
 
-async def _once(pairs: list[Pair]) -> AsyncIterator[list[Pair]]:
+async def _single_block(pairs: list[Pair]) -> AsyncIterator[list[Pair]]:
     yield pairs

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from msgspec import Struct, field
 
-from tabane.posts.post import Unit, comparable_user, periods, post_of
+from tabane.posts.post import Post, Unit, comparable_user, periods, post_of
 from tabane.search.engine import Collection as Posts
 from tabane.search.engine import Order
 from tabane.search.records import EVERYTHING, And, Equal, Filter, Range
@@ -53,6 +53,7 @@ class Census(Struct, frozen=True):
     span: tuple[float, float] | None = None
 
     def knows(self, name: str) -> bool:
+        """Return whether the archive has posts of this user."""
         return bool(comparable_user(name)) and comparable_user(name) in self.counts
 
 
@@ -74,32 +75,32 @@ class Users:
         changed += [name for name in self._spellings if name not in spellings]
         for name in changed:
             self._groups.setdefault(comparable_user(name), {})[name] = spellings.get(name, 0)
-        self._rank({comparable_user(name) for name in changed} - {""})
+        self._rank_changed({comparable_user(name) for name in changed} - {""})
         self._spellings = spellings
         return tuple(self._ranked)
 
-    def _rank(self, names: Collection[str]) -> None:
+    def _rank_changed(self, names: Collection[str]) -> None:
         """Rank the changed users: insert them one by one if they are few, otherwise sort all."""
         sort_all = len(names) > _FEW
         for name in names:
-            before, after = self._users.pop(name, None), _user(self._groups[name])
+            before, after = self._users.pop(name, None), _user_of_spellings(self._groups[name])
             if before is not None and not sort_all:
-                del self._ranked[bisect_left(self._ranked, _place(before), key=_place)]
+                del self._ranked[bisect_left(self._ranked, _sort_key(before), key=_sort_key)]
             if after is None:
                 del self._groups[name]
                 continue
             self._users[name] = after
             if not sort_all:
-                insort(self._ranked, after, key=_place)
+                insort(self._ranked, after, key=_sort_key)
         if sort_all:
-            self._ranked = sorted(self._users.values(), key=_place)
+            self._ranked = sorted(self._users.values(), key=_sort_key)
 
 
-def _place(user: PostAuthor) -> tuple[int, str]:
+def _sort_key(user: PostAuthor) -> tuple[int, str]:
     return -user.posts, user.name
 
 
-def _user(spellings: dict[str, int]) -> PostAuthor | None:
+def _user_of_spellings(spellings: dict[str, int]) -> PostAuthor | None:
     """Return one user by the spellings of the name. Removes the spellings without posts."""
     for name in [name for name, count in spellings.items() if not count]:
         del spellings[name]
@@ -126,68 +127,66 @@ class Statistics:
         if self._tags is None or self._tags[:2] != (collection, changes):
             async with self._counting:
                 counts = cast("dict[str, int]", await collection.tally("tags", EVERYTHING))
-                self._tags = (collection, changes, await asyncio.to_thread(_frequent, counts))
+                by_count = await asyncio.to_thread(
+                    sorted, counts.items(), key=lambda entry: (-entry[1], entry[0])
+                )
+                self._tags = (collection, changes, [TagCount(*entry) for entry in by_count[:_MOST_TAGS]])
         return self._tags[2]
 
     async def census(self) -> Census:
         """Return the census, with every write that was acknowledged before the call."""
         collection = await self._collection()
-        known = self._current(collection)
+        known = self._current_census(collection)
         if known is None:
             async with self._counting:
-                known = self._current(collection)
+                known = self._current_census(collection)
                 if known is None:
                     changes = collection.changes
                     known = await counted(collection, self._users)
                     self._known = (collection, changes, known)
         return known
 
-    def _current(self, collection: Posts) -> Census | None:
+    def _current_census(self, collection: Posts) -> Census | None:
         if self._known is None:
             return None
         of, changes, census = self._known
         return census if of is collection and changes == collection.changes else None
 
 
-def _frequent(counts: Mapping[str, int]) -> Sequence[TagCount]:
-    first = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))[:_MOST_TAGS]
-    return [TagCount(name, posts) for name, posts in first]
-
-
 async def counted(collection: Posts, users: Users) -> Census:
     """Count the collection as it is now. ``users`` are those of the last count, which are updated."""
     counts = cast("dict[str, int]", await collection.tally("user", EVERYTHING))
     spellings = cast("dict[str, int]", await collection.tally("name", EVERYTHING))
-    ends = [await _end(collection, descending) for descending in (False, True)]
-    known = [end for end in ends if end is not None]
+    ends = [
+        (post.at or 0.0, post.timestamp)
+        for descending in (False, True)
+        for post in await _posts_in_order(collection, 1, descending=descending)
+    ]
     return Census(
         posts=await collection.count(EVERYTHING),
         users=users.follow(spellings),
         counts=counts,
         summaries=await collection.count(Equal("has", "summary")),
         tags=len(await collection.tally("tags", EVERYTHING)),
-        earliest=known[0][1] if known else None,
-        latest=known[-1][1] if known else None,
-        span=(known[0][0], known[-1][0]) if known else None,
+        earliest=ends[0][1] if ends else None,
+        latest=ends[-1][1] if ends else None,
+        span=(ends[0][0], ends[-1][0]) if ends else None,
     )
 
 
-async def _end(collection: Posts, descending: bool) -> tuple[float, str] | None:
-    """Return time and timestamp of the first or last post with a known time."""
-    page = await collection.select(Range("at"), order=(Order("at", descending),), limit=1)
-    for stored in page.records:
-        post = post_of(stored.record)
-        return post.at or 0.0, post.timestamp
-    return None
+async def _posts_in_order(collection: Posts, limit: int, *, descending: bool) -> list[Post]:
+    """Return the first or last posts with a known time."""
+    page = await collection.select(Range("at"), order=(Order("at", descending),), limit=limit)
+    return [post_of(stored.record) for stored in page.records]
 
 
 async def suggested(census: Census, names: Sequence[str]) -> dict[str, list[str]]:
     """Return, for each unknown name, the five most similar names by Levenshtein ratio, best first."""
     missing = [name for name in dict.fromkeys(names) if not census.knows(name)]
-    return await asyncio.to_thread(_nearest, [user.name for user in census.users], missing)
+    return await asyncio.to_thread(_nearest_names, [user.name for user in census.users], missing)
 
 
-def _nearest(users: Sequence[str], missing: Sequence[str]) -> dict[str, list[str]]:
+def _nearest_names(users: Sequence[str], missing: Sequence[str]) -> dict[str, list[str]]:
     known = [comparable_user(user) for user in users]
     return {
         name: [users[place] for place in closest(comparable_user(name), known, SUGGESTED)] for name in missing

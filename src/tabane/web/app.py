@@ -43,6 +43,7 @@ from tabane.web.page import (
     RawJson,
     Redirect,
     WholePage,
+    read_body,
 )
 from tabane.web.pages import (
     activity,
@@ -100,7 +101,7 @@ class SignIn:
         """Answer a POST with a code or key: the page's secret as JSON, and the cookie."""
         visit: Visit = request.scope[VISIT]
         try:
-            access = await self._access(await _attempt(request), visit)
+            access = await self._access_of(await _read_attempt(request), visit)
         except TabaneError as error:
             status = 429 if isinstance(error, RateLimited) else 401
             return JSONResponse({"error": error.text(visit.lang)}, status, NOT_KEPT)
@@ -126,7 +127,7 @@ class SignIn:
         response.delete_cookie(self._hub.cookie, httponly=True, samesite="strict")
         return response
 
-    async def _access(self, attempt: SignInAttempt, visit: Visit) -> Access:
+    async def _access_of(self, attempt: SignInAttempt, visit: Visit) -> Access:
         """Raise Unauthorized for a link that was used or is too old, and for a wrong key."""
         if attempt.code:
             if not self._hub.links.use(attempt.code):
@@ -144,20 +145,10 @@ class SignIn:
         raise Unauthorized(say("Sign in with a link from tabane open, or with an API key."))
 
 
-async def _attempt(request: Request) -> SignInAttempt:
-    size, parts = 0, []
-    async for part in request.stream():
-        size += len(part)
-        if size > MOST_SIGN_IN:
-            raise BadArguments(
-                say(
-                    "This is too large: at most {limit:,} {limit:byte is|bytes are} accepted here.",
-                    limit=MOST_SIGN_IN,
-                )
-            )
-        parts.append(part)
+async def _read_attempt(request: Request) -> SignInAttempt:
+    body = await read_body(request, MOST_SIGN_IN)
     try:
-        return msgspec.json.decode(b"".join(parts) or b"{}", type=SignInAttempt)
+        return msgspec.json.decode(body or b"{}", type=SignInAttempt)
     except msgspec.MsgspecError as error:
         raise BadArguments(say("The form cannot be read: {reason}", reason=error)) from None
 
@@ -184,6 +175,9 @@ MOST_STREAMS = 512
 """Streams at the same time."""
 
 
+_EVENT = b"id: %b\nevent: %b\ndata: %b\n\n"
+
+
 class EventStreams:
     """The open streams of events."""
 
@@ -193,6 +187,7 @@ class EventStreams:
 
     @property
     def full(self) -> bool:
+        """Return whether no further stream may be opened."""
         return self.count >= MOST_STREAMS
 
     def answer(self, request: Request, found: FoundSession, visit: Visit) -> StreamingResponse:
@@ -207,45 +202,41 @@ class EventStreams:
         self.count += 1
         try:
             yield b": open\n\n"
-            batches = self._hub.feed.follow(after, found.access)
-            async for batch in _with_pauses(batches, lambda: self._goes_on(found, visit)):
-                yield b"".join(map(_encoded, batch)) if batch else KEEP_ALIVE
+            async for batch in self._batches(found, after, visit):
+                lines = [_EVENT % (each.id.encode(), each.topic.encode(), each.data) for each in batch]
+                yield b"".join(lines) or KEEP_ALIVE
         finally:
             self.count -= 1
 
-    def _goes_on(self, found: FoundSession, visit: Visit) -> bool:
-        return not visit.ended() and self._hub.sessions.is_live(found.session, found.access)
+    async def _batches(
+        self, found: FoundSession, after: str | None, visit: Visit
+    ) -> AsyncIterator[Sequence[HubEvent]]:
+        """Yield the events in batches, and an empty batch after :data:`QUIET` seconds.
 
-
-async def _with_pauses(
-    batches: AsyncIterator[Sequence[HubEvent]], goes_on: Callable[[], bool]
-) -> AsyncIterator[Sequence[HubEvent]]:
-    """Yield the batches, and an empty one after :data:`QUIET` seconds, while ``goes_on``."""
-    waiting: asyncio.Task[Sequence[HubEvent]] | None = None
-    quiet = 0.0
-    try:
-        while goes_on():
-            waiting = waiting or asyncio.ensure_future(anext(batches))
-            done, _ = await asyncio.wait({waiting}, timeout=LOOK)
-            if done:
-                batch, waiting, quiet = waiting.result(), None, 0.0
-                yield batch
-            elif (quiet := quiet + LOOK) >= QUIET:
-                quiet = 0.0
-                yield []
-    except StopAsyncIteration:
-        return
-    finally:
-        if waiting is not None:
-            waiting.cancel()
-            with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
-                await waiting
-        if (close := getattr(batches, "aclose", None)) is not None:
-            await close()
-
-
-def _encoded(event: HubEvent) -> bytes:
-    return b"id: %b\nevent: %b\ndata: %b\n\n" % (event.id.encode(), event.topic.encode(), event.data)
+        Ends with the session, or if the hub ends its streams.
+        """
+        batches = self._hub.feed.follow(after, found.access)
+        waiting: asyncio.Task[Sequence[HubEvent]] | None = None
+        quiet = 0.0
+        try:
+            while not visit.ended() and self._hub.sessions.is_live(found.session, found.access):
+                waiting = waiting or asyncio.ensure_future(anext(batches))
+                done, _ = await asyncio.wait({waiting}, timeout=LOOK)
+                if done:
+                    batch, waiting, quiet = waiting.result(), None, 0.0
+                    yield batch
+                elif (quiet := quiet + LOOK) >= QUIET:
+                    quiet = 0.0
+                    yield []
+        except StopAsyncIteration:
+            return
+        finally:
+            if waiting is not None:
+                waiting.cancel()
+                with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
+                    await waiting
+            if (close := getattr(batches, "aclose", None)) is not None:
+                await close()
 
 
 class NavigationEntry(NamedTuple):
@@ -369,7 +360,7 @@ class WebApp:
     def _shell(self, request: Request) -> Response:
         """Return the page without any data: its script fetches the content, with the secret it keeps."""
         lang = language_of(request.headers, _visit(request).lang)
-        body = self._renderer.render("layout/shell.html", lang, _nothing, {"version": self._hub.version})
+        body = self._renderer.render("layout/shell.html", lang, _may_nothing, {"version": self._hub.version})
         return Response(body, 200, NOT_KEPT, "text/html")
 
     async def _events(self, request: Request) -> Response:
@@ -391,24 +382,22 @@ class WebApp:
     # -- pages -----------------------------------------------------------------------------------
 
     def _route(self, route: PageRoute) -> Route:
-        async def answered(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             if (
                 route.method == "GET"
                 and FROM_HTMX not in request.headers
                 and PAGE_HEADER not in request.headers
             ):
                 return self._shell(request)
-            found = await self._sign_in.found(request)
-            if found is None:
+            page_request = await self._page_request(request)
+            if page_request is None:
                 return _unauthorized(request)
-            caller = caller_of(found, language_of(request.headers, _visit(request).lang))
-            asked = PageRequest(request, self._hub, caller, found.session)
             event = self._hub.feed.last
             try:
-                answer = await route.handler(asked)
-                return self._response(request, asked, answer, event)
+                answer = await route.handler(page_request)
+                return self._response(request, page_request, answer, event)
             except TabaneError as error:
-                return self._failure(request, asked, error, route.method)
+                return self._failure(request, page_request, error, route.method)
             except ClientDisconnect:
                 return Response(status_code=499)
             except Exception as error:
@@ -416,28 +405,40 @@ class WebApp:
                 failure = upgraded(error) or InternalFailure(
                     say("The page failed. The reason is in the hub's log: tabane logs")
                 )
-                return self._failure(request, asked, failure, route.method)
+                return self._failure(request, page_request, failure, route.method)
 
-        return Route(route.path, answered, methods=[route.method])
+        return Route(route.path, respond, methods=[route.method])
 
-    def _response(self, request: Request, asked: PageRequest, answer: PageAnswer, event: str) -> Response:
+    async def _page_request(self, request: Request) -> PageRequest | None:
+        """Return the request of somebody who signed in; None if nobody did."""
+        found = await self._sign_in.found(request)
+        if found is None:
+            return None
+        caller = caller_of(found, language_of(request.headers, _visit(request).lang))
+        return PageRequest(request, self._hub, caller, found.session)
+
+    def _response(
+        self, request: Request, page_request: PageRequest, answer: PageAnswer, event: str
+    ) -> Response:
         """Return the answer. ``event`` is the id of the last event before the page was made."""
         match answer:
             case WholePage():
-                response = self._page(request, asked, answer)
+                response = self._page(request, page_request, answer)
                 response.headers["tabane-event"] = event
                 return response
             case Fragment():
-                response = self._html(request, answer.template, answer.context, answer.status, asked)
-                _tell(response, answer.events, answer.retarget)
+                response = self._html(request, answer.template, answer.context, answer.status, page_request)
+                _set_htmx_headers(response, answer.events, answer.retarget)
                 return response
             case Notice():
-                return self._notice(request, asked, answer.message, answer.kind, answer.status, answer.events)
+                return self._notice(
+                    request, page_request, answer.message, answer.kind, answer.status, answer.events
+                )
             case Redirect():
                 response = Response(status_code=204, headers=NOT_KEPT)
                 response.headers["tabane-location"] = answer.url
                 if answer.message is not None:
-                    response.headers["tabane-notice"] = quote(answer.message.render(asked.lang))
+                    response.headers["tabane-notice"] = quote(answer.message.render(page_request.lang))
                 return response
             case FileDownload():
                 name = f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}"
@@ -448,23 +449,23 @@ class WebApp:
             case RawJson():
                 return Response(answer.body, 200, NOT_KEPT, "application/json")
 
-    def _page(self, request: Request, asked: PageRequest, page: WholePage) -> Response:
+    def _page(self, request: Request, page_request: PageRequest, page: WholePage) -> Response:
         whole = WHOLE in request.headers
         context: dict[str, Any] = {
             **page.context,
-            "page_title": page.title.render(asked.lang),
+            "page_title": page.title.render(page_request.lang),
             "page_module": page.module,
             "page_template": page.template,
         }
         if whole:
             context |= {
-                "frame_entries": visible(asked.may),
+                "frame_entries": visible(page_request.may),
                 "frame_groups": GROUPS,
-                "frame_who": asked.access.label or asked.access.holder,
+                "frame_who": page_request.access.label or page_request.access.holder,
                 "frame_version": self._hub.version,
             }
         template = "layout/whole.html" if whole else "layout/content.html"
-        response = self._html(request, template, context, page.status, asked)
+        response = self._html(request, template, context, page.status, page_request)
         if page.module:
             response.headers["tabane-module"] = page.module
         return response
@@ -472,28 +473,31 @@ class WebApp:
     def _notice(
         self,
         request: Request,
-        asked: PageRequest,
+        page_request: PageRequest,
         message: Message,
         kind: str,
         status: int = 200,
         events: tuple[str, ...] = (),
     ) -> Response:
-        context = {"message": message.render(asked.lang), "kind": kind}
-        response = self._html(request, "layout/notice.html", context, status, asked)
-        _tell(response, events, "#notices", "beforeend")
+        context = {"message": message.render(page_request.lang), "kind": kind}
+        response = self._html(request, "layout/notice.html", context, status, page_request)
+        _set_htmx_headers(response, events, "#notices", "beforeend")
         return response
 
-    def _failure(self, request: Request, asked: PageRequest, error: TabaneError, method: str) -> Response:
-        status = _status(error)
+    def _failure(
+        self, request: Request, page_request: PageRequest, error: TabaneError, method: str
+    ) -> Response:
+        status = _status_of(error)
         if isinstance(error, Unauthorized):
             return _unauthorized(request)
         if request.headers.get("accept", "").startswith("application/json"):
-            return JSONResponse({"error": error.text(asked.lang)}, status, NOT_KEPT)
-        if method != "GET" or asked.partial:
-            return self._notice(request, asked, error.message, "error", status)
+            return JSONResponse({"error": error.text(page_request.lang)}, status, NOT_KEPT)
+        if method != "GET" or page_request.partial:
+            return self._notice(request, page_request, error.message, "error", status)
         title = say("Not found") if status == 404 else say("This page cannot be shown")
-        page = WholePage("layout/error.html", title, {"message": error.text(asked.lang)}, status=status)
-        return self._page(request, asked, page)
+        context = {"message": error.text(page_request.lang)}
+        page = WholePage("layout/error.html", title, context, status=status)
+        return self._page(request, page_request, page)
 
     def _html(
         self,
@@ -501,10 +505,10 @@ class WebApp:
         template: str,
         context: Any,
         status: int = 200,
-        asked: PageRequest | None = None,
+        page_request: PageRequest | None = None,
     ) -> Response:
-        lang = asked.lang if asked else language_of(request.headers, _visit(request).lang)
-        may = asked.may if asked else _nothing
+        lang = page_request.lang if page_request else language_of(request.headers, _visit(request).lang)
+        may = page_request.may if page_request else _may_nothing
         body = self._renderer.render(template, lang, may, context)
         return Response(body, status, NOT_KEPT, "text/html")
 
@@ -513,13 +517,11 @@ class WebApp:
         if status == 404 and request.method == "GET" and FROM_HTMX not in request.headers:
             return self._shell(request)
         if status == 404:
-            found = await self._sign_in.found(request)
-            if found is None:
+            page_request = await self._page_request(request)
+            if page_request is None:
                 return _unauthorized(request)
-            caller = caller_of(found, language_of(request.headers, _visit(request).lang))
-            asked = PageRequest(request, self._hub, caller, found.session)
             text = say("There is no page at {path}.", path=request.url.path)
-            return self._failure(request, asked, UnknownName(text), request.method)
+            return self._failure(request, page_request, UnknownName(text), request.method)
         return PlainTextResponse(f"{status}", status, NOT_KEPT)
 
 
@@ -527,7 +529,7 @@ def _visit(request: Request) -> Visit:
     return cast("Visit", request.scope[VISIT])
 
 
-def _nothing(operation: str) -> bool:
+def _may_nothing(operation: str) -> bool:
     return False
 
 
@@ -537,7 +539,7 @@ def _unauthorized(request: Request) -> Response:
     return JSONResponse({"error": text}, 401, NOT_KEPT)
 
 
-def _status(error: TabaneError) -> int:
+def _status_of(error: TabaneError) -> int:
     if isinstance(error, Forbidden):
         return 403
     if isinstance(error, UnknownName):
@@ -549,7 +551,9 @@ def _status(error: TabaneError) -> int:
     return 422 if isinstance(error, CallerError) else 502
 
 
-def _tell(response: Response, events: tuple[str, ...], retarget: str = "", swap: str = "") -> None:
+def _set_htmx_headers(
+    response: Response, events: tuple[str, ...], retarget: str = "", swap: str = ""
+) -> None:
     """Add the headers that htmx reads: events for the page, and another place for the content."""
     if events:
         response.headers["hx-trigger"] = json.dumps(dict.fromkeys(events, True))

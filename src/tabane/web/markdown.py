@@ -74,7 +74,11 @@ class MarkdownRenderer:
         if len(encoded) > LONGEST_MARKDOWN:
             return plain(text, say("The text is too long to be formatted, so it is shown as it is."))
         try:
-            result = await self._rendered(MarkdownRequest(encoded.decode(), top, start, title))
+            result = RESULTS.decode(
+                await self._pool.ask(
+                    msgspec.msgpack.encode(MarkdownRequest(encoded.decode(), top, start, title)), self._budget
+                )
+            )
         except (WorkerError, ValueError, msgspec.DecodeError):
             result = MarkdownResult()
         if result.html is None:
@@ -84,9 +88,6 @@ class MarkdownRenderer:
     async def close(self) -> None:
         """End the process."""
         await self._pool.close()
-
-    async def _rendered(self, request: MarkdownRequest) -> MarkdownResult:
-        return RESULTS.decode(await self._pool.ask(msgspec.msgpack.encode(request), self._budget))
 
 
 def plain(text: str, note: Message | None = None) -> RenderedMarkdown:

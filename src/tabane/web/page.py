@@ -30,6 +30,23 @@ class BodyTooLong(BadArguments):
     """The body of a request is longer than the page takes."""
 
 
+async def read_body(request: Request, limit: int) -> bytes:
+    """Return the body of a request. Raises BodyTooLong if it has more than ``limit`` bytes."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in request.stream():
+        size += len(part)
+        if size > limit:
+            raise BodyTooLong(
+                say(
+                    "This is too large: at most {limit:,} {limit:byte is|bytes are} accepted here.",
+                    limit=limit,
+                )
+            )
+        parts.append(part)
+    return b"".join(parts)
+
+
 class PageRequest:
     """A request of somebody who signed in."""
 
@@ -40,10 +57,12 @@ class PageRequest:
 
     @property
     def lang(self) -> Lang:
+        """Return the language of the page."""
         return self.caller.lang
 
     @property
     def access(self) -> Access:
+        """Return what the caller may do."""
         return self.caller.access
 
     @property
@@ -61,6 +80,7 @@ class PageRequest:
         return str(self._request.path_params[name])
 
     def header(self, name: str) -> str:
+        """Return a header, empty if the request has none."""
         return self._request.headers.get(name, "")
 
     def may(self, operation: str) -> bool:
@@ -83,13 +103,20 @@ class PageRequest:
         given = msgspec.json.encode({name: value for name, value in params.items() if value is not None})
         return await self._hub.door.respond(self.caller, operation, given, msgspec.json.encode, face=Face.RPC)
 
+    async def rows(self, operation: str, /, **params: Any) -> list[dict[str, Any]]:
+        """Return the ``results`` of an operation; none if the caller may not use it. Raises TabaneError."""
+        if not self.may(operation):
+            return []
+        rows: list[dict[str, Any]] = (await self.call(operation, **params))["results"]
+        return rows
+
     async def while_connected(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of ``work``, which is canceled if the browser gives up. Read the body before.
 
         Raises ClientDisconnect then.
         """
         task = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(self._gone())
+        gone = asyncio.ensure_future(self._wait_until_gone())
         try:
             await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
@@ -99,7 +126,7 @@ class PageRequest:
             task.cancel()
             gone.cancel()
 
-    async def _gone(self) -> None:
+    async def _wait_until_gone(self) -> None:
         while (await self._request.receive())["type"] != "http.disconnect":
             pass
 
@@ -113,19 +140,7 @@ class PageRequest:
 
     async def body(self, limit: int) -> bytes:
         """Return the body. Raises BodyTooLong."""
-        parts: list[bytes] = []
-        size = 0
-        async for part in self._request.stream():
-            size += len(part)
-            if size > limit:
-                raise BodyTooLong(
-                    say(
-                        "This is too large: at most {limit:,} {limit:byte is|bytes are} accepted here.",
-                        limit=limit,
-                    )
-                )
-            parts.append(part)
-        return b"".join(parts)
+        return await read_body(self._request, limit)
 
     async def forms(self) -> dict[str, list[str]]:
         """Return the values of a form by name. Raises BadArguments."""
@@ -136,10 +151,10 @@ class PageRequest:
             )
         except ValueError as error:  # UnicodeDecodeError is one
             raise BadArguments(say("The form cannot be read: {reason}", reason=error)) from None
-        found: dict[str, list[str]] = {}
+        values: dict[str, list[str]] = {}
         for name, value in pairs:
-            found.setdefault(name, []).append(value.replace("\r\n", "\n"))
-        return found
+            values.setdefault(name, []).append(value.replace("\r\n", "\n"))
+        return values
 
     async def form(self) -> dict[str, str]:
         """Return the last value of each name in a form. Raises BadArguments."""

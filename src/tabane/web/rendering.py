@@ -66,21 +66,19 @@ class Assets:
     def get(self, name: str) -> Asset | None:
         """Return a file by its path in the folder; None if there is none."""
         if name not in self._read:
-            body = self._body(name)
-            if body is None:
+            file, path = self._folder / name, Path(name)
+            if name == STYLES:
+                body = b"\n".join(sheet.read_bytes() for sheet in self._styles())
+            elif (
+                file.suffix in _TYPES and ".." not in path.parts and not path.is_absolute() and file.is_file()
+            ):
+                body = file.read_bytes()
+            else:
                 return None
             packed = gzip.compress(body, 9, mtime=0)
             type = _TYPES.get(Path(name).suffix, "application/octet-stream")
             self._read[name] = Asset(type, body, packed if len(packed) < len(body) else None)
         return self._read[name]
-
-    def _body(self, name: str) -> bytes | None:
-        if name == STYLES:
-            return b"\n".join(file.read_bytes() for file in self._styles())
-        file = self._folder / name
-        # What is not listed in the folder itself is not served, whatever the path says.
-        known = file.suffix in _TYPES and ".." not in Path(name).parts and not Path(name).is_absolute()
-        return file.read_bytes() if known and file.is_file() else None
 
     def _styles(self) -> Iterator[Path]:
         folder = self._folder / "css"

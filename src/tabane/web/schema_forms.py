@@ -149,9 +149,9 @@ class _SchemaReader:
             if not isinstance(schema, dict):
                 return None
             if isinstance(schema.get("$ref"), str):
-                schema = _merged(schema, self._referenced(schema["$ref"]), "$ref")
-            elif _only(schema.get("allOf")) is not None:
-                schema = _merged(schema, _only(schema["allOf"]), "allOf")
+                schema = _merge_schemas(schema, self._referenced(schema["$ref"]), "$ref")
+            elif _single_part(schema.get("allOf")) is not None:
+                schema = _merge_schemas(schema, _single_part(schema["allOf"]), "allOf")
             else:
                 return None if schema.keys() & _NOT_UNDERSTOOD else schema
         return None
@@ -177,7 +177,7 @@ class _SchemaReader:
                 left = [option for option in options if option != {"type": "null"}]
                 if len(left) > 1:
                     return True, {**schema, name: left}
-                merged = _merged(schema, self._resolved(left[0]), name)
+                merged = _merge_schemas(schema, self._resolved(left[0]), name)
                 return (True, merged) if isinstance(merged, dict) else (False, schema)
         return False, schema
 
@@ -193,7 +193,7 @@ class _SchemaReader:
             return _leaf(schema, place, "choice", choices=_choices(values))
         if isinstance(values, list):
             return _leaf(schema, place, "json")
-        if constants := _constants(schema):
+        if constants := _constant_choices(schema):
             return _leaf(schema, place, "choice", choices=constants)
         if schema.get("type") == "boolean":
             return _leaf(schema, place, "choice", choices=_choices([True, False]))
@@ -216,20 +216,16 @@ class _SchemaReader:
         if not 0 < len(options) <= min(MOST_VARIANTS, self.left):
             return _leaf(schema, place, "json")
         rest = {key: value for key, value in schema.items() if key not in ("oneOf", "anyOf", "default")}
-        merged = [_merged(rest, self._resolved(option), "") for option in options]
+        merged = [_merge_schemas(rest, self._resolved(option), "") for option in options]
         if not all(isinstance(option, dict) for option in merged):
             return _leaf(schema, place, "json")
-        # Reserved before they are read: what is in the first option must not use up the others.
+        # All are reserved before the first is read, whose fields must not use up those of the others.
         self.left -= len(options)
-        fields = tuple(
-            _titled(self._reserved(option, place.variant(number)), given, number)
-            for number, (option, given) in enumerate(zip(merged, options, strict=True))
-        )
-        return _leaf(schema, place, "variants", fields=fields)
-
-    def _reserved(self, schema: object, place: _FieldPlace) -> SchemaField:
-        self.left += 1
-        return self.field(schema, place)
+        fields = []
+        for number, (option, given) in enumerate(zip(merged, options, strict=True)):
+            self.left += 1
+            fields.append(_with_title(self.field(option, place.variant(number)), given, number))
+        return _leaf(schema, place, "variants", fields=tuple(fields))
 
     def _group(self, schema: JsonObject, place: _FieldPlace) -> SchemaField:
         properties = schema.get("properties")
@@ -258,9 +254,7 @@ class _SchemaReader:
         if not isinstance(items, dict) or not items or "prefixItems" in schema or self.left <= 0:
             return _leaf(schema, place, "json")
         item = self.field(items, place.item())
-        limits = FieldLimits(
-            shortest=_count(schema.get("minItems")) or 0, longest=_count(schema.get("maxItems"))
-        )
+        limits = _length_limits(schema, "minItems", "maxItems")
         unique = schema.get("uniqueItems") is True
         return _leaf(schema, place, "list", fields=(item,), limits=limits, unique=unique, level=place.lists)
 
@@ -274,12 +268,19 @@ class _SchemaReader:
                 "text",
                 format=text if isinstance(text, str) else "",
                 pattern=pattern[:_LONGEST_LABEL] if isinstance(pattern, str) else "",
-                limits=FieldLimits(
-                    shortest=_count(schema.get("minLength")) or 0, longest=_count(schema.get("maxLength"))
-                ),
+                limits=_length_limits(schema, "minLength", "maxLength"),
             )
         if kind == "integer" or kind == "number":
-            return _leaf(schema, place, kind, limits=_number_limits(schema))
+            multiple = schema.get("multipleOf")  # fractions are left to the server
+            is_whole = isinstance(multiple, int) and not isinstance(multiple, bool) and multiple > 0
+            limits = FieldLimits(
+                _number(schema.get("minimum")),
+                _number(schema.get("maximum")),
+                _number(schema.get("exclusiveMinimum")),
+                _number(schema.get("exclusiveMaximum")),
+                multiple if is_whole else None,
+            )
+            return _leaf(schema, place, kind, limits=limits)
         if kind == "null":
             return _leaf(schema, place, "constant", choices=_choices([None]))
         return _leaf(schema, place, "json")
@@ -292,40 +293,38 @@ _NOT_UNDERSTOOD = frozenset(
 
 
 def _leaf(schema: JsonObject, place: _FieldPlace, kind: FieldKind, **more: Any) -> SchemaField:
+    default = as_json(schema["default"]) if "default" in schema else ""
     return SchemaField(
         path=place.path,
         key=place.key,
         kind=kind,
-        label=_text(schema.get("title"), _LONGEST_LABEL) or place.key,
-        hint=_text(schema.get("description"), _LONGEST_HINT),
+        label=_cut_text(schema.get("title"), _LONGEST_LABEL) or place.key,
+        hint=_cut_text(schema.get("description"), _LONGEST_HINT),
         required=place.required,
-        default=_default(schema),
+        default=default if len(default) <= _LONGEST_DEFAULT else "",
         **more,
     )
 
 
-def _titled(made: SchemaField, option: object, number: int) -> SchemaField:
+def _with_title(made: SchemaField, option: object, number: int) -> SchemaField:
     """Return an option under its own title; else under its type, or its number."""
     schema = option if isinstance(option, dict) else {}
-    title = _text(schema.get("title"), _LONGEST_LABEL)
+    title = _cut_text(schema.get("title"), _LONGEST_LABEL)
     if not title and isinstance(schema.get("$ref"), str):
         title = schema["$ref"].rpartition("/")[2][:_LONGEST_LABEL]
     if not title and made.kind == "constant" and made.choices:
         title = made.choices[0].label
+    kind = schema.get("type")
+    title = title or (kind[:_LONGEST_LABEL] if isinstance(kind, str) else "")
     return replace(
         made,
-        label=title or _kind_of(schema) or str(number + 1),
-        hint=_text(schema.get("description"), _LONGEST_HINT),
+        label=title or str(number + 1),
+        hint=_cut_text(schema.get("description"), _LONGEST_HINT),
     )
 
 
-def _kind_of(schema: JsonObject) -> str:
-    kind = schema.get("type")
-    return kind[:_LONGEST_LABEL] if isinstance(kind, str) else ""
-
-
-def _merged(schema: JsonObject, other: object, without: str) -> object:
-    """Return what both schemas say, the first more than the second, with the members of both."""
+def _merge_schemas(schema: JsonObject, other: object, without: str) -> object:
+    """Return both schemas as one. The first one has precedence."""
     if not isinstance(other, dict):
         return None
     own = {key: value for key, value in schema.items() if key != without}
@@ -338,15 +337,15 @@ def _merged(schema: JsonObject, other: object, without: str) -> object:
     return merged
 
 
-def _only(parts: object) -> object:
+def _single_part(parts: object) -> object:
     return parts[0] if isinstance(parts, list) and len(parts) == 1 else None
 
 
 def _choices(values: Sequence[object]) -> tuple[FieldChoice, ...]:
-    return tuple(FieldChoice(as_json(value), _label(value)) for value in values)
+    return tuple(FieldChoice(as_json(value), _value_label(value)) for value in values)
 
 
-def _constants(schema: JsonObject) -> tuple[FieldChoice, ...]:
+def _constant_choices(schema: JsonObject) -> tuple[FieldChoice, ...]:
     """Return the choices of a schema whose options are all constants, under their titles."""
     options = schema.get("oneOf") or schema.get("anyOf")
     if not isinstance(options, list) or not 0 < len(options) <= MOST_CHOICES:
@@ -355,19 +354,18 @@ def _constants(schema: JsonObject) -> tuple[FieldChoice, ...]:
         return ()
     if not all("const" in option for option in options):
         return ()
+    titles = (_cut_text(option.get("title"), _LONGEST_LABEL) for option in options)
     return tuple(
-        FieldChoice(
-            as_json(option["const"]), _text(option.get("title"), _LONGEST_LABEL) or _label(option["const"])
-        )
-        for option in options
+        FieldChoice(as_json(option["const"]), title or _value_label(option["const"]))
+        for option, title in zip(options, titles, strict=True)
     )
 
 
 _TITLED = frozenset(("const", "title", "description", "type"))
 
 
-def _label(value: object) -> str:
-    return _text(value if isinstance(value, str) else as_json(value), _LONGEST_LABEL) or as_json(value)
+def _value_label(value: object) -> str:
+    return _cut_text(value if isinstance(value, str) else as_json(value), _LONGEST_LABEL) or as_json(value)
 
 
 def as_json(value: object) -> str:
@@ -375,28 +373,10 @@ def as_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _default(schema: JsonObject) -> str:
-    if "default" not in schema:
-        return ""
-    text = as_json(schema["default"])
-    return text if len(text) <= _LONGEST_DEFAULT else ""
-
-
-def _text(value: object, longest: int) -> str:
+def _cut_text(value: object, longest: int) -> str:
     if not isinstance(value, str):
         return ""
     return value if len(value) <= longest else value[: longest - 1] + "…"
-
-
-def _number_limits(schema: JsonObject) -> FieldLimits:
-    above, below = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
-    return FieldLimits(
-        _number(schema.get("minimum")),
-        _number(schema.get("maximum")),
-        _number(above),
-        _number(below),
-        _multiple(schema.get("multipleOf")),
-    )
 
 
 def _number(value: object) -> float | None:
@@ -405,12 +385,13 @@ def _number(value: object) -> float | None:
     )
 
 
-def _multiple(value: object) -> int | None:
-    """Return the whole number that a number has to be a multiple of. Fractions are left to the server."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+def _length_limits(schema: JsonObject, shortest: str, longest: str) -> FieldLimits:
+    return FieldLimits(
+        shortest=_read_count(schema.get(shortest)) or 0, longest=_read_count(schema.get(longest))
+    )
 
 
-def _count(value: object) -> int | None:
+def _read_count(value: object) -> int | None:
     number = _number(value)
     return int(number) if number is not None and 0 <= number < 2**53 else None
 
@@ -464,7 +445,7 @@ _ABSENT = _Absent()
 
 
 def arguments_of(form: SchemaField, values: FormValues) -> FormArguments:
-    """Return the arguments that a form says, with an error for each field that is wrong."""
+    """Return the arguments of a form, with an error for each field that is wrong."""
     reader = _ValueReader(values)
     found = reader.read(form)
     if not isinstance(found, dict):
@@ -475,9 +456,9 @@ def arguments_of(form: SchemaField, values: FormValues) -> FormArguments:
 
 
 def values_of(form: SchemaField, arguments: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return the values of a form that says these arguments, as far as it can."""
+    """Return the values of a form for these arguments, as far as it can hold them."""
     found: dict[str, list[str]] = {}
-    _write(form, dict(arguments), found)
+    _write_value(form, dict(arguments), found)
     return found
 
 
@@ -487,15 +468,15 @@ def shows(form: SchemaField, arguments: Mapping[str, Any]) -> bool:
     text = as_json(read.arguments)
     # A browser changes line ends in a field. A backslash that is escaped itself begins no escape.
     changes = "\\r" in text.replace("\\\\", "")
-    return not read.errors and not changes and text == as_json(_ordered_like(arguments, read.arguments))
+    return not read.errors and not changes and text == as_json(_in_same_order(arguments, read.arguments))
 
 
-def _ordered_like(value: Any, other: Any) -> Any:
+def _in_same_order(value: Any, other: Any) -> Any:
     """Return a value with the members of objects in the order of another value: that has no meaning."""
     if isinstance(value, dict) and isinstance(other, dict) and value.keys() == other.keys():
-        return {key: _ordered_like(value[key], other[key]) for key in other}
+        return {key: _in_same_order(value[key], other[key]) for key in other}
     if isinstance(value, list) and isinstance(other, list) and len(value) == len(other):
-        return [_ordered_like(part, same) for part, same in zip(value, other, strict=True)]
+        return [_in_same_order(part, same) for part, same in zip(value, other, strict=True)]
     return value
 
 
@@ -517,27 +498,28 @@ class _ValueReader:
             case "list":
                 return self._list(at)
             case "variants":
-                return self._variant(at)
+                chosen = self._first(f"v:{at.path}")
+                if not chosen.isdecimal() or int(chosen) >= len(at.fields):
+                    return self._empty_value(at)
+                return self.read(at.fields[int(chosen)])
             case "constant":
                 return json.loads(at.choices[0].value)
-        text = self._text(at.path)
+        text = self._first(at.path)
         if text == "":
-            return self._empty(at)
-        return self._wrong(at, _PARSERS[at.kind](at, text))
-
-    def _text(self, path: str) -> str:
-        return next(iter(self.values.get(path, ())), "")
-
-    def _wrong(self, at: SchemaField, found: Any) -> Any:
+            return self._empty_value(at)
+        found = _PARSERS[at.kind](at, text)
         if isinstance(found, Message):
             self.errors[at.path] = found
             return _ABSENT
         return found
 
-    def _empty(self, at: SchemaField) -> Any:
-        """Return what a field without a value says. Records an error if it has to have one."""
-        explicit = self._text(f"e:{at.path}")
-        if _takes(at, explicit):
+    def _first(self, path: str) -> str:
+        return next(iter(self.values.get(path, ())), "")
+
+    def _empty_value(self, at: SchemaField) -> Any:
+        """Return the value of an empty field. Records an error if it must have one."""
+        explicit = self._first(f"e:{at.path}")
+        if at.nullable if explicit == "null" else explicit in _KINDS and at.kind == _KINDS[explicit]:
             return json.loads(explicit)
         if not at.required:
             return _ABSENT
@@ -549,16 +531,16 @@ class _ValueReader:
         return _ABSENT
 
     def _group(self, at: SchemaField) -> Any:
-        if is_optional(at) and self._text(f"o:{at.path}") != "1":
-            return self._empty(at)
+        if is_optional(at) and self._first(f"o:{at.path}") != "1":
+            return self._empty_value(at)
         found = {each.key: value for each in at.fields if (value := self.read(each)) is not _ABSENT}
         return found | self._others(at)
 
     def _others(self, at: SchemaField) -> dict[str, Any]:
-        text = self._text(f"m:{at.path}")
+        text = self._first(f"m:{at.path}")
         if not text.strip():
             return {}
-        found = _json(at, text)
+        found = _parse_json(at, text)
         if isinstance(found, dict):
             taken = [each.key for each in at.fields if each.key in found]
             if not taken:
@@ -568,18 +550,12 @@ class _ValueReader:
         return {}
 
     def _list(self, at: SchemaField) -> Any:
-        items = list(_items(at, self.values))
+        items = list(_list_items(at, self.values))
         if not items:
-            return self._empty(at)
+            return self._empty_value(at)
         if not at.limits.shortest <= len(items) <= (at.limits.longest or MOST_ITEMS):
             self.errors[at.path] = _count_error(at)
         return [value for each in items if (value := self.read(each)) is not _ABSENT]
-
-    def _variant(self, at: SchemaField) -> Any:
-        chosen = self._text(f"v:{at.path}")
-        if not chosen.isdecimal() or int(chosen) >= len(at.fields):
-            return self._empty(at)
-        return self.read(at.fields[int(chosen)])
 
 
 def is_optional(at: SchemaField) -> bool:
@@ -587,23 +563,16 @@ def is_optional(at: SchemaField) -> bool:
     return at.kind == "group" and (not at.required or at.nullable)
 
 
-def _items(at: SchemaField, values: FormValues) -> Iterator[SchemaField]:
+def _list_items(at: SchemaField, values: FormValues) -> Iterator[SchemaField]:
     """Return the items of a list, with their numbers in the paths."""
     numbers = [number for number in values.get(f"i:{at.path}", ()) if number.isdecimal() and len(number) < 6]
     for number in dict.fromkeys(numbers[:MOST_ITEMS]):
-        yield _numbered(at.fields[0], f"{{{at.level}}}", number)
+        yield _with_number(at.fields[0], f"{{{at.level}}}", number)
 
 
-def _numbered(at: SchemaField, mark: str, number: str) -> SchemaField:
+def _with_number(at: SchemaField, mark: str, number: str) -> SchemaField:
     path = "/".join(number if part == mark else part for part in at.path.split("/"))
-    return replace(at, path=path, fields=tuple(_numbered(each, mark, number) for each in at.fields))
-
-
-def _takes(at: SchemaField, explicit: str) -> bool:
-    """Return whether a field may have an explicit empty value."""
-    if explicit == "null":
-        return at.nullable
-    return explicit in _KINDS and at.kind == _KINDS[explicit]
+    return replace(at, path=path, fields=tuple(_with_number(each, mark, number) for each in at.fields))
 
 
 def _count_error(at: SchemaField) -> Message:
@@ -616,7 +585,7 @@ def _count_error(at: SchemaField) -> Message:
     )
 
 
-def _parsed_text(at: SchemaField, text: str) -> str | Message:
+def _parse_text(at: SchemaField, text: str) -> str | Message:
     if len(text) < at.limits.shortest:
         return say("Enter at least {count} {count:character|characters}.", count=at.limits.shortest)
     if at.limits.longest is not None and len(text) > at.limits.longest:
@@ -624,22 +593,22 @@ def _parsed_text(at: SchemaField, text: str) -> str | Message:
     return text
 
 
-def _parsed_integer(at: SchemaField, text: str) -> Any:
+def _parse_integer(at: SchemaField, text: str) -> Any:
     if not _INTEGER.fullmatch(text.strip()):
         return say("Enter a whole number.")
-    return _limited(at, int(text))
+    return _within_limits(at, int(text))
 
 
-def _parsed_number(at: SchemaField, text: str) -> Any:
+def _parse_number(at: SchemaField, text: str) -> Any:
     if not _NUMBER.fullmatch(text.strip()):
         return say("Enter a number.")
     if _INTEGER.fullmatch(text.strip()):
-        return _limited(at, int(text))
+        return _within_limits(at, int(text))
     number = float(text)
-    return _limited(at, number) if math.isfinite(number) else say("Enter a number.")
+    return _within_limits(at, number) if math.isfinite(number) else say("Enter a number.")
 
 
-def _limited(at: SchemaField, number: Any) -> Any:
+def _within_limits(at: SchemaField, number: Any) -> Any:
     limits = at.limits
     if limits.least is not None and number < limits.least:
         return say("Enter {limit} or more.", limit=limits.least)
@@ -654,13 +623,13 @@ def _limited(at: SchemaField, number: Any) -> Any:
     return number
 
 
-def _chosen(at: SchemaField, text: str) -> Any:
+def _parse_choice(at: SchemaField, text: str) -> Any:
     if any(choice.value == text for choice in at.choices):
         return json.loads(text)
     return say("Choose one of the values.")
 
 
-def _json(at: SchemaField, text: str) -> Any:
+def _parse_json(at: SchemaField, text: str) -> Any:
     found = read_json(text)
     return found if not isinstance(found, JsonFault) else found.message
 
@@ -677,7 +646,7 @@ def read_json(text: str) -> Any:
     if len(text) > LONGEST_JSON:
         return JsonFault(say("This JSON is too long."))
     try:
-        return json.loads(text, parse_constant=_no_constant)
+        return json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         return JsonFault(
             say("This is not JSON: line {line}, column {column}.", line=error.lineno, column=error.colno)
@@ -686,23 +655,23 @@ def read_json(text: str) -> Any:
         return JsonFault(say("This is not JSON that can be sent."))
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(name)
 
 
 _PARSERS = {
-    "text": _parsed_text,
-    "integer": _parsed_integer,
-    "number": _parsed_number,
-    "choice": _chosen,
-    "json": _json,
+    "text": _parse_text,
+    "integer": _parse_integer,
+    "number": _parse_number,
+    "choice": _parse_choice,
+    "json": _parse_json,
 }
 
 
 # -- from arguments to a form ------------------------------------------------------------------------
 
 
-def _write(at: SchemaField, value: Any, found: dict[str, list[str]]) -> None:
+def _write_value(at: SchemaField, value: Any, found: dict[str, list[str]]) -> None:
     if value is None and at.nullable:
         found[f"e:{at.path}"] = ["null"]
     elif at.kind == "group" and isinstance(value, dict):
@@ -710,18 +679,19 @@ def _write(at: SchemaField, value: Any, found: dict[str, list[str]]) -> None:
     elif at.kind == "list" and isinstance(value, list):
         _write_list(at, value, found)
     elif at.kind == "variants":
-        _write_variant(at, value, found)
+        # The first option that can show the value, or the first one if none can.
+        chosen = next((number for number, option in enumerate(at.fields) if _can_show(option, value)), 0)
+        found[f"v:{at.path}"] = [str(chosen)]
+        _write_value(at.fields[chosen], value, found)
     elif at.kind == "text" and isinstance(value, str):
         found[at.path] = [value]
         if not value:
             found[f"e:{at.path}"] = ['""']
     else:
-        found[at.path] = [_written(at, value)]
-
-
-def _written(at: SchemaField, value: Any) -> str:
-    text = as_json(value)
-    return json.dumps(value, ensure_ascii=False, indent=2) if at.kind == "json" and len(text) > 60 else text
+        text = as_json(value)
+        if at.kind == "json" and len(text) > 60:
+            text = json.dumps(value, ensure_ascii=False, indent=2)
+        found[at.path] = [text]
 
 
 def _write_group(at: SchemaField, value: dict[str, Any], found: dict[str, list[str]]) -> None:
@@ -730,7 +700,7 @@ def _write_group(at: SchemaField, value: dict[str, Any], found: dict[str, list[s
     fields = {each.key: each for each in at.fields}
     for key, part in value.items():
         if key in fields:
-            _write(fields[key], part, found)
+            _write_value(fields[key], part, found)
     others = {key: part for key, part in value.items() if key not in fields}
     if others:
         found[f"m:{at.path}"] = [json.dumps(others, ensure_ascii=False, indent=2)]
@@ -742,22 +712,15 @@ def _write_list(at: SchemaField, value: list[Any], found: dict[str, list[str]]) 
         return
     found[f"i:{at.path}"] = [str(number) for number in range(min(len(value), MOST_ITEMS))]
     for number, part in enumerate(value[:MOST_ITEMS]):
-        _write(_numbered(at.fields[0], f"{{{at.level}}}", str(number)), part, found)
+        _write_value(_with_number(at.fields[0], f"{{{at.level}}}", str(number)), part, found)
 
 
-def _write_variant(at: SchemaField, value: Any, found: dict[str, list[str]]) -> None:
-    """Write a value as the first option that can show it; as the first one if none can."""
-    chosen = next((number for number, option in enumerate(at.fields) if _fits(option, value)), 0)
-    found[f"v:{at.path}"] = [str(chosen)]
-    _write(at.fields[chosen], value, found)
-
-
-def _fits(option: SchemaField, value: Any) -> bool:
+def _can_show(option: SchemaField, value: Any) -> bool:
     tried: dict[str, list[str]] = {}
-    _write(option, value, tried)
+    _write_value(option, value, tried)
     reader = _ValueReader(tried)
     read = reader.read(option)
-    return not reader.errors and read is not _ABSENT and as_json(read) == as_json(_ordered_like(value, read))
+    return not reader.errors and read is not _ABSENT and as_json(read) == as_json(_in_same_order(value, read))
 
 
 # -- fields to show ----------------------------------------------------------------------------------
@@ -767,18 +730,18 @@ def filled(
     form: SchemaField, values: FormValues | None = None, errors: Mapping[str, Message] | None = None
 ) -> FilledField:
     """Return a form with its values and what is wrong with them, for a template."""
-    return _filled(form, values or {}, errors or {})
+    return _filled_field(form, values or {}, errors or {})
 
 
-def _filled(at: SchemaField, values: FormValues, errors: Mapping[str, Message]) -> FilledField:
+def _filled_field(at: SchemaField, values: FormValues, errors: Mapping[str, Message]) -> FilledField:
     def first(name: str) -> str:
         return next(iter(values.get(name, ())), "")
 
     shown = FilledField(at, first(at.path), errors.get(at.path), explicit=first(f"e:{at.path}"))
     if at.kind == "list":
-        items = tuple(_filled(each, values, errors) for each in _items(at, values))
-        return replace(shown, fields=items, item=_filled(at.fields[0], {}, {}), mark=f"{{{at.level}}}")
-    fields = tuple(_filled(each, values, errors) for each in at.fields)
+        items = tuple(_filled_field(each, values, errors) for each in _list_items(at, values))
+        return replace(shown, fields=items, item=_filled_field(at.fields[0], {}, {}), mark=f"{{{at.level}}}")
+    fields = tuple(_filled_field(each, values, errors) for each in at.fields)
     if at.kind == "variants":
         chosen = first(f"v:{at.path}")
         known = chosen.isdecimal() and len(chosen) < 4 and int(chosen) < len(fields)

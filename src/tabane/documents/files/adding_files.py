@@ -16,11 +16,10 @@ from typing import NamedTuple
 
 from tabane.documents import metadata
 from tabane.documents.document import Document, Draft
-from tabane.documents.files.file_tree import FileStat, FileTree, Told
+from tabane.documents.files.file_tree import FileStat, FileTree
 from tabane.documents.files.readable_files import (
     MOST_BYTES,
     DocumentFolder,
-    DocumentWriting,
     FileSource,
     FilesReport,
     FileTextReader,
@@ -29,11 +28,11 @@ from tabane.documents.files.readable_files import (
     draft_of,
     read_beneath,
     source_of,
-    too_large,
     unreadable,
     written,
 )
-from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
+from tabane.documents.operations import DocumentLibrary, too_large
+from tabane.errors import BadArguments, TabaneError
 from tabane.messages import Message, say
 from tabane.operations import Progress
 
@@ -78,8 +77,8 @@ class _AddingPass:
 class FileAdding:
     """Creates and updates documents from files."""
 
-    def __init__(self, keeping: DocumentWriting, texts: FileTextReader, most_bytes: int = MOST_BYTES) -> None:
-        self._keeping, self._texts, self._most = keeping, texts, most_bytes
+    def __init__(self, keeping: DocumentLibrary, texts: FileTextReader, most_bytes: int = MOST_BYTES) -> None:
+        self._documents, self._texts, self._most = keeping, texts, most_bytes
 
     async def add(
         self, folders: Sequence[DocumentFolder], terms: PassOptions, progress: Progress
@@ -93,14 +92,15 @@ class FileAdding:
         looked: list[tuple[DocumentFolder, list[tuple[str, FileStat]]]] = []
         for folder in folders:
             progress.tell(running.total, None, say("Reading {path}", path=folder.path))
-            files = await asyncio.to_thread(self._found, folder, running)
+            files = await asyncio.to_thread(self._scan_folder, folder, running)
             running.total += len(files)
             looked.append((folder, files))
         for folder, files in looked:
-            await self._take(folder, files, running)
+            await self._update_files(folder, files, running)
         if terms.prune:
+            keys = set(running.taken)
             for folder, _ in looked:
-                await self._prune(folder, running)
+                running.report.removed += await self._delete_others(folder, keys, running.spared)
         running.tell()
         return running.report
 
@@ -113,7 +113,7 @@ class FileAdding:
     ) -> FilesReport:
         """Update the documents of these files of a folder."""
         running = _AddingPass(terms, FilesReport(), progress, total=len(files))
-        await self._take(folder, files, running)
+        await self._update_files(folder, files, running)
         return running.report
 
     async def remove(self, folder: DocumentFolder, names: Sequence[str]) -> int:
@@ -123,12 +123,12 @@ class FileAdding:
         there: the file was renamed.
         """
         paths = {
-            (key, _path(folder, name)) for name in names if (key := _key_or_none(folder, name)) is not None
+            (key, _path_of(folder, name)) for name in names if (key := _key_or_none(folder, name)) is not None
         }
         keys = list({key for key, _ in paths})
         removed = 0
         for first in range(0, len(keys), LOOKED):
-            found = await self._keeping.known(keys[first : first + LOOKED])
+            found = await self._documents.known(keys[first : first + LOOKED])
             gone = [
                 document.filepath
                 for document in found
@@ -137,53 +137,55 @@ class FileAdding:
                 and source.folder == folder.path
                 and (document.filepath, source.path) in paths
             ]
-            removed += await self._keeping.delete(gone) if gone else 0
+            removed += await self._documents.delete(gone) if gone else 0
         return removed
 
     async def prune(self, folder: DocumentFolder, names: Sequence[str], spared: Sequence[str] = ()) -> int:
         """Delete the documents that were made from other files of the folder than those named."""
         keys = {key for name in names if (key := _key_or_none(folder, name)) is not None}
-        return await self._pruned(folder, keys, spared)
+        return await self._delete_others(folder, keys, spared)
 
     # Looking
 
-    def _found(self, folder: DocumentFolder, running: _AddingPass) -> list[tuple[str, FileStat]]:
+    def _scan_folder(self, folder: DocumentFolder, running: _AddingPass) -> list[tuple[str, FileStat]]:
         """Return all files of a folder. Blocks."""
 
-        def told(path: str, why: Message) -> None:
+        def refuse(path: str, why: Message) -> None:
             running.spared.append(path)
             running.report.refuse(path, why)
 
         if os.path.isfile(folder.path):
-            found = os.stat(folder.path)
-            return [("", FileStat(found.st_size, found.st_mtime_ns, found.st_ino))]
+            state = os.stat(folder.path)
+            return [("", FileStat(state.st_size, state.st_mtime_ns, state.st_ino))]
         try:
-            return list(_listed(folder, told))
+            tree = FileTree(folder.path, folder.ignore, refuse)
+            tree.look()
+            return list(tree.files())
         except OSError as error:
             raise BadArguments(unreadable(folder.path, error), "paths") from None
 
-    async def _take(
+    async def _update_files(
         self, folder: DocumentFolder, files: Sequence[tuple[str, FileStat]], running: _AddingPass
     ) -> None:
         for first in range(0, len(files), LOOKED):
-            looks = list(self._looks(folder, files[first : first + LOOKED], running))
-            there = await self._keeping.known([look.key for look in looks])
-            known = {document.filepath: document for document in there if document is not None}
+            looks = list(self._comparable_files(folder, files[first : first + LOOKED], running))
+            documents = await self._documents.known([look.key for look in looks])
+            known = {document.filepath: document for document in documents if document is not None}
             changed = [look for look in looks if not _looks_same(folder, look, known.get(look.key), running)]
             running.report.unchanged += len(looks) - len(changed)
             running.done += min(LOOKED, len(files) - first) - len(changed)
             running.tell()
-            for some in _together(changed):
-                await self._put(folder, some, known, running)
-                running.done += len(some)
+            for batch in _batches(changed):
+                await self._put_changed(folder, batch, known, running)
+                running.done += len(batch)
                 running.tell()
 
-    def _looks(
+    def _comparable_files(
         self, folder: DocumentFolder, files: Sequence[tuple[str, FileStat]], running: _AddingPass
     ) -> Iterator[_FileLook]:
         """Yield the files to compare. Unusable and old files are only counted."""
         for name, stat in files:
-            path = _path(folder, name)
+            path = _path_of(folder, name)
             try:
                 key = folder.key(name)
             except TabaneError as error:
@@ -211,7 +213,7 @@ class FileAdding:
 
     # Putting
 
-    async def _put(
+    async def _put_changed(
         self,
         folder: DocumentFolder,
         looks: Sequence[_FileLook],
@@ -222,9 +224,9 @@ class FileAdding:
         drafts: list[Draft] = []
         paths: list[str] = []
         for look in looks:
-            path = _path(folder, look.name)
+            path = _path_of(folder, look.name)
             try:
-                draft = await self._draft(folder, look, path, known.get(look.key), running.terms)
+                draft = await self._draft_changed(folder, look, path, known.get(look.key), running.terms)
             except TabaneError as error:
                 running.report.refuse(path, error.message)
                 continue
@@ -235,30 +237,25 @@ class FileAdding:
                 paths.append(path)
         if not drafts:
             return
-        results = await self._keeping.put(drafts)
-        _check(results)
-        for path, result in zip(paths, results, strict=True):
-            if isinstance(result, TabaneError):
-                running.report.refuse(path, result.message)
-                continue
-            count = "unchanged" if result.unchanged else "changed" if result.existed else "new"
-            setattr(running.report, count, getattr(running.report, count) + 1)
-            running.report.warning = running.report.warning or result.warning
+        running.report.count_results(paths, await self._documents.put(drafts))
 
-    async def _draft(
-        self, folder: DocumentFolder, look: _FileLook, path: str, there: Document | None, terms: PassOptions
+    async def _draft_changed(
+        self,
+        folder: DocumentFolder,
+        look: _FileLook,
+        path: str,
+        document: Document | None,
+        terms: PassOptions,
     ) -> Draft | None:
         """Return the draft of a file's document, None if the document is up to date. Raises TabaneError."""
-        source, data = await asyncio.to_thread(self._read, folder, look, path)
-        known = source_of(there) if there is not None else None
-        if not terms.again and known is not None and there is not None:
-            same_type = folder.file_type is None or there.file_type == folder.file_type
-            if known.digest == source.digest and known.path == path and same_type and known == source:
-                return None
+        source, data = await asyncio.to_thread(self._read_file, folder, look, path)
+        same_type = document is not None and folder.file_type in (None, document.file_type)
+        if document is not None and same_type and not terms.again and source_of(document) == source:
+            return None
         text, file_type = await self._texts.read(look.name or path, data, folder.encoding, folder.file_type)
         return draft_of(look.key, text, file_type, written(source))
 
-    def _read(self, folder: DocumentFolder, look: _FileLook, path: str) -> tuple[FileSource, bytes]:
+    def _read_file(self, folder: DocumentFolder, look: _FileLook, path: str) -> tuple[FileSource, bytes]:
         """Read a file. Return its source data and its bytes. Blocks. Raises BadArguments."""
         top, name = (folder.path, look.name) if look.name else os.path.split(folder.path)
         now = time.time_ns()
@@ -272,17 +269,13 @@ class FileAdding:
 
     # Pruning
 
-    async def _prune(self, folder: DocumentFolder, running: _AddingPass) -> None:
-        keys = set(running.taken)
-        running.report.removed += await self._pruned(folder, keys, running.spared)
-
-    async def _pruned(self, folder: DocumentFolder, keys: set[str], spared: Sequence[str]) -> int:
+    async def _delete_others(self, folder: DocumentFolder, keys: set[str], spared: Sequence[str]) -> int:
         """Delete documents of the folder's files that are not among ``keys``.
 
         Files below an unreadable folder are spared, because they may still exist.
         """
         gone: list[str] = []
-        async for document in self._keeping.all(folder.common):
+        async for document in self._documents.all(folder.common):
             source = source_of(document)
             if document.filepath in keys or source is None or source.folder != folder.path:
                 continue
@@ -290,53 +283,38 @@ class FileAdding:
                 gone.append(document.filepath)
         removed = 0
         for first in range(0, len(gone), LOOKED):
-            removed += await self._keeping.delete(gone[first : first + LOOKED])
+            removed += await self._documents.delete(gone[first : first + LOOKED])
         return removed
 
 
-def _listed(folder: DocumentFolder, told: Told) -> Iterator[tuple[str, FileStat]]:
-    tree = FileTree(folder.path, folder.ignore, told)
-    tree.look()
-    return tree.files()
-
-
 def _looks_same(
-    folder: DocumentFolder, look: _FileLook, there: Document | None, running: _AddingPass
+    folder: DocumentFolder, look: _FileLook, document: Document | None, running: _AddingPass
 ) -> bool:
     """Return whether the file has the size and time that it had when its document was made from it."""
-    if there is None or running.terms.again or running.terms.sure:
+    if document is None or running.terms.again or running.terms.sure:
         return False
-    known = source_of(there)
-    if known is None or known.folder != folder.path:
+    known = source_of(document)
+    if known is None or (known.folder, known.path) != (folder.path, _path_of(folder, look.name)):
         return False
-    if known.path != _path(folder, look.name):
-        return False
-    same_type = folder.file_type is None or there.file_type == folder.file_type
+    same_type = folder.file_type is None or document.file_type == folder.file_type
     return same_type and (known.size, known.modified) == (look.stat.size, look.stat.modified)
 
 
-def _together(looks: Sequence[_FileLook]) -> Iterator[list[_FileLook]]:
+def _batches(looks: Sequence[_FileLook]) -> Iterator[list[_FileLook]]:
     """Yield the files in batches that are read and stored together."""
-    some: list[_FileLook] = []
+    batch: list[_FileLook] = []
     size = 0
     for look in looks:
-        if some and (len(some) >= PUT or size + look.stat.size > MOST_TOGETHER):
-            yield some
-            some, size = [], 0
-        some.append(look)
+        if batch and (len(batch) >= PUT or size + look.stat.size > MOST_TOGETHER):
+            yield batch
+            batch, size = [], 0
+        batch.append(look)
         size += look.stat.size
-    if some:
-        yield some
+    if batch:
+        yield batch
 
 
-def _check(results: Sequence[object]) -> None:
-    """Raise the first error if all results failed: later documents would fail too."""
-    failed = [result for result in results if isinstance(result, StoreError | ModelError)]
-    if failed and len(failed) == len(results):
-        raise failed[0]
-
-
-def _path(folder: DocumentFolder, name: str) -> str:
+def _path_of(folder: DocumentFolder, name: str) -> str:
     return os.path.join(folder.path, name) if name else folder.path
 
 

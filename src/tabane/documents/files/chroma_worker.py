@@ -34,7 +34,11 @@ def read(folder: str, wanted: str | None, tell: Say) -> None:
         tell({"error": "missing", "detail": str(error)})
         return
     with tempfile.TemporaryDirectory() as copy:
-        if not _copied(folder, copy):
+        for part in _PARTS:
+            path = os.path.join(folder, _DATABASE + part)
+            if os.path.exists(path):
+                shutil.copyfile(path, os.path.join(copy, _DATABASE + part))
+        if not os.path.exists(os.path.join(copy, _DATABASE)):
             tell({"error": "none", "detail": folder})
             return
         try:
@@ -44,27 +48,19 @@ def read(folder: str, wanted: str | None, tell: Say) -> None:
             if name not in names:
                 tell({"error": "collection", "detail": name, "names": names})
                 return
-            _write(client.get_collection(name), tell)
+            _write_documents(client.get_collection(name), tell)
         except Exception as error:  # Chroma raises many types of errors for a database that it cannot read
             tell({"error": "broken", "detail": f"{type(error).__name__}: {error}"})
 
 
-def _copied(folder: str, copy: str) -> bool:
-    for part in _PARTS:
-        path = os.path.join(folder, _DATABASE + part)
-        if os.path.exists(path):
-            shutil.copyfile(path, os.path.join(copy, _DATABASE + part))
-    return os.path.exists(os.path.join(copy, _DATABASE))
-
-
-def _write(collection: Any, tell: Say) -> None:
+def _write_documents(collection: Any, tell: Say) -> None:
     total = collection.count()
     tell({"total": total})
     for first in range(0, total, _PAGE):
         page = collection.get(limit=_PAGE, offset=first, include=["documents", "metadatas"])
         texts = page["documents"] or [None] * len(page["ids"])
-        known = page["metadatas"] or [None] * len(page["ids"])
-        for key, text, metadata in zip(page["ids"], texts, known, strict=True):
+        metadatas = page["metadatas"] or [None] * len(page["ids"])
+        for key, text, metadata in zip(page["ids"], texts, metadatas, strict=True):
             tell({"id": key, "text": text, "metadata": metadata or {}})
 
 
@@ -72,8 +68,8 @@ if __name__ == "__main__":
     # Chroma prints to stdout too, so stdout is redirected, and only JSON lines go to the real one.
     out, sys.stdout = sys.stdout, sys.stderr
 
-    def _said(line: dict[str, Any]) -> None:
+    def _write_line(line: dict[str, Any]) -> None:
         out.write(json.dumps(line) + "\n")
         out.flush()
 
-    read(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None, _said)
+    read(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None, _write_line)

@@ -19,7 +19,6 @@ from tabane.documents.document import Draft
 from tabane.documents.files.adding_files import FileAdding
 from tabane.documents.files.readable_files import (
     DocumentFolder,
-    DocumentWriting,
     FilesReport,
     FileTextReader,
     PassOptions,
@@ -27,6 +26,7 @@ from tabane.documents.files.readable_files import (
     with_colon,
 )
 from tabane.documents.files.watching import FolderWatch
+from tabane.documents.operations import DocumentLibrary, checked_encoding
 from tabane.documents.parameters import (
     AddDocuments,
     ImportChroma,
@@ -34,13 +34,12 @@ from tabane.documents.parameters import (
     UnwatchDocuments,
     WatchDocuments,
 )
-from tabane.errors import BadArguments, HubError, ModelError, StoreError, TabaneError
+from tabane.errors import BadArguments, HubError, TabaneError
 from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.operations import Caller, Progress
 from tabane.operations.job_turns import Turn
 from tabane.settings.files import write_private
-from tabane.text.encodings import is_encoding
 
 _PUT, _MOST_TOGETHER = 50, 4_000_000  # documents, and their characters, that are stored together
 _LONGEST_LINE = 64 << 20  # bytes
@@ -50,20 +49,21 @@ _OURS = ("filepath", "file_type", "updated_at", "document")
 class ChromaImport:
     """The job that imports a collection. Documents that are up to date are skipped."""
 
-    def __init__(self, keeping: DocumentWriting) -> None:
-        self._keeping = keeping
+    def __init__(self, keeping: DocumentLibrary) -> None:
+        self._documents = keeping
 
     async def import_chroma(self, caller: Caller, params: ImportChroma, progress: Progress) -> dict[str, Any]:
+        """Import a collection. Return the counts of its documents by outcome."""
         if not os.path.isabs(params.path):
             raise BadArguments(say("{path}: give the full path, starting with /.", path=params.path), "path")
         report = FilesReport()
         progress.tell(0, None, say("Opening the collection"))
-        lines = _lines(params.path, params.collection)
+        lines = _read_lines(params.path, params.collection)
         try:
-            total = _total(await anext(lines, {}), params)
+            total = _read_total(await anext(lines, {}), params)
             done = 0
-            async for rows in _together(lines):
-                await self._put(rows, params, report)
+            async for rows in _row_batches(lines):
+                await self._put_rows(rows, params, report)
                 done += len(rows)
                 progress.tell(done, total)
         finally:
@@ -79,7 +79,7 @@ class ChromaImport:
             )
         return report.plain(caller.lang)
 
-    async def _put(
+    async def _put_rows(
         self, rows: Sequence[Mapping[str, Any]], params: ImportChroma, report: FilesReport
     ) -> None:
         drafts = []
@@ -88,18 +88,8 @@ class ChromaImport:
                 drafts.append(draft_of(row, params.id_prefix))
             else:
                 report.refuse(row["id"], say("it has no text"))
-        results = await self._keeping.put(drafts) if drafts else []
-        failed = [result for result in results if isinstance(result, StoreError | ModelError)]
-        if failed and len(failed) == len(results):
-            raise failed[0]
-        for draft, result in zip(drafts, results, strict=True):
-            if isinstance(result, TabaneError):
-                report.refuse(draft.filepath, result.message)
-                continue
-            report.new += not result.existed
-            report.unchanged += result.unchanged
-            report.changed += result.existed and not result.unchanged
-            report.warning = report.warning or result.warning
+        results = await self._documents.put(drafts) if drafts else []
+        report.count_results([draft.filepath for draft in drafts], results)
 
 
 def draft_of(row: Mapping[str, Any], prefix: str = "") -> Draft:
@@ -127,7 +117,7 @@ def _written_moment(written: object) -> float | None:
         return None
 
 
-def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
+def _read_total(first: Mapping[str, Any], params: ImportChroma) -> int:
     """Return how many documents there are. Raises BadArguments if they cannot be read."""
     match first.get("error"):
         case None if "total" in first:
@@ -151,7 +141,7 @@ def _total(first: Mapping[str, Any], params: ImportChroma) -> int:
     raise BadArguments(message, "path")
 
 
-async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, Any], None]:
+async def _read_lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, Any], None]:
     """Yield the lines of the child process. The child is stopped when the caller stops reading."""
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tabane.documents.files.chroma_worker", path,
@@ -170,18 +160,18 @@ async def _lines(path: str, collection: str | None) -> AsyncGenerator[dict[str, 
             await child.wait()
 
 
-async def _together(lines: AsyncIterator[dict[str, Any]]) -> AsyncIterator[list[dict[str, Any]]]:
+async def _row_batches(lines: AsyncIterator[dict[str, Any]]) -> AsyncIterator[list[dict[str, Any]]]:
     """Yield rows in batches that are stored together."""
-    some: list[dict[str, Any]] = []
+    batch: list[dict[str, Any]] = []
     size = 0
     async for row in lines:
-        some.append(row)
+        batch.append(row)
         size += len(row["text"] or "")
-        if len(some) >= _PUT or size > _MOST_TOGETHER:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+        if len(batch) >= _PUT or size > _MOST_TOGETHER:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 log = logging.getLogger(__name__)
@@ -198,6 +188,7 @@ class WatchedFoldersFile:
         self._path = path
 
     def read(self) -> list[DocumentFolder]:
+        """Return the watched folders, none if there is no such file."""
         try:
             return msgspec.json.decode(self._path.read_bytes(), type=_WatchedFolders).folders
         except FileNotFoundError:
@@ -225,11 +216,11 @@ class DocumentFiles:
 
     def __init__(
         self,
-        keeping: DocumentWriting,
+        keeping: DocumentLibrary,
         texts: FileTextReader,
         remembered: Path,
     ) -> None:
-        self._keeping = keeping
+        self._documents = keeping
         self._adding = FileAdding(keeping, texts)
         self.import_chroma = ChromaImport(keeping).import_chroma
         self._remembered = WatchedFoldersFile(remembered)
@@ -243,7 +234,7 @@ class DocumentFiles:
         async with self._changing.taken():
             for folder in await asyncio.to_thread(self._remembered.read):
                 if folder.path not in self._watches:
-                    self._begin(folder)
+                    self._begin_watch(folder)
 
     @property
     def watched(self) -> int:
@@ -254,15 +245,15 @@ class DocumentFiles:
         """Stop watching. The list of watched folders is kept."""
         async with self._changing.taken():
             for path in list(self._watches):
-                await self._end(path)
+                await self._end_watch(path)
 
-    def _begin(self, folder: DocumentFolder, progress: Progress | None = None) -> FolderWatch:
+    def _begin_watch(self, folder: DocumentFolder, progress: Progress | None = None) -> FolderWatch:
         watch = FolderWatch(folder, self._adding, progress)
         task = asyncio.get_running_loop().create_task(watch.run(), name=f"watch {folder.path}")
         self._watches[folder.path] = watch, task
         return watch
 
-    async def _end(self, path: str) -> None:
+    async def _end_watch(self, path: str) -> None:
         _, task = self._watches.pop(path)
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -271,10 +262,11 @@ class DocumentFiles:
     # Operations
 
     async def add_documents(self, caller: Caller, params: AddDocuments, progress: Progress) -> dict[str, Any]:
-        encoding = _checked_encoding(params.encoding)
+        """Add and update the documents of files and folders. Return the counts of files by outcome."""
+        encoding = checked_encoding(params.encoding)
         terms = PassOptions(since=_since_moment(params.since), prune=params.prune, again=params.again)
-        paths = await asyncio.to_thread(lambda: [_checked_path(path, "paths") for path in params.paths])
-        prefix = await self._prefix(params.id_prefix)
+        paths = [await asyncio.to_thread(_check_path, path, "paths") for path in params.paths]
+        prefix = await self._used_prefix(params.id_prefix)
         folders = [
             DocumentFolder(path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding)
             for path in dict.fromkeys(paths)
@@ -285,19 +277,20 @@ class DocumentFiles:
     async def watch_documents(
         self, caller: Caller, params: WatchDocuments, progress: Progress
     ) -> dict[str, Any]:
-        path = await asyncio.to_thread(_checked_path, params.path, "path")
-        encoding = _checked_encoding(params.encoding)
+        """Watch a folder. Return the report of its first pass, and its state."""
+        path = await asyncio.to_thread(_check_path, params.path, "path")
+        encoding = checked_encoding(params.encoding)
         if not await asyncio.to_thread(os.path.isdir, path):
             raise BadArguments(say("{path} is not a folder. Only folders can be watched.", path=path), "path")
-        prefix = await self._prefix(params.id_prefix)
+        prefix = await self._used_prefix(params.id_prefix)
         folder = DocumentFolder(
             path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding
         )
         async with self._changing.taken(progress):
             self._check_place(path)
             if path in self._watches:
-                await self._end(path)
-            watch = self._begin(folder, progress)
+                await self._end_watch(path)
+            watch = self._begin_watch(folder, progress)
             await self._remember()
         try:
             report = await asyncio.shield(watch.first)
@@ -311,17 +304,17 @@ class DocumentFiles:
             raise report
         return {**report.plain(caller.lang), "watch": watch.plain(caller.lang)}
 
-    async def _prefix(self, prefix: str) -> str:
+    async def _used_prefix(self, prefix: str) -> str:
         """Return the prefix of ids: with a colon if only ids with a colon exist, as after import-chroma."""
         colon = with_colon(prefix)
-        if colon == prefix or await anext(self._keeping.all(prefix + "/"), None) is not None:
+        if colon == prefix or await anext(self._documents.all(prefix + "/"), None) is not None:
             return prefix
-        return prefix if await anext(self._keeping.all(colon), None) is None else colon
+        return prefix if await anext(self._documents.all(colon), None) is None else colon
 
     async def unwatch_documents(self, caller: Caller, params: UnwatchDocuments) -> dict[str, Any]:
-        path = await asyncio.to_thread(_checked_path, params.path, "path")
-        there = self._watches.get(path)
-        if there is None:
+        """Stop watching a folder. Return how many of its documents were removed."""
+        path = await asyncio.to_thread(_check_path, params.path, "path")
+        if path not in self._watches:
             raise BadArguments(
                 say(
                     "{path} is not watched. List the watched folders with: tabane docs watch --list",
@@ -329,17 +322,19 @@ class DocumentFiles:
                 ),
                 "path",
             )
+        folder = self._watches[path][0].folder
         await self._forget(path)
-        removed = await self._adding.prune(there[0].folder, ()) if params.remove else 0
+        removed = await self._adding.prune(folder, ()) if params.remove else 0
         return {"path": path, "removed": removed}
 
     async def list_watched(self, caller: Caller, params: ListWatched) -> dict[str, Any]:
+        """Return the watched folders and their states."""
         return {"results": [watch.plain(caller.lang) for watch, _ in self._watches.values()]}
 
     async def _forget(self, path: str) -> None:
         async with self._changing.taken():
             if path in self._watches:
-                await self._end(path)
+                await self._end_watch(path)
             await self._remember()
 
     async def _remember(self) -> None:
@@ -368,19 +363,10 @@ class DocumentFiles:
             )
 
 
-def _checked_path(path: str, parameter: str) -> str:
+def _check_path(path: str, parameter: str) -> str:
     if not os.path.isabs(path) or "\0" in path:
         raise BadArguments(say("{path}: give the full path, starting with /.", path=path), parameter)
     return os.path.realpath(path)
-
-
-def _checked_encoding(encoding: str | None) -> str | None:
-    if encoding is not None and not is_encoding(encoding):
-        raise BadArguments(
-            say("Unknown encoding: {encoding}. Examples: shift_jis, euc_jp, latin-1", encoding=encoding),
-            "encoding",
-        )
-    return encoding
 
 
 def _since_moment(since: str | None) -> float | None:

@@ -55,6 +55,7 @@ class IgnoreRule:
     anchored: bool
 
     def matches(self, parts: Sequence[str], is_folder: bool) -> bool:
+        """Return whether the pattern matches a path, given as its parts."""
         if self.folders_only and not is_folder:
             return False
         if not self.anchored:
@@ -121,7 +122,7 @@ def rule_of(line: str) -> IgnoreRule | None:
     if not pattern:
         return None
     try:
-        names = tuple(map(_test, _segments(pattern)))
+        names = tuple(map(_name_test, _segments(pattern)))
     except _MalformedPattern:
         return None
     return IgnoreRule(negated, folders_only, names, anchored)
@@ -179,7 +180,7 @@ def _fits(test: NameTest | None, name: str) -> bool:
     return bool(test(name))
 
 
-def _test(segment: str) -> NameTest | None:
+def _name_test(segment: str) -> NameTest | None:
     """Return the test for one part of a pattern. Plain names need no regular expression."""
     if _DEEP.fullmatch(segment):
         return None
@@ -188,10 +189,10 @@ def _test(segment: str) -> NameTest | None:
     if segment[0] == "*" and not re.search(r"[*?\[\\]", segment[1:]):
         ending = segment[1:]
         return lambda name: name.endswith(ending)
-    return re.compile(_regex(segment), re.DOTALL).fullmatch
+    return re.compile(_segment_regex(segment), re.DOTALL).fullmatch
 
 
-def _regex(segment: str) -> str:
+def _segment_regex(segment: str) -> str:
     """Return one part of a pattern as a regular expression in which stars do not backtrack."""
     pieces, stars, at = [""], 0, 0
     while at < len(segment):
@@ -201,7 +202,7 @@ def _regex(segment: str) -> str:
             pieces.append("")
             at += 1
             continue
-        written, at = _one(segment, at)
+        written, at = _character_regex(segment, at)
         pieces[-1] += written
     if not stars:
         return pieces[0]
@@ -209,13 +210,13 @@ def _regex(segment: str) -> str:
     return f"{pieces[0]}{middle}.*{pieces[-1]}"
 
 
-def _one(segment: str, at: int) -> tuple[str, int]:
+def _character_regex(segment: str, at: int) -> tuple[str, int]:
     """Return the regular expression of one character or wildcard, and the position after it."""
     character = segment[at]
     if character == "?":
         return ".", at + 1
     if character == "[":
-        return _bracket(segment, at + 1)
+        return _bracket_regex(segment, at + 1)
     if character == "\\":
         if at + 1 == len(segment):
             raise _MalformedPattern
@@ -223,7 +224,7 @@ def _one(segment: str, at: int) -> tuple[str, int]:
     return re.escape(character), at + 1
 
 
-def _bracket(segment: str, at: int) -> tuple[str, int]:
+def _bracket_regex(segment: str, at: int) -> tuple[str, int]:
     """Return the regular expression of ``[…]`` after its opening bracket.
 
     Raises _MalformedPattern if unclosed.
@@ -236,7 +237,7 @@ def _bracket(segment: str, at: int) -> tuple[str, int]:
         if at >= len(segment):
             raise _MalformedPattern
         first = False
-        part, at = _member(segment, at)
+        part, at = _bracket_member(segment, at)
         parts.append(part)
     inside = "".join(parts)
     if negated:
@@ -244,22 +245,22 @@ def _bracket(segment: str, at: int) -> tuple[str, int]:
     return (f"[{inside}]" if inside else "(?!)"), at + 1
 
 
-def _member(segment: str, at: int) -> tuple[str, int]:
+def _bracket_member(segment: str, at: int) -> tuple[str, int]:
     """Return a class, a range or a character of ``[…]``, empty for a reversed range."""
     named = re.compile(r"\[:([^\]]*):\]").match(segment, at)
     if named:
         if named[1] not in _CLASSES:
             raise _MalformedPattern
         return _CLASSES[named[1]], named.end()
-    low, at = _plain(segment, at)
+    low, at = _plain_character(segment, at)
     if segment[at : at + 1] == "-" and segment[at + 1 : at + 2] not in ("", "]"):
-        high, at = _plain(segment, at + 1)
+        high, at = _plain_character(segment, at + 1)
         # git matches the first character of a range on its own, before it parses the range.
         return (f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)), at
     return re.escape(low), at
 
 
-def _plain(segment: str, at: int) -> tuple[str, int]:
+def _plain_character(segment: str, at: int) -> tuple[str, int]:
     if segment[at : at + 1] == "\\":
         at += 1
     if at >= len(segment):
@@ -276,7 +277,7 @@ _OF_A_HOME: Final = frozenset(("hub.lock", "audit.key"))
 _GITIGNORE: Final = ".gitignore"
 _MOST_RULES = 1 << 20  # bytes of a .gitignore
 
-Told = Callable[[str, Message], object]
+UnreadableListener = Callable[[str, Message], object]
 """Callback for a path that cannot be read, with the reason."""
 
 
@@ -312,11 +313,16 @@ class TreeChanges:
 class FileTree:
     """The files below a folder, as of the last scan. Every method blocks."""
 
-    def __init__(self, top: str, ignore: Sequence[str] = (), told: Told = lambda path, why: None) -> None:
+    def __init__(
+        self,
+        top: str,
+        ignore: Sequence[str] = (),
+        listener: UnreadableListener = lambda path, why: None,
+    ) -> None:
         """``top`` is absolute; ``ignore`` are patterns as in a .gitignore in that folder."""
         self.top = top
         self._own = IgnoreRules(ignore)
-        self._told = told
+        self._listener = listener
         self._folder: _FolderNode | None = None
         self._files = self._folders = 0
 
@@ -332,8 +338,8 @@ class FileTree:
         if before is None or folders is None or before.number != number:
             self._folder = _FolderNode(self._levels_above(), number)
             self._files = self._folders = 0
-            self._fill(self._folder, (), None)
-            _compare(before, self._folder, "", changes)
+            self._fill_folder(self._folder, (), None)
+            _compare_folders(before, self._folder, "", changes)
             return changes
         for folder in sorted(set(folders), key=lambda path: path.count("/")):
             self._look_again(tuple(folder.split("/")) if folder else (), changes)
@@ -349,14 +355,14 @@ class FileTree:
         None if it is not included.
         """
         above, _, last = name.rpartition("/")
-        folder = self._at(above)
+        folder = self._folder_at(above)
         return folder.files.get(last) if folder is not None else None
 
     def is_folder(self, name: str) -> bool:
         """Return whether this path below the top is an included folder."""
-        return self._at(name) is not None
+        return self._folder_at(name) is not None
 
-    def _at(self, name: str) -> _FolderNode | None:
+    def _folder_at(self, name: str) -> _FolderNode | None:
         folder = self._folder
         for part in name.split("/") if name else ():
             folder = folder.folders.get(part) if folder is not None else None
@@ -379,11 +385,11 @@ class FileTree:
         before = _FolderNode(folder.levels, folder.number, folder.files, folder.folders, folder.rules)
         folder.files, folder.folders, folder.rules = {}, {}, None
         self._files, self._folders = self._files - len(before.files), self._folders - 1
-        self._fill(folder, parts, before)
+        self._fill_folder(folder, parts, before)
         prefix = "".join(f"{part}/" for part in parts)
-        _compare(before, folder, prefix, changes)
+        _compare_folders(before, folder, prefix, changes)
 
-    def _fill(self, folder: _FolderNode, parts: tuple[str, ...], before: _FolderNode | None) -> None:
+    def _fill_folder(self, folder: _FolderNode, parts: tuple[str, ...], before: _FolderNode | None) -> None:
         """Read a folder. Folders below it are taken from ``before`` if the same rules apply to them."""
         path = os.path.join(self.top, *parts)
         try:
@@ -391,11 +397,11 @@ class FileTree:
         except OSError as error:
             if not parts:
                 raise
-            self._refuse(path, error)
+            self._report_error(path, error)
             return
         names = {entry.name for entry in entries}
         if names >= _OF_A_HOME:
-            self._told(path, say("this is a home of Tabane, whose files can contain secrets"))
+            self._listener(path, say("this is a home of Tabane, whose files can contain secrets"))
             return
         if parts and not _MARKS.isdisjoint(names):
             return
@@ -403,10 +409,10 @@ class FileTree:
         folder.levels, folder.rules = self._with_rules(above, parts, entries)
         known = before.folders if before is not None and before.rules == folder.rules else {}
         for entry in entries:
-            self._take(folder, parts, entry, known)
-        self._count(folder)
+            self._take_entry(folder, parts, entry, known)
+        self._count_folder(folder)
 
-    def _take(
+    def _take_entry(
         self,
         folder: _FolderNode,
         parts: tuple[str, ...],
@@ -425,15 +431,15 @@ class FileTree:
                 folder.files[entry.name] = FileStat(found.st_size, found.st_mtime_ns, found.st_ino)
                 return
         except OSError as error:
-            self._refuse(entry.path, error)
+            self._report_error(entry.path, error)
             return
         if entry.name in known and known[entry.name].number == entry.inode():
             folder.folders[entry.name] = known[entry.name]
         elif len(parts) >= DEEPEST:
-            self._told(entry.path, say("folders are nested too deeply"))
+            self._listener(entry.path, say("folders are nested too deeply"))
         else:
             inner = folder.folders[entry.name] = _FolderNode(folder.levels, entry.inode())
-            self._fill(inner, below, None)
+            self._fill_folder(inner, below, None)
 
     def _is_left_out(self, levels: Levels, parts: tuple[str, ...], is_folder: bool) -> bool:
         own = self._own.decide(parts, is_folder)
@@ -454,7 +460,7 @@ class FileTree:
             found = entry.stat(follow_symlinks=False)
             rules = _rules_in(entry.path)
         except OSError as error:
-            self._refuse(entry.path, error)
+            self._report_error(entry.path, error)
             return levels, None
         return (*levels, IgnoreLevel(len(parts), rules)), FileStat(
             found.st_size, found.st_mtime_ns, found.st_ino
@@ -477,18 +483,18 @@ class FileTree:
         paths += [(os.path.join(each, _GITIGNORE), depth - n) for n, each in enumerate(above)]
         names = tuple(os.path.relpath(self.top, folder).split(os.sep)) if depth else ()
         return tuple(
-            self._level(path, names, depth, number) for path, number in paths if os.path.isfile(path)
+            self._rules_above(path, names, depth, number) for path, number in paths if os.path.isfile(path)
         )
 
-    def _level(self, path: str, names: tuple[str, ...], depth: int, up: int) -> IgnoreLevel:
+    def _rules_above(self, path: str, names: tuple[str, ...], depth: int, up: int) -> IgnoreLevel:
         """Return the rules ``up`` folders above the top. They match the folder names in between too."""
         try:
             return IgnoreLevel(0, _ParentRules(_rules_in(path), names[depth - up :]))
         except OSError as error:
-            self._refuse(path, error)
+            self._report_error(path, error)
             return IgnoreLevel(0, IgnoreRules(()))
 
-    def _count(self, folder: _FolderNode) -> None:
+    def _count_folder(self, folder: _FolderNode) -> None:
         self._files += len(folder.files)
         self._folders += 1
         if self._files > MOST_FILES or self._folders > MOST_FOLDERS:
@@ -502,9 +508,9 @@ class FileTree:
                 )
             )
 
-    def _refuse(self, path: str, error: OSError) -> None:
+    def _report_error(self, path: str, error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):  # a file deleted meanwhile is not an error
-            self._told(path, say("cannot be read: {detail}", detail=error.strerror or str(error)))
+            self._listener(path, say("cannot be read: {detail}", detail=error.strerror or str(error)))
 
 
 class _ParentRules(IgnoreRules):
@@ -544,7 +550,7 @@ def _folders_of(folder: _FolderNode | None, parts: tuple[str, ...]) -> Iterator[
         yield from _folders_of(inner, (*parts, name))
 
 
-def _compare(
+def _compare_folders(
     before: _FolderNode | None, after: _FolderNode | None, prefix: str, changes: TreeChanges
 ) -> None:
     """Add the differences between two scans of one folder to ``changes``."""
@@ -559,4 +565,4 @@ def _compare(
     old_number, new_number = (each.number if each is not None else None for each in (before, after))
     changes.folders |= old_number != new_number
     for name in sorted(old_folders.keys() | new_folders.keys()):
-        _compare(old_folders.get(name), new_folders.get(name), f"{prefix}{name}/", changes)
+        _compare_folders(old_folders.get(name), new_folders.get(name), f"{prefix}{name}/", changes)

@@ -11,7 +11,7 @@ import os
 import stat
 import time
 import unicodedata
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
@@ -19,12 +19,13 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from tabane.documents import metadata
-from tabane.documents.document import Document, Draft, TextKind
+from tabane.documents.document import Document, Draft, FileText
 from tabane.documents.document_writer import PutOutcome
 from tabane.documents.metadata import checked_filepath, kind_of
-from tabane.errors import BadArguments, TabaneError
+from tabane.documents.operations import too_large
+from tabane.errors import BadArguments, ModelError, StoreError, TabaneError
 from tabane.messages import Lang, Message, say
-from tabane.text.encodings import Decoded, decode_strictly, is_binary
+from tabane.text.encodings import decode_strictly, is_binary
 
 MOST_PROBLEMS = 200
 """Files that could not be used and are named; the others are counted."""
@@ -39,7 +40,7 @@ class FileProblem(NamedTuple):
 
 @dataclass(slots=True)
 class FilesReport:
-    """Counts of files by what became of them. ``older`` were not looked at for their age."""
+    """Counts of files by outcome. ``older`` files were skipped."""
 
     new: int = 0
     changed: int = 0
@@ -52,12 +53,30 @@ class FilesReport:
     began: float = field(default_factory=time.monotonic)
 
     def refuse(self, path: str, reason: Message) -> None:
+        """Count a file that could not be used."""
         self.bad += 1
         if len(self.problems) < MOST_PROBLEMS:
             self.problems.append(FileProblem(path, reason))
 
+    def count_results(self, paths: Sequence[str], results: Sequence[PutOutcome | TabaneError]) -> None:
+        """Count the outcomes for documents, by the paths of their files.
+
+        Raises the first error if the store or the model failed on all: later documents would fail too.
+        """
+        failed = [result for result in results if isinstance(result, StoreError | ModelError)]
+        if failed and len(failed) == len(results):
+            raise failed[0]
+        for path, result in zip(paths, results, strict=True):
+            if isinstance(result, TabaneError):
+                self.refuse(path, result.message)
+                continue
+            self.new += not result.existed
+            self.unchanged += result.unchanged
+            self.changed += result.existed and not result.unchanged
+            self.warning = self.warning or result.warning
+
     def plain(self, lang: Lang) -> dict[str, Any]:
-        """As JSON has it. ``bad`` files could not be used; ``problems`` says why of the first of them."""
+        """Return the report as JSON. ``problems`` has the first of the ``bad`` files, with the reasons."""
         return {
             "new": self.new,
             "changed": self.changed,
@@ -80,10 +99,10 @@ def printable(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFolder:
-    """A folder, or a file, to be kept in step. ``path`` is absolute.
+    """A folder or file whose documents are kept up to date. ``path`` is absolute.
 
-    A document is called by the path of its file, or with ``relative`` by the path below the folder; before
-    that stands ``prefix``. ``encoding`` is meant by texts that are not Unicode.
+    The name of a document is ``prefix`` and the path of its file, below the folder with ``relative``.
+    ``encoding`` is that of texts that are not Unicode.
     """
 
     path: str
@@ -108,7 +127,7 @@ class DocumentFolder:
 
     @property
     def common(self) -> str:
-        """Return what the names of all of its documents begin with."""
+        """Return the common prefix of the names of its documents."""
         named = "" if self.relative else self.path
         return unicodedata.normalize("NFC", joined(self.prefix, named))
 
@@ -126,15 +145,16 @@ def joined(prefix: str, name: str) -> str:
 
 
 def with_colon(prefix: str) -> str:
-    """Return a prefix in the form that semche put before a path."""
+    """Return a prefix as semche wrote it before a path: with a colon."""
     return prefix if not prefix or prefix[-1] in "/:" else prefix + ":"
 
 
 @dataclass(frozen=True, slots=True)
 class PassOptions:
-    """The additional work of a pass. ``since``: files older than that (seconds since 1970) are passed over.
+    """Options of a pass. ``since``: files older than that (seconds since 1970) are skipped.
 
-    ``again``: files are put that are as they were. ``sure``: that a file looks the same is not enough.
+    ``prune``: documents of deleted files are removed. ``again``: unchanged files are put, too. ``sure``:
+    files are read even if size and time are the same.
     """
 
     since: float | None = None
@@ -143,16 +163,8 @@ class PassOptions:
     sure: bool = False
 
 
-class FileText(NamedTuple):
-    """The content of a file, and the format for cutting it into chunks."""
-
-    text: str
-    kind: TextKind
-    title: str | None = None
-
-
 class FileSource(msgspec.Struct, frozen=True, array_like=True):
-    """The file that a document was made of, as it was then.
+    """The file from which a document was made, as it was then.
 
     ``path`` is absolute; ``folder`` is the one that was added, or the file itself if that was named.
     ``size`` is in bytes, ``modified`` in nanoseconds since 1970 (0 if it may not be trusted), ``digest``
@@ -170,7 +182,7 @@ _SOURCE = msgspec.json.Decoder(FileSource)
 
 
 def source_of(document: Document) -> FileSource | None:
-    """Return the file that a document was made of; None if it was made of none."""
+    """Return the file from which a document was made; None if it was made from none."""
     try:
         return _SOURCE.decode(document.source) if document.source else None
     except msgspec.DecodeError:
@@ -193,26 +205,6 @@ class ConvertedFile(Protocol):
 
 Converter = Callable[[bytes, str], Awaitable[ConvertedFile]]
 """Makes Markdown of the bytes of a file of that name. Raises TabaneError if it cannot."""
-
-
-class DocumentWriting(Protocol):
-    """Keeps documents: what files need of it."""
-
-    async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
-        """Put documents one by one. Return the outcome of each, or why it could not be put."""
-        ...
-
-    async def delete(self, filepaths: Iterable[str]) -> int:
-        """Take documents out, and say how many there were."""
-        ...
-
-    async def known(self, filepaths: Sequence[str]) -> list[Document | None]:
-        """Return what is known of each, in their order."""
-        ...
-
-    def all(self, prefix: str = "") -> AsyncIterator[Document]:
-        """Return every document whose name begins so, in order of names."""
-        ...
 
 
 MOST_BYTES = 50 << 20
@@ -247,22 +239,22 @@ class ReadableRoots:
     def read(self, path: str) -> FileBytes:
         """Read the file at an absolute path. Raises BadArguments with the reason and what to do."""
         roots = [os.path.abspath(os.path.expanduser(root)) for root in self._allowed()]
-        real, root = self._place(path, roots)
+        real, root = self._resolve(path, roots)
         try:
             return read_beneath(root, os.path.relpath(real, root).split(os.sep), self._most)
         except OSError as error:
-            raise _refused(unreadable(path, error)) from None
+            raise _path_error(unreadable(path, error)) from None
 
-    def _place(self, path: str, roots: Sequence[str]) -> tuple[str, str]:
+    def _resolve(self, path: str, roots: Sequence[str]) -> tuple[str, str]:
         """Return the real path and the allowed folder that contains it.
 
         Opens nothing outside those folders.
         """
-        self._check_name(path, roots)
+        self._check_path(path, roots)
         path = os.path.normpath(os.path.expanduser(path))
         real_roots = [os.path.realpath(root) for root in roots]
         if not any(map(_is_below, [path] * len(roots) * 2, [*roots, *real_roots])):
-            raise _refused(
+            raise _path_error(
                 say(
                     "{path} is outside of the allowed folders: {roots}. Allow others with the setting "
                     "{setting}.",
@@ -274,7 +266,7 @@ class ReadableRoots:
         real = os.path.realpath(path)
         within = [root for root in real_roots if _is_below(real, root)]
         if not within:
-            raise _refused(
+            raise _path_error(
                 say(
                     "{path} is behind a symbolic link that leads out of the allowed folders. Put the "
                     "file itself there, or allow its folder in the setting {setting}.",
@@ -284,9 +276,9 @@ class ReadableRoots:
             )
         return real, max(within, key=len)
 
-    def _check_name(self, path: str, roots: Sequence[str]) -> None:
+    def _check_path(self, path: str, roots: Sequence[str]) -> None:
         if not roots:
-            raise _refused(
+            raise _path_error(
                 say(
                     "Assistants may not save files yet. Add the folders that they may read to the "
                     "setting {setting}.",
@@ -294,11 +286,11 @@ class ReadableRoots:
                 )
             )
         if "\0" in path:
-            raise _refused(say("A path cannot contain NUL."))
+            raise _path_error(say("A path cannot contain NUL."))
         if ".." in path.split("/"):
-            raise _refused(say('{path}: ".." is not allowed in a path. Write the direct path.', path=path))
+            raise _path_error(say('{path}: ".." is not allowed in a path. Write the direct path.', path=path))
         if not os.path.isabs(os.path.expanduser(path)):
-            raise _refused(
+            raise _path_error(
                 say("{path}: give the full path, in one of: {roots}", path=path, roots=", ".join(roots))
             )
 
@@ -312,33 +304,23 @@ def read_beneath(top: str, parts: Sequence[str], most_bytes: int = MOST_BYTES) -
     fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parts[:-1]:
-            _check(os.stat(part, dir_fd=fd, follow_symlinks=False), path, folder=True)
+            _check_file(os.stat(part, dir_fd=fd, follow_symlinks=False), path, folder=True)
             inner = os.open(part, _FOLDER, dir_fd=fd)
             os.close(fd)
             fd = inner
-        _check(os.stat(parts[-1], dir_fd=fd, follow_symlinks=False), path)
+        _check_file(os.stat(parts[-1], dir_fd=fd, follow_symlinks=False), path)
         file = os.open(parts[-1], _FILE, dir_fd=fd)
     finally:
         os.close(fd)
     with open(file, "rb", buffering=0) as opened:
         found = os.fstat(file)
-        _check(found, path)
+        _check_file(found, path)
         if found.st_size > most_bytes:
-            raise _refused(too_large(path, found.st_size, most_bytes))
-        data = _whole(opened.readinto, found.st_size, most_bytes)
+            raise _path_error(too_large(path, found.st_size, most_bytes))
+        data = _read_whole(opened.readinto, found.st_size, most_bytes)
         if len(data) > most_bytes:
-            raise _refused(too_large(path, len(data), most_bytes))
+            raise _path_error(too_large(path, len(data), most_bytes))
     return FileBytes(path, data, found.st_mtime_ns)
-
-
-def too_large(path: str, size: int, most: int) -> Message:
-    return say(
-        "{path} is too large: {size} {size:byte|bytes}; the limit is {most}. Split it, or save its text "
-        "in parts.",
-        path=path,
-        size=size,
-        most=most,
-    )
 
 
 def unreadable(path: str, error: OSError) -> Message:
@@ -350,7 +332,7 @@ def unreadable(path: str, error: OSError) -> Message:
     return say("{path} cannot be read: {detail}", path=path, detail=error.strerror or str(error))
 
 
-def _whole(read_into: Callable[[memoryview], int | None], expected: int, most: int) -> bytes:
+def _read_whole(read_into: Callable[[memoryview], int | None], expected: int, most: int) -> bytes:
     """Read a file to its end, at most ``most`` + 1 bytes. It may have grown since its size was read."""
     data = bytearray(min(expected, most) + 1)
     done = 0
@@ -363,11 +345,11 @@ def _whole(read_into: Callable[[memoryview], int | None], expected: int, most: i
     return bytes(memoryview(data)[:done])
 
 
-def _check(found: os.stat_result, path: str, *, folder: bool = False) -> None:
+def _check_file(found: os.stat_result, path: str, *, folder: bool = False) -> None:
     """Raise BadArguments if this is not a file, or not a folder on the way to it."""
     mode = found.st_mode
     if stat.S_ISLNK(mode):
-        raise _refused(
+        raise _path_error(
             say(
                 "{path} is or contains a symbolic link, which is not followed. Give the file that "
                 "it points to.",
@@ -376,24 +358,24 @@ def _check(found: os.stat_result, path: str, *, folder: bool = False) -> None:
     if stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
-        raise _refused(say("{path} is a folder. To add all of it: tabane docs add {path}", path=path))
+        raise _path_error(say("{path} is a folder. To add all of it: tabane docs add {path}", path=path))
     if folder:
-        raise _refused(say("{path} does not exist.", path=path))
+        raise _path_error(say("{path} does not exist.", path=path))
     names = (
         (stat.S_ISFIFO, say("{path} is a pipe (FIFO), not a file. Write its content to a file.", path=path)),
         (stat.S_ISSOCK, say("{path} is a socket, not a file.", path=path)),
     )
     for is_one, message in names:
         if is_one(mode):
-            raise _refused(message)
-    raise _refused(say("{path} is a device, not a file.", path=path))
+            raise _path_error(message)
+    raise _path_error(say("{path} is a device, not a file.", path=path))
 
 
 def _is_below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _refused(message: Message) -> BadArguments:
+def _path_error(message: Message) -> BadArguments:
     return BadArguments(message, "path")
 
 
@@ -414,7 +396,7 @@ class FileTextReader:
             page = await self._converter(data, name)
             text = _require_text(FileText(page.markdown, "markdown", page.title))
         else:
-            text = await asyncio.to_thread(_text, name, data, encoding)
+            text = await asyncio.to_thread(_decode_text, name, data, encoding)
         return text, file_type or metadata.file_type_of(name, data, text.kind)
 
 
@@ -445,12 +427,8 @@ def draft_of(key: str, text: FileText, file_type: str | None, source: str) -> Dr
 
 
 def binary() -> Message:
+    """Return the reason why a file without text cannot be used."""
     return say("neither text nor a format that can be converted")
-
-
-def _text(name: str, data: bytes, encoding: str | None) -> FileText:
-    found = _decoded(data, encoding)
-    return _require_text(FileText(found.text, kind_of(name, found.text)))
 
 
 def _require_text(text: FileText) -> FileText:
@@ -460,10 +438,10 @@ def _require_text(text: FileText) -> FileText:
     return text
 
 
-def _decoded(data: bytes, encoding: str | None) -> Decoded:
-    found = decode_strictly(data, encoding)
-    if found is not None:
-        return found
+def _decode_text(name: str, data: bytes, encoding: str | None) -> FileText:
+    decoded = decode_strictly(data, encoding)
+    if decoded is not None:
+        return _require_text(FileText(decoded.text, kind_of(name, decoded.text)))
     if is_binary(data):
         raise BadArguments(binary())
     if encoding is not None:

@@ -47,18 +47,21 @@ class ChangeNotices(Protocol):
         """
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the notices."""
+        ...
 
 
 class PollingNotices:
     """Polling without notices: waits, so that the caller compares the files after each interval."""
 
     async def next(self, seconds: float) -> set[str]:
+        """Wait. Return no paths."""
         await asyncio.sleep(seconds)
         return set()
 
     def close(self) -> None:
-        pass
+        """Do nothing."""
 
 
 class SystemNotices:
@@ -78,12 +81,14 @@ class SystemNotices:
         self._thread = ThreadPoolExecutor(1, "watch")  # a separate thread, blocked until something changes
 
     async def next(self, seconds: float) -> set[str]:
+        """Wait for changes. Return their paths, none if the time passed."""
         changes = await asyncio.get_running_loop().run_in_executor(
             self._thread, self._notify.watch, GATHERED, QUIET, max(1, int(seconds * 1000)), self._stop
         )
         return {path for _, path in changes} if isinstance(changes, set) else set()
 
     def close(self) -> None:
+        """Stop watching. The thread ends when the library returns."""
         self._stop.set()
         self._thread.submit(self._notify.close)
         self._thread.shutdown(wait=False)
@@ -94,17 +99,17 @@ def is_silent_filesystem(path: str, mounts: Iterable[str]) -> bool:
 
     ``mounts`` are the lines of /proc/mounts. A mount that hides another one comes after it.
     """
-    found = ""
-    place = ""
+    filesystem = ""
+    mount = ""
     for line in mounts:
         _, at, kind, *_ = line.split(" ")
         at = re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), at)
-        if (path == at or path.startswith(at.rstrip("/") + "/")) and len(at) >= len(place):
-            place, found = at, kind
-    return found in _SILENT or found.startswith("fuse.")
+        if (path == at or path.startswith(at.rstrip("/") + "/")) and len(at) >= len(mount):
+            mount, filesystem = at, kind
+    return filesystem in _SILENT or filesystem.startswith("fuse.")
 
 
-def _mounts() -> list[str]:
+def _read_mounts() -> list[str]:
     try:
         with open("/proc/mounts", encoding="utf-8", errors="surrogateescape") as file:
             return file.read().splitlines()
@@ -117,7 +122,7 @@ def change_notices(folders: Sequence[str]) -> ChangeNotices:
 
     Raises FileNotFoundError if one of them no longer exists.
     """
-    if is_silent_filesystem(folders[0], _mounts()):
+    if is_silent_filesystem(folders[0], _read_mounts()):
         log.info("%s is on a file system without change notices: it is polled", folders[0])
         return PollingNotices()
     try:
@@ -193,10 +198,27 @@ class FolderWatch:
         """Keep the documents up to date until cancelled."""
         try:
             while True:
-                wait = await self._followed()
+                wait = self._times.again
+                try:
+                    await self._follow()
+                except (FileNotFoundError, NotADirectoryError):
+                    path = self.folder.path
+                    self._set_state("away", say("{path} does not exist. Its documents are kept.", path=path))
+                    wait = self._times.away
+                except OSError as error:
+                    reason = error.strerror or str(error)
+                    self._set_state("failed", say("cannot be read: {detail}", detail=reason))
+                except TabaneError as error:
+                    self._set_state("failed", error.message)
+                    if not self.first.done():
+                        self.first.set_result(error)
+                except Exception:
+                    log.exception("watching %s failed", self.folder.path)
+                    self._set_state("failed", say("Internal error. The hub's log has details: tabane logs"))
+                finally:
+                    self._close_notices()
                 await asyncio.sleep(wait)
         finally:
-            self._close()
             self.first.cancel()
 
     def plain(self, lang: Lang) -> dict[str, Any]:
@@ -216,27 +238,7 @@ class FolderWatch:
             "encoding": folder.encoding,
         }
 
-    async def _followed(self) -> float:
-        """Follow the folder until that fails. Return the seconds to wait before the next attempt."""
-        try:
-            await self._follow()
-        except (FileNotFoundError, NotADirectoryError):
-            self._stand("away", say("{path} does not exist. Its documents are kept.", path=self.folder.path))
-            return self._times.away
-        except OSError as error:
-            self._stand("failed", say("cannot be read: {detail}", detail=error.strerror or str(error)))
-        except TabaneError as error:
-            self._stand("failed", error.message)
-            if not self.first.done():
-                self.first.set_result(error)
-        except Exception:
-            log.exception("watching %s failed", self.folder.path)
-            self._stand("failed", say("Internal error. The hub's log has details: tabane logs"))
-        finally:
-            self._close()
-        return self._times.again
-
-    def _stand(self, state: FolderWatchState, problem: Message | None = None) -> None:
+    def _set_state(self, state: FolderWatchState, problem: Message | None = None) -> None:
         if state != self.state:
             log.info("watched folder %s: %s%s", self.folder.path, state, f" ({problem})" if problem else "")
         self.state, self._problem = state, problem
@@ -247,18 +249,18 @@ class FolderWatch:
             self.folder.path, self.folder.ignore, lambda path, why: self._spared.append(path)
         )
         await asyncio.to_thread(self._tree.look)
-        await self._open()
+        await self._open_notices()
         await self._first_pass()
-        self._stand("watching")
+        self._set_state("watching")
         while True:
-            if await self._step():
+            if await self._update_changed():
                 await asyncio.sleep(min(self._worked, self._times.pause))
 
-    async def _open(self) -> TreeChanges:
+    async def _open_notices(self) -> TreeChanges:
         """Start notices. Return the changes between the last comparison and now."""
         changes = TreeChanges()
         for _ in range(_OPENINGS):
-            self._close()
+            self._close_notices()
             with suppress(FileNotFoundError):  # a folder was deleted: the comparison will find it
                 self._notices = await asyncio.to_thread(self._noticed, self._tree.folders())
             later = await asyncio.to_thread(self._tree.look)
@@ -276,30 +278,37 @@ class FolderWatch:
         self._progress = _SilentProgress()
         names = [name for name, _ in files]
         report.removed = await self._adding.prune(self.folder, names, self._spared)
-        self._note(report)
+        self._note_report(report)
         if not self.first.done():
             self.first.set_result(report)
 
-    async def _step(self) -> bool:
+    async def _update_changed(self) -> bool:
         """Wait for notices, and update the documents of changed files. Return whether anything changed."""
-        paths = await self._next_notices()
+        assert self._notices is not None
+        polls = isinstance(self._notices, PollingNotices)
+        paths = await self._notices.next(
+            max(self._times.look, self._took * _SHARE) if polls else self._times.sweep
+        )
         began = time.monotonic()
         changes = await asyncio.to_thread(self._tree.look, self._folders_of(paths) if paths else None)
         self._took = time.monotonic() - began
-        files = self._named(paths) | changes.changed
+        # Files among the changed paths are read even if size and time are the same.
+        names = filter(None, map(self._name_below, paths))
+        files = {name: stat for name in names if (stat := self._tree.stat(name)) is not None}
+        files |= changes.changed
         # A folder may be replaced by another one, even with the same inode. Then a notice has its path.
-        if changes.folders or any(map(self._tree.is_folder, filter(None, map(self._below, paths)))):
-            later = await self._open()
+        if changes.folders or any(map(self._tree.is_folder, filter(None, map(self._name_below, paths)))):
+            later = await self._open_notices()
             files |= later.changed
             changes.gone += later.gone
         existing = {name: stat for name in files if (stat := self._tree.stat(name)) is not None}
         gone = [name for name in {*changes.gone, *files} if self._tree.stat(name) is None]
-        existing |= await asyncio.to_thread(self._twins, gone)
+        existing |= await asyncio.to_thread(self._same_names, gone)
         if existing or gone:
-            await self._update(list(existing.items()), gone)
+            await self._update_documents(list(existing.items()), gone)
         return bool(existing or gone)
 
-    def _twins(self, gone: Sequence[str]) -> dict[str, FileStat]:
+    def _same_names(self, gone: Sequence[str]) -> dict[str, FileStat]:
         """Return the files that have the names of those that are gone, in another form of Unicode."""
         forms = {unicodedata.normalize("NFC", name) for name in gone if not name.isascii()}
         if not forms:
@@ -308,46 +317,30 @@ class FolderWatch:
             name: stat for name, stat in self._tree.files() if unicodedata.normalize("NFC", name) in forms
         }
 
-    async def _next_notices(self) -> set[str]:
-        """Wait for notices. Return paths that may have changed, none if a full comparison is due."""
-        assert self._notices is not None
-        if isinstance(self._notices, PollingNotices):
-            return await self._notices.next(max(self._times.look, self._took * _SHARE))
-        return await self._notices.next(self._times.sweep)
-
-    async def _update(self, files: Sequence[tuple[str, FileStat]], gone: Sequence[str]) -> None:
+    async def _update_documents(self, files: Sequence[tuple[str, FileStat]], gone: Sequence[str]) -> None:
         began = time.monotonic()
         report = await self._adding.take(self.folder, files, PassOptions(sure=True), self._progress)
         report.removed = await self._adding.remove(self.folder, gone) if gone else 0
-        self._note(report)
+        self._note_report(report)
         self._worked = time.monotonic() - began
 
-    def _note(self, report: FilesReport) -> None:
+    def _note_report(self, report: FilesReport) -> None:
         self._files = sum(1 for _ in self._tree.files())
         if report.new or report.changed or report.removed:
             self._changed = round(time.time(), 3)
 
     def _folders_of(self, paths: Iterable[str]) -> set[str]:
         """Return the changed paths, which may be folders, and the folders above them, relative to the top."""
-        found = set()
-        for path in paths:
-            name = self._below(path)
-            if name is not None:
-                found |= {name, name.rpartition("/")[0]}
-        return found
+        names = {name for path in paths if (name := self._name_below(path)) is not None}
+        return names | {name.rpartition("/")[0] for name in names}
 
-    def _named(self, paths: Iterable[str]) -> dict[str, FileStat]:
-        """Return the files among changed paths. They are read even if size and time are the same."""
-        names = filter(None, map(self._below, paths))
-        return {name: stat for name in names if (stat := self._tree.stat(name)) is not None}
-
-    def _below(self, path: str) -> str | None:
+    def _name_below(self, path: str) -> str | None:
         top = self.folder.path
         if path == top:
             return ""
         return path[len(top.rstrip(os.sep)) + 1 :] if path.startswith(top.rstrip(os.sep) + os.sep) else None
 
-    def _close(self) -> None:
+    def _close_notices(self) -> None:
         if self._notices is not None:
             self._notices.close()
             self._notices = None

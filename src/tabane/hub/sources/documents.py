@@ -170,12 +170,12 @@ class DocumentStore:
     def _made(self) -> _OpenedDocuments:
         """Return the operations. They are imported on first use, which costs 20 ms and some MB."""
         from tabane.documents.document import SHAPE
-        from tabane.text.time_zones import zone_of
 
         if self._rooms is None:
             from tabane.documents.files.file_operations import DocumentFiles
             from tabane.documents.files.readable_files import FileTextReader, ReadableFiles, ReadableRoots
             from tabane.documents.operations import DocumentLibrary
+            from tabane.hub.sources.document_context import HubDocumentContext
 
             texts = FileTextReader(self._convert)
             documents = DocumentLibrary(
@@ -183,10 +183,7 @@ class DocumentStore:
                 self._models,
                 partial(self._embedding.question, SHAPE.name),
                 lambda: self._embedding.wake(SHAPE.name),
-                folder=str(self._context.home / FOLDER),
-                named=lambda: self._context.names_model,
-                zone=lambda: zone_of(self._context.settings.posts_zone),
-                largest=lambda: self._context.settings.documents_size,
+                HubDocumentContext(self._context),
                 files=ReadableFiles(ReadableRoots(self._roots, ROOTS), texts).read,
                 uploads=texts,
                 labels=self._labels,

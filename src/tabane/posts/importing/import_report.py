@@ -51,6 +51,7 @@ class PostIdTable:
         return (key for key in self._table[0] if key)
 
     def get(self, post: int, default: int) -> int:
+        """Return the number of an id, or the default if it has none."""
         keys, values = self._table
         slot = _slot(keys, post)
         return values[slot] if keys[slot] else default
@@ -112,8 +113,9 @@ class RejectedRow(NamedTuple):
     post_id: int = 0
 
     def plain(self, lang: Lang) -> dict[str, Any]:
-        found: dict[str, Any] = {"file": self.source, "line": self.line, "reason": self.reason.render(lang)}
-        return {**found, "post_id": str(self.post_id)} if self.post_id else found
+        """Return the row as JSON, with its reason in that language."""
+        row: dict[str, Any] = {"file": self.source, "line": self.line, "reason": self.reason.render(lang)}
+        return {**row, "post_id": str(self.post_id)} if self.post_id else row
 
 
 class SourceCounts(msgspec.Struct):
@@ -153,6 +155,7 @@ class PostsImportReport:
 
     @property
     def duplicates(self) -> int:
+        """Return how many rows repeat an earlier one, in all sources."""
         return sum(each.duplicates for each in self.sources)
 
     def source(self, name: str, kind: str) -> SourceCounts:

@@ -62,15 +62,15 @@ class PostBatchWriter:
         out.
         """
         while len(self._under_way) >= MOST_AT_ONCE:
-            await self._some(asyncio.FIRST_COMPLETED)
+            await self._wait_for_batches(asyncio.FIRST_COMPLETED)
         self._under_way.add(asyncio.create_task(self._write(records, models)))
 
     async def settled(self) -> None:
         """Wait until all batches are written. Raises their errors."""
         while self._under_way:
-            await self._some(asyncio.ALL_COMPLETED)
+            await self._wait_for_batches(asyncio.ALL_COMPLETED)
 
-    async def _some(self, when: str) -> None:
+    async def _wait_for_batches(self, when: str) -> None:
         done, self._under_way = await asyncio.wait(self._under_way, return_when=when)
         for task in done:
             task.result()
@@ -80,13 +80,11 @@ class PostBatchWriter:
             await self._collection.upsert(records, models)
         except BadArguments:
             for record in records:
-                await self._write_one(await asyncio.to_thread(self._fitting, record), models)
-
-    async def _write_one(self, record: Record, models: Mapping[str, str]) -> None:
-        try:
-            await self._collection.upsert([record], models)
-        except BadArguments as error:
-            self._opened.bad_post(int(record.key), error.message)
+                record = await asyncio.to_thread(self._fitting, record)
+                try:
+                    await self._collection.upsert([record], models)
+                except BadArguments as error:
+                    self._opened.bad_post(int(record.key), error.message)
 
     def _fitting(self, record: Record) -> Record:
         vectors = self._opened.fitting(int(record.key), record.vectors)
@@ -127,7 +125,7 @@ async def import_posts(
     with ThreadPoolExecutor(1, "import") as thread:  # on exit, waits only for the current step
         reading = ReadingThread(thread)
         try:
-            opened = await reading(lambda: OpenPostSources(sources, zone, report))
+            opened = await reading(OpenPostSources, sources, zone, report)
             try:
                 await _Import(collection, opened, reading, progress).run(prune=prune)
                 report.seconds = time.monotonic() - began
@@ -167,17 +165,21 @@ class _Import:
 
     async def run(self, *, prune: bool) -> None:
         await self._add_spaces()
-        await self._index()
+        steps = self._opened.index()
+        note = say("Reading results and vectors")
+        while await self._reading(next, steps, _END) is not _END:
+            self._progress.tell(self._opened.done, self._opened.total, note)
+        self._began = time.monotonic()
         async with PostBatchWriter(self._collection, self._opened) as writing:
-            await self._take(self._opened.given(), writing)
-            await self._take(self._opened.rest(self._outcomes.ids), writing)
+            await self._import_posts(self._opened.given(), writing)
+            await self._import_posts(self._opened.rest(self._outcomes.ids), writing)
         for space in sorted(self._lacking):
-            await self._attach(space)
+            await self._attach_vectors(space)
         self._report.whole = self._opened.whole
         if prune and self._report.whole:
             await self._prune()
         await self._reading(self._report.write)
-        self._tell(self._opened.total)
+        self._tell_progress(self._opened.total)
 
     async def _add_spaces(self) -> None:
         """Add the spaces of the folders. ``name`` and ``name#revision`` count as the same model."""
@@ -193,16 +195,9 @@ class _Import:
         """Return the model of each existing space."""
         return {space.name: space.model for space in self._collection.spaces}
 
-    async def _index(self) -> None:
-        steps = self._opened.index()
-        note = say("Reading results and vectors")
-        while await self._reading(lambda: next(steps, _END)) is not _END:
-            self._progress.tell(self._opened.done, self._opened.total, note)
-        self._began = time.monotonic()
-
     # Posts
 
-    async def _take(self, given: Iterator[GivenPost], writing: PostBatchWriter) -> None:
+    async def _import_posts(self, given: Iterator[GivenPost], writing: PostBatchWriter) -> None:
         """Import posts batch by batch. The next batch is read meanwhile."""
 
         def next_batch() -> list[GivenPost]:
@@ -222,26 +217,26 @@ class _Import:
         try:
             while batch := await coming:
                 coming = self._reading.begin(next_batch)
-                await self._take_batch(batch, writing)
+                await self._import_batch(batch, writing)
                 self._posts += len(batch)
-                self._tell(self._opened.done)
+                self._tell_progress(self._opened.done)
         finally:
             coming.cancel()
         await writing.settled()
 
-    async def _take_batch(self, batch: Sequence[GivenPost], writing: PostBatchWriter) -> None:
+    async def _import_batch(self, batch: Sequence[GivenPost], writing: PostBatchWriter) -> None:
         ids = dict.fromkeys(each.post_id for each in batch)
         if any(post in self._outcomes.ids for post in ids):
             await writing.settled()  # an earlier batch may still be writing one of these posts
         found = await self._collection.get([str(post) for post in ids])
-        pairs = await asyncio.to_thread(self._merged, batch, dict(zip(ids, found, strict=True)))
+        pairs = await asyncio.to_thread(self._merge_batch, batch, dict(zip(ids, found, strict=True)))
         models = self._spaces_now() | self._models  # before vectors are read
-        held = await self._held(pairs)
-        records = await asyncio.to_thread(self._to_write, pairs, held)
+        stored = await self._stored_vectors(pairs)
+        records = await asyncio.to_thread(self._changed_records, pairs, stored)
         if records:
             await writing.put(records, models)
 
-    def _merged(
+    def _merge_batch(
         self, batch: Sequence[GivenPost], stored: Mapping[int, Record | None]
     ) -> dict[int, _PostChange]:
         """Return each post before and after the batch. Marks each post as seen."""
@@ -253,12 +248,12 @@ class _Import:
             record = stored[each.post_id]
             before = pair.before if pair else post_of(record) if record else None
             known = pair.after if pair else before
-            after = self._after(each, known)
+            after = self._post_after(each, known)
             if after is not None:
                 pairs[each.post_id] = _PostChange(before, after, each.vectors)
         return pairs
 
-    def _after(self, given: GivenPost, known: Post | None) -> Post | None:
+    def _post_after(self, given: GivenPost, known: Post | None) -> Post | None:
         """Return the post after a row, None if no such post exists."""
         if given.post is None:
             if known is None:
@@ -271,23 +266,23 @@ class _Import:
         self._outcomes.give(given.post_id, given.post.log_type)
         return enriched(merged(known, given.post, level), given.result)
 
-    async def _held(self, pairs: Mapping[int, _PostChange]) -> dict[int, dict[str, bytes]]:
+    async def _stored_vectors(self, pairs: Mapping[int, _PostChange]) -> dict[int, dict[str, bytes]]:
         """Return the stored vectors of posts that change or get vectors."""
-        asked = [
+        changing = [
             post
             for post, pair in pairs.items()
             if pair.before is not None and (pair.vectors or pair.before != pair.after)
         ]
-        held: dict[int, dict[str, bytes]] = {post: {} for post in asked}
-        keys = [str(post) for post in asked]
-        for space in self._collection.spaces if asked else ():
-            for post, vector in zip(asked, await self._collection.vectors(keys, space.name), strict=True):
+        stored: dict[int, dict[str, bytes]] = {post: {} for post in changing}
+        keys = [str(post) for post in changing]
+        for space in self._collection.spaces if changing else ():
+            for post, vector in zip(changing, await self._collection.vectors(keys, space.name), strict=True):
                 if vector is not None:
-                    held[post][space.name] = vector
-        return held
+                    stored[post][space.name] = vector
+        return stored
 
-    def _to_write(
-        self, pairs: Mapping[int, _PostChange], held: Mapping[int, dict[str, bytes]]
+    def _changed_records(
+        self, pairs: Mapping[int, _PostChange], stored: Mapping[int, dict[str, bytes]]
     ) -> list[Record]:
         """Return the records that differ from the stored ones.
 
@@ -297,7 +292,7 @@ class _Import:
         for number, (post, (before, after, given)) in enumerate(pairs.items(), 1):
             if not number % _YIELDED:
                 time.sleep(0)
-            had = held.get(post, {})
+            had = stored.get(post, {})
             same = before == after
             vectors = {**(unchanged_vectors(before, after, had) if before is not None else {}), **given}
             if same and all(vectors[space] == vector for space, vector in had.items()):
@@ -311,14 +306,14 @@ class _Import:
 
     # After all posts
 
-    async def _attach(self, space: str) -> None:
+    async def _attach_vectors(self, space: str) -> None:
         """Write the vectors of posts that lack them in a space."""
         model = next(each.model for each in self._collection.spaces if each.name == space)
         after = 0
         while page := await self._collection.lacking(space, after, BATCH):
             after, epoch = page[-1].row, page[0].epoch
             posts = {each.row: int(each.record.key) for each in page}
-            vectors = await self._reading(lambda posts=posts: self._vectors_of(posts, space))  # type: ignore[misc]
+            vectors = await self._reading(self._vectors_of, posts, space)
             try:
                 await self._collection.attach(vectors, model, epoch)
             except BadArguments:
@@ -327,7 +322,7 @@ class _Import:
             self._report.count_vectors(len(vectors))
             for row in vectors:
                 self._outcomes.count(posts[row], PostOutcome.CHANGED)
-            self._tell(self._opened.done)
+            self._tell_progress(self._opened.done)
 
     def _vectors_of(self, posts: Mapping[int, int], space: str) -> dict[int, dict[str, bytes]]:
         """Return row → space → vector, for rows that have a vector in the sources."""
@@ -345,8 +340,11 @@ class _Import:
         after: str | None = None
         while True:
             page = await self._collection.select(EVERYTHING, after=after, limit=_PAGE)
+            posts = (int(stored.record.key) for stored in page.records)
             gone = [
-                stored.record.key for stored in page.records if not self._is_given(int(stored.record.key))
+                str(post)
+                for post in posts
+                if not self._outcomes.level(post) and post not in self._opened.spared
             ]
             if gone:
                 await self._collection.delete(gone)
@@ -356,10 +354,7 @@ class _Import:
             if after is None:
                 return
 
-    def _is_given(self, post: int) -> bool:
-        return self._outcomes.level(post) > 0 or post in self._opened.spared
-
-    def _tell(self, done: int) -> None:
+    def _tell_progress(self, done: int) -> None:
         taken = max(time.monotonic() - self._began, 0.001)
         note = say(
             "{posts} {posts:post|posts}, {rate} a second: {new} new, {changed} changed",

@@ -51,7 +51,7 @@ class ModelResults:
         try:
             for path in paths:
                 self._files.append(open(path, "rb"))  # noqa: SIM115  (closed by close)
-                self._check(path, self._files[-1])
+                self._check_format(path, self._files[-1])
             self.sizes = [file.seek(0, 2) for file in self._files]
         except BaseException:
             self.close()
@@ -62,7 +62,13 @@ class ModelResults:
         file, line = self._files[number], 0
         file.seek(0)
         while True:
-            start, read = self._line(file)
+            start = file.tell()
+            read = rest = file.readline(LONGEST_LINE)
+            self.done += len(read)
+            while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
+                # Skip the rest of a line that is too long.
+                rest = file.readline(LONGEST_LINE)
+                self.done += len(rest)
             line += 1
             if not read:
                 return
@@ -92,19 +98,11 @@ class ModelResults:
         return self.places.get(post, 0) >> _BITS
 
     def close(self) -> None:
+        """Close all files."""
         for file in self._files:
             file.close()
 
-    def _line(self, file: IO[bytes]) -> tuple[int, bytes]:
-        start = file.tell()
-        line = rest = file.readline(LONGEST_LINE)
-        self.done += len(line)
-        while len(rest) == LONGEST_LINE and not rest.endswith(b"\n"):
-            rest = file.readline(LONGEST_LINE)
-            self.done += len(rest)
-        return start, line
-
-    def _check(self, path: str, file: IO[bytes]) -> None:
+    def _check_format(self, path: str, file: IO[bytes]) -> None:
         """Raise BadArguments if none of the first lines is a result, with the problem of the first line."""
         reason = say("it is empty")
         first = True
@@ -135,7 +133,7 @@ def parsed(line: bytes) -> tuple[int, ModelResult]:
     """Parse a line of either form into id and result. Raises :class:`UnusableRow`."""
     if len(line) >= LONGEST_LINE:
         raise UnusableRow(say("longer than {most} {most:byte|bytes}", most=LONGEST_LINE))
-    entry = _object(line.removeprefix(b"\xef\xbb\xbf"))
+    entry = _read_object(line.removeprefix(b"\xef\xbb\xbf"))
     key = entry.get("key")
     number = post_id(str(key)) if isinstance(key, str | int) else None
     if "request" in entry and "response" not in entry:
@@ -143,12 +141,12 @@ def parsed(line: bytes) -> tuple[int, ModelResult]:
     if number is None:
         raise UnusableRow(say("“{text}” is not a post_id", text=str(key)[:40]))
     try:
-        return number, _result(_answer(entry))
+        return number, _result_of(_model_answer(entry))
     except UnusableRow as unfit:
         raise UnusableRow(unfit.reason, number) from None
 
 
-def _object(text: bytes | str) -> dict[str, Any]:
+def _read_object(text: bytes | str) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -158,7 +156,7 @@ def _object(text: bytes | str) -> dict[str, Any]:
     return found
 
 
-def _answer(entry: dict[str, Any]) -> dict[str, Any]:
+def _model_answer(entry: dict[str, Any]) -> dict[str, Any]:
     """Return the object with the result: the entry itself, or the text in a model's response."""
     if "response" not in entry:
         if "error" in entry:
@@ -167,19 +165,19 @@ def _answer(entry: dict[str, Any]) -> dict[str, Any]:
             )
         return entry
     response = entry["response"]
-    blocked = _at(response, "promptFeedback", "blockReason")
+    blocked = _member_at(response, "promptFeedback", "blockReason")
     if blocked:
         raise UnusableRow(say("the model refused it: {reason}", reason=str(blocked)[:200]))
-    parts = _at(response, "candidates", 0, "content", "parts")
+    parts = _member_at(response, "candidates", 0, "content", "parts")
     texts = [part.get("text") for part in parts or () if isinstance(part, dict) and not part.get("thought")]
     text = "".join(each for each in texts if isinstance(each, str))
     if not text:
         raise UnusableRow(say("the model's response is empty"))
     fenced = _FENCE.fullmatch(text)
-    return _object(fenced[1] if fenced else text)
+    return _read_object(fenced[1] if fenced else text)
 
 
-def _at(value: Any, *path: str | int) -> Any:
+def _member_at(value: Any, *path: str | int) -> Any:
     for step in path:
         if isinstance(step, str):
             value = value.get(step) if isinstance(value, dict) else None
@@ -188,7 +186,7 @@ def _at(value: Any, *path: str | int) -> Any:
     return value
 
 
-def _result(answer: dict[str, Any]) -> ModelResult:
+def _result_of(answer: dict[str, Any]) -> ModelResult:
     reasoning, summary, tags = (answer.get(name) for name in ("reasoning", "summary", "tags"))
     for name, value in (("reasoning", reasoning), ("summary", summary)):
         if value is not None and not isinstance(value, str):
@@ -211,10 +209,10 @@ def merged(stored: Post | None, given: Post, level: int) -> Post:
     if stored is None:
         return given
     wins = given.log_type > level and given.log_type >= stored.log_type
-    return _filled(given, stored) if wins else _filled(stored, given)
+    return _fill_from(given, stored) if wins else _fill_from(stored, given)
 
 
-def _filled(first: Post, second: Post) -> Post:
+def _fill_from(first: Post, second: Post) -> Post:
     """Return the first post, with empty members filled from the second."""
     dated = first if first.timestamp or not second.timestamp else second
     signed = first if first.user or not second.user else second  # the URL belongs to the user it names

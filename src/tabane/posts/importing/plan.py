@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from importlib import resources
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, TypeVarTuple
 
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
@@ -100,12 +100,25 @@ def plan(
     The three options name folders of vectors. The metadata of all folders must agree on the model.
     """
     try:
-        found = _planned(files, (embeddings, reasoning, summary))
+        folders = (embeddings, reasoning, summary)
+        found = _FoundFiles()
+        for space, path in zip(SPACES, folders, strict=True):
+            if path is not None:
+                found.folder(space, _absolute(path))
+        for path in files:
+            _add_path(found, _absolute(path))
+        _follow_metadata(found, csv_wanted=folders[0] is not None)
+        described = [(found.folders[space], each.model) for space, each in found.described.items()]
+        for other, model in described[1:]:
+            if model != described[0][1]:
+                raise disagreeing(*described[0], other, model)
     except OSError as error:
         raise unreadable(error) from error
     if not (found.csvs or found.archives or found.results or found.folders):
         raise BadArguments(say("Give at least one file to import."), "files")
-    return PostSources(_once(found.csvs), _once(found.archives), _once(found.results), found.folders)
+    return PostSources(
+        _each_once(found.csvs), _each_once(found.archives), _each_once(found.results), found.folders
+    )
 
 
 def unreadable(error: OSError) -> BadArguments:
@@ -115,18 +128,6 @@ def unreadable(error: OSError) -> BadArguments:
     )
 
 
-def _planned(files: Sequence[str], folders: tuple[str | None, ...]) -> _FoundFiles:
-    found = _FoundFiles()
-    for space, path in zip(SPACES, folders, strict=True):
-        if path is not None:
-            found.folder(space, _absolute(path))
-    for path in files:
-        _add(found, _absolute(path))
-    _follow(found, csv_wanted=folders[0] is not None)
-    _check_agreement(found)
-    return found
-
-
 def _absolute(path: str) -> str:
     path = os.path.abspath(os.path.expanduser(path))
     if "\0" in path or not os.path.exists(path):
@@ -134,11 +135,11 @@ def _absolute(path: str) -> str:
     return path
 
 
-def _once(paths: list[str]) -> tuple[str, ...]:
+def _each_once(paths: list[str]) -> tuple[str, ...]:
     return tuple({os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
 
 
-def _add(found: _FoundFiles, path: str) -> None:
+def _add_path(found: _FoundFiles, path: str) -> None:
     if os.path.isdir(path):
         _add_folder(found, path)
         return
@@ -167,7 +168,9 @@ def _add(found: _FoundFiles, path: str) -> None:
 
 def _add_folder(found: _FoundFiles, path: str) -> None:
     if metadata_path(path):
-        found.folder(_space(path), path)
+        described = metadata(path).source_type.lower()
+        name = os.path.basename(path).lower()
+        found.folder(next((space for space in SPACES[1:] if space in (described, name)), SPACES[0]), path)
         return
     lists = has_lists(path)
     if lists:
@@ -187,26 +190,19 @@ def _add_setup(found: _FoundFiles, path: str) -> bool:
     """Add the files of an original installation. Return False if it has none."""
     csv, results = os.path.join(path, _CSV), os.path.join(path, _RESULTS)
     folders = {space: os.path.join(path, place) for space, place in PLACES.items()}
-    there = {space: folder for space, folder in folders.items() if metadata_path(folder)}
+    existing = {space: folder for space, folder in folders.items() if metadata_path(folder)}
     if os.path.isfile(csv):
         found.csvs.append(csv)
-    elif not there:
+    elif not existing:
         return False
     if os.path.isfile(results):
         found.results.append(results)
-    for space, folder in there.items():
+    for space, folder in existing.items():
         found.folder(space, folder)
     return True
 
 
-def _space(folder: str) -> str:
-    """Return the space of a folder: reasoning or summary if its metadata or its name say so, else content."""
-    described = metadata(folder).source_type.lower()
-    name = os.path.basename(folder).lower()
-    return next((space for space in SPACES[1:] if space in (described, name)), SPACES[0])
-
-
-def _follow(found: _FoundFiles, *, csv_wanted: bool) -> None:
+def _follow_metadata(found: _FoundFiles, *, csv_wanted: bool) -> None:
     """Add the CSV from which the content vectors were made, and the results beside other folders."""
     source = found.described["content"].source if "content" in found.described else None
     if not found.csvs and not found.archives:
@@ -233,16 +229,6 @@ def _results_beside(found: _FoundFiles, space: str) -> str | None:
         return source
     beside = os.path.join(os.path.dirname(found.folders[space]), os.path.basename(_RESULTS))
     return beside if os.path.isfile(beside) else None
-
-
-def _check_agreement(found: _FoundFiles) -> None:
-    first: tuple[str, VectorMetadata] | None = None
-    for space, described in found.described.items():
-        folder = found.folders[space]
-        if first is None:
-            first = folder, described
-        elif described.model != first[1].model:
-            raise disagreeing(first[0], first[1].model, folder, described.model)
 
 
 def disagreeing(first: str, of_first: object, second: str, of_second: object) -> BadArguments:
@@ -289,38 +275,33 @@ class OpenPostSources:
         self._closing: list[TwilogCsv | XArchive | ModelResults | VectorFolder] = []
         self._posts: list[tuple[TwilogCsv | XArchive, SourceCounts]] = []
         self._taken = 0  # bytes of vectors
+        self.folders: list[VectorFolder] = []
         try:
-            self._open(sources, zone)
+            for path in sources.csvs:
+                self._add_posts(TwilogCsv(path, zone), "twilog.csv")
+            for path in sources.archives:
+                self._add_posts(XArchive(path, zone), "x_archive")
+            self.results = ModelResults(sources.results)
+            self._closing.append(self.results)
+            self._of_results = [report.source(path, "results") for path in sources.results]
+            for space, path in sources.folders.items():
+                self._add_folder(VectorFolder(path, space))
+            self._of_folders = [report.source(each.path, f"vectors of {each.space}") for each in self.folders]
         except BaseException:
             self.close()
             raise
 
-    def _open(self, sources: PostSources, zone: tzinfo) -> None:
-        for path in sources.csvs:
-            self._opened_posts(TwilogCsv(path, zone), "twilog.csv")
-        for path in sources.archives:
-            self._opened_posts(XArchive(path, zone), "x_archive")
-        self.results = ModelResults(sources.results)
-        self._closing.append(self.results)
-        self._of_results = [self.report.source(path, "results") for path in sources.results]
-        self.folders: list[VectorFolder] = []
-        for space, path in sources.folders.items():
-            self._open_folder(VectorFolder(path, space))
-        self._of_folders = [
-            self.report.source(each.path, f"vectors of {each.space}") for each in self.folders
-        ]
+    def _add_folder(self, folder: VectorFolder) -> None:
+        self._closing.append(folder)
+        for first in self.folders[:1]:
+            for of_first, of_second in ((first.model, folder.model), (first.dimension, folder.dimension)):
+                if of_first != of_second:
+                    raise disagreeing(first.path, of_first, folder.path, of_second)
+        self.folders.append(folder)
 
-    def _opened_posts(self, source: TwilogCsv | XArchive, kind: str) -> None:
+    def _add_posts(self, source: TwilogCsv | XArchive, kind: str) -> None:
         self._closing.append(source)
         self._posts.append((source, self.report.source(source.path, kind)))
-
-    def _open_folder(self, folder: VectorFolder) -> None:
-        self._closing.append(folder)
-        for other in self.folders[:1]:
-            for of_first, of_second in ((other.model, folder.model), (other.dimension, folder.dimension)):
-                if of_first != of_second:
-                    raise disagreeing(other.path, of_first, folder.path, of_second)
-        self.folders.append(folder)
 
     @property
     def total(self) -> int:
@@ -336,18 +317,19 @@ class OpenPostSources:
 
     @property
     def whole(self) -> bool:
+        """Return whether every source could be read to its end."""
         return all(source.whole for source, _ in self._posts if isinstance(source, XArchive))
 
     def index(self) -> Iterator[None]:
         """Find the posts that have results and vectors. Yields every 2,000 lines, to report progress."""
         for number, counts in enumerate(self._of_results):
-            yield from self._indexed(self.results.index(number), self.results.places, counts)
+            yield from self._count_indexed(self.results.index(number), self.results.places, counts)
         for folder, counts in zip(self.folders, self._of_folders, strict=True):
             for bad in folder.bad_files:
                 self.report.add(bad, counts)
-            yield from self._indexed(folder.index(), folder.places, counts)
+            yield from self._count_indexed(folder.index(), folder.places, counts)
 
-    def _indexed(
+    def _count_indexed(
         self, found: Iterator[int | RejectedRow], places: PostIdTable, counts: SourceCounts
     ) -> Iterator[None]:
         before = len(places)
@@ -366,7 +348,7 @@ class OpenPostSources:
             for each in source:
                 if isinstance(each, Post):
                     counts.read += 1
-                    yield self._given(each.post_id, each, counts)
+                    yield self._data_of(each.post_id, each, counts)
                     continue
                 self.report.add(each, counts)
                 if each.post_id:
@@ -378,9 +360,9 @@ class OpenPostSources:
         for number, table in enumerate(tables):
             for post in table:
                 if post not in seen and not any(post in earlier for earlier in tables[:number]):
-                    yield self._given(post, None, None)
+                    yield self._data_of(post, None, None)
 
-    def _given(self, post_id: int, post: Post | None, counts: SourceCounts | None) -> GivenPost:
+    def _data_of(self, post_id: int, post: Post | None, counts: SourceCounts | None) -> GivenPost:
         return GivenPost(post_id, post, counts, self.results.of(post_id), self.vectors(post_id))
 
     def vectors(self, post_id: int) -> dict[str, bytes]:
@@ -421,11 +403,13 @@ class OpenPostSources:
         self.report.add(RejectedRow(counts.source, 0, reason, post_id), counts)
 
     def close(self) -> None:
+        """Close all files."""
         for each in self._closing:
             each.close()
 
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class ReadingThread:
@@ -434,9 +418,9 @@ class ReadingThread:
     def __init__(self, thread: ThreadPoolExecutor) -> None:
         self._thread = thread
 
-    async def __call__(self, work: Callable[[], T]) -> T:
-        return await self.begin(work)
+    async def __call__(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        return await self.begin(work, *arguments)
 
-    def begin(self, work: Callable[[], T]) -> asyncio.Future[T]:
+    def begin(self, work: Callable[[*Ts], T], *arguments: *Ts) -> asyncio.Future[T]:
         """Start the work without waiting for it."""
-        return asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)

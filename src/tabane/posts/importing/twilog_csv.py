@@ -92,7 +92,14 @@ class TwilogCsv:
         try:
             self.size = self._file.seek(0, 2)
             self._file.seek(0)
-            self._first = self._begin()
+            start = self._file.peek(8192)[:8192]
+            if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise self._format_error(say("it is UTF-16"))
+            if not start.strip():
+                raise self._format_error(say("it is empty"))
+            if start.startswith(b"\xef\xbb\xbf"):
+                self.done = len(self._file.read(3))
+            self._first = self._first_rows(binary=b"\0" in start)
         except BaseException:
             self._file.close()
             raise
@@ -100,35 +107,26 @@ class TwilogCsv:
     def __iter__(self) -> Iterator[Post | RejectedRow]:
         yield from self._first
         self._first = []
-        for number, record in self._records():
-            read = self._read(number, record)
+        for number, record in self._raw_rows():
+            read = self._read_row(number, record)
             if read is not None:
                 yield read
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     # The beginning of the file: does it have this format?
 
-    def _begin(self) -> list[Post | RejectedRow]:
-        start = self._file.peek(8192)[:8192]
-        if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise self._wrong(say("it is UTF-16"))
-        if not start.strip():
-            raise self._wrong(say("it is empty"))
-        if start.startswith(b"\xef\xbb\xbf"):
-            self.done = len(self._file.read(3))
-        return self._tried(binary=b"\0" in start)
-
-    def _tried(self, *, binary: bool) -> list[Post | RejectedRow]:
+    def _first_rows(self, *, binary: bool) -> list[Post | RejectedRow]:
         """Read up to the first valid row. Raises BadArguments if the first rows have none."""
         first: list[Post | RejectedRow] = []
         headed = False
-        for number, record in self._records():
+        for number, record in self._raw_rows():
             if number == 1 and self._is_header(record):
                 headed = True
                 continue
-            read = self._read(number, record)
+            read = self._read_row(number, record)
             first += [read] if read is not None else []
             if isinstance(read, Post):
                 return first
@@ -136,11 +134,11 @@ class TwilogCsv:
                 break
         bad = next((each for each in first if isinstance(each, RejectedRow)), None)
         if binary:
-            raise self._wrong(say("it is not text"))
+            raise self._format_error(say("it is not text"))
         if bad is not None:
-            raise self._wrong(say("line {line}: {reason}", line=bad.line, reason=bad.reason))
+            raise self._format_error(say("line {line}: {reason}", line=bad.line, reason=bad.reason))
         if not headed:
-            raise self._wrong(say("it has no rows"))
+            raise self._format_error(say("it has no rows"))
         return first
 
     def _is_header(self, record: bytes | UnusableRow) -> bool:
@@ -148,7 +146,7 @@ class TwilogCsv:
         if isinstance(record, UnusableRow):
             return False
         try:
-            names = [cell.strip().lower() for cell in _cells(record)]
+            names = [cell.strip().lower() for cell in _split_cells(record)]
         except UnusableRow:
             return False
         if sorted(names) == sorted(COLUMNS):
@@ -157,7 +155,7 @@ class TwilogCsv:
         # Names in another language are in our order; a damaged first row has digits somewhere.
         return len(names) == len(COLUMNS) and not any(char.isdigit() for name in names for char in name)
 
-    def _wrong(self, why: Message) -> BadArguments:
+    def _format_error(self, why: Message) -> BadArguments:
         return BadArguments(
             say(
                 "{path} is not a twilog.csv: {why}. It must be a UTF-8 file with the columns "
@@ -171,11 +169,11 @@ class TwilogCsv:
 
     # Rows
 
-    def _read(self, number: int, record: bytes | UnusableRow) -> Post | RejectedRow | None:
+    def _read_row(self, number: int, record: bytes | UnusableRow) -> Post | RejectedRow | None:
         try:
             if isinstance(record, UnusableRow):
                 raise record
-            cells = _cells(record)
+            cells = _split_cells(record)
             if not cells or cells == [""]:
                 return None
             if len(cells) == len(COLUMNS):
@@ -184,7 +182,7 @@ class TwilogCsv:
         except UnusableRow as unfit:
             return RejectedRow(self.path, number, unfit.reason, unfit.post_id)
 
-    def _records(self) -> Iterator[tuple[int, bytes | UnusableRow]]:
+    def _raw_rows(self) -> Iterator[tuple[int, bytes | UnusableRow]]:
         """Yield the number of each row's first line, and its bytes or the reason why it is unusable."""
         held: deque[tuple[int, bytes]] = deque()
         size = quotes = 0
@@ -203,7 +201,10 @@ class TwilogCsv:
             held.append((number, line))
             size, quotes = size + len(line), quotes + line.count(b'"')
             if quotes % 2 == 0:
-                yield held[0][0], _whole(b"".join(each for _, each in held))
+                record = b"".join(each for _, each in held)
+                reason = say("longer than {most} {most:byte|bytes}", most=LONGEST_ROW)
+                too_long = len(record) > LONGEST_ROW
+                yield held[0][0], UnusableRow(reason, _id_at(record)) if too_long else record
                 held.clear()
                 size = quotes = 0
 
@@ -223,13 +224,7 @@ class TwilogCsv:
         return self._line, line
 
 
-def _whole(record: bytes) -> bytes | UnusableRow:
-    if len(record) > LONGEST_ROW:
-        return UnusableRow(say("longer than {most} {most:byte|bytes}", most=LONGEST_ROW), _id_at(record))
-    return record
-
-
-def _cells(record: bytes) -> list[str]:
+def _split_cells(record: bytes) -> list[str]:
     try:
         text = record.decode()
     except UnicodeDecodeError:

@@ -60,8 +60,8 @@ class _TensorEntry:
 
 def metadata_path(folder: str) -> str | None:
     """Return the path of the folder's metadata, None if it has none."""
-    found = (os.path.join(folder, name) for name in METADATA)
-    return next((path for path in found if os.path.isfile(path)), None)
+    paths = (os.path.join(folder, name) for name in METADATA)
+    return next((path for path in paths if os.path.isfile(path)), None)
 
 
 def metadata(folder: str) -> VectorMetadata:
@@ -84,10 +84,10 @@ def metadata(folder: str) -> VectorMetadata:
         raise BadArguments(
             say("{path} is not a JSON object: {error}", path=path, error=str(error)), "files"
         ) from None
-    return _described(found, path, folder)
+    return _read_metadata(found, path, folder)
 
 
-def _described(found: dict[str, Any], path: str, folder: str) -> VectorMetadata:
+def _read_metadata(found: dict[str, Any], path: str, folder: str) -> VectorMetadata:
     model, dimension = found.get("model"), found.get("embedding_dim")
     if not isinstance(model, str) or not model.strip():
         raise BadArguments(
@@ -107,11 +107,11 @@ def _described(found: dict[str, Any], path: str, folder: str) -> VectorMetadata:
             say("{path}: embedding_dim must be 1 to {most}", path=path, most=LARGEST_DIMENSION), "files"
         )
     named = found.get("source_path") or found.get("csv_path")
-    source = _beside(folder, named) if isinstance(named, str) and "\0" not in named else None
+    source = _resolve_source(folder, named) if isinstance(named, str) and "\0" not in named else None
     return VectorMetadata(model.strip(), dimension, source, str(found.get("source_type") or ""))
 
 
-def _beside(folder: str, named: str) -> str | None:
+def _resolve_source(folder: str, named: str) -> str | None:
     """Resolve a path relative to the folder's parent, or to the parent of that (for batch/*)."""
     parent = os.path.dirname(os.path.abspath(folder))
     named = named.replace("\\", os.sep)
@@ -140,7 +140,7 @@ class VectorFolder:
         self._open: OrderedDict[int, IO[bytes]] = OrderedDict()
         self._ahead = b""  # bytes of vectors from this place on
         self._ahead_at = self._last = -1
-        self.dimension = self._headers(described.dimension)
+        self.dimension = self._read_headers(described.dimension)
         self.size = sum(each.rows * (8 + self._width(each)) for each in self._files)
 
     def index(self) -> Iterator[int | RejectedRow]:
@@ -172,7 +172,7 @@ class VectorFolder:
             return None
         each, width = self._files[place >> _BITS], self._width(self._files[place >> _BITS])
         data = self._bytes_at(place, each, width)
-        return _single(data, each.dtype) if len(data) == width else None
+        return _as_float32(data, each.dtype) if len(data) == width else None
 
     def _bytes_at(self, place: int, each: _VectorFile, width: int) -> bytes:
         """Return the bytes of a vector. If it follows the last one, read some of the next vectors too.
@@ -182,8 +182,14 @@ class VectorFolder:
         if not 0 <= place - self._ahead_at < len(self._ahead) // width:
             row = place & (1 << _BITS) - 1
             rows = min(_AHEAD, each.rows - row) if place == self._last + 1 else 1
-            file = self._opened(place >> _BITS).fileno()
-            self._ahead = os.pread(file, width * rows, each.vectors_at + row * width)
+            number = place >> _BITS
+            file = self._open.get(number)
+            if file is None:
+                if len(self._open) >= MOST_OPEN:
+                    self._open.popitem(last=False)[1].close()
+                file = self._open[number] = open(each.path, "rb", buffering=0)  # noqa: SIM115
+            self._open.move_to_end(number)
+            self._ahead = os.pread(file.fileno(), width * rows, each.vectors_at + row * width)
             self._ahead_at = place
         self._last = place
         start = (place - self._ahead_at) * width
@@ -198,28 +204,23 @@ class VectorFolder:
         return self._files[place >> _BITS].path, place & (1 << _BITS) - 1
 
     def close(self) -> None:
+        """Close all open files."""
         while self._open:
             self._open.popitem()[1].close()
 
     def _width(self, each: _VectorFile) -> int:
         return self.dimension * _WIDTHS[each.dtype]
 
-    def _opened(self, number: int) -> IO[bytes]:
-        file = self._open.get(number)
-        if file is None:
-            if len(self._open) >= MOST_OPEN:
-                self._open.popitem(last=False)[1].close()
-            file = self._open[number] = open(self._files[number].path, "rb", buffering=0)  # noqa: SIM115
-        self._open.move_to_end(number)
-        return file
+    def _read_headers(self, wanted: int | None) -> int:
+        """Read the header of each file. Return the dimension: of the metadata, or else of the first file.
 
-    def _headers(self, wanted: int | None) -> int:
-        """Look at each file; the answer is the dimension, of the metadata or else of the first file."""
+        Raises BadArguments if no file can be read.
+        """
         for name in sorted(os.listdir(self.path)):
             if name.endswith(".safetensors"):
                 path = os.path.join(self.path, name)
                 try:
-                    found, dimension = _header(path)
+                    found, dimension = _read_header(path)
                     if dimension != (wanted or dimension):
                         raise UnusableRow(
                             say(
@@ -241,7 +242,7 @@ class VectorFolder:
         return wanted
 
 
-def _header(path: str) -> tuple[_VectorFile, int]:
+def _read_header(path: str) -> tuple[_VectorFile, int]:
     """Read the header of a file: its layout, and the dimension of its vectors.
 
     Raises :class:`UnusableRow`.
@@ -253,17 +254,17 @@ def _header(path: str) -> tuple[_VectorFile, int]:
             raise UnusableRow(say("not a safetensors file"))
         try:
             header = json.loads(file.read(length))
-            ids, vectors = _entry(header["post_ids"]), _entry(header["vectors"])
+            ids, vectors = _read_entry(header["post_ids"]), _read_entry(header["vectors"])
         except (ValueError, LookupError, TypeError, RecursionError):
             raise UnusableRow(say("not a safetensors file with post_ids and vectors")) from None
-    _check(ids, vectors, size - 8 - length)
+    _check_tensors(ids, vectors, size - 8 - length)
     start = 8 + length
     return _VectorFile(
         path, ids.shape[0], start + ids.first, start + vectors.first, vectors.dtype
     ), vectors.shape[1]
 
 
-def _entry(found: dict[str, Any]) -> _TensorEntry:
+def _read_entry(found: dict[str, Any]) -> _TensorEntry:
     first, last = found["data_offsets"]
     shape = list(found["shape"])
     if not all(isinstance(each, int) and each >= 0 for each in (first, last, *shape)):
@@ -271,7 +272,7 @@ def _entry(found: dict[str, Any]) -> _TensorEntry:
     return _TensorEntry(str(found["dtype"]), shape, first, last)
 
 
-def _check(ids: _TensorEntry, vectors: _TensorEntry, size: int) -> None:
+def _check_tensors(ids: _TensorEntry, vectors: _TensorEntry, size: int) -> None:
     """Check that dtypes, shapes and offsets fit each other and the file. Raises :class:`UnusableRow`."""
     if ids.dtype not in ("I64", "U64") or len(ids.shape) != 1:
         raise UnusableRow(
@@ -300,7 +301,7 @@ def _check(ids: _TensorEntry, vectors: _TensorEntry, size: int) -> None:
         raise UnusableRow(say("the file is truncated, or its header is wrong"))
 
 
-def _single(data: bytes, dtype: str) -> bytes:
+def _as_float32(data: bytes, dtype: str) -> bytes:
     """Convert a vector to float32, little-endian. A bfloat16 is the upper half of a float32."""
     if dtype == "F32":
         return data

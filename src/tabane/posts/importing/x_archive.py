@@ -45,9 +45,9 @@ class LongPosts:
 
     def add(self, entry: Any) -> None:
         """Add an entry of note-tweet.js. Raises :class:`UnusableRow`."""
-        note = _inner(entry, "noteTweet")
+        note = _unwrap(entry, "noteTweet")
         core: dict[str, Any] = next((note[name] for name in _CORES if isinstance(note.get(name), dict)), {})
-        text = _whole(core.get("text"))
+        text = _without_surrogates(core.get("text"))
         at = timestamp_of_x(_text(note.get("createdAt")))
         post = _id(note.get("tweetId"))
         if not text or (at is None and post is None):
@@ -56,7 +56,9 @@ class LongPosts:
             raise UnusableRow(say("there are more long posts than fit into memory"))
         self._room -= len(text)
         addresses = core.get("urls") or _dict(core.get("entitySet")).get("urls")
-        text = _expanded(unescaped(text), [addresses], ("shortUrl", "url"), ("expandedUrl", "expanded_url"))
+        text = _expand_urls(
+            unescaped(text), [addresses], ("shortUrl", "url"), ("expandedUrl", "expanded_url")
+        )
         if post is not None:
             self._of_post[post] = text
         elif at is not None:
@@ -66,34 +68,34 @@ class LongPosts:
         """Return the long text of a post with this beginning, made in that second. None if there is none."""
         if post in self._of_post:
             return self._of_post[post]
-        head = _plain(begin)
+        head = _without_urls(begin)
         for text in self._at.get(int(at), ()) if at is not None else ():
-            if len(text) > len(head) and _plain(text)[:_LIKENESS] == head[:_LIKENESS]:
+            if len(text) > len(head) and _without_urls(text)[:_LIKENESS] == head[:_LIKENESS]:
                 return text
         return None
 
 
 def posted(entry: Any, log_type: int, user: str, notes: LongPosts, zone: tzinfo) -> Post:
     """Return a post of the archive's owner. Raises :class:`UnusableRow`."""
-    tweet = _inner(entry, "tweet")
-    number = _numbered(tweet, "id_str", "id")
+    tweet = _unwrap(entry, "tweet")
+    number = _post_number(tweet, "id_str", "id")
     created = _text(tweet.get("created_at"))
     at = timestamp_of_x(created) if created else timestamp_of_id(number)
     if at is None and created:
         raise UnusableRow(say("“{text}” is not a time", text=created[:40]), number)
-    text = _text_of(tweet)
+    text = _unescaped_text(tweet)
     long = notes.of(number, at, text)
     original = _dict(tweet.get("retweeted_status"))  # in archives until 2018, where the text is a part of its
     author = user_of_account(original.get("user"))
-    if author and _text_of(original):
-        text = f"RT @{author}: {_text_of(original)}"
+    if author and _unescaped_text(original):
+        text = f"RT @{author}: {_unescaped_text(original)}"
     entities = [_dict(of.get(name)) for of in (tweet, original) for name in ("entities", "extended_entities")]
     lists = [each.get(kind) for each in entities for kind in ("urls", "media")]
     user = user or user_of_account(tweet.get("user"))
     return Post(
         post_id=number,
-        content=long or _expanded(text, lists, ("url",), ("expanded_url",)),
-        timestamp=_shown(at, zone),
+        content=long or _expand_urls(text, lists, ("url",), ("expanded_url",)),
+        timestamp=_timestamp(at, zone),
         url=f"https://x.com/{user or 'i'}/status/{number}",
         user=user,
         log_type=log_type,
@@ -103,9 +105,9 @@ def posted(entry: Any, log_type: int, user: str, notes: LongPosts, zone: tzinfo)
 
 def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
     """Return a post that was liked or bookmarked. Raises UnusableRow, also if X no longer has its text."""
-    like = _inner(entry, "like", "bookmark")
-    number = _numbered(like, "tweetId", "id_str", "id")
-    text = unescaped(_whole(like.get("fullText")) or _whole(like.get("full_text")))
+    like = _unwrap(entry, "like", "bookmark")
+    number = _post_number(like, "tweetId", "id_str", "id")
+    text = unescaped(_without_surrogates(like.get("fullText")) or _without_surrogates(like.get("full_text")))
     if not text.strip():
         raise UnusableRow(say("the archive does not contain its text"), number)
     url = _text(like.get("expandedUrl")) or f"https://x.com/i/status/{number}"
@@ -113,7 +115,7 @@ def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
     return Post(
         post_id=number,
         content=text,
-        timestamp=_shown(at, zone),
+        timestamp=_timestamp(at, zone),
         url=url,
         user=user_of(url, number),
         log_type=log_type,
@@ -124,7 +126,7 @@ def liked(entry: Any, log_type: int, zone: tzinfo) -> Post:
 def user_of_account(entry: Any) -> str:
     """Return the owner's name, empty if the entry has none."""
     try:
-        owner = _inner(entry, "account")
+        owner = _unwrap(entry, "account")
     except UnusableRow:
         return ""
     name = _text(owner.get("username")) or _text(owner.get("screen_name"))
@@ -134,15 +136,15 @@ def user_of_account(entry: Any) -> str:
 _CORES = ("core", "noteTweetResults", "noteTweetContents")
 
 
-def _text_of(tweet: dict[str, Any]) -> str:
-    return unescaped(_whole(tweet.get("full_text")) or _whole(tweet.get("text")))
+def _unescaped_text(tweet: dict[str, Any]) -> str:
+    return unescaped(_without_surrogates(tweet.get("full_text")) or _without_surrogates(tweet.get("text")))
 
 
-def _shown(at: float | None, zone: tzinfo) -> str:
+def _timestamp(at: float | None, zone: tzinfo) -> str:
     return "" if at is None else twilog_time(at, zone)
 
 
-def _inner(entry: Any, *names: str) -> dict[str, Any]:
+def _unwrap(entry: Any, *names: str) -> dict[str, Any]:
     """Return the object under one of the names, or the entry itself. Raises :class:`UnusableRow`."""
     if isinstance(entry, dict):
         entry = next((entry[name] for name in names if name in entry), entry)
@@ -151,7 +153,7 @@ def _inner(entry: Any, *names: str) -> dict[str, Any]:
     return entry
 
 
-def _numbered(entry: dict[str, Any], *names: str) -> int:
+def _post_number(entry: dict[str, Any], *names: str) -> int:
     for name in names:
         number = _id(entry.get(name))
         if number is not None:
@@ -171,22 +173,22 @@ def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _whole(value: Any) -> str:
+def _without_surrogates(value: Any) -> str:
     """Return the text with lone surrogates replaced by U+FFFD, because they cannot be stored."""
     return _HALVES.sub("\ufffd", value) if isinstance(value, str) else ""
 
 
-def _plain(text: str) -> str:
+def _without_urls(text: str) -> str:
     return " ".join(_TAILS.sub("", text).split())
 
 
-def _expanded(text: str, lists: list[Any], short: tuple[str, ...], long: tuple[str, ...]) -> str:
+def _expand_urls(text: str, lists: list[Any], short: tuple[str, ...], long: tuple[str, ...]) -> str:
     """Return the text with t.co URLs replaced by their targets."""
     known: dict[str, str] = {}
     for entries in lists:
         for entry in entries if isinstance(entries, list) else ():
             each = _dict(entry)
-            found = next((_whole(each.get(name)) for name in long if each.get(name)), "")
+            found = next((_without_surrogates(each.get(name)) for name in long if each.get(name)), "")
             for name in short:
                 if found and isinstance(each.get(name), str):
                     known.setdefault(each[name], found)
@@ -235,9 +237,9 @@ class _ElementCutter:
                     self.start = None
         else:
             self.at = len(self.buffer)
-        self._forget(counted)
+        self._drop_examined(counted)
 
-    def _forget(self, counted: int) -> None:
+    def _drop_examined(self, counted: int) -> None:
         keep = self.at if self.start is None else self.start
         if len(self.buffer) - keep > LONGEST:
             if self.at <= keep:  # a string of that length: its end cannot be found without keeping it
@@ -263,7 +265,7 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
     cut.at, cut.depth = head.end() + 1, 1
     while True:
         for line, element in cut.elements():
-            yield line, _value(element)
+            yield line, _decode_element(element)
         if cut.ended:
             while stream.read(_READ):
                 pass  # zipfile checks the CRC at the end
@@ -274,7 +276,7 @@ def elements(stream: IO[bytes]) -> Iterator[tuple[int, Any]]:
         cut.buffer += more
 
 
-def _value(element: bytes | None) -> Any:
+def _decode_element(element: bytes | None) -> Any:
     if element is None:
         return UnusableRow(say("longer than {most} {most:byte|bytes}", most=LONGEST))
     try:
@@ -339,33 +341,39 @@ class XArchive:
         self.user = ""
         self._zone = zone
         self._notes = LongPosts()
-        self._zip = None if os.path.isdir(path) else _opened(path)
+        self._zip = None if os.path.isdir(path) else _open_zip(path)
         try:
-            self._lists = self._found()
+            self._lists = self._find_lists()
             self.size = sum(packed for _, _, packed in self._lists)
         except BaseException:
             self.close()
             raise
 
     def __iter__(self) -> Iterator[Post | RejectedRow]:
-        yield from self._account()
+        yield from self._read_account()
         for kind, name, packed in self._lists:
             before = self.done
             if kind not in _OWNERS:
-                yield from self._list(kind, name, packed)
+                yield from self._read_list(kind, name, packed)
             self.done = before + packed
 
     def close(self) -> None:
+        """Close the zip."""
         if self._zip is not None:
             self._zip.close()
 
     # Contents
 
-    def _found(self) -> list[tuple[str, str, int]]:
+    def _find_lists(self) -> list[tuple[str, str, int]]:
         """Return kind, name and packed size of the lists. Lists that others need come first."""
+        files = (
+            _files_of(self.path)
+            if self._zip is None
+            else ((each.filename, each.compress_size) for each in self._zip.infolist())
+        )
         found = [
-            (match[1] or match[2], name, packed)
-            for name, packed in self._names()
+            (match[1] or match[2], name, max(packed, 1))
+            for name, packed in files
             if (match := _LISTS.search(name))
         ]
         order = (*_OWNERS, "note-tweet")
@@ -380,12 +388,7 @@ class XArchive:
             )
         return sorted(found, key=lambda each: (each[0] not in order, each[0] in _LOG_TYPES, each[1]))
 
-    def _names(self) -> list[tuple[str, int]]:
-        if self._zip is not None:
-            return [(each.filename, max(each.compress_size, 1)) for each in self._zip.infolist()]
-        return [(name, max(size, 1)) for name, size in _files_of(self.path)]
-
-    def _open(self, name: str) -> IO[bytes]:
+    def _open_list(self, name: str) -> IO[bytes]:
         if self._zip is not None:
             return self._zip.open(name)
         return open(os.path.join(self.path, name), "rb")
@@ -394,7 +397,7 @@ class XArchive:
         """Yield line and value of each entry. Raises UnusableRow if one is no entry or the list is cut."""
         before = self.done
         try:
-            with self._open(name) as file:
+            with self._open_list(name) as file:
                 size = max(1, self._zip.getinfo(name).file_size if self._zip else packed)
                 counted = _CountedFile(file, packed)
                 for line, value in elements(counted):  # type: ignore[arg-type]
@@ -412,18 +415,19 @@ class XArchive:
 
     # The lists
 
-    def _account(self) -> Iterator[RejectedRow]:
+    def _read_account(self) -> Iterator[RejectedRow]:
         for kind, name, packed in self._lists:
             if kind == "user_details":
-                with self._open(name) as file:
-                    self.user = self.user or _user_of_details(file.read(_ACCOUNT))
+                with self._open_list(name) as file:  # of archives until 2018
+                    assigned = _OBJECT.fullmatch(file.read(_ACCOUNT).removeprefix(b"\xef\xbb\xbf"))
+                self.user = self.user or user_of_account(_decode_element(assigned[1]) if assigned else None)
             elif kind == "account":
                 for line, value in self._entries(name, packed):
                     self.user = self.user or user_of_account(value)
                     if isinstance(value, UnusableRow):
-                        yield self._bad(name, line, value)
+                        yield self._rejected(name, line, value)
 
-    def _list(self, kind: str, name: str, packed: int) -> Iterator[Post | RejectedRow]:
+    def _read_list(self, kind: str, name: str, packed: int) -> Iterator[Post | RejectedRow]:
         for line, value in self._entries(name, packed):
             try:
                 if isinstance(value, UnusableRow):
@@ -435,9 +439,9 @@ class XArchive:
                 else:
                     yield posted(value, POST, self.user, self._notes, self._zone)
             except UnusableRow as unfit:
-                yield self._bad(name, line, unfit)
+                yield self._rejected(name, line, unfit)
 
-    def _bad(self, name: str, line: int, unfit: UnusableRow) -> RejectedRow:
+    def _rejected(self, name: str, line: int, unfit: UnusableRow) -> RejectedRow:
         return RejectedRow(f"{self.path}:{name}", line, unfit.reason, unfit.post_id)
 
 
@@ -452,18 +456,11 @@ def _files_of(folder: str) -> Iterator[tuple[str, int]]:
 
 def has_lists(folder: str) -> bool:
     """Return whether the folder is an archive: it has a list of posts, likes or bookmarks."""
-    found = (match[1] or match[2] for name, _ in _files_of(folder) if (match := _LISTS.search(name)))
-    return any(kind not in (*_OWNERS, "note-tweet") for kind in found)
+    kinds = (match[1] or match[2] for name, _ in _files_of(folder) if (match := _LISTS.search(name)))
+    return any(kind not in (*_OWNERS, "note-tweet") for kind in kinds)
 
 
-def _user_of_details(script: bytes) -> str:
-    """Return the owner's name from user_details.js of archives until 2018; empty if it has none."""
-    assigned = _OBJECT.fullmatch(script.removeprefix(b"\xef\xbb\xbf"))
-    details = _value(assigned[1]) if assigned else None
-    return user_of_account(details)
-
-
-def _opened(path: str) -> zipfile.ZipFile:
+def _open_zip(path: str) -> zipfile.ZipFile:
     """Open the zip, after checking the size of its table of contents. Raises BadArguments."""
     try:
         with open(path, "rb") as file:

@@ -98,7 +98,12 @@ class _HtmlWriter:
             elif token.type == "heading_close":
                 self._put(closing)
             elif token.type == "inline":
-                self._inline(token, task=_begins_item(tokens, place))
+                self._inline(
+                    token,
+                    task=place >= 2
+                    and tokens[place - 1].type == "paragraph_open"
+                    and tokens[place - 2].type == "list_item_open",
+                )
             else:
                 self._token(token)
 
@@ -213,14 +218,6 @@ def _first_heading(tokens: Sequence[Token]) -> str:
     if len(tokens) < 3 or tokens[0].type != "heading_open":
         return ""
     return " ".join(_plain(tokens[1].children or []).split())
-
-
-def _begins_item(tokens: Sequence[Token], place: int) -> bool:
-    return (
-        place >= 2
-        and tokens[place - 1].type == "paragraph_open"
-        and tokens[place - 2].type == "list_item_open"
-    )
 
 
 def _address(value: object, allowed: re.Pattern[str]) -> str | None:

@@ -45,12 +45,11 @@ FACES = {"mcp": say("assistant"), "rpc": say("program"), "cli": say("command lin
 async def activity(request: PageRequest) -> WholePage:
     """Show the last calls, and what the charts begin with."""
     filters = _filters(request)
-    found = await _found(request, filters)
-    servers = await request.call("list_servers") if request.may("list_servers") else {"results": []}
+    found = await _list_calls(request, filters)
     context = {
-        **_rows(found),
+        **_call_rows(found),
         "filters": filters,
-        "names": [server["name"] for server in servers["results"]],
+        "names": [server["name"] for server in await request.rows("list_servers")],
         "window": WINDOW,
         "blank": {"outcome": "running", "number": 0, "face": "mcp"},
     }
@@ -59,17 +58,18 @@ async def activity(request: PageRequest) -> WholePage:
 
 async def rows(request: PageRequest) -> Fragment:
     """Return the calls that fit other filters."""
-    return Fragment("activity/rows.html", _rows(await _found(request, _filters(request))))
+    return Fragment("activity/rows.html", _call_rows(await _list_calls(request, _filters(request))))
 
 
 async def seconds(request: PageRequest) -> Json:
     """Return the figures of the charts."""
-    return Json(await request.call("get_activity", seconds=_whole(request.query.get("seconds", str(WINDOW)))))
+    window = _read_number(request.query.get("seconds", str(WINDOW)))
+    return Json(await request.call("get_activity", seconds=window))
 
 
 async def call(request: PageRequest) -> Fragment:
     """Show one call."""
-    found = await request.call("show_live_call", number=_whole(request.path("number")))
+    found = await request.call("show_live_call", number=_read_number(request.path("number")))
     total = sum(step["ms"] for step in found["steps"]) or 1.0
     steps, at = [], 0.0
     for step in found["steps"]:
@@ -77,25 +77,29 @@ async def call(request: PageRequest) -> Fragment:
         part = step["ms"] / total
         steps.append(step | {"label": label, "about": about, "part": part, "at": at})
         at += part
+    result = found["result"]
+    content = result.get("content") if isinstance(result, dict) else None
+    blocks = content if isinstance(content, list) else []
+    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
     context = {
         "call": found,
         "steps": steps,
         "total": total,
-        "texts": _texts(found["result"]),
+        "texts": [_indent_json(text) for text in texts if isinstance(text, str)],
         "outcomes": OUTCOMES,
         "faces": FACES,
-        "credentials": [_credentials(each) for each in found["credentials"]],
+        "credentials": [_credential_message(each) for each in found["credentials"]],
     }
     return Fragment("activity/call.html", context)
 
 
-async def _found(request: PageRequest, filters: dict[str, str]) -> dict[str, Any]:
+async def _list_calls(request: PageRequest, filters: dict[str, str]) -> dict[str, Any]:
     given = {name: value or None for name, value in filters.items()}
     found: dict[str, Any] = await request.call("list_live_calls", limit=SHOWN, **given)
     return found
 
 
-def _rows(found: dict[str, Any]) -> dict[str, Any]:
+def _call_rows(found: dict[str, Any]) -> dict[str, Any]:
     return {"calls": found["results"], "found": found, "outcomes": OUTCOMES, "faces": FACES}
 
 
@@ -107,7 +111,7 @@ def _filters(request: PageRequest) -> dict[str, str]:
     return given
 
 
-def _credentials(found: Mapping[str, Any]) -> Message:
+def _credential_message(found: Mapping[str, Any]) -> Message:
     """Return what is said of credentials in a call: where they are, their kinds, what was done."""
     kinds = ", ".join(found["kinds"])
     if found["where"] == "arguments":
@@ -119,15 +123,7 @@ def _credentials(found: Mapping[str, Any]) -> Message:
     return say("The result contains credentials ({kinds}). Tabane did not replace them.", kinds=kinds)
 
 
-def _texts(result: Any) -> list[str]:
-    """Return the texts of a tool's result, if it is one."""
-    content = result.get("content") if isinstance(result, dict) else None
-    blocks = content if isinstance(content, list) else []
-    texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
-    return [_indented(text) for text in texts if isinstance(text, str)]
-
-
-def _indented(text: str) -> str:
+def _indent_json(text: str) -> str:
     """Return a text with JSON in it in lines; any other text as it is."""
     if text[:1] not in ("{", "["):
         return text
@@ -137,7 +133,7 @@ def _indented(text: str) -> str:
         return text
 
 
-def _whole(text: str) -> int:
+def _read_number(text: str) -> int:
     """Return a number of the address. Raises BadArguments."""
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         raise BadArguments(say("{text} is not a number.", text=text))
@@ -197,7 +193,7 @@ async def entries(request: PageRequest) -> WholePage | Fragment:
     }
     if request.query.get("cursor"):
         return Fragment("audit/rows.html", context)
-    return WholePage("audit/list.html", say("Audit log"), context | _choices(request), module="audit")
+    return WholePage("audit/list.html", say("Audit log"), context | _filter_choices(request), module="audit")
 
 
 async def entry(request: PageRequest) -> WholePage:
@@ -232,9 +228,9 @@ async def summary(request: PageRequest) -> Fragment:
 async def integrity(request: PageRequest) -> WholePage:
     """Show the head of the log, and the last verification."""
     head = (await request.call("audit_head"))["head"] if request.may("audit_head") else None
-    return WholePage(
-        "audit/integrity.html", say("Integrity"), {"head": head, "job": await _last_verification(request)}
-    )
+    jobs = await request.rows("list_jobs", hub="this")  # the newest is the first
+    job = next((job for job in jobs if job["operation"] == "verify_audit_log"), None)
+    return WholePage("audit/integrity.html", say("Integrity"), {"head": head, "job": job})
 
 
 async def verify(request: PageRequest) -> Fragment:
@@ -253,15 +249,7 @@ async def report(request: PageRequest) -> Fragment:
     return Fragment("audit/report.html", {"job": job, "problem": None})
 
 
-async def _last_verification(request: PageRequest) -> dict[str, Any] | None:
-    """Return the newest verification that the hub remembers."""
-    if not request.may("list_jobs"):
-        return None
-    rows = (await request.call("list_jobs", hub="this"))["results"]
-    return next((row for row in rows if row["operation"] == "verify_audit_log"), None)
-
-
-def _choices(request: PageRequest) -> dict[str, Any]:
+def _filter_choices(request: PageRequest) -> dict[str, Any]:
     lang = request.lang
     return {
         name: [(code, label.render(lang)) for code, label in choices]
@@ -289,7 +277,7 @@ async def usage(request: PageRequest) -> WholePage | Fragment:
     by = by if by in dict(GROUPS) else "tool"
     given = {name: value for name in USAGE_FILTERS if (value := query.get(name, "").strip())}
     period = {name: value for name in ("start", "end") if (value := query.get(name, "").strip())}
-    period = period or {"start": _since("30d")}
+    period = period or {"start": _range_start("30d")}
     context: dict[str, Any] = {"by": by, "given": given, "period": period, "problem": None}
     try:
         table = await request.call(
@@ -299,7 +287,7 @@ async def usage(request: PageRequest) -> WholePage | Fragment:
         if "start" not in query:
             raise
         context["problem"] = error.text(request.lang)
-        period = {"start": _since("30d")}
+        period = {"start": _range_start("30d")}
         table = await request.call("get_usage_stats", by=by, limit=PAGE, **period, **given)
     context |= {
         "table": table,
@@ -327,7 +315,7 @@ async def advice(request: PageRequest) -> Fragment:
     return Fragment("usage/advice.html", {"found": found})
 
 
-def _since(range: str) -> str:
+def _range_start(range: str) -> str:
     """Return the beginning of a range of whole days, which includes today."""
     return f"{int(range.removesuffix('d')) - 1}d"
 
@@ -343,9 +331,9 @@ def _views(request: PageRequest, chosen: dict[str, str], by: str) -> dict[str, A
     return {
         "ranges": [
             (
-                url(start=_since(code), by=by, **filters),
+                url(start=_range_start(code), by=by, **filters),
                 label.render(lang),
-                chosen.get("start") == _since(code),
+                chosen.get("start") == _range_start(code),
             )
             for code, label in RANGES
         ],
@@ -384,7 +372,9 @@ async def job_page(request: PageRequest) -> WholePage:
 async def progress(request: PageRequest) -> Fragment:
     """Show how far a job is. ``then`` is the URL that is loaded in its place when it is over."""
     job = await job_state(request, request.path("job"))
-    return Fragment("jobs/progress.html", {"job": job, "then": _within(request.query.get("then", ""))})
+    then = request.query.get("then", "")
+    is_ours = then.startswith("/") and not then.startswith(("//", "/\\"))
+    return Fragment("jobs/progress.html", {"job": job, "then": then if is_ours else ""})
 
 
 async def cancel(request: PageRequest) -> Notice:
@@ -399,11 +389,6 @@ async def job_state(request: PageRequest, job: str) -> dict[str, Any]:
     return found
 
 
-def _within(url: str) -> str:
-    """Return the URL if it is a path of this hub, else nothing."""
-    return url if url.startswith("/") and not url.startswith(("//", "/\\")) else ""
-
-
 FRESH = 900
 """Seconds for which the result of a check-up is shown before the page checks again."""
 
@@ -413,23 +398,32 @@ LEVELS = ("fault", "warning", "note", "ok")
 async def health(request: PageRequest) -> WholePage:
     """Show the hub, and the last check-up; begin one if there is none, or it is old."""
     status = await request.call("hub_status") if request.may("hub_status") else None
-    job = await _last_diagnosis(request)
-    if request.may("run_doctor") and (job is None or _old(job)):
-        job = await request.call("run_doctor", quick=True)
-    return WholePage("health/health.html", say("Health"), {"status": status, **_checkup(job)})
+    job = None
+    if request.may("run_doctor"):
+        for row in await request.rows("list_jobs", hub="this"):  # the newest is the first
+            if row["operation"] == "apply_fix":
+                break  # check-ups before a fix do not count
+            if row["operation"] == "run_doctor":
+                job = row
+                break
+        ended = job is not None and job["status"] != "running"
+        fresh = job is not None and job["status"] == "done" and time.time() - job.get("ended", 0) <= FRESH
+        if job is None or (ended and not fresh):
+            job = await request.call("run_doctor", quick=True)
+    return WholePage("health/health.html", say("Health"), {"status": status, **_checkup_context(job)})
 
 
 async def check(request: PageRequest) -> Fragment:
     """Begin a check-up."""
     form = await request.form()
     job = await request.call("run_doctor", quick=form.get("full") != "1")
-    return Fragment("health/checkup.html", _checkup(job))
+    return Fragment("health/checkup.html", _checkup_context(job))
 
 
 async def checkup(request: PageRequest) -> Fragment:
     """Show a check-up, or how far it is."""
     job = await request.call("follow_job", job=request.path("job"), wait=0)
-    return Fragment("health/checkup.html", _checkup(job))
+    return Fragment("health/checkup.html", _checkup_context(job))
 
 
 async def fix(request: PageRequest) -> Fragment:
@@ -445,7 +439,7 @@ async def fixed(request: PageRequest) -> Fragment:
     if job["status"] == "running":
         return Fragment("health/fixing.html", {"job": job})
     again = await request.call("run_doctor", quick=True)
-    return Fragment("health/checkup.html", {**_checkup(again), "fixes": job})
+    return Fragment("health/checkup.html", {**_checkup_context(again), "fixes": job})
 
 
 async def servers(request: PageRequest) -> Fragment:
@@ -462,22 +456,7 @@ async def restart(request: PageRequest) -> Notice:
     return Notice(say("The hub is restarting. This page continues when it is back."))
 
 
-async def _last_diagnosis(request: PageRequest) -> dict[str, Any] | None:
-    """Return the newest check-up that the hub remembers, with its result."""
-    if not (request.may("list_jobs") and request.may("run_doctor")):
-        return None
-    rows = (await request.call("list_jobs", hub="this"))["results"]
-    fixes = next((at for at, row in enumerate(rows) if row["operation"] == "apply_fix"), len(rows))
-    return next((row for row in rows[:fixes] if row["operation"] == "run_doctor"), None)
-
-
-def _old(job: dict[str, Any]) -> bool:
-    return bool(job["status"] != "running") and (
-        job["status"] != "done" or time.time() - job.get("ended", 0) > FRESH
-    )
-
-
-def _checkup(job: dict[str, Any] | None) -> dict[str, Any]:
+def _checkup_context(job: dict[str, Any] | None) -> dict[str, Any]:
     """Return what the template needs: the sections with the worst findings first."""
     context: dict[str, Any] = {"job": job, "sections": [], "counts": {}, "fixable": 0, "fixes": None}
     if job is None or job["status"] != "done":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ from tabane.messages import Message, say
 from tabane.text.control_characters import shown_controls
 from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
 from tabane.web.pages.servers import server_url
-from tabane.web.pages.tools import printable
+from tabane.web.pages.tools import printable, visible_text
 
 MOST_LISTED = 100
 """Definitions that the list shows."""
@@ -62,7 +62,7 @@ async def change_list(request: PageRequest) -> WholePage:
     """Show the definitions that wait, those that are held back first."""
     server = request.query.get("server", "")
     found = await request.call("list_definition_changes", server=server or None, limit=MOST_LISTED)
-    rows = [_shown_change(row) for row in found["results"]]
+    rows = [_change_context(row) for row in found["results"]]
     context = {"changes": rows, "more": found["total"] - len(rows), "server": server, "held": found["held"]}
     return WholePage("changes/list.html", say("Changes"), context)
 
@@ -77,12 +77,12 @@ async def count_changes(request: PageRequest) -> Fragment:
 async def one_change(request: PageRequest) -> WholePage:
     """Show how one definition differs from the one that was accepted."""
     try:
-        found = await request.call("show_definition_change", **_which(request.query))
+        found = await request.call("show_definition_change", **_definition_key(request.query))
     except (UnknownName, BadArguments):
         return WholePage("changes/gone.html", say("Changed definition"))
     lines = found.pop("diff")
     context = {
-        "change": _shown_change(found),
+        "change": _change_context(found),
         "lines": [
             DiffRow(line["mark"], _ESCAPES.split(printable(line["text"]))) for line in lines[:MOST_LINES]
         ],
@@ -102,43 +102,41 @@ async def reject(request: PageRequest) -> PageAnswer:
 
 
 async def _decide(request: PageRequest, operation: str) -> PageAnswer:
-    given = _which(await request.form())
+    given = _definition_key(await request.form())
     server = given.pop("server")
     try:
         done = await request.call(operation, server=server, definitions=[given])
     except (Conflict, UnknownName) as error:
         return Notice(error.message, kind="error", events=("definitions",))
-    said = {
+    messages = {
         "accepted": say("The definition was accepted."),
         "rejected": say("The definition was rejected. It is held back."),
     }
-    return Redirect("/changes", said[done["status"]])
+    return Redirect("/changes", messages[done["status"]])
 
 
-def _which(given: Mapping[str, str]) -> dict[str, Any]:
+def _definition_key(given: Mapping[str, str]) -> dict[str, Any]:
     return {name: given.get(name, "") for name in WHICH}
 
 
-def _shown_change(row: Mapping[str, Any]) -> dict[str, Any]:
+def _change_context(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a change for the templates: what the server says is untrusted, and nothing in it is hidden."""
     which = {name: row[name] for name in WHICH}
     label, color = CHANGES.get(row["change"], (Message(row["change"]), ""))
-    name = row["name"]
-    short = name[:LONGEST_NAME] + ("…" if len(name) > LONGEST_NAME else "")
     return {
         **row,
         "which": which,
-        "shown_name": shown_controls(printable(short)),
+        "shown_name": visible_text(row["name"], LONGEST_NAME),
         "kind_label": KINDS.get(row["kind"], Message(row["kind"])),
         "label": label,
         "color": color,
         "page": f"/changes/-/one?{urlencode(which)}",
         "server_page": server_url(row["server"]),
-        "findings": [_finding(finding) for finding in row["findings"]],
+        "findings": [_finding_context(finding) for finding in row["findings"]],
     }
 
 
-def _finding(finding: Mapping[str, Any]) -> dict[str, Any]:
+def _finding_context(finding: Mapping[str, Any]) -> dict[str, Any]:
     label, color = SEVERITIES.get(finding["severity"], (Message(finding["severity"]), ""))
     texts = {name: shown_controls(printable(finding[name])) for name in ("message", "excerpt", "rule")}
     return {**texts, "label": label, "color": color}
@@ -150,7 +148,13 @@ LONGEST_ARGUMENTS = 8_000
 
 async def approvals(request: PageRequest) -> WholePage:
     """Show the calls that wait, the oldest first, and approvals that are not used yet."""
-    rows = [_shown_approval(row) for row in await _listed(request)]
+    rows = []
+    for row in await _list_approvals(request):
+        arguments = str(row["arguments"])
+        cut = len(arguments) > LONGEST_ARGUMENTS or row["arguments_size"]
+        # The assistant wrote the arguments, so nothing in them is hidden.
+        shown = shown_controls(printable(arguments[:LONGEST_ARGUMENTS]))
+        rows.append({**row, "arguments": shown, "cut": cut, "url": f"/approvals/{row['id']}"})
     state = await request.call("passphrase_state")
     context = {
         "open": [row for row in rows if row["state"] == "open"],
@@ -163,7 +167,7 @@ async def approvals(request: PageRequest) -> WholePage:
 
 async def count(request: PageRequest) -> Fragment:
     """Return the number of calls that wait, for the navigation."""
-    waiting = [row for row in await _listed(request) if row["state"] == "open"]
+    waiting = [row for row in await _list_approvals(request) if row["state"] == "open"]
     return Fragment("approvals/count.html", {"count": len(waiting)})
 
 
@@ -196,17 +200,9 @@ async def unlock(request: PageRequest) -> PageAnswer:
     return Redirect("/approvals", say("The page is unlocked for five minutes."))
 
 
-async def _listed(request: PageRequest) -> Sequence[dict[str, Any]]:
+async def _list_approvals(request: PageRequest) -> Sequence[dict[str, Any]]:
     found = await request.call("list_approvals")
     return sorted(found["results"], key=lambda row: float(row["asked"]))
-
-
-def _shown_approval(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an approval for the template. The assistant wrote its arguments: nothing in them is hidden."""
-    arguments = str(row["arguments"])
-    shown = shown_controls(printable(arguments[:LONGEST_ARGUMENTS]))
-    cut = len(arguments) > LONGEST_ARGUMENTS or row["arguments_size"]
-    return {**row, "arguments": shown, "cut": cut, "url": f"/approvals/{row['id']}"}
 
 
 _ONE = "/approvals/{approval}"
@@ -249,10 +245,10 @@ class LabeledServer:
 
 
 async def flows(request: PageRequest) -> WholePage:
-    """Show what clients have read, the allowed pairs, and the labels of tools by server."""
+    """Show the trails of clients, the allowed pairs, and the labels of tools by server."""
     found = await request.call("list_flow_labels", limit=MOST_TOOLS)
     context = {
-        **await _trails(request),
+        **await _trails_context(request),
         "servers": labeled_servers(found["results"]),
         "more_tools": found["more"],
         "meanings": LABELS,
@@ -261,20 +257,20 @@ async def flows(request: PageRequest) -> WholePage:
 
 
 async def trails(request: PageRequest) -> Fragment:
-    """Return what changes while clients work: trails and pairs."""
-    return Fragment("flows/trails.html", await _trails(request))
+    """Return the trails and pairs, which change while clients work."""
+    return Fragment("flows/trails.html", await _trails_context(request))
 
 
 async def forget(request: PageRequest) -> PageAnswer:
     """Forget what one client has read in one folder."""
     given = await request.form()
     which = {name: given.get(name, "") for name in ("holder", "client", "cwd")}
-    return _forgotten(await request.call("forget_flow_trails", **which))
+    return _forgotten_notice(await request.call("forget_flow_trails", **which))
 
 
 async def forget_all(request: PageRequest) -> PageAnswer:
     """Forget what all clients have read."""
-    return _forgotten(await request.call("forget_flow_trails"))
+    return _forgotten_notice(await request.call("forget_flow_trails"))
 
 
 async def disallow(request: PageRequest) -> PageAnswer:
@@ -287,49 +283,38 @@ async def disallow(request: PageRequest) -> PageAnswer:
     return Notice(say("{pair} is no longer allowed.", pair=pair), events=("flows",))
 
 
-def _forgotten(found: Mapping[str, Any]) -> Notice:
+def _forgotten_notice(found: Mapping[str, Any]) -> Notice:
     count = found["forgotten"]
-    said = say("{count} {count:client|clients} forgotten.", count=count)
-    return Notice(said if count else say("There was nothing to forget."), events=("flows",))
+    message = say("{count} {count:client|clients} forgotten.", count=count)
+    return Notice(message if count else say("There was nothing to forget."), events=("flows",))
 
 
-async def _trails(request: PageRequest) -> dict[str, Any]:
+async def _trails_context(request: PageRequest) -> dict[str, Any]:
     found = await request.call("list_flow_trails")
     allowed = [(holder, pair) for holder, pairs in found["allowed"].items() for pair in pairs]
     holders = {row["holder"] for row in found["results"]} | set(found["allowed"])
-    names = await _names(request, holders)
+    names: dict[str, str] = {}
+    if any(holder.startswith("key:") for holder in holders):
+        keys = await request.rows("keys_list", revoked=True, limit=MOST_KEYS)
+        names = {f"key:{key['id']}": key["name"] for key in keys}
     return {
         "policy": found["policy"],
-        "trails": [_trail(row, names) for row in found["results"][:MOST_TRAILS]],
+        "trails": [
+            {
+                **row,
+                "who": names.get(row["holder"], row["holder"]),
+                "shown_client": visible_text(row["client"], LONGEST_CLIENT),
+                "shown_cwd": visible_text(row["cwd"], LONGEST_CLIENT),
+                "read": [(label, list(row[label].items())) for label in row["labels"]],
+                "of_all": not row["holder"],
+            }
+            for row in found["results"][:MOST_TRAILS]
+        ],
         "more_trails": len(found["results"]) - MOST_TRAILS,
         "pairs": [{"holder": h, "who": names.get(h, h), "pair": pair} for h, pair in allowed[:MOST_PAIRS]],
         "more_pairs": len(allowed) - MOST_PAIRS,
         "colors": {name: color for name, (_, color) in LABELS.items()},
     }
-
-
-async def _names(request: PageRequest, holders: Iterable[str]) -> dict[str, str]:
-    """Return the names of keys by holder, if there is a key among the holders."""
-    if not any(holder.startswith("key:") for holder in holders) or not request.may("keys_list"):
-        return {}
-    found = await request.call("keys_list", revoked=True, limit=MOST_KEYS)
-    return {f"key:{key['id']}": key["name"] for key in found["results"]}
-
-
-def _trail(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Return a trail for the template. A client names itself: nothing in its name is hidden."""
-    return {
-        **row,
-        "who": names.get(row["holder"], row["holder"]),
-        "shown_client": _shown_text(row["client"]),
-        "shown_cwd": _shown_text(row["cwd"]),
-        "read": [(label, list(row[label].items())) for label in row["labels"]],
-        "of_all": not row["holder"],
-    }
-
-
-def _shown_text(text: str) -> str:
-    return shown_controls(printable(text[:LONGEST_CLIENT] + ("…" if len(text) > LONGEST_CLIENT else "")))
 
 
 def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
@@ -339,19 +324,19 @@ def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
         name = row["server"]
         server = found.setdefault(name, LabeledServer(name, server_url(name) if name else ""))
         labels = [
-            {"name": each["label"], "color": LABELS[each["label"]][1], "origin": _origin(each["from"])}
+            {"name": each["label"], "color": LABELS[each["label"]][1], "origin": _origin_label(each["from"])}
             for each in row["labels"]
         ]
         server.tools.append({**row, "labels": labels, "if_given": row.get("if_given", [])})
         for each in row["labels"]:
             origins = server.labels.setdefault(each["label"], {})
-            origins[each["from"]] = _origin(each["from"])
+            origins[each["from"]] = _origin_label(each["from"])
     for server in found.values():
         server.labels = {label: server.labels[label] for label in LABELS if label in server.labels}
     return sorted(found.values(), key=lambda server: (not server.name, server.name))
 
 
-def _origin(name: str) -> Message:
+def _origin_label(name: str) -> Message:
     return ORIGINS.get(name, Message(name))
 
 

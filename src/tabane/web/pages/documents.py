@@ -34,7 +34,7 @@ _KINDS: Mapping[str, type[TabaneError]] = {
 }
 
 
-async def asked(request: PageRequest, operation: str, /, **params: Any) -> dict[str, Any]:
+async def call_documents(request: PageRequest, operation: str, /, **params: Any) -> dict[str, Any]:
     """Return the answer of an operation on documents. Raises TabaneError if the answer is a failure."""
     answer: dict[str, Any] = await request.call(operation, **params)
     if answer.get("status") != "error":
@@ -87,24 +87,16 @@ _JOBS = ("watch_documents", "add_documents", "import_chroma")
 
 
 async def watched(request: PageRequest) -> WholePage | Fragment:
-    """Show the folders that are watched, and what is being added."""
+    """Show the watched folders, and the jobs that add files or failed a short time ago."""
+    jobs, since = await request.rows("list_jobs", hub="this"), time.time() - _RECENT
     context = {
         "folders": (await request.call("list_watched"))["results"],
-        "jobs": await _jobs(request),
+        "jobs": [job for job in jobs if job["operation"] in _JOBS and job.get("ended", since) >= since],
         "list_url": list_url, "tab": f"{HOME}/-/watched", "form": {}, "problem": None,
     }  # fmt: skip
     if request.partial:
         return Fragment("documents/watched_list.html", context)
     return WholePage("documents/watched.html", say("Watched folders"), context, module="documents")
-
-
-async def _jobs(request: PageRequest) -> list[dict[str, Any]]:
-    """Return the jobs that add files: those that run, and those that failed a short time ago."""
-    if not request.may("list_jobs"):
-        return []
-    found = (await request.call("list_jobs", hub="this"))["results"]
-    since = time.time() - _RECENT
-    return [job for job in found if job["operation"] in _JOBS and job.get("ended", since) >= since]
 
 
 async def watch(request: PageRequest) -> Fragment | Redirect:
@@ -166,16 +158,16 @@ _DOWNLOADED = 200_000  # characters of a document in one call
 
 async def browse(request: PageRequest) -> WholePage | Fragment:
     """Show one level of documents, or what a search finds."""
-    context = await _listed(request)
+    context = await _list_context(request)
     if request.partial:
         name = "more" if request.query.get("cursor") else "list"
         return Fragment(f"documents/{name}.html", context)
-    stats = await asked(request, "get_document_stats")
+    stats = await call_documents(request, "get_document_stats")
     context |= {"stats": stats, "tab": HOME, "largest": LARGEST_FILE}
     return WholePage("documents/browse.html", say("Documents"), context, module="documents")
 
 
-async def _listed(request: PageRequest) -> dict[str, Any]:
+async def _list_context(request: PageRequest) -> dict[str, Any]:
     prefix, kind = request.query.get("prefix", ""), request.query.get("type", "")
     query = request.query.get("q", "").strip()
     context: dict[str, Any] = {
@@ -184,8 +176,8 @@ async def _listed(request: PageRequest) -> dict[str, Any]:
         "marked": marked,
     }  # fmt: skip
     if query:
-        return context | await _found(request, query, prefix, kind)
-    level = await asked(
+        return context | await _search_context(request, query, prefix, kind)
+    level = await call_documents(
         request, "list_document_folders",
         prefix=prefix or None, file_type=kind or None, limit=_LISTED, cursor=request.query.get("cursor"),
     )  # fmt: skip
@@ -196,8 +188,8 @@ async def _listed(request: PageRequest) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def _found(request: PageRequest, query: str, prefix: str, kind: str) -> dict[str, Any]:
-    answer = await asked(
+async def _search_context(request: PageRequest, query: str, prefix: str, kind: str) -> dict[str, Any]:
+    answer = await call_documents(
         request, "search_documents",
         query=query, top_k=_FOUND, file_type=kind or None, include_documents=False, marks=True,
         filters={"filepath": {"prefix": prefix}} if prefix else None,
@@ -213,7 +205,7 @@ async def _found(request: PageRequest, query: str, prefix: str, kind: str) -> di
 
 async def statistics(request: PageRequest) -> WholePage:
     """Show how many documents there are, and of which types."""
-    stats = await asked(request, "get_document_stats")
+    stats = await call_documents(request, "get_document_stats")
     most = max(stats["file_types"].values(), default=1)
     context = {"stats": stats, "most": most, "list_url": list_url, "tab": f"{HOME}/-/stats"}
     return WholePage("documents/stats.html", say("Statistics of documents"), context)
@@ -225,26 +217,27 @@ async def statistics(request: PageRequest) -> WholePage:
 async def document(request: PageRequest) -> PageAnswer:
     """Show a document, or its next part."""
     name = request.path("path")
-    return await _document(request, name) if name else Redirect(HOME)
+    return await _document_page(request, name) if name else Redirect(HOME)
 
 
 async def document_at(request: PageRequest) -> PageAnswer:
     """Show a document whose name cannot be a path."""
-    return await _document(request, request.query.get("path", ""))
+    return await _document_page(request, request.query.get("path", ""))
 
 
-async def _document(request: PageRequest, name: str) -> WholePage | Fragment:
+async def _document_page(request: PageRequest, name: str) -> WholePage | Fragment:
     try:
-        part = await asked(
+        part = await call_documents(
             request, "get_document", filepath=name, length=_PART, cursor=request.query.get("cursor")
         )
     except UnknownName:
-        return _missing(name)
-    text, about = part["document"], await _about(request, name)
+        return _missing_page(name)
+    text, about = part["document"], await _list_entry(request, name)
+    url, cursor = document_url(name), part["next_cursor"]
     title = about["title"] or name.rstrip("/").rpartition("/")[2] or name
     context: dict[str, Any] = {
         "name": name, "part": part, "text": text,
-        "next": _with_cursor(document_url(name), part["next_cursor"]),
+        "next": f"{url}{'&' if '?' in url else '?'}cursor={cursor}" if cursor else None,
         "rendered": None,
     }  # fmt: skip
     if part["kind"] == "markdown":
@@ -258,18 +251,14 @@ async def _document(request: PageRequest, name: str) -> WholePage | Fragment:
     return WholePage("documents/document.html", Message("{name}", name=title), context, module="documents")
 
 
-def _with_cursor(url: str, cursor: str | None) -> str | None:
-    return f"{url}{'&' if '?' in url else '?'}cursor={cursor}" if cursor else None
-
-
-def _missing(name: str) -> WholePage:
+def _missing_page(name: str) -> WholePage:
     context = {"name": name, "list_url": list_url, "crumbs": crumbs(name)}
     return WholePage("documents/missing.html", say("No such document"), context, status=404)
 
 
-async def _about(request: PageRequest, name: str) -> dict[str, Any]:
-    """Return what a list says of a document."""
-    listed = await asked(request, "list_documents", prefix=name, limit=1)
+async def _list_entry(request: PageRequest, name: str) -> dict[str, Any]:
+    """Return a document as lists have it."""
+    listed = await call_documents(request, "list_documents", prefix=name, limit=1)
     found = next((each for each in listed["documents"] if each["filepath"] == name), None)
     return found or {"title": None, "file_type": None, "updated_at": None, "metadata": {}, "chunks": 0}
 
@@ -277,16 +266,16 @@ async def _about(request: PageRequest, name: str) -> dict[str, Any]:
 async def download(request: PageRequest) -> FileDownload:
     """Return the text of a document as a file."""
     name = request.query.get("path", "")
-    text = await _whole(request, name)
+    text = await _whole_text(request, name)
     file = name.rstrip("/").rpartition("/")[2] or "document"
     return FileDownload(text.encode(), "text/plain; charset=utf-8", file if "." in file else f"{file}.txt")
 
 
-async def _whole(request: PageRequest, name: str) -> str:
+async def _whole_text(request: PageRequest, name: str) -> str:
     texts: list[str] = []
     cursor: str | None = None
     while True:
-        part = await asked(request, "get_document", filepath=name, length=_DOWNLOADED, cursor=cursor)
+        part = await call_documents(request, "get_document", filepath=name, length=_DOWNLOADED, cursor=cursor)
         texts.append(part["document"])
         cursor = part["next_cursor"]
         if cursor is None:
@@ -296,7 +285,7 @@ async def _whole(request: PageRequest, name: str) -> str:
 async def delete(request: PageRequest) -> Redirect:
     """Delete a document."""
     name = (await request.form()).get("path", "")
-    await asked(request, "delete_document", filepath=name)
+    await call_documents(request, "delete_document", filepath=name)
     folder = name.rstrip("/").rpartition("/")
     return Redirect(list_url(folder[0] + folder[1]), say("{filepath} was deleted.", filepath=name))
 
@@ -306,16 +295,16 @@ async def delete(request: PageRequest) -> Redirect:
 
 async def new(request: PageRequest) -> WholePage:
     """Show an empty document."""
-    return _editor(request.query.get("prefix", ""), "", is_new=True)
+    return _editor_page(request.query.get("prefix", ""), "", is_new=True)
 
 
 async def edit(request: PageRequest) -> WholePage:
     """Show a document to edit it."""
     name = request.query.get("path", "")
     try:
-        first = await asked(request, "get_document", filepath=name, length=1)
+        first = await call_documents(request, "get_document", filepath=name, length=1)
     except UnknownName:
-        return _missing(name)
+        return _missing_page(name)
     if first["length"] > LONGEST_EDIT:
         message = say(
             "The text is too long to edit it here ({length:,} {length:character|characters}; the limit is "
@@ -323,16 +312,17 @@ async def edit(request: PageRequest) -> WholePage:
             length=first["length"], limit=LONGEST_EDIT,
         )  # fmt: skip
         raise BadArguments(message)
-    text = await _whole(request, name)
-    return _editor(name, text, replaces=first["hash"], file_type=first["metadata"].get("file_type") or "")
+    text = await _whole_text(request, name)
+    file_type = first["metadata"].get("file_type") or ""
+    return _editor_page(name, text, replaces=first["hash"], file_type=file_type)
 
 
-def _editor(name: str, text: str, **more: Any) -> WholePage:
+def _editor_page(name: str, text: str, **more: Any) -> WholePage:
     title = say("New document") if more.get("is_new") else say("Edit {filepath}", filepath=name)
-    return WholePage("documents/edit.html", title, _form(name, text, **more), module="documents")
+    return WholePage("documents/edit.html", title, _editor_context(name, text, **more), module="documents")
 
 
-def _form(
+def _editor_context(
     name: str,
     text: str,
     *,
@@ -352,19 +342,21 @@ def _form(
 
 
 async def save(request: PageRequest) -> Redirect | Fragment:
-    """Store what was written, unless somebody else changed the document meanwhile."""
+    """Store the text, unless somebody else changed the document meanwhile."""
     form = await request.form()
     name, text, is_new = form.get("path", "").strip(), form.get("text", ""), form.get("new") == "1"
     replaces, file_type = form.get("replaces", ""), form.get("file_type", "")
     forced = form.get("force") == "1"
     try:
-        kept = {} if is_new else (await _about(request, name))["metadata"]
-        await asked(
+        kept = {} if is_new else (await _list_entry(request, name))["metadata"]
+        await call_documents(
             request, "put_document", filepath=name, text=text, file_type=file_type or None,
             metadata=kept or None, replaces=None if forced else replaces,
         )  # fmt: skip
     except (BadArguments, Conflict) as error:
-        context = _form(name, text, is_new=is_new, replaces=replaces, file_type=file_type, error=error)
+        context = _editor_context(
+            name, text, is_new=is_new, replaces=replaces, file_type=file_type, error=error
+        )
         return Fragment("documents/form.html", context, status=422)
     return Redirect(document_url(name), say("{filepath} is saved.", filepath=name))
 
@@ -372,14 +364,15 @@ async def save(request: PageRequest) -> Redirect | Fragment:
 async def version(request: PageRequest) -> Json:
     """Return the hash of a document; empty if there is none."""
     try:
-        found = await asked(request, "get_document", filepath=request.query.get("path", ""), length=1)
+        name = request.query.get("path", "")
+        found = await call_documents(request, "get_document", filepath=name, length=1)
     except UnknownName:
         return Json({"hash": ""})
     return Json({"hash": found["hash"]})
 
 
 async def preview(request: PageRequest) -> Fragment:
-    """Show what was written so far as it will be shown."""
+    """Show the unsaved text as it will be shown."""
     text = (await request.form()).get("text", "")
     return Fragment("documents/preview.html", {"rendered": await request.markdown(text[:LONGEST_EDIT])})
 
@@ -389,7 +382,7 @@ async def upload(request: PageRequest) -> Json:
     data = await request.body(LARGEST_FILE)
     name = request.query.get("path", "")
     content = (await asyncio.to_thread(base64.b64encode, data)).decode()
-    answer = await asked(request, "put_upload", filepath=name, content=content)
+    answer = await call_documents(request, "put_upload", filepath=name, content=content)
     details: Mapping[str, Any] = answer["details"]
     state = "unchanged" if details["unchanged"] else "replaced" if details["updated"] else "added"
     return Json({"url": document_url(details["filepath"]), "state": state, "chunks": details["chunks"]})
@@ -410,36 +403,29 @@ _FACTS: dict[str, Any] = dict.fromkeys(
 
 def read_url(url: str, **more: str | None) -> str:
     """Return the address of the reader with a page."""
-    return f"{READER_HOME}?{_query(url, more)}"
+    return f"{READER_HOME}?{_url_query(url, more)}"
 
 
-def _query(url: str, more: dict[str, str | None]) -> str:
+def _url_query(url: str, more: dict[str, str | None]) -> str:
     return urlencode({"url": url, **{name: value for name, value in more.items() if value}})
 
 
 async def reader(request: PageRequest) -> WholePage | Fragment:
     """Show the field for a URL, and the page or the shelf."""
-    url = _completed(request.query.get("url", "").strip())
+    url = request.query.get("url", "").strip()
+    if url and "://" not in url and not url.startswith(("mailto:", "javascript:")):
+        url = f"https://{url}"  # people leave the scheme out
     if url:
         source = request.query.get("view") == "source"
         context: dict[str, Any] = {
             "url": url, "source": source, "read_url": read_url, "site": "", "q": "",
-            "part_url": f"{READER_HOME}/-/read?{_query(url, {'view': 'source' if source else None})}",
+            "part_url": f"{READER_HOME}/-/read?{_url_query(url, {'view': 'source' if source else None})}",
         }  # fmt: skip
         return WholePage("reader/reading.html", say("Reader"), context, module="reader")
-    context = {**await _shelf(request), "url": "", "source": False}
+    context = {**await _shelf_context(request), "url": "", "source": False}
     if request.partial:
         return Fragment("reader/more.html" if request.query.get("after") else "reader/shelf.html", context)
     return WholePage("reader/reader.html", say("Reader"), context, module="reader")
-
-
-def _completed(url: str) -> str:
-    """Return what was typed as a URL: people leave the scheme out."""
-    return (
-        f"https://{url}"
-        if url and "://" not in url and not url.startswith(("mailto:", "javascript:"))
-        else url
-    )
 
 
 # -- one page ---------------------------------------------------------------------------------------
@@ -462,30 +448,23 @@ async def read(request: PageRequest) -> Fragment:
     context: dict[str, Any] = {
         "url": url, "page": page, "source": source, "read_url": read_url,
         "rendered": await request.markdown(page["content"], 3, page["start"], page["title"] or ""),
-        "next": f"{READER_HOME}/-/read?{_query(url, {'cursor': after})}" if after else None,
+        "next": f"{READER_HOME}/-/read?{_url_query(url, {'cursor': after})}" if after else None,
     }  # fmt: skip
     if cursor:
         return Fragment("reader/part.html", context)
-    context |= {"kept": await _kept(request, page["url"]), **await _saved(request, page["url"])}
+    kept = await request.rows("list_pages", url=page["url"])
+    context |= {"kept": kept[0] if kept else None, **await _saved_context(request, page["url"])}
     context["host"] = urlsplit(page["url"]).hostname or ""
-    context["source_url"] = f"{READER_HOME}/-/source?{_query(page['url'], {})}"
+    context["source_url"] = f"{READER_HOME}/-/source?{_url_query(page['url'], {})}"
     return Fragment("reader/page.html", context)
 
 
-async def _kept(request: PageRequest, url: str) -> dict[str, Any] | None:
-    """Return what the list of read pages says of one."""
-    if not request.may("list_pages"):
-        return None
-    rows = (await request.call("list_pages", url=url))["results"]
-    return rows[0] if rows else None
-
-
-async def _saved(request: PageRequest, url: str) -> dict[str, Any]:
+async def _saved_context(request: PageRequest, url: str) -> dict[str, Any]:
     """Return whether the page is a document too, and where."""
     saved = False
     if request.may("get_document"):
         try:
-            await asked(request, "get_document", filepath=url, length=1)
+            await call_documents(request, "get_document", filepath=url, length=1)
             saved = True
         except (UnknownName, BadArguments):
             saved = False
@@ -493,7 +472,7 @@ async def _saved(request: PageRequest, url: str) -> dict[str, Any]:
 
 
 async def source(request: PageRequest) -> Fragment:
-    """Show what the site sent, as text."""
+    """Show the source of a page, as text."""
     query = request.query
     url, cursor = query.get("url", ""), query.get("cursor")
     try:
@@ -503,7 +482,7 @@ async def source(request: PageRequest) -> Fragment:
     except TabaneError as error:
         return Fragment("reader/failure.html", {"url": url, "message": error.message, "read_url": read_url})
     after = page.get("next_cursor")
-    following = f"{READER_HOME}/-/source?{_query(url, {'cursor': after})}" if after else None
+    following = f"{READER_HOME}/-/source?{_url_query(url, {'cursor': after})}" if after else None
     return Fragment("reader/source.html", {"page": page, "next": following})
 
 
@@ -530,7 +509,7 @@ async def forget(request: PageRequest) -> Notice | Redirect:
 # -- the shelf --------------------------------------------------------------------------------------
 
 
-async def _shelf(request: PageRequest) -> dict[str, Any]:
+async def _shelf_context(request: PageRequest) -> dict[str, Any]:
     site, query = request.query.get("site", ""), request.query.get("q", "").strip()
     context: dict[str, Any] = {
         "site": site, "q": query, "read_url": read_url, "marked": marked, "pages": [], "sites": [],

@@ -15,8 +15,8 @@ from tabane.errors import TabaneError
 from tabane.messages import Message, say
 from tabane.messages.server_states import SERVER_STATES, state_of_row, words_of_state
 from tabane.web.page import Fragment, PageRequest, PageRoute, WholePage
-from tabane.web.pages.documents import document_url
 from tabane.web.pages.posts import TextPart, cut, text_parts
+from tabane.web.pages.search import hit_url
 
 FOUND = 24
 """Results of all kinds together."""
@@ -59,21 +59,21 @@ class Attention(NamedTuple):
 
 
 async def home(request: PageRequest) -> WholePage:
-    """Show the page. What takes longer is loaded after it."""
-    return WholePage("home/home.html", say("Home"), await _state(request), module="home")
+    """Show the page. Slow parts are loaded after it."""
+    return WholePage("home/home.html", say("Home"), await _home_state(request), module="home")
 
 
 async def state(request: PageRequest) -> Fragment:
     """Return what runs and what needs attention, for a page that is open."""
-    return Fragment("home/state.html", await _state(request))
+    return Fragment("home/state.html", await _home_state(request))
 
 
 async def today(request: PageRequest) -> Fragment:
     """Return the calls and the tokens saved today."""
-    found = await _asked(request, "get_usage_stats", start=_today(), by="server", limit=1000)
+    found = await _call_or_none(request, "get_usage_stats", start=_today(), by="server", limit=1000)
     rows = found["results"] if found else []
     used = [row for row in rows if row["server"]]
-    status = await _asked(request, "hub_status")
+    status = await _call_or_none(request, "hub_status")
     return Fragment(
         "home/today.html",
         {
@@ -90,7 +90,7 @@ async def today(request: PageRequest) -> Fragment:
 
 async def failing(request: PageRequest) -> Fragment:
     """Return the tools of servers that failed often today."""
-    found = await _asked(request, "get_usage_stats", start=_today(), by="tool", limit=1000)
+    found = await _call_or_none(request, "get_usage_stats", start=_today(), by="tool", limit=1000)
     rows = [
         row
         for row in (found["results"] if found else [])
@@ -101,7 +101,7 @@ async def failing(request: PageRequest) -> Fragment:
 
 
 async def search(request: PageRequest) -> Fragment:
-    """Return what fits the words that were typed, in groups."""
+    """Return the hits of a search over everything, in groups."""
     query = request.query.get("q", "").strip()[:2000]
     if not query:
         return Fragment("home/results.html", {"query": "", "groups": [], "count": 0, "warning": ""})
@@ -112,7 +112,19 @@ async def search(request: PageRequest) -> Fragment:
     known = {hit["key"] for hit in named}
     hits = [*named, *(hit for hit in found["results"] if hit["kind"] != "tools" or hit["key"] not in known)]
     groups = [
-        {"label": label, "icon": icon, "hits": [_hit(hit) for hit in hits if hit["kind"] == kind]}
+        {
+            "label": label,
+            "icon": icon,
+            "hits": [
+                {
+                    "title": hit["title"] or hit["key"],
+                    "url": hit_url(hit["kind"], str(hit["key"])),
+                    "parts": _text_start(hit["text"], hit["marks"]),
+                }
+                for hit in hits
+                if hit["kind"] == kind
+            ],
+        }
         for kind, (label, icon) in KINDS.items()
     ]
     context = {
@@ -128,38 +140,14 @@ async def _tools_named(request: PageRequest, query: str) -> list[dict[str, Any]]
     """Return the tools whose names contain a word that is being typed, as results."""
     if " " in query or len(query) < LEAST_PART:
         return []
-    found = await _asked(request, "search_tools", query=query[:100], match="partial", limit=MOST_NAMED)
+    found = await _call_or_none(request, "search_tools", query=query[:100], match="partial", limit=MOST_NAMED)
     return [
         {"kind": "tools", "key": row["name"], "title": row["name"], "text": row["signature"], "marks": []}
         for row in (found["results"] if found else [])
     ]
 
 
-def _hit(hit: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "title": hit["title"] or hit["key"],
-        "url": _page_of(hit),
-        "parts": _parts(hit["text"], hit["marks"]),
-    }
-
-
-def _page_of(hit: Mapping[str, Any]) -> str:
-    """Return the page that shows a result."""
-    key = str(hit["key"])
-    arguments: Mapping[str, Any] = hit.get("open", {}).get("arguments", {})
-    match hit["kind"]:
-        case "tools":
-            return f"/tools/{quote(key, safe='')}"
-        case "posts":
-            return f"/posts/{quote(str(arguments.get('post_id', key)), safe='')}"
-        case "documents":
-            return document_url(str(arguments.get("filepath", key)))
-        case "pages":
-            return f"/reader?url={quote(str(arguments.get('url', key)), safe='')}"
-    return f"/search/manual?section={quote(key, safe='')}"
-
-
-def _parts(text: str, marks: Sequence[Sequence[int]]) -> list[TextPart]:
+def _text_start(text: str, marks: Sequence[Sequence[int]]) -> list[TextPart]:
     """Return the beginning of a text in parts, with what matched in it."""
     if not marks:
         text = " ".join(text.split())
@@ -174,27 +162,27 @@ _STATE = ("hub_status", "list_servers", "list_jobs", "list_questions", "list_app
 """The operations that say what runs and what needs attention."""
 
 
-async def _state(request: PageRequest) -> dict[str, Any]:
+async def _home_state(request: PageRequest) -> dict[str, Any]:
     status, servers, jobs, questions, approvals = await asyncio.gather(
-        *(_asked(request, name) for name in _STATE)
+        *(_call_or_none(request, name) for name in _STATE)
     )
     # Nothing here may open the archive or the keys of a hub that has none: they cost memory.
-    keys = await _asked(request, "keys_list") if status and status.get("keys") else None
-    rows = _by_trouble(servers["results"] if servers else [])
+    keys = await _call_or_none(request, "keys_list") if status and status.get("keys") else None
+    # Servers that need attention come first, then those that run.
+    order = {state: place for place, state in enumerate(SERVER_STATES)}
+    rows = [row | {"shown": state_of_row(row)} for row in (servers["results"] if servers else [])]
+    rows.sort(key=lambda row: (row["healthy"], order.get(row["shown"], 0), row["name"]))
     running = [job for job in (jobs["results"] if jobs else []) if job["status"] == "running"]
     counted = Counter(row["shown"] for row in rows)
-    asked = [
-        *_of_approvals(approvals["results"] if approvals else []),
-        *_of_questions(questions["results"] if questions else []),
+    attention = [
+        *_open_approvals(approvals["results"] if approvals else []),
+        *_open_questions(questions["results"] if questions else []),
+        *_hub_problems(status or {}),
+        *_stopped_servers(rows),
+        *_changed_definitions(rows),
+        *_expiring_keys(keys["results"] if keys else []),
     ]
-    noted = [
-        *asked,
-        *_of_hub(status or {}),
-        *_of_servers(rows),
-        *_of_definitions(rows),
-        *_of_keys(keys, time.time()),
-    ]
-    attention = sorted(noted, key=lambda one: ("bad", "warn", "").index(one.kind))
+    attention.sort(key=lambda one: ("bad", "warn", "").index(one.kind))
     return {
         "status": status,
         "servers": servers is not None,
@@ -209,7 +197,7 @@ async def _state(request: PageRequest) -> dict[str, Any]:
     }
 
 
-async def _asked(request: PageRequest, operation: str, **params: Any) -> Any:
+async def _call_or_none(request: PageRequest, operation: str, **params: Any) -> Any:
     """Return the result of an operation; None if it is not allowed, or fails."""
     if not request.may(operation):
         return None
@@ -223,35 +211,28 @@ def _today() -> str:
     return datetime.now(UTC).astimezone().date().isoformat()
 
 
-def _by_trouble(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the servers, those that need attention first, then those that run."""
-    order = {state: place for place, state in enumerate(SERVER_STATES)}
-    shown = [row | {"shown": state_of_row(row)} for row in rows]
-    return sorted(shown, key=lambda row: (row["healthy"], order.get(row["shown"], 0), row["name"]))
-
-
-def _of_hub(status: Mapping[str, Any]) -> list[Attention]:
-    found = []
+def _hub_problems(status: Mapping[str, Any]) -> list[Attention]:
+    problems = []
     if status.get("problem"):
         text = say("The settings or the servers file have an error. The earlier ones are in force.")
-        found.append(Attention(text, "/settings", "bad", status["problem"]))
+        problems.append(Attention(text, "/settings", "bad", status["problem"]))
     if status.get("disk_problem"):
-        found.append(Attention(say("The disk is full."), "/health", "bad", status["disk_problem"]))
+        problems.append(Attention(say("The disk is full."), "/health", "bad", status["disk_problem"]))
     if status.get("audit_problem"):
         text = say("Calls are not recorded in the audit log.")
-        found.append(Attention(text, "/audit", "bad", status["audit_problem"]))
+        problems.append(Attention(text, "/audit", "bad", status["audit_problem"]))
     if status.get("keys_problem"):
-        found.append(Attention(say("API keys cannot be read."), "/keys", "bad", status["keys_problem"]))
+        problems.append(Attention(say("API keys cannot be read."), "/keys", "bad", status["keys_problem"]))
     if status.get("model_problem"):
         text = say("There is no embedding model. Search finds keywords only.")
-        found.append(Attention(text, "/settings", "warn", status["model_problem"]))
+        problems.append(Attention(text, "/settings", "warn", status["model_problem"]))
     elif status.get("model") == "none":
-        found.append(
+        problems.append(
             Attention(
                 say("The embedding model is switched off. Search finds keywords only."), "/settings", ""
             )
         )
-    return found + [
+    return problems + [
         Attention(
             say(
                 "The project {folder} defines {count} MCP {count:server|servers} that you have not trusted.",
@@ -267,7 +248,7 @@ def _of_hub(status: Mapping[str, Any]) -> list[Attention]:
     ]
 
 
-def _of_servers(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
+def _stopped_servers(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     return [
         Attention(
             say("{server!n} does not run.", server=row["name"]),
@@ -280,7 +261,7 @@ def _of_servers(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     ]
 
 
-def _of_definitions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
+def _changed_definitions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     changed = [row for row in rows if any(row["definition_changes"].values())]
     if not changed:
         return []
@@ -301,7 +282,7 @@ def _of_definitions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     return [Attention(text, "/changes", "bad" if suspicious else "warn", names)]
 
 
-def _of_questions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
+def _open_questions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     if not rows:
         return []
     text = say(
@@ -311,7 +292,7 @@ def _of_questions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     return [Attention(text, "/questions", "warn", names)]
 
 
-def _of_approvals(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
+def _open_approvals(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     waiting = [row for row in rows if row["state"] == "open"]
     if not waiting:
         return []
@@ -320,29 +301,25 @@ def _of_approvals(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
     return [Attention(text, "/approvals", "warn", names)]
 
 
-def _of_keys(keys: Mapping[str, Any] | None, now: float) -> list[Attention]:
-    found = []
-    for key in keys["results"] if keys else []:
-        expires = _seconds(key.get("expires"))
-        if key.get("state", "active") == "active" and expires is not None and 0 < expires - now < EXPIRING:
-            days = max(1, round((expires - now) / 86_400))
+def _expiring_keys(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
+    expiring = []
+    for key in rows:
+        expires = key.get("expires")
+        if isinstance(expires, str):
+            try:
+                expires = datetime.fromisoformat(expires.replace("Z", "+00:00")).timestamp()
+            except ValueError:
+                continue
+        left = expires - time.time() if isinstance(expires, int | float) else 0
+        if key.get("state", "active") == "active" and 0 < left < EXPIRING:
+            days = max(1, round(left / 86_400))
             text = say("The key {name!n} expires in {days} {days:day|days}.", name=key["name"], days=days)
-            found.append(Attention(text, "/keys"))
-    return found
-
-
-def _seconds(value: Any) -> float | None:
-    """Return a time as seconds since 1970; None if it is none."""
-    if isinstance(value, int | float):
-        return float(value)
-    try:
-        return datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp()
-    except (AttributeError, ValueError):
-        return None
+            expiring.append(Attention(text, "/keys"))
+    return expiring
 
 
 def _first_steps(request: PageRequest, status: Any, servers: Any) -> list[str]:
-    """Return what somebody who is new has not done yet: only for those who may do it."""
+    """Return the first steps that are not done yet, for somebody new who may do them."""
     if status is None:
         return []
     steps = []

@@ -49,7 +49,8 @@ async def key_list(request: PageRequest) -> WholePage | Fragment:
 async def new_key(request: PageRequest) -> WholePage:
     """Show an empty form."""
     form = {**_KEY_FORM, "expires": "90d", "profile": request.query.get("profile", "")}
-    return WholePage("keys/new.html", say("New API key"), await _form(request, form, {}), module="forms")
+    context = await _key_context(request, form, {})
+    return WholePage("keys/new.html", say("New API key"), context, module="forms")
 
 
 async def create_key(request: PageRequest) -> WholePage:
@@ -67,19 +68,31 @@ async def create_key(request: PageRequest) -> WholePage:
             profile=form["profile"],
         )
     except BadArguments as error:
-        return WholePage(
-            "keys/new.html",
-            say("New API key"),
-            await _form(request, form, {error.parameter or "": error.text(request.lang)}),
-            status=422,
-        )
-    return WholePage("keys/created.html", say("API key created"), {"key": made, **await _addresses(request)})
+        context = await _key_context(request, form, {error.parameter or "": error.text(request.lang)})
+        return WholePage("keys/new.html", say("New API key"), context, status=422)
+    context = {"key": made, "url": await _hub_url(request)}
+    return WholePage("keys/created.html", say("API key created"), context)
+
+
+async def _hub_url(request: PageRequest) -> str:
+    """Return the URL under which assistants reach the hub."""
+    url = (await request.call("hub_status")).get("http") if request.may("hub_status") else None
+    return url or f"http://{request.header('host')}/mcp"
 
 
 async def key_page(request: PageRequest) -> WholePage:
     """Show a key, what it may do, and a form to change that."""
     key = await request.call("keys_show", key=request.path("key"))
-    context = await _form(request, _as_form(key), {}) | {"key": key}
+    form = {
+        "name": key["name"],
+        "allow": "\n".join(key["allow"]),
+        "deny": "\n".join(key["deny"]),
+        "read_only": "true" if key["read_only"] else "",
+        "profile": key["profile"] or "",
+        "tier": key["tier"],
+        "expires": "keep",
+    }
+    context = await _key_context(request, form, {}) | {"key": key}
     return WholePage("keys/key.html", say("API key"), context, module="forms")
 
 
@@ -102,7 +115,7 @@ async def update_key(request: PageRequest) -> PageAnswer:
     except BadArguments as error:
         key = await request.call("keys_show", key=id)
         wrong = {error.parameter or "": error.text(request.lang)}
-        context = await _form(request, {**form, "name": key["name"]}, wrong) | {"key": key}
+        context = await _key_context(request, {**form, "name": key["name"]}, wrong) | {"key": key}
         return Fragment("keys/edit.html", context, status=422)
     return Redirect(f"/keys/{id}", say("{name} was changed. It applies at once.", name=changed["name"]))
 
@@ -125,8 +138,7 @@ async def explain(request: PageRequest) -> WholePage | Fragment:
             context["problem"] = error.text(request.lang)
     if request.partial:
         return Fragment("keys/explanation.html", context)
-    names = await request.call("keys_list", limit=1000) if request.may("keys_list") else {"results": []}
-    context["names"] = [each["name"] for each in names["results"]]
+    context["names"] = [key["name"] for key in await request.rows("keys_list", limit=1000)]
     return WholePage("keys/explain.html", say("Explain a permission"), context)
 
 
@@ -135,11 +147,12 @@ def patterns(text: str) -> list[str]:
     return text.split()
 
 
-async def _form(request: PageRequest, form: Mapping[str, str], errors: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the form needs. ``errors`` are sentences by field; that of no field is under ""."""
+async def _key_context(
+    request: PageRequest, form: Mapping[str, str], errors: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the form's context. ``errors`` are sentences by field; that of no field is under ""."""
     lang = request.lang
-    profiles = await request.call("profiles_list") if request.may("profiles_list") else {"results": []}
-    names = [each["name"] for each in profiles["results"]]
+    names = [profile["name"] for profile in await request.rows("profiles_list")]
     expiries = [(code, label.render(lang)) for code, label in EXPIRIES]
     if form["expires"] == "keep":
         expiries.insert(0, ("keep", say("as it is").render(lang)))
@@ -161,26 +174,6 @@ def by_field(errors: Mapping[str, str], fields: Sequence[str]) -> dict[str, str]
     return found
 
 
-def _as_form(key: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        "name": key["name"],
-        "allow": "\n".join(key["allow"]),
-        "deny": "\n".join(key["deny"]),
-        "read_only": "true" if key["read_only"] else "",
-        "profile": key["profile"] or "",
-        "tier": key["tier"],
-        "expires": "keep",
-    }
-
-
-async def _addresses(request: PageRequest) -> dict[str, str]:
-    """Return the address under which assistants reach the hub."""
-    url = ""
-    if request.may("hub_status"):
-        url = (await request.call("hub_status")).get("http") or ""
-    return {"url": url or f"http://{request.header('host')}/mcp"}
-
-
 _PROFILE_FORM = {"name": "", "description": "", "allow": "", "deny": "", "read_only": ""}
 _FIELDS = tuple(_PROFILE_FORM)
 
@@ -188,19 +181,17 @@ _FIELDS = tuple(_PROFILE_FORM)
 async def profile_list(request: PageRequest) -> WholePage:
     """Show the profiles, and how many keys use each."""
     found = await request.call("profiles_list")
-    uses: Counter[str] = Counter()
-    if request.may("keys_list"):
-        keys = await request.call("keys_list", limit=10_000)
-        uses.update(key["profile"] for key in keys["results"] if key["profile"])
+    keys = await request.rows("keys_list", limit=10_000)
+    uses = Counter(key["profile"] for key in keys if key["profile"])
     rows = [{**row, "used_by": uses[row["name"]]} for row in found["results"]]
-    return WholePage("profiles/list.html", say("Profiles"), {"profiles": rows, "url": await _url(request)})
+    context = {"profiles": rows, "url": await _hub_url(request)}
+    return WholePage("profiles/list.html", say("Profiles"), context)
 
 
 async def new_profile(request: PageRequest) -> WholePage:
     """Show an empty form."""
-    return WholePage(
-        "profiles/form.html", say("New profile"), _context(_PROFILE_FORM, {}, new=True), module="forms"
-    )
+    context = _profile_context(_PROFILE_FORM, {}, new=True)
+    return WholePage("profiles/form.html", say("New profile"), context, module="forms")
 
 
 async def profile_page(request: PageRequest) -> WholePage:
@@ -217,7 +208,8 @@ async def profile_page(request: PageRequest) -> WholePage:
         "deny": "\n".join(row["deny"]),
         "read_only": "true" if row["read_only"] else "",
     }
-    return WholePage("profiles/form.html", say("Profile"), _context(form, {}, new=False), module="forms")
+    context = _profile_context(form, {}, new=False)
+    return WholePage("profiles/form.html", say("Profile"), context, module="forms")
 
 
 async def save_profile(request: PageRequest) -> PageAnswer:
@@ -226,7 +218,10 @@ async def save_profile(request: PageRequest) -> PageAnswer:
     new = form.get("new") == "1"
     try:
         if new:
-            await _check_free(request, form["name"])
+            name = form["name"]
+            found = await request.call("profiles_list")
+            if any(row["name"] == name for row in found["results"]):
+                raise BadArguments(say("There is already a profile {name}.", name=name), "name")
         saved = await request.call(
             "save_profile",
             name=form["name"],
@@ -237,7 +232,7 @@ async def save_profile(request: PageRequest) -> PageAnswer:
         )
     except (BadArguments, ConfigurationError) as error:
         field = (error.parameter or "") if isinstance(error, BadArguments) else ""
-        context = _context(form, {field: error.text(request.lang)}, new=new)
+        context = _profile_context(form, {field: error.text(request.lang)}, new=new)
         return Fragment("profiles/edit.html", context, status=422)
     return Redirect("/profiles", say("{name} was saved.", name=saved["name"]))
 
@@ -249,20 +244,8 @@ async def remove_profile(request: PageRequest) -> Redirect:
     return Redirect("/profiles", say("{name} was removed.", name=name))
 
 
-async def _check_free(request: PageRequest, name: str) -> None:
-    found = await request.call("profiles_list")
-    if any(row["name"] == name for row in found["results"]):
-        raise BadArguments(say("There is already a profile {name}.", name=name), "name")
-
-
-def _context(form: Mapping[str, str], errors: Mapping[str, str], *, new: bool) -> dict[str, Any]:
+def _profile_context(form: Mapping[str, str], errors: Mapping[str, str], *, new: bool) -> dict[str, Any]:
     return {"form": form, "errors": by_field(errors, _FIELDS), "new": new}
-
-
-async def _url(request: PageRequest) -> str:
-    """Return the address under which assistants reach the hub."""
-    url = (await request.call("hub_status")).get("http") if request.may("hub_status") else None
-    return url or f"http://{request.header('host')}/mcp"
 
 
 ROUTES = (

@@ -32,13 +32,13 @@ class PostFilterQuery(NamedTuple):
     @classmethod
     def of(cls, query: Mapping[str, str]) -> PostFilterQuery:
         """Return the filters in a query string. What is no date or type is left out."""
-        types = tuple(name for name in _names(query.get("type", "")) if name in TYPES)
+        types = tuple(name for name in _split_names(query.get("type", "")) if name in TYPES)
         return cls(
-            tuple(name.removeprefix("@") for name in _names(query.get("user", ""))),
-            _names(query.get("tag", "")),
+            tuple(name.removeprefix("@") for name in _split_names(query.get("user", ""))),
+            _split_names(query.get("tag", "")),
             () if len(types) == len(TYPES) else types,
-            _date(query.get("from", ""), last=False),
-            _date(query.get("to", ""), last=True),
+            _read_date(query.get("from", ""), last=False),
+            _read_date(query.get("to", ""), last=True),
         )
 
     def __bool__(self) -> bool:
@@ -66,12 +66,12 @@ class PostFilterQuery(NamedTuple):
         return urlencode({name: value for name, value in {**found, **more}.items() if value})
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _split_names(text: str) -> tuple[str, ...]:
     names = (name.strip() for name in _SEPARATOR.split(text[:20_000]))
     return tuple(dict.fromkeys(name for name in names if name))[:MOST_NAMES]
 
 
-def _date(text: str, *, last: bool) -> str:
+def _read_date(text: str, *, last: bool) -> str:
     """Return a day, or the first or last day of a month, as YYYY-MM-DD; empty for anything else."""
     text = text.strip()
     if _DAY.fullmatch(text):
@@ -103,14 +103,14 @@ def text_parts(text: str, marks: Sequence[Sequence[int]] = (), *, links: bool = 
     """Return the text in parts, in order. ``marks`` are spans that do not overlap, in order."""
     found: list[TextPart] = []
     at = 0
-    for start, end, url in _links(text) if links else ():
-        found += _marked(text, at, start, marks, "")
-        found += _marked(text, start, end, marks, url)
+    for start, end, url in _find_links(text) if links else ():
+        found += _marked_parts(text, at, start, marks, "")
+        found += _marked_parts(text, start, end, marks, url)
         at = end
-    return [*found, *_marked(text, at, len(text), marks, "")]
+    return [*found, *_marked_parts(text, at, len(text), marks, "")]
 
 
-def _links(text: str) -> Iterator[tuple[int, int, str]]:
+def _find_links(text: str) -> Iterator[tuple[int, int, str]]:
     for number, found in enumerate(_LINK.finditer(text)):
         if number == MOST_LINKS:
             return
@@ -119,7 +119,9 @@ def _links(text: str) -> Iterator[tuple[int, int, str]]:
             yield found.start(), found.start() + len(url), url
 
 
-def _marked(text: str, start: int, end: int, marks: Sequence[Sequence[int]], url: str) -> Iterator[TextPart]:
+def _marked_parts(
+    text: str, start: int, end: int, marks: Sequence[Sequence[int]], url: str
+) -> Iterator[TextPart]:
     at = start
     for first, last in marks:
         first, last = max(first, at), min(last, end)
@@ -165,7 +167,7 @@ async def timeline(request: PageRequest) -> WholePage:
     jobs = await running_imports(request)
     if not size["total_posts"]:
         return WholePage("posts/empty.html", say("Posts"), {"jobs": jobs})
-    page = await _listed(request)
+    page = await _timeline_page(request)
     status = await request.call("get_status")
     context = {
         "size": size,
@@ -180,10 +182,10 @@ async def timeline(request: PageRequest) -> WholePage:
 
 async def listed(request: PageRequest) -> Fragment:
     """Return the next posts of the timeline."""
-    return Fragment("posts/list.html", await _listed(request))
+    return Fragment("posts/list.html", await _timeline_page(request))
 
 
-async def _listed(request: PageRequest) -> dict[str, Any]:
+async def _timeline_page(request: PageRequest) -> dict[str, Any]:
     filters, text = PostFilterQuery.of(request.query), request.query.get("q", "")[:1000]
     found = await request.call(
         "list_posts",
@@ -192,22 +194,16 @@ async def _listed(request: PageRequest) -> dict[str, Any]:
         search_term=text or None,
         **filters.parameters(),
     )
-    rows, day = _by_day(found["results"], request.query.get("day", ""))
+    rows, day = [], request.query.get("day", "")
+    for each in found["results"]:
+        post = shown_post(each["post"], each["marks"])
+        post["heading"] = post["day"] if post["day"] != day else ""  # of the first post of each day
+        day = post["day"]
+        rows.append(post)
     more = ""
     if found["next_cursor"]:
         more = "/posts/list?" + filters.query(q=text, cursor=found["next_cursor"], day=day)
     return {"rows": rows, "total": found.get("total"), "more": more}
-
-
-def _by_day(results: Sequence[Mapping[str, Any]], day: str) -> tuple[list[dict[str, Any]], str]:
-    """Return posts as the template has them; the first one of each day has the day as its heading."""
-    rows = []
-    for each in results:
-        post = shown_post(each["post"], each["marks"])
-        post["heading"] = post["day"] if post["day"] != day else ""
-        day = post["day"]
-        rows.append(post)
-    return rows, day
 
 
 def shown_post(post: Mapping[str, Any], marks: Sequence[Sequence[int]] = ()) -> dict[str, Any]:
@@ -259,15 +255,15 @@ async def related(request: PageRequest) -> Fragment:
 
 async def users(request: PageRequest) -> WholePage | Fragment:
     """Show the users with their numbers of posts."""
-    return await _counted(request, "user", say("Users"))
+    return await _counted_page(request, "user", say("Users"))
 
 
 async def tags(request: PageRequest) -> WholePage | Fragment:
     """Show the tags with their numbers of posts."""
-    return await _counted(request, "tag", say("Tags"))
+    return await _counted_page(request, "tag", say("Tags"))
 
 
-async def _counted(request: PageRequest, member: str, title: Message) -> WholePage | Fragment:
+async def _counted_page(request: PageRequest, member: str, title: Message) -> WholePage | Fragment:
     prefix = request.query.get("prefix", "")[:200]
     cursor = request.query.get("cursor")
     found = await request.call(
@@ -327,9 +323,7 @@ async def months(request: PageRequest) -> Json:
 
 async def running_imports(request: PageRequest) -> list[Mapping[str, Any]]:
     """Return the imports of posts that run; none if the person may not see jobs."""
-    if not request.may("list_jobs"):
-        return []
-    jobs = (await request.call("list_jobs"))["results"]
+    jobs = await request.rows("list_jobs")
     wanted = ("import_posts", "open_posts")
     return [job for job in jobs if job["operation"] in wanted and job["status"] == "running"]
 
@@ -354,19 +348,11 @@ async def form(request: PageRequest) -> WholePage:
     """Show the form, and the job of the query or one that runs."""
     key = request.query.get("job", "")
     running = await running_imports(request)
-    job = await _job(request, key) if key else next(iter(running), None)
-    return _page(dict.fromkeys((*_FIELDS, "prune"), ""), {}, job, request)
-
-
-def _page(
-    values: Mapping[str, str],
-    errors: Mapping[str, str],
-    job: Mapping[str, Any] | None,
-    request: PageRequest,
-    status: int = 200,
-) -> WholePage:
-    context = {"values": values, "errors": errors, "allowed": request.may("import_posts"), **_shown(job)}
-    return WholePage("posts/import.html", say("Import posts"), context, module="posts", status=status)
+    job = await _import_job(request, key) if key else next(iter(running), None)
+    values = dict.fromkeys((*_FIELDS, "prune"), "")
+    allowed = request.may("import_posts")
+    context = {"values": values, "errors": {}, "allowed": allowed, **_progress_context(job)}
+    return WholePage("posts/import.html", say("Import posts"), context, module="posts")
 
 
 async def start(request: PageRequest) -> PageAnswer:
@@ -374,10 +360,11 @@ async def start(request: PageRequest) -> PageAnswer:
     given = await request.form()
     sample = given.get("sample") == "true"
     values = {name: given.get(name, "").strip() for name in (*_FIELDS, "prune")}
-    files = [path for line in values["files"].splitlines() if (path := _path(line))]
-    folders = {name: _path(values[name]) or None for name in (*_FOLDERS, "report")}
+    files = [path for line in values["files"].splitlines() if (path := _read_path(line))]
+    folders = {name: _read_path(values[name]) or None for name in (*_FOLDERS, "report")}
     if not (sample or files or any(folders[name] for name in _FOLDERS)):
-        return _form(values, {"files": say("Name at least one file or folder.").render(request.lang)})
+        problem = say("Name at least one file or folder.")
+        return _rejected_form(values, {"files": problem.render(request.lang)})
     try:
         job = await request.call(
             "import_posts",
@@ -387,17 +374,16 @@ async def start(request: PageRequest) -> PageAnswer:
             **({} if sample else folders),
         )
     except BadArguments as error:
-        return _form(values, {"files": error.text(request.lang)})
+        return _rejected_form(values, {"files": error.text(request.lang)})
     return Redirect(f"/posts/import?job={job['job']}")
 
 
-def _form(values: Mapping[str, str], errors: Mapping[str, str]) -> Fragment:
-    return Fragment(
-        "posts/import_form.html", {"values": values, "errors": errors, "allowed": True}, status=422
-    )
+def _rejected_form(values: Mapping[str, str], errors: Mapping[str, str]) -> Fragment:
+    context = {"values": values, "errors": errors, "allowed": True}
+    return Fragment("posts/import_form.html", context, status=422)
 
 
-def _path(text: str) -> str:
+def _read_path(text: str) -> str:
     """Return a path as it was typed or dropped: without quotes, and with ~ as the home of the hub's user."""
     text = text.strip().strip("'\"")
     if not text.startswith("~"):
@@ -410,17 +396,17 @@ def _path(text: str) -> str:
 
 async def progress(request: PageRequest) -> Fragment:
     """Return the state of a job."""
-    job = await _job(request, request.query.get("job", ""))
-    return Fragment("posts/import_progress.html", _shown(job))
+    job = await _import_job(request, request.query.get("job", ""))
+    return Fragment("posts/import_progress.html", _progress_context(job))
 
 
 async def cancel(request: PageRequest) -> Fragment:
     """Stop an import."""
     job = await request.call("cancel_job", job=request.query.get("job", ""))
-    return Fragment("posts/import_progress.html", _shown(job))
+    return Fragment("posts/import_progress.html", _progress_context(job))
 
 
-async def _job(request: PageRequest, key: str) -> Mapping[str, Any] | None:
+async def _import_job(request: PageRequest, key: str) -> Mapping[str, Any] | None:
     """Return the state of a job; None if the hub does not know it (any more)."""
     try:
         found: Mapping[str, Any] = await request.call("follow_job", job=key, wait=0)
@@ -433,7 +419,7 @@ async def _job(request: PageRequest, key: str) -> Mapping[str, Any] | None:
     return found if found["operation"] in ("import_posts", "open_posts") else None
 
 
-def _shown(job: Mapping[str, Any] | None) -> dict[str, Any]:
+def _progress_context(job: Mapping[str, Any] | None) -> dict[str, Any]:
     result = (job or {}).get("result") or {}
     bad = result.get("bad_rows", [])
     sources = [

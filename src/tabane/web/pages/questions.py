@@ -14,7 +14,7 @@ from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 from tabane.text.control_characters import shown_controls
 from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
-from tabane.web.pages.tools import printable
+from tabane.web.pages.tools import printable, visible_text
 from tabane.web.schema_forms import (
     FilledField,
     FormArguments,
@@ -36,21 +36,27 @@ LinkWarning = Literal["odd", "foreign", "unencrypted"]
 
 
 def question_field(schema: object) -> SchemaField:
-    """Return the fields of a question's schema."""
-    return read_schema(_with_choices(schema))
+    """Return the fields of a question's schema: each choice once, under its title."""
+    if isinstance(schema, dict) and isinstance(schema.get("properties"), dict):
+        members = {key: _with_titles(part) for key, part in schema["properties"].items()}
+        schema = {**schema, "properties": members}
+    return read_schema(schema)
 
 
 def question_form(schema: object) -> FilledField:
     """Return the form of a question, filled with the defaults of its schema."""
     form = question_field(schema)
-    return filled(form, values_of(form, _defaults(schema)))
+    named = schema.get("properties") if isinstance(schema, dict) else None
+    parts = named.items() if isinstance(named, dict) else ()
+    defaults = {key: part["default"] for key, part in parts if isinstance(part, dict) and "default" in part}
+    return filled(form, values_of(form, defaults))
 
 
 def answer_of(schema: object, values: FormValues) -> tuple[FormArguments, FilledField]:
     """Return the content that a form says, and the form with what is wrong with it."""
     form = question_field(schema)
     read = arguments_of(form, values)
-    wrong = {each.path: found for each in form.fields if (found := _misformed(each, read.arguments))}
+    wrong = {each.path: found for each in form.fields if (found := _format_error(each, read.arguments))}
     read = FormArguments(read.arguments, {**wrong, **read.errors})
     return read, filled(form, values, read.errors)
 
@@ -92,14 +98,6 @@ def shown_link(url: str) -> ShownLink:
     return ShownLink(scheme, host, port + rest, url, looked_up if looked_up != host else "", tuple(warnings))
 
 
-def _with_choices(schema: object) -> object:
-    """Return a schema whose lists of choices have each choice once, and whose choices have their titles."""
-    if not isinstance(schema, dict) or not isinstance(schema.get("properties"), dict):
-        return schema
-    members = {key: _with_titles(part) for key, part in schema["properties"].items()}
-    return {**schema, "properties": members}
-
-
 def _with_titles(part: object) -> object:
     if not isinstance(part, dict):
         return part
@@ -113,15 +111,7 @@ def _with_titles(part: object) -> object:
     return part
 
 
-def _defaults(schema: object) -> dict[str, Any]:
-    named = schema.get("properties") if isinstance(schema, dict) else None
-    parts = named if isinstance(named, dict) else {}
-    return {
-        key: part["default"] for key, part in parts.items() if isinstance(part, dict) and "default" in part
-    }
-
-
-def _misformed(field: SchemaField, content: Mapping[str, Any]) -> Message | None:
+def _format_error(field: SchemaField, content: Mapping[str, Any]) -> Message | None:
     """Return what is wrong with a text that has a format."""
     text = content.get(field.key)
     if field.kind != "text" or not isinstance(text, str):
@@ -160,63 +150,68 @@ TEMPLATES = {"form": "questions/form.html", "url": "questions/link.html"}
 
 async def question_list(request: PageRequest) -> WholePage:
     """Show the questions that wait, the oldest first."""
-    rows = await _waiting(request)
-    shown = [_shown(row, LONGEST_LISTED) for row in rows[:MOST_LISTED]]
+    rows = await _list_waiting(request)
+    shown = [_question_row(row, LONGEST_LISTED) for row in rows[:MOST_LISTED]]
     context = {"questions": shown, "more": max(0, len(rows) - MOST_LISTED)}
     return WholePage("questions/list.html", say("Questions"), context)
 
 
 async def count(request: PageRequest) -> Fragment:
     """Return the number of questions that wait, for the navigation."""
-    return Fragment("questions/count.html", {"count": len(await _waiting(request))})
+    return Fragment("questions/count.html", {"count": len(await _list_waiting(request))})
 
 
 async def one_question(request: PageRequest) -> WholePage:
     """Show one question, with a form to answer it."""
-    row = await _found(request)
+    row = await _find_question(request)
     if row is None:
         return WholePage("questions/gone_page.html", say("Question"))
-    context = {**await _content(row), "answer": TEMPLATES.get(row["kind"], "questions/text.html")}
+    context: dict[str, Any] = {**_question_context(row), "problem": "", "text": ""}
+    if row["kind"] == "form":
+        context["form"] = await asyncio.to_thread(question_form, row.get("schema"))
+    elif row["kind"] == "url":
+        context |= _link_context(row)
+    context["answer"] = TEMPLATES.get(row["kind"], "questions/text.html")
     return WholePage("questions/question.html", say("Question"), context, module="questions")
 
 
 async def state(request: PageRequest) -> Fragment:
     """Return that a question is gone; nothing while it waits."""
-    return Fragment("questions/state.html", {"waits": await _found(request) is not None})
+    return Fragment("questions/state.html", {"waits": await _find_question(request) is not None})
 
 
 async def accept(request: PageRequest) -> PageAnswer:
-    """Answer a question with what its form says."""
-    row = await _found(request)
+    """Answer a question with the values of its form."""
+    row = await _find_question(request)
     if row is None:
         return _GONE
-    given = await _given(request, row)
+    given = await _read_answer(request, row)
     problem = ""
     if not given.wrong:
         try:
-            return await _answer(request, row, "accept", given.content)
+            return await _send_answer(request, row, "accept", given.content)
         except BadArguments as error:
             problem = error.text(request.lang)
-    context = {**_facts(row), **given.context, "problem": problem}
+    context = {**_question_context(row), **given.context, "problem": problem}
     return Fragment(TEMPLATES.get(row["kind"], "questions/text.html"), context, 422)
 
 
-class _Given(NamedTuple):
-    """What a form says: the content of the answer, and the context that shows the form once more."""
+class _FormAnswer(NamedTuple):
+    """The content of an answer, and the context that shows its form again."""
 
     content: Any
     context: dict[str, Any]
     wrong: bool = False
 
 
-async def _given(request: PageRequest, row: Mapping[str, Any]) -> _Given:
+async def _read_answer(request: PageRequest, row: Mapping[str, Any]) -> _FormAnswer:
     if row["kind"] == "form":
         read, form = await asyncio.to_thread(answer_of, row.get("schema"), await request.forms())
-        return _Given(read.arguments, {"form": form}, bool(read.errors))
+        return _FormAnswer(read.arguments, {"form": form}, bool(read.errors))
     if row["kind"] == "url":
-        return _Given(None, _link(row))
+        return _FormAnswer(None, _link_context(row))
     text = (await request.form()).get("text", "")
-    return _Given(text.split() if row["kind"] == "roots" else text, {"text": text})
+    return _FormAnswer(text.split() if row["kind"] == "roots" else text, {"text": text})
 
 
 async def decline(request: PageRequest) -> PageAnswer:
@@ -230,53 +225,44 @@ async def cancel(request: PageRequest) -> PageAnswer:
 
 
 async def _refuse(request: PageRequest, action: str) -> PageAnswer:
-    row = await _found(request)
-    return _GONE if row is None else await _answer(request, row, action, None)
+    row = await _find_question(request)
+    return _GONE if row is None else await _send_answer(request, row, action, None)
 
 
-async def _answer(request: PageRequest, row: Mapping[str, Any], action: str, content: Any) -> Redirect:
+async def _send_answer(request: PageRequest, row: Mapping[str, Any], action: str, content: Any) -> Redirect:
     try:
         await request.call("answer_question", id=row["id"], action=action, content=content)
     except UnknownName:
         return _GONE
-    said = {
+    messages = {
         "accept": say("{server!n} has your answer.", server=row["server"]),
         "decline": say("{server!n} was told that you decline.", server=row["server"]),
         "cancel": say("{server!n} was told that you do not answer.", server=row["server"]),
     }
-    return Redirect("/questions", said[action])
+    return Redirect("/questions", messages[action])
 
 
 _GONE = Redirect("/questions", say("This question was answered already, or is no longer asked."))
 
 
-async def _waiting(request: PageRequest) -> Sequence[dict[str, Any]]:
+async def _list_waiting(request: PageRequest) -> Sequence[dict[str, Any]]:
     found = await request.call("list_questions")
     return sorted(found["results"], key=lambda row: str(row["asked"]))
 
 
-async def _found(request: PageRequest) -> dict[str, Any] | None:
+async def _find_question(request: PageRequest) -> dict[str, Any] | None:
     wanted = request.path("question")
-    return next((row for row in await _waiting(request) if row["id"] == wanted), None)
+    return next((row for row in await _list_waiting(request) if row["id"] == wanted), None)
 
 
-def _facts(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what templates show of a question besides its form."""
-    return {"question": _shown(row, LONGEST), "url": question_url(row["id"])}
+def _question_context(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the context of a question, without its form."""
+    return {"question": _question_row(row, LONGEST), "url": question_url(row["id"])}
 
 
-async def _content(row: Mapping[str, Any]) -> dict[str, Any]:
-    context: dict[str, Any] = {**_facts(row), "problem": "", "text": ""}
-    if row["kind"] == "form":
-        context["form"] = await asyncio.to_thread(question_form, row.get("schema"))
-    elif row["kind"] == "url":
-        context |= _link(row)
-    return context
-
-
-def _link(row: Mapping[str, Any]) -> dict[str, Any]:
+def _link_context(row: Mapping[str, Any]) -> dict[str, Any]:
     link = shown_link(str(row.get("url") or ""))
-    return {"link": link, "shown_before": _text(link.before)}
+    return {"link": link, "shown_before": shown_controls(printable(link.before[:LONGEST]))}
 
 
 def question_url(id: str) -> str:
@@ -284,18 +270,17 @@ def question_url(id: str) -> str:
     return f"/questions/{quote(id, safe='')}"
 
 
-def _shown(row: Mapping[str, Any], longest: int) -> dict[str, Any]:
+def _question_row(row: Mapping[str, Any], longest: int) -> dict[str, Any]:
     """Return a question for the templates: what the server says is untrusted, and nothing in it is hidden."""
-    message = str(row.get("message") or "")
     return {
         **row,
-        "message": shown_controls(printable(message[:longest])) + ("…" if len(message) > longest else ""),
-        "title": _title(row),
+        "message": visible_text(str(row.get("message") or ""), longest),
+        "title": _question_title(row),
         "page": question_url(row["id"]),
     }
 
 
-def _title(row: Mapping[str, Any]) -> Message:
+def _question_title(row: Mapping[str, Any]) -> Message:
     match row["kind"]:
         case "url":
             return say("{server!n} asks you to open a link", server=row["server"])
@@ -304,10 +289,6 @@ def _title(row: Mapping[str, Any]) -> Message:
         case "roots":
             return say("{server!n} asks for the folders of the client", server=row["server"])
     return say("{server!n} asks for an answer", server=row["server"])
-
-
-def _text(value: object) -> str:
-    return shown_controls(printable(str(value if value is not None else "")[:LONGEST]))
 
 
 _ONE = "/questions/{question}"

@@ -12,7 +12,7 @@ from tabane.errors import TabaneError
 from tabane.messages import Message, say
 from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
 from tabane.web.pages.documents import document_url
-from tabane.web.pages.posts import PostFilterQuery, cut, text_parts
+from tabane.web.pages.posts import LOG_TYPES, PostFilterQuery, cut, text_parts
 from tabane.web.rendering import url_part
 
 FIRST, ALL = 20, 100
@@ -55,8 +55,6 @@ POST_MODES: Mapping[str, Message] = {
 _LINK_TO_PAGE = re.compile(r"\]\(([\w.-]{1,100}\.md)(?:#[^)\s]*)?\)")
 """A link of the manual from one page to another."""
 
-LOG_TYPES: Mapping[int, Message] = {2: say("Like"), 3: say("Bookmark")}
-
 
 class SearchQuery(NamedTuple):
     """The search, as the address bar has it."""
@@ -70,6 +68,7 @@ class SearchQuery(NamedTuple):
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> SearchQuery:
+        """Return the search in a query string."""
         kind = query.get("in", "")
         kind = kind if kind in KINDS else ""
         modes = POST_MODES if kind == "posts" else MODES
@@ -85,12 +84,14 @@ class SearchQuery(NamedTuple):
 
     @property
     def keywords(self) -> str | None:
+        """Return how keywords are searched: while somebody types, or without meaning."""
         if self.typing:
             return "typing"
         return "only" if self.mode == "words" else None
 
     @property
     def limit(self) -> int:
+        """Return how many hits are shown."""
         return ALL if self.all else FIRST
 
 
@@ -98,19 +99,15 @@ async def search(request: PageRequest) -> WholePage:
     """Show the box, the filters, and the place of the results."""
     asked = SearchQuery.of(request.query)
     given = {name: request.query.get(name, "") for name in ("user", "tag", "type")}
-    return WholePage(
-        "search/page.html",
-        say("Search"),
-        {
-            "asked": asked,
-            "kinds": KINDS,
-            "modes": POST_MODES if asked.kind == "posts" else MODES,
-            "given": given,
-            "since": asked.filters.since,
-            "until": asked.filters.until,
-        },
-        module="search",
-    )
+    context = {
+        "asked": asked,
+        "kinds": KINDS,
+        "modes": POST_MODES if asked.kind == "posts" else MODES,
+        "given": given,
+        "since": asked.filters.since,
+        "until": asked.filters.until,
+    }
+    return WholePage("search/page.html", say("Search"), context, module="search")
 
 
 async def results(request: PageRequest) -> Fragment:
@@ -120,36 +117,28 @@ async def results(request: PageRequest) -> Fragment:
         return Fragment("search/results.html", {"asked": asked, "hits": None})
     began = time.perf_counter()
     try:
-        found, hits = await (_posts(request, asked) if asked.kind == "posts" else _everything(request, asked))
+        terms = {"query": asked.text, "top_k": asked.limit, "keywords": asked.keywords}
+        if asked.kind == "posts":
+            mode = "hybrid" if asked.mode in ("", "words") else asked.mode
+            found = await request.call("find_posts", **terms, mode=mode, **asked.filters.parameters())
+            hits = [_post_hit(row) for row in found["results"]]
+        else:
+            kinds = {"in": [asked.kind]} if asked.kind else {}
+            found = await request.call("search_everything", **terms, explain=True, **kinds)
+            hits = [_hit(row, fused=not asked.kind) for row in found["results"]]
     except TabaneError as error:
-        context = {"asked": asked, "hits": None, "error": error.text(request.lang)}
-        return Fragment("search/results.html", context, status=200)
-    return Fragment(
-        "search/results.html",
-        {
-            "asked": asked,
-            "hits": hits,
-            "warning": found.get("warning"),
-            "ms": (time.perf_counter() - began) * 1e3,
-            "more": len(hits) == asked.limit and not asked.all,
-            "ranked": any(hit["why"]["meaning"] for hit in hits),
-            "one": ONE,
-        },
-    )
-
-
-async def _everything(
-    request: PageRequest, asked: SearchQuery
-) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
-    found = await request.call(
-        "search_everything",
-        query=asked.text,
-        top_k=asked.limit,
-        keywords=asked.keywords,
-        explain=True,
-        **({"in": [asked.kind]} if asked.kind else {}),
-    )
-    return found, [_hit(row, fused=not asked.kind) for row in found["results"]]
+        failure = {"asked": asked, "hits": None, "error": error.text(request.lang)}
+        return Fragment("search/results.html", failure)
+    context: dict[str, Any] = {
+        "asked": asked,
+        "hits": hits,
+        "warning": found.get("warning"),
+        "ms": (time.perf_counter() - began) * 1e3,
+        "more": len(hits) == asked.limit and not asked.all,
+        "ranked": any(hit["why"]["meaning"] for hit in hits),
+        "one": ONE,
+    }
+    return Fragment("search/results.html", context)
 
 
 def _hit(row: Mapping[str, Any], *, fused: bool) -> dict[str, Any]:
@@ -170,18 +159,6 @@ def _hit(row: Mapping[str, Any], *, fused: bool) -> dict[str, Any]:
         "own": {"rank": why["rank"], "score": why["score"]} if fused else None,
         "rank": None,
     }
-
-
-async def _posts(request: PageRequest, asked: SearchQuery) -> tuple[Mapping[str, Any], list[dict[str, Any]]]:
-    found = await request.call(
-        "find_posts",
-        query=asked.text,
-        top_k=asked.limit,
-        keywords=asked.keywords,
-        mode="hybrid" if asked.mode in ("", "words") else asked.mode,
-        **asked.filters.parameters(),
-    )
-    return found, [_post_hit(row) for row in found["results"]]
 
 
 def _post_hit(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -254,13 +231,11 @@ async def found(request: PageRequest) -> Json:
     if not typed:
         return Json([])
     entries: list[dict[str, str]] = []
-    if request.may("list_servers"):
-        servers = (await request.call("list_servers"))["results"]
-        names = [row["name"] for row in servers if typed.lower() in row["name"].lower()]
-        entries += [_entry("/servers/", name, "servers") for name in names[:MOST_SERVERS]]
-    if request.may("search_tools"):
-        tools = await request.call("search_tools", query=typed, limit=MOST_TOOLS)
-        entries += [_entry("/tools/", row["name"], "tools") for row in tools["results"]]
+    servers = await request.rows("list_servers")
+    names = [row["name"] for row in servers if typed.lower() in row["name"].lower()]
+    entries += [_entry("/servers/", name, "servers") for name in names[:MOST_SERVERS]]
+    tools = await request.rows("search_tools", query=typed, limit=MOST_TOOLS)
+    entries += [_entry("/tools/", row["name"], "tools") for row in tools]
     return Json(entries)
 
 

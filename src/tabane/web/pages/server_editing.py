@@ -76,7 +76,7 @@ def draft_of(
 
 def read_draft(form: Mapping[str, str]) -> ServerDraft:
     """Return the draft that was sent. Faults are in its ``errors``; its definition is then the former one."""
-    base = _parsed(form.get("base", "") or "{}")
+    base = _parse_object(form.get("base", "") or "{}")
     name, view = form.get("name", "").strip(), form.get("view", "form")
     replaces, version = form.get("replaces") or None, form.get("version") or None
     text = form.get("json", "")
@@ -105,21 +105,18 @@ FIELDS = ("kind", *TEXTS, *LINES, *PAIRS, "tags", "type", "share", "timeout", "e
 def fields_of(definition: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts of the fields. What a field cannot hold is left out."""
     url = next((definition[key] for key in URL_KEYS if definition.get(key)), "")
-    found = {key: _text(definition.get(key)) for key in TEXTS}
-    found |= {"url": _text(url), "kind": "url" if url else "command"}
-    found |= {key: "\n".join(_texts(definition.get(key))) for key in LINES}
-    found["pin"] = "\n".join(_texts(_one_or_more(definition.get("pin"))))
+    found = {key: _text_or_empty(definition.get(key)) for key in TEXTS}
+    found |= {"url": _text_or_empty(url), "kind": "url" if url else "command"}
+    found |= {key: "\n".join(_only_texts(definition.get(key))) for key in LINES}
+    pin = definition.get("pin")
+    found["pin"] = "\n".join(_only_texts([pin] if isinstance(pin, str) else pin))
     for key, sign in PAIRS.items():
         pairs = definition.get(key)
-        lines = (
-            [f"{name}{sign}{_text(value)}" for name, value in (pairs or {}).items()]
-            if isinstance(pairs, dict)
-            else []
-        )
-        found[key] = "\n".join(lines)
-    found["tags"] = ", ".join(_texts(definition.get("tags")))
-    found["type"] = _text(definition.get("type")) if url else ""
-    found["share"] = _text(definition.get("share"))
+        pairs = pairs if isinstance(pairs, dict) else {}
+        found[key] = "\n".join(f"{name}{sign}{_text_or_empty(value)}" for name, value in pairs.items())
+    found["tags"] = ", ".join(_only_texts(definition.get("tags")))
+    found["type"] = _text_or_empty(definition.get("type")) if url else ""
+    found["share"] = _text_or_empty(definition.get("share"))
     timeout = definition.get("timeout")
     found["timeout"] = f"{timeout:g}" if isinstance(timeout, int | float) else ""
     on = definition.get("enabled") is not False and not definition.get("disabled")
@@ -141,26 +138,35 @@ def from_fields(form: Mapping[str, str], base: Mapping[str, Any]) -> dict[str, A
     for key in COMMAND_ONLY if at_url else URL_ONLY:
         made.pop(key, None)
     if at_url:
-        _put_url(made, form)
+        url_key = next((key for key in URL_KEYS if key in made), "url")
+        _set_or_remove(made, url_key, form.get("url", "").strip())
+        _set_or_remove(made, "headers", _read_pairs(form, "headers", None))
+        _set_or_remove(made, "type", form.get("type", ""))
     else:
         _put_command(made, form)
     for key in ("description", "category", "prefix"):
         if key != "prefix" or form.get(key) or made.get(key) != "":
-            _put(made, key, form.get(key, "").strip())
+            _set_or_remove(made, key, form.get(key, "").strip())
     for key in ("allow", "deny", "pin"):
-        lines = _lines(form.get(key, ""))
+        lines = _split_lines(form.get(key, ""))
         if key == "pin" and lines == [made.get(key)]:  # "pin": "ui" needs no list
             continue
         if form.get(key) or made.get(key) != []:
-            _put(made, key, lines)
-    _put(made, "tags", [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()])
-    _put(made, "share", form.get("share", ""))
-    _put(made, "timeout", _seconds(form.get("timeout", "").strip()))
-    _put_enabled(made, form.get("enabled") == "true")
+            _set_or_remove(made, key, lines)
+    _set_or_remove(made, "tags", [tag.strip() for tag in form.get("tags", "").split(",") if tag.strip()])
+    _set_or_remove(made, "share", form.get("share", ""))
+    _set_or_remove(made, "timeout", _read_seconds(form.get("timeout", "").strip()))
+    on = form.get("enabled") == "true"
+    was = made.get("enabled") is not False and not made.get("disabled")
+    if on != was:
+        made.pop("disabled", None)
+        made.pop("enabled", None)
+        if not on:
+            made["enabled"] = False
     return made
 
 
-def _put(made: dict[str, Any], key: str, value: Any) -> None:
+def _set_or_remove(made: dict[str, Any], key: str, value: Any) -> None:
     """Set a key, or remove it if the value is empty. An empty list or object that was there stays."""
     if value or (key in made and made[key] == value and value != ""):
         made[key] = value
@@ -169,21 +175,21 @@ def _put(made: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _put_command(made: dict[str, Any], form: Mapping[str, str]) -> None:
-    command, args = form.get("command", "").strip(), _lines(form.get("args", ""))
+    command, args = form.get("command", "").strip(), _split_lines(form.get("args", ""))
     if not args and " " in command and command != made.get("command"):
         try:
             command, *args = map(_from_home, shlex.split(command))
         except ValueError:
             raise NotInForm("command", say("A quote in the command is not closed.")) from None
     if made.get("type") in ("stdio", None):
-        _put(made, "type", made.get("type", ""))
+        _set_or_remove(made, "type", made.get("type", ""))
     else:
         made.pop("type", None)
-    _put(made, "command", command)
-    _put(made, "args", args)
-    _put(made, "env", _pairs(form, "env", lambda name: f"${{{name}}}"))
-    _put(made, "inherit", _lines(form.get("inherit", "")))
-    _put(made, "cwd", form.get("cwd", "").strip())
+    _set_or_remove(made, "command", command)
+    _set_or_remove(made, "args", args)
+    _set_or_remove(made, "env", _read_pairs(form, "env", lambda name: f"${{{name}}}"))
+    _set_or_remove(made, "inherit", _split_lines(form.get("inherit", "")))
+    _set_or_remove(made, "cwd", form.get("cwd", "").strip())
 
 
 def _from_home(word: str) -> str:
@@ -191,38 +197,22 @@ def _from_home(word: str) -> str:
     return "${HOME}" + word[1:] if word == "~" or word.startswith("~/") else word
 
 
-def _put_url(made: dict[str, Any], form: Mapping[str, str]) -> None:
-    key = next((key for key in URL_KEYS if key in made), "url")
-    _put(made, key, form.get("url", "").strip())
-    _put(made, "headers", _pairs(form, "headers", None))
-    _put(made, "type", form.get("type", ""))
-
-
-def _put_enabled(made: dict[str, Any], on: bool) -> None:
-    was = made.get("enabled") is not False and not made.get("disabled")
-    if on != was:
-        made.pop("disabled", None)
-        made.pop("enabled", None)
-        if not on:
-            made["enabled"] = False
-
-
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     return [line.strip() for line in text.split("\n") if line.strip()]
 
 
-def _pairs(form: Mapping[str, str], key: str, alone: Callable[[str], str] | None) -> dict[str, str]:
+def _read_pairs(form: Mapping[str, str], key: str, alone: Callable[[str], str] | None) -> dict[str, str]:
     """Return names and values of lines. ``alone`` gives the value of a name without one."""
     found: dict[str, str] = {}
     sign = PAIRS[key].strip()
     for number, line in enumerate(form.get(key, "").split("\n"), 1):
         if not line.strip():
             continue
-        name, there, value = line.partition(sign)
+        name, separator, value = line.partition(sign)
         name = name.strip()
-        if not there and alone is not None:
+        if not separator and alone is not None:
             found[name] = alone(name)
-        elif not there or not name:
+        elif not separator or not name:
             raise NotInForm(
                 key,
                 say("Line {number}: write {example}.", number=number, example=f"NAME{PAIRS[key]}VALUE"),
@@ -232,7 +222,7 @@ def _pairs(form: Mapping[str, str], key: str, alone: Callable[[str], str] | None
     return found
 
 
-def _seconds(text: str) -> float | int | None:
+def _read_seconds(text: str) -> float | int | None:
     if not text:
         return None
     try:
@@ -242,17 +232,12 @@ def _seconds(text: str) -> float | int | None:
     return int(value) if value.is_integer() else value
 
 
-def _text(value: object) -> str:
+def _text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _texts(value: object) -> list[str]:
+def _only_texts(value: object) -> list[str]:
     return [part for part in value if isinstance(part, str)] if isinstance(value, list) else []
-
-
-def _one_or_more(value: object) -> object:
-    """Return a list for a text that may be given instead of a list of one."""
-    return [value] if isinstance(value, str) else value
 
 
 # -- JSON --------------------------------------------------------------------------------------------
@@ -283,14 +268,14 @@ def pasted(name: str, text: str) -> tuple[str, dict[str, Any]]:
         raise NotInForm("json", say("Write one object in braces, with command or url."))
     for table in ("mcpServers", "servers"):
         if isinstance(found.get(table), dict):
-            return _one_of(name, found[table])
+            return _only_server(name, found[table])
     inside = [value for value in found.values() if isinstance(value, dict)]
     if len(found) == 1 and inside and any(key in inside[0] for key in ("command", "cmd", *URL_KEYS)):
-        return _one_of(name, found)
+        return _only_server(name, found)
     return name, found
 
 
-def _one_of(name: str, servers: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def _only_server(name: str, servers: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if len(servers) != 1:
         raise NotInForm("json", say("Paste one server at a time. This has {count}.", count=len(servers)))
     (own, definition), *_ = servers.items()
@@ -299,7 +284,7 @@ def _one_of(name: str, servers: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
     return name or own, definition
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text[:LARGEST])
     except (ValueError, RecursionError):
@@ -329,7 +314,7 @@ RUNNERS = frozenset({"npx", "uvx", "bunx", "pipx", "docker", "podman", "dnx"})
 
 async def add(request: PageRequest) -> WholePage:
     """Show the form for a new server."""
-    return _page(request, say("Add a server"), draft_of("", {}))
+    return _editor_page(request, say("Add a server"), draft_of("", {}))
 
 
 async def find(request: PageRequest) -> Fragment:
@@ -341,27 +326,31 @@ async def find(request: PageRequest) -> Fragment:
         found = await request.call("find_servers", query=query, limit=FOUND)
     except TabaneError as error:
         return Fragment("servers/registry.html", {"found": None, "error": error.text(request.lang)})
-    rows = [
-        row | {"uses": [_use(row, run) for run in row["runs"] if run["usable"]]} for row in found["results"]
-    ]
+    rows = []
+    for row in found["results"]:
+        about = {"description": row["description"]} if row["description"] else {}
+        uses = [
+            {
+                "runs": run["runs"],
+                "needs": [
+                    each["name"] for each in run["needs"] if each["required"] and each["default"] is None
+                ],
+                "json": as_text(run["definition"] | about),  # of the form that the button fills
+            }
+            for run in row["runs"]
+            if run["usable"]
+        ]
+        rows.append(row | {"uses": uses})
     context = {"found": rows, "query": query, "more": bool(found["next"]), "notes": found["notes"]}
     return Fragment("servers/registry.html", {**context, "error": ""})
-
-
-def _use(row: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a way to run a server of the registry: what is shown, and the definition for the form."""
-    definition = run["definition"] | ({"description": row["description"]} if row["description"] else {})
-    needed = [each["name"] for each in run["needs"] if each["required"] and each["default"] is None]
-    return {"runs": run["runs"], "needs": needed, "json": as_text(definition)}
 
 
 async def edit(request: PageRequest) -> WholePage:
     """Show the definition of a server in the form. Secrets are masked."""
     name = request.path("name")
     found = await request.call("show_definition", name=name)
-    return _page(
-        request, say("Edit {name!n}", name=name), draft_of(name, found["definition"], name, found["version"])
-    )
+    draft = draft_of(name, found["definition"], name, found["version"])
+    return _editor_page(request, say("Edit {name!n}", name=name), draft)
 
 
 async def change_view(request: PageRequest) -> Fragment:
@@ -369,24 +358,25 @@ async def change_view(request: PageRequest) -> Fragment:
     form = await request.form()
     draft, wanted = read_draft(form), "json" if request.query.get("to") == "json" else "form"
     if not set(draft.errors) <= {"name"}:
-        return _form(request, draft)
+        return _editor_form(request, draft)
     if wanted == "form" and not fits_form(draft.definition):
-        return _form(
-            request,
-            replace(draft, errors={"json": say("The form cannot show this definition. Edit it as JSON.")}),
-        )
+        problem = say("The form cannot show this definition. Edit it as JSON.")
+        return _editor_form(request, replace(draft, errors={"json": problem}))
     fresh = draft_of(draft.name, draft.definition, draft.replaces, draft.version)
-    return _form(request, replace(fresh, view=wanted))
+    return _editor_form(request, replace(fresh, view=wanted))
 
 
 async def confirm(request: PageRequest) -> PageAnswer:
     """Check the definition, and say what it means before it is saved."""
     draft = read_draft(await request.form())
-    draft, found = await _checked(request, draft)
+    draft, found = await _check_draft(request, draft)
     if draft.errors:
-        return _form(request, draft, 422)
-    if draft.replaces and await _starts_as_written(request, draft.replaces, found["ours"]):
-        return await _save(request, draft, keep_secrets=False)
+        return _editor_form(request, draft, 422)
+    if draft.replaces:
+        stored = (await request.call("show_definition", name=draft.replaces))["ours"]
+        if all(stored.get(key) == found["ours"].get(key) for key in STARTING):
+            # The same program is started, or the same URL called, so there is nothing to confirm.
+            return await _save(request, draft, keep_secrets=False)
     context = {"draft": draft, "warnings": found["warnings"], "secrets": found["secrets"]}
     context |= meaning(found["ours"])
     return Fragment("servers/confirm.html", context)
@@ -395,17 +385,17 @@ async def confirm(request: PageRequest) -> PageAnswer:
 async def save(request: PageRequest) -> PageAnswer:
     """Save the definition that was confirmed."""
     form = await request.form()
-    draft, _ = await _checked(request, read_draft(form))
+    draft, _ = await _check_draft(request, read_draft(form))
     if draft.errors:
-        return _form(request, draft, 422)
+        return _editor_form(request, draft, 422)
     return await _save(request, draft, keep_secrets=form.get("keep_secrets") == "true")
 
 
 async def try_out(request: PageRequest) -> PageAnswer:
     """Start the server as it is in the form, show its tools or its error, and end it."""
-    draft, _ = await _checked(request, read_draft(await request.form()))
+    draft, _ = await _check_draft(request, read_draft(await request.form()))
     if draft.errors:
-        return _form(request, draft, 422)
+        return _editor_form(request, draft, 422)
     try:
         found = await request.call(
             "try_server", name=draft.name, definition=draft.definition, replaces=draft.replaces
@@ -423,7 +413,7 @@ async def _save(request: PageRequest, draft: ServerDraft, *, keep_secrets: bool)
         else:
             found = await request.call("add_server", name=draft.name, **given)
     except CallerError as error:
-        return _form(request, replace(draft, errors={"": error.message}), 422)
+        return _editor_form(request, replace(draft, errors={"": error.message}), 422)
     url = f"/servers/{quote(found['name'], safe='/')}"
     if trouble := found["problem"] or found["remark"]:
         return Redirect(url, say("It was saved, but it is not running: {why}", why=trouble))
@@ -436,7 +426,7 @@ async def _save(request: PageRequest, draft: ServerDraft, *, keep_secrets: bool)
     return Redirect(url, done)
 
 
-async def _checked(request: PageRequest, draft: ServerDraft) -> tuple[ServerDraft, dict[str, Any]]:
+async def _check_draft(request: PageRequest, draft: ServerDraft) -> tuple[ServerDraft, dict[str, Any]]:
     """Return the draft with the errors that the hub finds, each at its field, and all that it found."""
     if draft.errors:
         return draft, {}
@@ -446,17 +436,11 @@ async def _checked(request: PageRequest, draft: ServerDraft) -> tuple[ServerDraf
     errors: dict[str, Message] = {}
     for problem in found["problems"]:
         if problem["blocks"]:
-            errors.setdefault(_field(draft, problem["key"]), Message(problem["text"]))
+            errors.setdefault(_problem_field(draft, problem["key"]), Message(problem["text"]))
     return replace(draft, errors=errors), found
 
 
-async def _starts_as_written(request: PageRequest, name: str, definition: Mapping[str, Any]) -> bool:
-    """Return whether a definition starts the program, or calls the URL, that the one in the file does."""
-    found = await request.call("show_definition", name=name)
-    return all(found["ours"].get(key) == definition.get(key) for key in STARTING)
-
-
-def _field(draft: ServerDraft, key: str) -> str:
+def _problem_field(draft: ServerDraft, key: str) -> str:
     """Return the field at which a problem is shown."""
     if draft.view == "json":
         return "name" if key == "name" else "json"
@@ -483,7 +467,7 @@ def meaning(definition: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _context(request: PageRequest, draft: ServerDraft) -> dict[str, Any]:
+def _editor_context(request: PageRequest, draft: ServerDraft) -> dict[str, Any]:
     return {
         "draft": draft,
         "base": as_text(draft.base),
@@ -496,14 +480,13 @@ def _options(labels: Mapping[str, Message], request: PageRequest) -> list[tuple[
     return [(value, label.render(request.lang)) for value, label in labels.items()]
 
 
-def _page(request: PageRequest, title: Message, draft: ServerDraft) -> WholePage:
-    return WholePage(
-        "servers/edit.html", title, {**_context(request, draft), "heading": title}, module="servers"
-    )
+def _editor_page(request: PageRequest, title: Message, draft: ServerDraft) -> WholePage:
+    context = {**_editor_context(request, draft), "heading": title}
+    return WholePage("servers/edit.html", title, context, module="servers")
 
 
-def _form(request: PageRequest, draft: ServerDraft, status: int = 200) -> Fragment:
-    return Fragment("servers/form.html", _context(request, draft), status, retarget="#server-editor")
+def _editor_form(request: PageRequest, draft: ServerDraft, status: int = 200) -> Fragment:
+    return Fragment("servers/form.html", _editor_context(request, draft), status, retarget="#server-editor")
 
 
 ROUTES = (

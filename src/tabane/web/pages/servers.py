@@ -20,7 +20,7 @@ LINKS = ("url", "verification_url_complete", "verification_url")
 
 async def login_state(request: PageRequest) -> Fragment:
     """Return the state of a login, as it is now."""
-    return Fragment("servers/login.html", await _context(request))
+    return Fragment("servers/login.html", await _login_context(request))
 
 
 async def start_login(request: PageRequest) -> Fragment:
@@ -32,12 +32,12 @@ async def start_login(request: PageRequest) -> Fragment:
     address = next((begun[name] for name in LINKS if begun.get(name)), "")
     # A client that acts for itself is logged in at once, without a link.
     context = {"code": begun.get("user_code") or "", "link": shown_link(str(address)) if address else None}
-    return Fragment("servers/login.html", {**await _context(request), **context}, events=("servers",))
+    return Fragment("servers/login.html", {**await _login_context(request), **context}, events=("servers",))
 
 
 async def waiting(request: PageRequest) -> Fragment:
-    """Return that a login is awaited, or what became of it in place of the whole card."""
-    context = await _context(request)
+    """Return that a login is awaited, or the login's new state in place of the whole card."""
+    context = await _login_context(request)
     if context["login"]["state"] == "waiting":
         return Fragment("servers/login_waiting.html")
     return Fragment("servers/login.html", context, retarget="#server-login-state", events=("servers",))
@@ -47,29 +47,23 @@ async def finish(request: PageRequest) -> Fragment:
     """Finish a login with the URL to which the browser returned, for a browser of another machine."""
     given = (await request.form()).get("redirected_url", "").strip()
     await request.call("finish_login", redirected_url=given)
-    return Fragment("servers/login.html", await _context(request), events=("servers",))
+    return Fragment("servers/login.html", await _login_context(request), events=("servers",))
 
 
 async def logout(request: PageRequest) -> Notice:
     """Revoke and forget the tokens of a server."""
     name = request.path("name")
     found = await request.call("logout_server", server=name)
-    said = say("{server!n}: the login was deleted here.", server=name)
+    message = say("{server!n}: the login was deleted here.", server=name)
     if found.get("revoked"):
-        said = say("{server!n}: the login was deleted here, and revoked there.", server=name)
-    return Notice(said, events=("servers", "login-over"))
+        message = say("{server!n}: the login was deleted here, and revoked there.", server=name)
+    return Notice(message, events=("servers", "login-over"))
 
 
-async def _context(request: PageRequest) -> dict[str, Any]:
+async def _login_context(request: PageRequest) -> dict[str, Any]:
     name = request.path("name")
     login = await request.call("get_login", server=name)
-    return {
-        "login": login,
-        "name": name,
-        "url": f"/servers/{quote(name, safe='/')}",
-        "code": "",
-        "link": None,
-    }
+    return {"login": login, "name": name, "url": server_url(name), "code": "", "link": None}
 
 
 _LOGIN = "/servers/{name:path}/-/login"
@@ -90,7 +84,7 @@ async def tools_of(request: PageRequest, name: str, offset: int = 0) -> dict[str
     shown = rows[offset : offset + TOOLS_PER_PAGE]
     return {
         "name": name,
-        "tools": [row | _named(row) for row in shown],
+        "tools": [row | _split_signature(row) for row in shown],
         "total": len(found["results"]),
         "found": len(rows),
         "tokens": sum(row.get("tokens", 0) for row in rows),
@@ -112,14 +106,14 @@ async def tool_detail(request: PageRequest) -> Fragment:
     return Fragment("servers/tool.html", context)
 
 
-def _named(row: Mapping[str, Any]) -> dict[str, str]:
+def _split_signature(row: Mapping[str, Any]) -> dict[str, str]:
     """Return the arguments and the purpose of a signature ``name {args} [marks]: purpose``."""
     rest = str(row["signature"]).removeprefix(str(row["name"])).strip()
-    end = _closing(rest)
+    end = _closing_position(rest)
     return {"arguments": rest[:end], "purpose": rest[end:].partition(": ")[2]}
 
 
-def _closing(text: str) -> int:
+def _closing_position(text: str) -> int:
     """Return the position behind the parenthesis that closes the first one; 0 if there is none."""
     depth = 0
     for position, sign in enumerate(text, 1):
@@ -131,13 +125,13 @@ def _closing(text: str) -> int:
 
 def parameters_of(schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the parameters of a JSON Schema, each before what is inside it; at most 200, 4 deep."""
-    for count, row in enumerate(_rows(schema, "", 0)):
+    for count, row in enumerate(_parameter_rows(schema, "", 0)):
         if count >= MOST_PARAMETERS:
             return
         yield row
 
 
-def _rows(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[dict[str, Any]]:
+def _parameter_rows(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[dict[str, Any]]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or depth >= DEEPEST:
         return
@@ -152,12 +146,12 @@ def _rows(schema: Mapping[str, Any], path: str, depth: int) -> Iterator[dict[str
             "type": type_of(part),
             "required": name in needed,
             "description": part.get("description") if isinstance(part.get("description"), str) else "",
-            "allowed": _allowed(part),
-            "default": _short(part["default"]) if "default" in part else None,
+            "allowed": _allowed_values(part),
+            "default": _short_json(part["default"]) if "default" in part else None,
         }
         items = part.get("items")
         inner, mark = (items, "[].") if isinstance(items, Mapping) else (part, ".")
-        yield from _rows(inner, f"{place}{mark}", depth + 1)
+        yield from _parameter_rows(inner, f"{place}{mark}", depth + 1)
 
 
 def type_of(part: Mapping[str, Any]) -> str:
@@ -178,16 +172,16 @@ def type_of(part: Mapping[str, Any]) -> str:
     return str(part["$ref"]).rpartition("/")[2] if "$ref" in part else "any"
 
 
-def _allowed(part: Mapping[str, Any]) -> str:
+def _allowed_values(part: Mapping[str, Any]) -> str:
     if isinstance(part.get("enum"), list):
-        return _short(part["enum"])[1:-1]
+        return _short_json(part["enum"])[1:-1]
     low, high = part.get("minimum", ""), part.get("maximum", "")
     if low != "" or high != "":
         return f"{low} … {high}"
     return str(part["format"]) if isinstance(part.get("format"), str) else ""
 
 
-def _short(value: Any) -> str:
+def _short_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
@@ -216,22 +210,27 @@ def server_url(name: str) -> str:
 
 async def server_list(request: PageRequest) -> WholePage:
     """Show all servers."""
-    return WholePage("servers/list.html", say("Servers"), await _listed(request), module="servers")
+    return WholePage("servers/list.html", say("Servers"), await _list_context(request), module="servers")
 
 
 async def server_rows(request: PageRequest) -> Fragment:
     """Return the rows that a filter leaves, as they are now."""
-    return Fragment("servers/rows.html", await _listed(request))
+    return Fragment("servers/rows.html", await _list_context(request))
 
 
-async def _listed(request: PageRequest) -> dict[str, Any]:
-    rows = [_shown(row) for row in (await request.call("list_servers"))["results"]]
+async def _list_context(request: PageRequest) -> dict[str, Any]:
+    rows = [_server_row(row) for row in (await request.call("list_servers"))["results"]]
     counts = {name: sum(1 for row in rows if _is_in(row, name)) for name in FILTERS}
     text, chosen = request.query.get("q", "").strip(), request.query.get("show", "")
-    found = [row for row in rows if _is_in(row, chosen) and _matches(row, text)]
+    words = text.casefold().split()
+    found = []
+    for row in rows:
+        searched = " ".join((row["name"], row["description"] or "", *row["tags"])).casefold()
+        if _is_in(row, chosen) and all(word in searched for word in words):
+            found.append(row)
     found.sort(key=lambda row: row["name"].casefold())
     pages = max(1, -(-len(found) // PER_PAGE))
-    page = min(_number(request.query.get("page", ""), 1), pages)
+    page = min(_read_number(request.query.get("page", ""), 1), pages)
     return {
         "rows": found[(page - 1) * PER_PAGE : page * PER_PAGE],
         "total": len(rows),
@@ -257,12 +256,7 @@ def _is_in(row: Mapping[str, Any], name: str) -> bool:
     return not name or bool(row["state"] == name)
 
 
-def _matches(row: Mapping[str, Any], text: str) -> bool:
-    words = " ".join((row["name"], row["description"] or "", *row["tags"])).casefold()
-    return all(word in words for word in text.casefold().split())
-
-
-def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
+def _server_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a server as the templates have it: with its URL, and its state in words and color."""
     label, kind = words_of_state(state := state_of_row(row))
     trouble = state == "unable" or row["state"] in TROUBLE or bool(row["error"] and not row["switched_off"])
@@ -278,7 +272,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _number(text: str, lowest: int) -> int:
+def _read_number(text: str, lowest: int) -> int:
     return max(lowest, int(text)) if text.isascii() and text.isdigit() and len(text) < 10 else lowest
 
 
@@ -296,8 +290,8 @@ async def one_server(request: PageRequest) -> WholePage:
     """Show one server: its state, its tools, its log or its definition."""
     name = request.path("name")
     view = request.query.get("view", "")
-    context = await _server(request, name)
-    context |= await _view(request, name, view)
+    context = await _server_context(request, name)
+    context |= await _view_context(request, name, view)
     context["tabs"] = [
         (
             server_url(name) + (f"?view={key}" if key else ""),
@@ -311,15 +305,15 @@ async def one_server(request: PageRequest) -> WholePage:
     return WholePage("servers/server.html", Message(name), context, module="servers")
 
 
-async def _server(request: PageRequest, name: str) -> dict[str, Any]:
+async def _server_context(request: PageRequest, name: str) -> dict[str, Any]:
     return {
-        "server": _shown(await request.call("show_server", name=name)),
+        "server": _server_row(await request.call("show_server", name=name)),
         "name": name,
         "url": server_url(name),
     }
 
 
-async def _view(request: PageRequest, name: str, view: str) -> dict[str, Any]:
+async def _view_context(request: PageRequest, name: str, view: str) -> dict[str, Any]:
     if view == "tools":
         return await tools_of(request, name)
     if view == "log":
@@ -334,7 +328,7 @@ async def server_live(request: PageRequest) -> Fragment:
     """Return the state of a server as it is now; it may have been removed."""
     name = request.path("name")
     try:
-        return Fragment("servers/live.html", await _server(request, name))
+        return Fragment("servers/live.html", await _server_context(request, name))
     except UnknownName:
         return Fragment("servers/gone.html", {"name": name})
 
@@ -348,7 +342,7 @@ async def server_log(request: PageRequest) -> Json:
 
 async def more_tools(request: PageRequest) -> Fragment:
     """Return the tools that a filter leaves, or the next ones."""
-    offset = _number(request.query.get("offset", ""), 0)
+    offset = _read_number(request.query.get("offset", ""), 0)
     name = request.path("name")
     found = await tools_of(request, name, offset)
     return Fragment("servers/tools.html", {**found, "url": server_url(name)})
@@ -364,14 +358,14 @@ async def start(request: PageRequest) -> Notice:
     """Start a server."""
     name = request.path("name")
     found = await request.call("start_upstream", name=name)
-    return Notice(_running(name, found), events=CHANGED)
+    return Notice(_running_message(name, found), events=CHANGED)
 
 
 async def restart(request: PageRequest) -> Notice:
     """Stop a server and start it again."""
     name = request.path("name")
     found = await request.call("restart_upstream", name=name)
-    return Notice(_running(name, found), events=CHANGED)
+    return Notice(_running_message(name, found), events=CHANGED)
 
 
 async def stop(request: PageRequest) -> Notice:
@@ -383,15 +377,15 @@ async def stop(request: PageRequest) -> Notice:
 
 async def enable(request: PageRequest) -> Notice:
     """Enable a server in the servers file."""
-    return await _switch(request, True)
+    return await _enable(request, True)
 
 
 async def disable(request: PageRequest) -> Notice:
     """Disable a server in the servers file."""
-    return await _switch(request, False)
+    return await _enable(request, False)
 
 
-async def _switch(request: PageRequest, on: bool) -> Notice:
+async def _enable(request: PageRequest, on: bool) -> Notice:
     name = request.path("name")
     found = await request.call("enable_server", name=name, enabled=on)
     if trouble := found["problem"] or found["remark"]:
@@ -415,7 +409,7 @@ async def test(request: PageRequest) -> Fragment:
     return Fragment("servers/tested.html", {"found": found}, events=CHANGED)
 
 
-def _running(name: str, found: Mapping[str, Any]) -> Message:
+def _running_message(name: str, found: Mapping[str, Any]) -> Message:
     tools: Sequence[Any] | int | None = found["tools"]
     count = tools if isinstance(tools, int) else len(tools or ())
     return say("{name!n} is running with {count} {count:tool|tools}.", name=name, count=count)

@@ -38,39 +38,34 @@ async def setting_list(request: PageRequest) -> WholePage:
     groups: dict[str, list[dict[str, Any]]] = {code: [] for code, _, _ in GROUPS}
     for row in found["results"]:
         groups[_group_of(row["name"])].append(row)
-    return WholePage(
-        "settings/list.html",
-        say("Settings"),
-        {
-            "sections": [(code, label, groups[code]) for code, label, _ in GROUPS if groups[code]],
-            "file": found["file"],
-            "problem": found["problem"],
-            "restart_needed": found["restart_needed"],
-            "restartable": await _restartable(request),
-            "q": request.query.get("q", ""),
-        },
-        module="settings",
-    )
+    context = {
+        "sections": [(code, label, groups[code]) for code, label, _ in GROUPS if groups[code]],
+        "file": found["file"],
+        "problem": found["problem"],
+        "restart_needed": found["restart_needed"],
+        "restartable": await _can_restart(request),
+        "q": request.query.get("q", ""),
+    }
+    return WholePage("settings/list.html", say("Settings"), context, module="settings")
 
 
 async def setting_row(request: PageRequest) -> Fragment:
     """Show one setting as it is."""
-    return Fragment("settings/row.html", {"row": await _row(request), "done": None})
+    return Fragment("settings/row.html", {"row": await _find_setting(request), "done": None})
 
 
 async def setting_form(request: PageRequest) -> Fragment:
     """Show the form of one setting."""
-    row = await _row(request)
-    return Fragment(
-        "settings/form.html", {"row": row, "value": row.get("pending", row["value"]), "error": ""}
-    )
+    row = await _find_setting(request)
+    context = {"row": row, "value": row.get("pending", row["value"]), "error": ""}
+    return Fragment("settings/form.html", context)
 
 
 async def change_setting(request: PageRequest) -> PageAnswer:
     """Change a setting in the settings file, or remove it from there."""
     name, form = request.path("name"), await request.form()
     value: Any = form.get("value", "")
-    row = await _row(request)
+    row = await _find_setting(request)
     if row["kind"] == "list":
         value = [line.strip() for line in value.split("\n") if line.strip()]
     if row["kind"] == "path" and not value:
@@ -88,11 +83,11 @@ async def change_setting(request: PageRequest) -> PageAnswer:
 async def status(request: PageRequest) -> Fragment:
     """Show whether a restart is needed."""
     found = await request.call("list_settings")
-    context = {"restart_needed": found["restart_needed"], "restartable": await _restartable(request)}
+    context = {"restart_needed": found["restart_needed"], "restartable": await _can_restart(request)}
     return Fragment("settings/restart.html", context | {"problem": found["problem"]})
 
 
-async def _row(request: PageRequest) -> dict[str, Any]:
+async def _find_setting(request: PageRequest) -> dict[str, Any]:
     name = request.path("name")
     found = await request.call("list_settings")
     row: dict[str, Any] | None = next((each for each in found["results"] if each["name"] == name), None)
@@ -101,7 +96,7 @@ async def _row(request: PageRequest) -> dict[str, Any]:
     return row
 
 
-async def _restartable(request: PageRequest) -> bool:
+async def _can_restart(request: PageRequest) -> bool:
     """Return whether the hub can restart itself, and the caller may ask for that."""
     if not (request.may("restart_hub") and request.may("hub_status")):
         return False
@@ -120,12 +115,8 @@ def _group_of(name: str) -> str:
 
 async def preferences(request: PageRequest) -> WholePage:
     """Show the preferences."""
-    return WholePage(
-        "layout/preferences.html",
-        say("Preferences"),
-        {"who": request.access.label or request.access.holder},
-        module="preferences",
-    )
+    context = {"who": request.access.label or request.access.holder}
+    return WholePage("layout/preferences.html", say("Preferences"), context, module="preferences")
 
 
 WORK = frozenset({"use_model", "reembed", "pull_model", "embed"})
@@ -135,40 +126,30 @@ WORK = frozenset({"use_model", "reembed", "pull_model", "embed"})
 async def model_list(request: PageRequest) -> WholePage:
     """Show all models, the one in use, and the jobs that work on them."""
     found, status, jobs = await asyncio.gather(
-        request.call("list_models"), request.call("model_status"), _jobs(request)
+        request.call("list_models"), request.call("model_status"), request.rows("list_jobs", hub="this")
     )
-    return WholePage(
-        "models/list.html",
-        say("Models"),
-        {"models": found["results"], "setting": found["model"], "status": status, "jobs": jobs},
-    )
+    running = [job for job in jobs if job["status"] == "running" and job["operation"] in WORK]
+    context = {"models": found["results"], "setting": found["model"], "status": status, "jobs": running}
+    return WholePage("models/list.html", say("Models"), context)
 
 
 async def use(request: PageRequest) -> Fragment:
     """Change to a model. The answer shows how far the download is."""
     form = await request.form()
     job = await request.call("use_model", model=form.get("model", "").strip())
-    return Fragment("models/change.html", _change(job), events=("jobs",))
+    return Fragment("models/change.html", _change_context(job), events=("jobs",))
 
 
 async def change(request: PageRequest) -> Fragment:
     """Show a change, or how far it is."""
     job = await request.call("follow_job", job=request.path("job"), wait=0)
     ended = () if job["status"] == "running" else ("models",)
-    return Fragment("models/change.html", _change(job), events=ended)
+    return Fragment("models/change.html", _change_context(job), events=ended)
 
 
-def _change(job: dict[str, Any]) -> dict[str, Any]:
+def _change_context(job: dict[str, Any]) -> dict[str, Any]:
     result = job.get("result") if job["status"] == "done" else None
     return {"job": job, "result": result, "error": (job.get("error") or {}).get("message", "")}
-
-
-async def _jobs(request: PageRequest) -> list[dict[str, Any]]:
-    """Return the jobs that embed or fetch now."""
-    if not request.may("list_jobs"):
-        return []
-    rows = (await request.call("list_jobs", hub="this"))["results"]
-    return [row for row in rows if row["status"] == "running" and row["operation"] in WORK]
 
 
 ROUTES = (

@@ -8,7 +8,7 @@ import binascii
 import json as standard_json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -17,6 +17,7 @@ import msgspec
 
 from tabane.errors import BadArguments, TabaneError, Unauthorized, UpstreamError
 from tabane.messages import Message, say
+from tabane.text.control_characters import shown_controls
 from tabane.web.headers import allowed_domains
 from tabane.web.page import Fragment, Json, PageRequest, PageRoute, RawJson, Redirect, WholePage
 from tabane.web.paths import APP_SANDBOX
@@ -100,11 +101,13 @@ def shown_result(result: object, size: int) -> ShownResult:
         return ShownResult((_json_block(result),))
     content = result.get("content")
     blocks = content if isinstance(content, list) else []
-    part = _part(result)
+    meta = result.get("_meta")
+    part = meta.get(PART) if isinstance(meta, dict) else None
+    part = part if isinstance(part, dict) else {}
     room = _MediaRoom()
     structured = result.get("structuredContent")
     return ShownResult(
-        tuple(_block(block, room) for block in blocks[:MOST_BLOCKS]),
+        tuple(_result_block(block, room) for block in blocks[:MOST_BLOCKS]),
         result.get("isError") is True,
         _bounded_json(structured) if structured is not None and not _repeats(structured, blocks) else "",
         _bounded_json(result) if size <= MOST_TEXT else "",
@@ -122,24 +125,36 @@ class _MediaRoom:
     left: int = MOST_MEDIA
 
     def take(self, size: int) -> bool:
+        """Take room for so many characters. Return False if there is not enough."""
         if size > self.left:
             return False
         self.left -= size
         return True
 
 
-def _block(block: object, room: _MediaRoom) -> ResultBlock:
+def _result_block(block: object, room: _MediaRoom) -> ResultBlock:
     if not isinstance(block, dict):
         return _json_block(block)
     match block.get("type"):
         case "text" if isinstance(block.get("text"), str):
             return _text_block(block["text"])
         case "image" | "audio":
-            return _media(block, _text(block.get("data")), room)
+            return _media_block(block, _text(block.get("data")), room)
         case "resource_link":
-            return _link(block)
+            return ResultBlock(
+                "link",
+                _text(block.get("description"))[:2_000],
+                _text(block.get("mimeType"))[:100],
+                (_text(block.get("title")) or _text(block.get("name")))[:300],
+                _text(block.get("uri"))[:4_000],
+                size=_count(block.get("size")),
+            )
         case "resource" if isinstance(block.get("resource"), dict):
-            return _resource(block["resource"], room)
+            resource = block["resource"]
+            uri = _text(resource.get("uri"))[:4_000]
+            if isinstance(resource.get("text"), str):
+                return _text_block(resource["text"], uri=uri, type=_text(resource.get("mimeType"))[:100])
+            return _media_block(resource, _text(resource.get("blob")), room, uri=uri)
     return ResultBlock("unknown", _bounded_json(block), type=_text(block.get("type"))[:100])
 
 
@@ -160,7 +175,7 @@ def _json_block(value: object) -> ResultBlock:
     return ResultBlock("json", text, size=len(text)) if text else ResultBlock("unknown")
 
 
-def _media(block: Mapping[str, Any], data: str, room: _MediaRoom, **more: Any) -> ResultBlock:
+def _media_block(block: Mapping[str, Any], data: str, room: _MediaRoom, **more: Any) -> ResultBlock:
     kind = _text(block.get("mimeType")).lower().partition(";")[0].strip()
     size = len(data) * 3 // 4
     image = kind in _IMAGES
@@ -170,42 +185,16 @@ def _media(block: Mapping[str, Any], data: str, room: _MediaRoom, **more: Any) -
     return ResultBlock(shown, type=kind, source=f"data:{kind};base64,{data}", size=size, **more)
 
 
-def _link(block: Mapping[str, Any]) -> ResultBlock:
-    return ResultBlock(
-        "link",
-        _text(block.get("description"))[:2_000],
-        _text(block.get("mimeType"))[:100],
-        (_text(block.get("title")) or _text(block.get("name")))[:300],
-        _text(block.get("uri"))[:4_000],
-        size=_count(block.get("size")),
-    )
-
-
-def _resource(resource: Mapping[str, Any], room: _MediaRoom) -> ResultBlock:
-    uri = _text(resource.get("uri"))[:4_000]
-    if isinstance(resource.get("text"), str):
-        return _text_block(resource["text"], uri=uri, type=_text(resource.get("mimeType"))[:100])
-    return _media(resource, _text(resource.get("blob")), room, uri=uri)
-
-
 def _repeats(structured: object, blocks: list[Any]) -> bool:
     """Return whether the one text has the structured content too, as servers do for old clients."""
-    texts = list(_texts(blocks))
+    texts = [
+        block["text"]
+        for block in blocks[:2]
+        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
+    ]
     if len(texts) != 1 or texts[0][:1] not in ("{", "[") or len(texts[0]) > MOST_TEXT:
         return False
     return bool(read_json(texts[0]) == structured)
-
-
-def _texts(blocks: list[Any]) -> Iterator[str]:
-    for block in blocks[:2]:
-        if isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str):
-            yield block["text"]
-
-
-def _part(result: Mapping[str, Any]) -> Mapping[str, Any]:
-    meta = result.get("_meta")
-    part = meta.get(PART) if isinstance(meta, dict) else None
-    return part if isinstance(part, dict) else {}
 
 
 def _bounded_json(value: object) -> str:
@@ -219,6 +208,11 @@ def _bounded_json(value: object) -> str:
 def printable(text: str) -> str:
     """Return a text with a question mark for each half of a surrogate pair, which no page can have."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def visible_text(text: str, longest: int) -> str:
+    """Return the beginning of an untrusted text, in which no character is hidden."""
+    return shown_controls(printable(text[:longest])) + ("…" if len(text) > longest else "")
 
 
 def _text(value: object) -> str:
@@ -245,7 +239,7 @@ _PERMISSIONS = ("camera", "microphone", "geolocation", "clipboardWrite")
 
 
 class AppRequest(msgspec.Struct, frozen=True):
-    """What an app asks for: a resource by its URI, or a call of a tool of its server."""
+    """A request of an app: a resource by its URI, or a call of a tool of its server."""
 
     uri: str = ""
     tool: str = ""
@@ -253,39 +247,42 @@ class AppRequest(msgspec.Struct, frozen=True):
 
 
 async def page(request: PageRequest) -> Json:
-    """Return the page of a tool: its HTML, the URL of its frame, and what it gets of what it wants."""
+    """Return the page of a tool: its HTML, the URL of its frame, and the granted permissions."""
     name = request.path("name")
     body = await request.answer("read_app_resource", name=name)
     tool = json.decode(await request.answer("get_tool", name=name))
-    shown = await asyncio.to_thread(_page_of, body)
-    return Json(shown | {"tool": {**_plain(tool["tool"]), "name": tool["original"]}})
+    shown = await asyncio.to_thread(_read_app_page, body)
+    # Python cannot encode every definition that a server sends.
+    definition = json.decode(json.encode(tool["tool"]).decode(errors="replace").encode())
+    named = {**(definition if isinstance(definition, dict) else {}), "name": tool["original"]}
+    return Json(shown | {"tool": named})
 
 
 async def read(request: PageRequest) -> RawJson:
     """Read a resource for an app."""
-    asked = _asked(await request.body(MOST_ASKED))
-    if not asked.uri:
+    wanted = _read_app_request(await request.body(MOST_ASKED))
+    if not wanted.uri:
         raise BadArguments(say("uri: a URI is required"), "uri")
-    body = await request.answer("read_app_resource", name=request.path("name"), uri=asked.uri)
-    return _answer(bytes(json.fields(body)["result"]))
+    body = await request.answer("read_app_resource", name=request.path("name"), uri=wanted.uri)
+    return _app_answer(bytes(json.fields(body)["result"]))
 
 
 async def call_from_app(request: PageRequest) -> RawJson:
     """Call a tool for an app. If the browser gives up, cancel the call."""
-    asked = _asked(await request.body(MOST_ASKED))
+    wanted = _read_app_request(await request.body(MOST_ASKED))
     name = request.path("name")
-    work = request.answer("call_app_tool", name=name, tool=asked.tool, arguments=asked.arguments)
-    return _answer(await request.while_connected(work))
+    work = request.answer("call_app_tool", name=name, tool=wanted.tool, arguments=wanted.arguments)
+    return _app_answer(await request.while_connected(work))
 
 
-def _asked(body: bytes) -> AppRequest:
+def _read_app_request(body: bytes) -> AppRequest:
     try:
         return msgspec.json.decode(body, type=AppRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadArguments(say("The request of the app cannot be read: {reason}", reason=error)) from None
 
 
-def _answer(body: bytes) -> RawJson:
+def _app_answer(body: bytes) -> RawJson:
     if len(body) > MOST_ANSWERED:
         raise UpstreamError(
             say("The answer for the app is too large: {size:,} {size:byte|bytes}.", size=len(body))
@@ -293,18 +290,18 @@ def _answer(body: bytes) -> RawJson:
     return RawJson(body)
 
 
-def _page_of(body: bytes) -> dict[str, Any]:
+def _read_app_page(body: bytes) -> dict[str, Any]:
     """Return the page in what was read. Raises UpstreamError if it is none."""
     read = json.decode(body)
     result, listed = read.get("result"), read.get("listed")
     contents = result.get("contents") if isinstance(result, dict) else None
     first = contents[0] if isinstance(contents, list) and contents else None
-    html = _html(first) if isinstance(first, dict) else None
+    html = _page_html(first) if isinstance(first, dict) else None
     if html is None or len(html) > MOST_HTML:
         raise UpstreamError(
             say("The page of this tool cannot be shown: it is not HTML of an app, or it is too long.")
         )
-    wanted = _ui(first) or _ui(listed)
+    wanted = _ui_members(first) or _ui_members(listed)
     domains = allowed_domains(wanted.get("csp"))
     permissions = wanted.get("permissions")
     pairs = [(name, domain) for name, found in domains.items() for domain in found]
@@ -318,7 +315,7 @@ def _page_of(body: bytes) -> dict[str, Any]:
     }
 
 
-def _html(content: Mapping[str, Any]) -> str | None:
+def _page_html(content: Mapping[str, Any]) -> str | None:
     kind = content.get("mimeType")
     if not isinstance(kind, str) or kind.replace(" ", "").lower() != PAGE:
         return None
@@ -333,18 +330,11 @@ def _html(content: Mapping[str, Any]) -> str | None:
         return None
 
 
-def _ui(item: object) -> Mapping[str, Any]:
+def _ui_members(item: object) -> Mapping[str, Any]:
     """Return ``_meta.ui`` of a resource; empty if there is none."""
     meta = item.get("_meta") if isinstance(item, dict) else None
     ui = meta.get("ui") if isinstance(meta, dict) else None
     return ui if isinstance(ui, dict) else {}
-
-
-def _plain(definition: Any) -> dict[str, Any]:
-    """Return a definition that Python can encode again."""
-    text = json.encode(definition).decode(errors="replace")
-    found = json.decode(text.encode())
-    return found if isinstance(found, dict) else {}
 
 
 ROWS = 100
@@ -385,9 +375,13 @@ async def tools(request: PageRequest) -> WholePage | Fragment:
     server = request.query.get("server") or None
     hidden = request.query.get("view") == "hidden"
     if hidden:
-        context = await _hidden(request, server)
+        listed = await request.call("list_hidden_tools", server=server, limit=1_000)
+        context = {**_NOTHING_LISTED, "results": listed["results"], "total": listed["total"]}
+    elif query:
+        found = await request.call("search_tools", query=query, limit=FOUND, server=server, explain=True)
+        context = {"found": found, "results": found["results"], "fields": FIELDS, "more": None}
     else:
-        context = await (_search(request, query, server) if query else _listed(request, server))
+        context = await _list_page(request, server)
     context |= {"query": query, "server": server, "hidden": hidden}
     if request.partial:
         rows_only = "cursor" in request.query
@@ -397,39 +391,24 @@ async def tools(request: PageRequest) -> WholePage | Fragment:
     return WholePage("tools/list.html", say("Tools"), context, module="tools")
 
 
-async def _search(request: PageRequest, query: str, server: str | None) -> dict[str, Any]:
-    found = await request.call("search_tools", query=query, limit=FOUND, server=server, explain=True)
-    return {"found": found, "results": found["results"], "fields": FIELDS, "more": None}
+_NOTHING_LISTED: Mapping[str, Any] = {
+    "found": None, "servers": {}, "waiting": [], "failed": {}, "more": None,
+}  # fmt: skip
 
 
-async def _listed(request: PageRequest, server: str | None) -> dict[str, Any]:
+async def _list_page(request: PageRequest, server: str | None) -> dict[str, Any]:
     cursor = request.query.get("cursor") or None
     listed = await request.call("list_tools", server=server, limit=ROWS, cursor=cursor)
     servers = listed["servers"]
     if server is not None and cursor is None:
         servers = (await request.call("list_tools", limit=1))["servers"]
     more = {"cursor": listed["next"]} | ({"server": server} if server else {})
+    page = {name: listed[name] for name in ("results", "total", "waiting", "failed")}
     return {
+        **page,
         "found": None,
-        "results": listed["results"],
         "servers": servers,
-        "total": listed["total"],
-        "waiting": listed["waiting"],
-        "failed": listed["failed"],
         "more": f"/tools?{urlencode(more)}" if listed["next"] else None,
-    }
-
-
-async def _hidden(request: PageRequest, server: str | None) -> dict[str, Any]:
-    listed = await request.call("list_hidden_tools", server=server, limit=1_000)
-    return {
-        "found": None,
-        "results": listed["results"],
-        "servers": {},
-        "total": listed["total"],
-        "waiting": [],
-        "failed": {},
-        "more": None,
     }
 
 
@@ -442,7 +421,8 @@ async def tool(request: PageRequest) -> WholePage:
     detail = json.decode(await request.answer("get_tool", name=name))
     definition = detail["tool"]
     schema = printable(as_json(definition.get("inputSchema", {})))
-    form = await asyncio.to_thread(lambda: read_schema(standard_json.loads(schema)))
+    loaded = await asyncio.to_thread(standard_json.loads, schema)
+    form = await asyncio.to_thread(read_schema, loaded)
     context = {
         "tool": {
             name: printable(value) if isinstance(value, str) else value for name, value in detail.items()
@@ -464,9 +444,9 @@ async def call(request: PageRequest) -> Fragment:
     whole = form.get("app") == "true"  # an app gets all of the result
     found = read_json(text)
     if isinstance(found, JsonFault):
-        return _failed(found.message, 422)
+        return _failed_result(found.message, 422)
     if not isinstance(found, dict):
-        return _failed(say("The arguments must be a JSON object."), 422)
+        return _failed_result(say("The arguments must be a JSON object."), 422)
     started = time.perf_counter()
     try:
         body = await request.while_connected(
@@ -480,16 +460,16 @@ async def call(request: PageRequest) -> Fragment:
     except Unauthorized:
         raise
     except TabaneError as error:
-        return _failed(error.message, 200, 1000 * (time.perf_counter() - started))
+        return _failed_result(error.message, 200, 1000 * (time.perf_counter() - started))
     took = 1000 * (time.perf_counter() - started)
-    return await _result(body, took, "tools/result.html", whole=whole)
+    return await _result_fragment(body, took, "tools/result.html", whole=whole)
 
 
 async def read_more(request: PageRequest) -> Fragment:
     """Show the next part of a long result."""
     started = time.perf_counter()
     body = await request.answer("read_more", handle=(await request.form()).get("handle", ""))
-    return await _result(body, 1000 * (time.perf_counter() - started), "tools/blocks.html")
+    return await _result_fragment(body, 1000 * (time.perf_counter() - started), "tools/blocks.html")
 
 
 async def markdown(request: PageRequest) -> Fragment:
@@ -498,17 +478,19 @@ async def markdown(request: PageRequest) -> Fragment:
     return Fragment("tools/markdown.html", {"text": await request.markdown(text, top=4)})
 
 
-async def _result(body: bytes, took: float, template: str, *, whole: bool = False) -> Fragment:
+async def _result_fragment(body: bytes, took: float, template: str, *, whole: bool = False) -> Fragment:
     try:
-        shown = await asyncio.to_thread(lambda: shown_result(json.decode(body), len(body)))
+        result = await asyncio.to_thread(json.decode, body)
+        shown = await asyncio.to_thread(shown_result, result, len(body))
     except json.InvalidJson:
-        return _failed(say("The result cannot be shown: it is not JSON that this page can read."), 200, took)
+        message = say("The result cannot be shown: it is not JSON that this page can read.")
+        return _failed_result(message, 200, took)
     sizes = {"took": took, "bytes": len(body), "tokens": -(-len(body) // 4)}
     for_app = body.decode(errors="replace") if whole and len(body) <= MOST_ANSWERED else ""
     return Fragment(template, {"result": shown, "error": None, "app_result": for_app, **sizes})
 
 
-def _failed(message: Message, status: int, took: float | None = None) -> Fragment:
+def _failed_result(message: Message, status: int, took: float | None = None) -> Fragment:
     context = {"result": None, "error": message, "took": took, "bytes": 0, "tokens": 0}
     return Fragment("tools/result.html", context, status)
 
@@ -520,12 +502,12 @@ async def set_visibility(request: PageRequest) -> Redirect:
     found = await request.call("set_tool_visibility", name=name, **wanted)
     if found["hidden"]:
         return Redirect("/tools?view=hidden", say("{name} is hidden now.", name=name))
-    said = say("{name} is always listed now.", name=name)
+    message = say("{name} is always listed now.", name=name)
     if wanted.get("pinned") is False:
-        said = say("{name} is no longer pinned.", name=name)
+        message = say("{name} is no longer pinned.", name=name)
     if wanted.get("hidden") is False:
-        said = say("{name} is no longer hidden.", name=name)
-    return Redirect(f"/tools/{name}", said)
+        message = say("{name} is no longer hidden.", name=name)
+    return Redirect(f"/tools/{name}", message)
 
 
 # -- forms and JSON --------------------------------------------------------------------------------
@@ -551,7 +533,7 @@ async def to_arguments(request: PageRequest) -> Json:
     lang = request.lang
 
     def convert() -> dict[str, Any]:
-        given = _decoded(body, ConvertForm)
+        given = _decode_form(body, ConvertForm)
         read = arguments_of(read_schema(given.schema), given.values)
         errors = {path: error.render(lang) for path, error in read.errors.items()}
         return {
@@ -560,13 +542,13 @@ async def to_arguments(request: PageRequest) -> Json:
             "errors": errors,
         }
 
-    return Json(await _converted(convert, len(body)))
+    return Json(await _convert_form(convert, len(body)))
 
 
 async def to_form(request: PageRequest) -> Fragment | Json:
     """Return the form that shows arguments; status 422 with an error if no form can show them."""
     body = await request.body(MOST_BODY)
-    given = _decoded(body, ConvertArguments)
+    given = _decode_form(body, ConvertArguments)
     found = read_json(given.arguments or "{}")
     if isinstance(found, JsonFault):
         return Json({"error": found.message.render(request.lang)}, 422)
@@ -577,18 +559,18 @@ async def to_form(request: PageRequest) -> Fragment | Json:
         form = read_schema(given.schema)
         return filled(form, values_of(form, found)) if shows(form, found) else None
 
-    form = await _converted(convert, len(body))
+    form = await _convert_form(convert, len(body))
     if form is None:
         text = say("The form cannot show all of this. It is sent as it is here.")
         return Json({"error": text.render(request.lang)}, 422)
     return Fragment("tools/form.html", {"form": form})
 
 
-async def _converted(convert: Any, size: int) -> Any:
+async def _convert_form(convert: Any, size: int) -> Any:
     return convert() if size <= SMALL_BODY else await asyncio.to_thread(convert)
 
 
-def _decoded(body: bytes, shape: Any) -> Any:
+def _decode_form(body: bytes, shape: Any) -> Any:
     try:
         return msgspec.json.decode(body, type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

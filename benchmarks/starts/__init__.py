@@ -1,1 +1,0 @@
-"""Measurements of first starts."""
