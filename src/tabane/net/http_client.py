@@ -77,16 +77,13 @@ class UpstreamTls:
             stamps = self._seen()
             if stamps != self._stamps:
                 self._stamps = stamps
-                self._reload()
+                try:
+                    self._context = context(self._target, self._environment)
+                except TabaneError as error:
+                    log.error("%s: the certificates before stay in use: %s", self._target.name, error)
+                else:
+                    log.info("%s: new connections use the changed certificates", self._target.name)
         return self._context
-
-    def _reload(self) -> None:
-        try:
-            self._context = context(self._target, self._environment)
-        except TabaneError as error:
-            log.error("%s: the certificates before stay in use: %s", self._target.name, error)
-        else:
-            log.info("%s: new connections use the changed certificates", self._target.name)
 
     def _seen(self) -> _Stamps:
         return tuple(map(_stamp, self._files))
@@ -249,7 +246,12 @@ def _matches(host: str, port: int, word: str) -> bool:
     if word == "*":
         return True
     if "/" in word:
-        return _within(host, word)
+        from ipaddress import ip_address, ip_network
+
+        try:
+            return ip_address(host.strip("[]")) in ip_network(word, strict=False)
+        except ValueError:
+            return False
     name, colon, digits = word.rpartition(":")
     if colon and digits.isdigit() and "]" not in digits and name.count(":") == 0:
         if int(digits) != port:
@@ -257,15 +259,6 @@ def _matches(host: str, port: int, word: str) -> bool:
         word = name
     word = word.strip("[]").lstrip("*").lstrip(".")
     return bool(word) and (host == word or host.endswith("." + word))
-
-
-def _within(host: str, network: str) -> bool:
-    from ipaddress import ip_address, ip_network
-
-    try:
-        return ip_address(host.strip("[]")) in ip_network(network, strict=False)
-    except ValueError:
-        return False
 
 
 class RequestCredentials(Protocol):
@@ -332,7 +325,8 @@ class UpstreamHttpClient:
         self._proxies = self._known_proxies()
         self._common = self._headers()
         self.url = self.url.with_user(None).with_password(None)
-        self._tls = UpstreamTls(self._target, self._environment) if self._may_need_tls() else None
+        may_need_tls = self.url.scheme == "https" or self._target.ca or self._target.cert
+        self._tls = UpstreamTls(self._target, self._environment) if may_need_tls else None
         self._plain = self._plain_client()
         self._keeps_cookies = False
         self._session: ClientSession | None = None
@@ -375,10 +369,6 @@ class UpstreamHttpClient:
             max_line_size=LARGEST_HEADER,
             max_field_size=LARGEST_HEADER,
         )
-
-    def _may_need_tls(self) -> bool:
-        # Plain HTTP, as of servers on this computer, needs no authorities: reading all takes noticeable time.
-        return self.url.scheme == "https" or bool(self._target.ca or self._target.cert)
 
     def _headers(self) -> dict[str, str]:
         headers = {"User-Agent": f"tabane/{__version__}", **self._target.headers}
@@ -495,7 +485,9 @@ class UpstreamHttpClient:
                 ssl=self._tls.context() if self._tls else True,
                 **self._route(url, headers),
             )
-            _limit_reads(response)
+            transport: Any = response.connection.transport if response.connection else None
+            if hasattr(transport, "max_size"):
+                transport.max_size = READ_SIZE
             return response
         except (ClientError, OSError, TimeoutError) as error:
             raise _failure(error, url) from None
@@ -549,13 +541,6 @@ class UpstreamHttpClient:
             self._plain.close()
         if self._session is not None:
             await self._session.close()
-
-
-def _limit_reads(response: ClientResponse) -> None:
-    """Reduce how much the event loop reads at once from that connection, if its transport allows it."""
-    transport: Any = response.connection.transport if response.connection else None
-    if hasattr(transport, "max_size"):
-        transport.max_size = READ_SIZE
 
 
 def _joined(url: URL, location: str) -> URL:

@@ -292,6 +292,7 @@ class StreamPacer:
             asyncio.get_running_loop().call_soon(self._turns.release)
 
     async def keep(self) -> None:
+        """Let other streams run if this one has used up its turn."""
         if monotonic() > self._until:
             held = self._holds
             self.pause()

@@ -105,6 +105,7 @@ class PlainHttpBody:
         """Whether it was received to its end."""
 
     def feed(self, part: bytes) -> None:
+        """Add bytes that arrived; stop the connection from reading while too many wait."""
         self._parts.append(part)
         self._size += len(part)
         if self._size > MOST_WAITING and not self._whole:
@@ -112,6 +113,7 @@ class PlainHttpBody:
         self._wake()
 
     def finish(self) -> None:
+        """Mark the body as complete."""
         self.ended = True
         self._wake()
 
@@ -265,6 +267,7 @@ class PlainHttpConnection(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
+        """Close the connection at once; unsent bytes are lost."""
         self._transport.abort()
 
     def pause(self) -> None:
@@ -280,6 +283,7 @@ class PlainHttpConnection(asyncio.Protocol):
     # -- what the transport says -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Set up the socket, and report that the connection is open."""
         self._transport = cast("asyncio.Transport", transport)
         if hasattr(transport, "max_size"):
             cast("Any", transport).max_size = READ_SIZE
@@ -299,7 +303,12 @@ class PlainHttpConnection(asyncio.Protocol):
             return
         on_answer, response, self._response = self._on_answer, self._response, None
         if self._complete:
-            self._ended()
+            self._on_answer = self._body = None
+            self.resume()
+            if self._stays and not self._transport.get_write_buffer_size() and self.usable:
+                self._on_free(self)
+            else:
+                self._transport.abort()
         if response is not None:
             on_answer(response)
         elif self._unread > LARGEST_HEAD:
@@ -363,15 +372,6 @@ class PlainHttpConnection(asyncio.Protocol):
             self._body.finish()
 
     # -- the end ---------------------------------------------------------------------------------
-
-    def _ended(self) -> None:
-        """Let the connection carry another request, if server and client agree."""
-        self._on_answer = self._body = None
-        self.resume()
-        if self._stays and not self._transport.get_write_buffer_size() and self.usable:
-            self._on_free(self)
-        else:
-            self._transport.abort()
 
     def _broken(self, problem: Message) -> None:
         self._fail(problem)
@@ -511,7 +511,22 @@ class PlainHttpClient:
                     handed = await self._freed()
                     if handed is not None and handed.usable:
                         return handed
-                return await self._dialed()
+                self._check_open()
+                self._dialing += 1
+                try:
+                    _, connection = await self._loop.create_connection(
+                        lambda: PlainHttpConnection(
+                            self._loop, self._place, self._open.add, self._free, self._lost
+                        ),
+                        self._host,
+                        self._port,
+                        happy_eyeballs_delay=EYEBALLS,
+                    )
+                finally:
+                    self._dialing -= 1
+                    self._wake(None)
+                self._check_open(connection)
+                return connection
         except TimeoutError as error:
             if error.errno is None:
                 raise HttpUnreachable(
@@ -520,22 +535,6 @@ class PlainHttpClient:
             raise HttpUnreachable(self._unreached(error)) from None
         except OSError as error:
             raise HttpUnreachable(self._unreached(error)) from None
-
-    async def _dialed(self) -> PlainHttpConnection:
-        self._check_open()
-        self._dialing += 1
-        try:
-            _, connection = await self._loop.create_connection(
-                lambda: PlainHttpConnection(self._loop, self._place, self._open.add, self._free, self._lost),
-                self._host,
-                self._port,
-                happy_eyeballs_delay=EYEBALLS,
-            )
-        finally:
-            self._dialing -= 1
-            self._wake(None)
-        self._check_open(connection)
-        return connection
 
     def _check_open(self, connection: PlainHttpConnection | None = None) -> None:
         """Raise HttpConnectionBroken, and end a connection that was made, if the client was closed."""

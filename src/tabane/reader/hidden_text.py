@@ -456,7 +456,13 @@ class _MarkupScanner:
             self._close(tag)
             self._put(f"</{found[2]}>")
             return
-        attributes = _attributes(found[3])
+        text = found[3]
+        attributes: dict[str, str] = {}
+        for each in _ATTRIBUTE.finditer(text):
+            value = each[2] or ""
+            if value[:1] in "\"'" and value:
+                value = value[1:-1].replace('"', "&quot;")
+            attributes.setdefault(each[1].lower(), value)
         ground = self._stack[-1].ground if self._stack else WHITE
         style = self._css.style(tag, attributes)
         own = _ground_of(style, attributes, ground)
@@ -506,16 +512,6 @@ def _closing(text: str, at: int, ticks: str) -> int:
             stop += 1
         look = stop
     return at
-
-
-def _attributes(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in _ATTRIBUTE.finditer(text):
-        value = each[2] or ""
-        if value[:1] in "\"'" and value:
-            value = value[1:-1].replace('"', "&quot;")
-        found.setdefault(each[1].lower(), value)
-    return found
 
 
 def _declarations(style: str) -> dict[str, str]:
@@ -598,23 +594,19 @@ def _is_hidden(
         return True
     if tag == "input" and attributes.get("type", "").lower() == "hidden":
         return True
-    if _is_gone(style) or _is_away(style):
-        return True
-    if is_tiny(_points(style.get("font-size"))):
-        return True
-    color = _css_color(style.get("color") or (attributes.get("color") if tag == "font" else None))
-    return color is not None and (color[1] < 0.1 or is_unreadable(color[0], ground, color[1]))
-
-
-def _is_gone(style: Mapping[str, str]) -> bool:
     opacity = _LENGTH.match(style.get("opacity", "1"))
-    return (
+    if (
         style.get("display") == "none"
         or style.get("visibility") in ("hidden", "collapse")
         or style.get("content-visibility") == "hidden"
         or (opacity is not None and float(opacity[1]) < (10 if opacity[2] == "%" else 0.1))
         or re.search(r"scale[xy]?\(0(?:\.0*)?[,)]", style.get("transform", "")) is not None
-    )
+    ) or _is_away(style):
+        return True
+    if is_tiny(_points(style.get("font-size"))):
+        return True
+    color = _css_color(style.get("color") or (attributes.get("color") if tag == "font" else None))
+    return color is not None and (color[1] < 0.1 or is_unreadable(color[0], ground, color[1]))
 
 
 def _is_away(style: Mapping[str, str]) -> bool:
@@ -667,26 +659,24 @@ def _css_color(text: str | None) -> tuple[Color, float] | None:
         except ValueError:
             return None
     if found := _FUNCTION.match(text):
-        return _of_function(found[1], re.split(r"[\s,/]+", found[2].strip())[:4])
+        name = found[1]
+        parts = re.split(r"[\s,/]+", found[2].strip())[:4]
+        try:
+            values = [float(part.rstrip("%deg")) for part in parts]
+        except ValueError:
+            return None
+        if len(values) < 3 or not all(map(math.isfinite, values)):
+            return None
+        opacity = 1.0 if len(values) < 4 else values[3] / (100 if parts[3].endswith("%") else 1)
+        if name == "hsl":
+            channels = colorsys.hls_to_rgb(values[0] % 360 / 360, values[2] / 100, values[1] / 100)
+            values = [channel * 255 for channel in channels]
+        elif parts[0].endswith("%"):
+            values = [value * 2.55 for value in values[:3]]
+        red, green, blue = (min(max(round(value), 0), 255) for value in values[:3])
+        return (red, green, blue), opacity
     color = _NAMED.get(text.split(" ")[0])
     return (color, 1.0) if color is not None else None
-
-
-def _of_function(name: str, parts: list[str]) -> tuple[Color, float] | None:
-    try:
-        values = [float(part.rstrip("%deg")) for part in parts]
-    except ValueError:
-        return None
-    if len(values) < 3 or not all(map(math.isfinite, values)):
-        return None
-    opacity = 1.0 if len(values) < 4 else values[3] / (100 if parts[3].endswith("%") else 1)
-    if name == "hsl":
-        channels = colorsys.hls_to_rgb(values[0] % 360 / 360, values[2] / 100, values[1] / 100)
-        values = [channel * 255 for channel in channels]
-    elif parts[0].endswith("%"):
-        values = [value * 2.55 for value in values[:3]]
-    red, green, blue = (min(max(round(value), 0), 255) for value in values[:3])
-    return (red, green, blue), opacity
 
 
 def _without_unused(text: str) -> tuple[str, int]:

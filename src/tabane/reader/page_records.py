@@ -83,10 +83,12 @@ def head_of(record: Record) -> PageHead:
 
 
 def facts_of(page: Page) -> dict[str, Any]:
+    """Return the metadata of a page as JSON, without missing values."""
     return {name: value for name in _FACTS if (value := getattr(page, name)) is not None}
 
 
 def page_of(head: PageHead, text: str) -> Page:
+    """Return the page with the metadata of ``head`` and this Markdown."""
     warnings = tuple(_message(template, fields) for template, fields in head.warnings)
     return Page(**head.facts, markdown=text, warnings=warnings)
 
@@ -172,6 +174,7 @@ def _evenly(text: str, most: int = 200_000) -> list[Chunk]:
 
 
 def digest(text: str) -> str:
+    """Return a short hash of a text, to compare copies of a page."""
     return hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 

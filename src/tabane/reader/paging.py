@@ -65,7 +65,16 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
 
     ``structured`` False: the text is not Markdown.
     """
-    limit = _reach(whole, start, budget)
+    budget = max(budget, 1)
+    window = whole[start : start + 4 * budget]
+    if tokens(window) <= budget:
+        limit = start + len(window)
+    else:
+        low, high = 1, len(window)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if tokens(window[:middle]) <= budget else (low, middle - 1)
+        limit = start + low
     first = inside = _LineStart(start, 0)
     best: _LineStart | None = None
     for line in _lines(whole, structured):
@@ -95,19 +104,6 @@ def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -
     if best.start >= enough and best.rank > line.rank:
         return best
     return line
-
-
-def _reach(whole: str, start: int, budget: int) -> int:
-    """Return how far ``budget`` tokens reach from ``start``."""
-    budget = max(budget, 1)
-    window = whole[start : start + 4 * budget]
-    if tokens(window) <= budget:
-        return start + len(window)
-    low, high = 1, len(window)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if tokens(window[:middle]) <= budget else (low, middle - 1)
-    return start + low
 
 
 def _lines(whole: str, structured: bool) -> Iterator[_LineStart]:
@@ -143,14 +139,13 @@ class _OpenMarkdown:
             return _LineStart(at, -1)
         if self.heading:
             return _LineStart(at, -1)  # a heading stays with its text
-        return _LineStart(at, self._rank(line))
-
-    def _rank(self, line: str) -> int:
         if _HEADING.match(line):
-            return 4
-        if _ITEM.match(line):
-            return 2
-        return 3 if self.blank and line.strip() and not line.startswith((" ", "\t")) else 1
+            rank = 4
+        elif _ITEM.match(line):
+            rank = 2
+        else:
+            rank = 3 if self.blank and line.strip() and not line.startswith((" ", "\t")) else 1
+        return _LineStart(at, rank)
 
     def pass_by(self, line: str) -> None:
         opened = self.fence

@@ -63,16 +63,12 @@ def marked(text: str, note: Message, lang: Lang) -> str:
     The mark is derived from the text, so that the same page gives the same bytes; one that occurs in the
     text is skipped. ``note`` has the field ``mark``.
     """
-    mark = _mark(text)
-    said = Message(note.template, mark=mark).render(lang)
-    return f"[{said}]\n{mark}\n{text}\n{mark}\n"
-
-
-def _mark(text: str) -> str:
     digest = hashlib.blake2s(text.encode("utf-8", "surrogatepass")).hexdigest()
     marks = (f"page-{digest[at : at + 8]}" for at in range(56))
     # A text would have to contain all of these windows of its own digest to leave no marker.
-    return next(mark for mark in marks if mark not in text)
+    mark = next(mark for mark in marks if mark not in text)
+    said = Message(note.template, mark=mark).render(lang)
+    return f"[{said}]\n{mark}\n{text}\n{mark}\n"
 
 
 def _escape(found: re.Match[str]) -> str:

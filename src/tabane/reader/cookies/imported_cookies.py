@@ -36,9 +36,11 @@ class ImportedCookie:
     expires: float | None = None
 
     def is_expired(self, now: float) -> bool:
+        """Return whether the cookie has expired at ``now``, in seconds since 1970."""
         return self.expires is not None and self.expires <= now
 
     def is_for_host(self, at: Target) -> bool:
+        """Return whether the cookie is for the host of ``at``, or for a domain above it."""
         return at.host == self.domain or (not self.host_only and _is_below(at, self.domain))
 
     def is_for_path(self, path: str) -> bool:
@@ -60,6 +62,7 @@ class CookieJar:
 
     @property
     def authority(self) -> str:
+        """Host of the cookies, with its port if that is not 443."""
         return authority(self.host, self.port)
 
     def covers(self, at: Target) -> bool:
@@ -273,9 +276,8 @@ def may_be_sent(name: str, value: str) -> bool:
     """Return whether a name and a value can be in the header Cookie."""
     if not name or len(name) + len(value) > LONGEST_COOKIE or not _NAMES.issuperset(name):
         return False
-    return all(_in_value(character) for character in value)
-
-
-def _in_value(character: str) -> bool:
-    """Return whether a character can be in a value: no control, no end of the cookie, no half surrogate."""
-    return character >= " " and character not in ";\x7f" and not "\ud800" <= character <= "\udfff"
+    # No control character, no end of the cookie, no half of a surrogate pair.
+    return all(
+        character >= " " and character not in ";\x7f" and not "\ud800" <= character <= "\udfff"
+        for character in value
+    )

@@ -152,10 +152,6 @@ class BlockSegmentation:
         self._paths: dict[tuple[int, str, str], int] = {}
         self._open: ContentBlock | None = None
         self._texts: list[str] = []
-        self._walk(root)
-        self._close()
-
-    def _walk(self, root: Element) -> None:
         top = self._box(root, None, [-1] * (len(TAGS) + len(NAMES)))
         todo: list[tuple[int, Element, ElementBox, bool, bool]] = []
         self._inside(root, top, False, False, todo)
@@ -167,6 +163,7 @@ class BlockSegmentation:
                 self._close()
             else:
                 self._enter(element, box, link, bold, todo)
+        self._close()
 
     def _inside(self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]) -> None:
         for child in reversed(element):
@@ -196,7 +193,19 @@ class BlockSegmentation:
             inner = self._box(element, box, box.near)
             todo.append((_END, element, inner, link, bold))
             if tag in _WHOLE and (tag == "pre" or plain_table(element)):
-                self._whole(element, inner, link)
+                skip: Element | None = None
+                for event, child in iterwalk(element):
+                    if event == "start":
+                        if skip is None and child is not element and not self._said(child, child.tag):
+                            skip = child
+                            self._wordless(child, inner)
+                        if skip is None:
+                            self._start(child, inner, link or child.tag == "a")
+                        continue
+                    if child is skip:
+                        skip = None
+                    if skip is None and child is not element:
+                        self._text(child.tail, child, True, inner, link, False)
             else:
                 self._inside(element, inner, link, bold, todo)
 
@@ -212,22 +221,6 @@ class BlockSegmentation:
     def _wordless(self, element: Element, box: ElementBox) -> None:
         if isinstance(element.tag, str) and speaks(element) and not self._hides(element):
             self.wordless.append(WordlessElement(element, box, self._open, len(self.blocks)))
-
-    def _whole(self, element: Element, box: ElementBox, link: bool) -> None:
-        """Add a block that is not cut further: code, or a data table."""
-        skip: Element | None = None
-        for event, child in iterwalk(element):
-            if event == "start":
-                if skip is None and child is not element and not self._said(child, child.tag):
-                    skip = child
-                    self._wordless(child, box)
-                if skip is None:
-                    self._start(child, box, link or child.tag == "a")
-                continue
-            if child is skip:
-                skip = None
-            if skip is None and child is not element:
-                self._text(child.tail, child, True, box, link, False)
 
     def _start(self, child: Element, box: ElementBox, link: bool) -> None:
         if child.tag in ("td", "th", "tr", "br"):
@@ -340,16 +333,12 @@ def measured(cutting: BlockSegmentation) -> None:
             up.blocks += box.blocks
             up.long += box.long
             up.headings += box.headings
-    _count_repeats(cutting.boxes)
-
-
-def _count_repeats(boxes: list[ElementBox]) -> None:
     counts: dict[tuple[int, int], int] = {}
-    for box in boxes:
+    for box in cutting.boxes:
         key = (id(box.parent), box.path)
         box.nth = counts.get(key, 0)
         counts[key] = box.nth + 1
-    for box in boxes:
+    for box in cutting.boxes:
         box.repeats = counts[id(box.parent), box.path]
 
 

@@ -47,7 +47,13 @@ class DecisionForest:
     """
 
     def __init__(self, base: float, trees: Sequence[Node]) -> None:
-        self._odds = _compiled(base, trees)
+        features: set[int] = set()
+        lines = [line for tree in trees for line in _source(tree, " ", features)]
+        columns = [f" f{number} = row[{number}]" for number in sorted(features)]
+        source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
+        names: dict[str, Any] = {}
+        exec("\n".join(source), {"__builtins__": {}}, names)
+        self._odds = cast("Callable[[Sequence[float]], float]", names["odds"])
 
     def odds(self, row: Sequence[float]) -> float:
         """Return the log-odds of a row of features."""
@@ -55,20 +61,6 @@ class DecisionForest:
 
     def probability(self, row: Sequence[float]) -> float:
         return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
-
-
-def _compiled(base: float, trees: Sequence[Node]) -> Callable[[Sequence[float]], float]:
-    """Return a function of a row, compiled from the trees: it takes half the time of a walk through them.
-
-    Only numbers of the forest are in its source.
-    """
-    features: set[int] = set()
-    lines = [line for tree in trees for line in _source(tree, " ", features)]
-    columns = [f" f{number} = row[{number}]" for number in sorted(features)]
-    source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
-    names: dict[str, Any] = {}
-    exec("\n".join(source), {"__builtins__": {}}, names)
-    return cast("Callable[[Sequence[float]], float]", names["odds"])
 
 
 def _source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
@@ -129,16 +121,8 @@ def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list
     kept = [False] * len(blocks)
     for number in order[:count]:
         kept[number] = True
-    return _likely(blocks, kept, probability) if _is_sure(blocks, probability) else kept
-
-
-def selected(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
-    """Return which blocks are content: the best cut through all is made, and made whole."""
-    return filled(blocks, chosen(blocks, probability), probability, _is_sure(blocks, probability, _CERTAIN))
-
-
-def _likely(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
-    """Return the kept blocks that are probably content, and text close to certain content."""
+    if not _is_sure(blocks, probability):
+        return kept
     sure = (block.box for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     around = {id(at) for box in sure for at in islice(up(box), 1, 4)}
     least = _LIKELIER if _is_sure(blocks, probability, _CERTAIN) else _LIKELY
@@ -146,6 +130,11 @@ def _likely(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: S
         keep and (p >= least or (id(block.box.parent) in around and 2 * block.linked < block.letters))
         for block, keep, p in zip(blocks, kept, probability, strict=True)
     ]
+
+
+def selected(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
+    """Return which blocks are content: the best cut through all is made, and made whole."""
+    return filled(blocks, chosen(blocks, probability), probability, _is_sure(blocks, probability, _CERTAIN))
 
 
 def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float], share: float = 0.5) -> bool:
@@ -213,7 +202,11 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
     """
     cutting, detector = cut(root)
     blocks = cutting.blocks
-    aside = _within(blocks, without)
+    if not without:
+        aside = [False] * len(blocks)
+    else:
+        inside: dict[int, bool] = {}
+        aside = [_is_within(block.box, without, inside) for block in blocks]
     whole = sum(block.letters for block, out in zip(blocks, aside, strict=True) if not out)
     kept = choice(cutting) if blocks else []
     kept = [keep and not out for keep, out in zip(kept, aside, strict=True)]
@@ -237,14 +230,6 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
         late=late,
         limited=detector.limited,
     )
-
-
-def _within(blocks: Sequence[ContentBlock], elements: Collection[Element]) -> list[bool]:
-    """Return which blocks are within one of the elements."""
-    if not elements:
-        return [False] * len(blocks)
-    inside: dict[int, bool] = {}
-    return [_is_within(block.box, elements, inside) for block in blocks]
 
 
 def _is_within(box: ElementBox, elements: Collection[Element], known: dict[int, bool]) -> bool:
@@ -427,7 +412,10 @@ def _panes_of(row: Element, count: int) -> list[Element]:
     at = row
     for _ in range(_NEAR):
         after = [each for each in islice(at.itersiblings(), _MOST_IN_ROW + 1) if isinstance(each.tag, str)]
-        if len(after) >= count and all(_is_pane(each) for each in after[:count]):
+        if len(after) >= count and all(
+            each.get("role") == "tabpanel" or _PANE.search(each.get("class") or "") is not None
+            for each in after[:count]
+        ):
             return after[:count]
         inside = [each for each in after[0] if isinstance(each.tag, str)] if after else []
         if len(inside) == count:
@@ -436,10 +424,6 @@ def _panes_of(row: Element, count: int) -> list[Element]:
         if at is None or at.tag in ("body", "main", "article") or after:
             return []
     return []
-
-
-def _is_pane(element: Element) -> bool:
-    return element.get("role") == "tabpanel" or _PANE.search(element.get("class") or "") is not None
 
 
 def _label(tab: Element) -> str:
@@ -548,7 +532,15 @@ def _structure(
         if kept[number]:
             continue
         if tag in _HEADINGS:
-            found[number] = probability[number] >= _least_of_heading(blocks, found, number, least)
+            after = [at for at in range(number + 1, min(len(blocks), number + 1 + _REACH)) if found[at]]
+            if not after:
+                least_of_heading = 2.0
+            elif blocks[number].box.element.tag == "h1":
+                least_of_heading = least.title
+            else:
+                text = any(2 * blocks[at].linked < blocks[at].letters for at in after)
+                least_of_heading = least.heading if text else least.links
+            found[number] = probability[number] >= least_of_heading
         elif tag in ("pre", "table") and probability[number] >= least.interruption:
             found[number] = any(found[number + 1 : number + 1 + _REACH]) or any(
                 kept[max(0, number - _REACH) : number]
@@ -569,19 +561,6 @@ def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]
     return [one and other for one, other in zip(before, reversed(after), strict=True)]
 
 
-def _least_of_heading(
-    blocks: Sequence[ContentBlock], kept: Sequence[bool], number: int, least: FillThresholds
-) -> float:
-    """Return the least probability from which a heading is kept; more than 1 if nothing after it is kept."""
-    after = [at for at in range(number + 1, min(len(blocks), number + 1 + _REACH)) if kept[at]]
-    if not after:
-        return 2.0
-    if blocks[number].box.element.tag == "h1":
-        return least.title
-    text = any(2 * blocks[at].linked < blocks[at].letters for at in after)
-    return least.heading if text else least.links
-
-
 def pruned(root: Element, cutting: BlockSegmentation, kept: Sequence[bool]) -> int:
     """Remove in place the blocks that were not kept; return the number of hidden parts amid the kept ones."""
     blocks, hidden = cutting.blocks, cutting.hidden
@@ -590,7 +569,13 @@ def pruned(root: Element, cutting: BlockSegmentation, kept: Sequence[bool]) -> i
         if choice:
             speaking += block.pictures
         else:
-            _silence(block)
+            for element, tail in block.pieces:
+                if tail:
+                    element.tail = None
+                else:
+                    element.text = None
+            for picture in block.pictures:
+                picture.clear(keep_tail=True)
     amid = _amid(blocks, kept, hidden)
     _sweep(root, set(map(id, speaking)), {id(element) for element in hidden})
     return amid
@@ -619,16 +604,6 @@ def _speaking(
 def _is_beside(box: ElementBox, other: ElementBox) -> bool:
     """Return whether a box is in the one that another is in, or within that other itself."""
     return box.parent is not None and (box.parent is other or box.parent is other.parent)
-
-
-def _silence(block: ContentBlock) -> None:
-    for element, tail in block.pieces:
-        if tail:
-            element.tail = None
-        else:
-            element.text = None
-    for picture in block.pictures:
-        picture.clear(keep_tail=True)
 
 
 def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:

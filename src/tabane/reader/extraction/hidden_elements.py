@@ -306,26 +306,23 @@ class HiddenElementDetector:
                 if element.tag != "br":
                     self._hidden[element] = reason
             else:
-                self._wrap(element, reason)
+                for child in list(element):
+                    if child.tail and child.tail.strip():
+                        wrapper = _wrapper(element, child.tail)
+                        child.tail = None
+                        child.addnext(wrapper)
+                        self._hidden[wrapper] = reason
+                if element.text and element.text.strip():
+                    wrapper = _wrapper(element, element.text)
+                    element.text = None
+                    element.insert(0, wrapper)
+                    self._hidden[wrapper] = reason
 
     def _is_mute(self, child: Element) -> bool:
         tag = child.tag
         return (
             not isinstance(tag, str) or tag in SILENT or tag in ("br", "wbr", "hr") or child in self._hidden
         )
-
-    def _wrap(self, element: Element, reason: Reason) -> None:
-        for child in list(element):
-            if child.tail and child.tail.strip():
-                wrapper = _wrapper(element, child.tail)
-                child.tail = None
-                child.addnext(wrapper)
-                self._hidden[wrapper] = reason
-        if element.text and element.text.strip():
-            wrapper = _wrapper(element, element.text)
-            element.text = None
-            element.insert(0, wrapper)
-            self._hidden[wrapper] = reason
 
 
 def _wrapper(element: Element, text: str) -> Element:
@@ -451,14 +448,27 @@ class PageControls:
             return []
         rows = self._rows.get(parent)
         if rows is None:
-            rows = self._rows[parent] = _rows_before(parent)
+            panels: dict[str, list[Element]] = {}
+            for child in parent:
+                if isinstance(child.tag, str):
+                    panels.setdefault(_first_class(child), []).append(child)
+            groups = [
+                (name, group) for name, group in panels.items() if name and 2 <= len(group) <= _MOST_PANELS
+            ]
+            rows = self._rows[parent] = {name: _row_before(parent, group) for name, group in groups[:_MOST]}
         return rows.get(_first_class(element), [])
 
     def _referring(self) -> dict[str, list[Element]]:
         if self._by_key is None:
             self._by_key = {}
             for value in self._root.xpath(_REFERRING):
-                self._add(value.getparent(), self._by_key)
+                element = value.getparent()
+                if (key := element.get("id")) and (element.get("role") == "tab" or element.tag == "button"):
+                    self._tabs.setdefault(key, element)
+                for key in self._keys(element):
+                    others = self._by_key.setdefault(key, [])
+                    if len(others) < _MOST and _can_be_used(element):
+                        others.append(element)
         return self._by_key
 
     def _keys(self, element: Element) -> Iterator[str]:
@@ -466,12 +476,13 @@ class PageControls:
             if value := element.get(name):
                 yield from value.replace("#", "").split()[:_MOST]
         href = element.get("href") or ""
-        if element.tag == "a" and href.startswith("#") and len(href) > 1 and self._shows_its_target(element):
+        if (
+            element.tag == "a"
+            and href.startswith("#")
+            and len(href) > 1
+            and (_has_behavior(element) or _is_one_of_several(element) or self._has_targets())
+        ):
             yield href[1:]
-
-    def _shows_its_target(self, link: Element) -> bool:
-        """Return whether a link to an id opens what it leads to."""
-        return _has_behavior(link) or _is_one_of_several(link) or self._has_targets()
 
     def _has_targets(self) -> bool:
         """Return whether a style sheet of the page shows what a link leads to."""
@@ -479,14 +490,6 @@ class PageControls:
             styles = itertools.islice(self._root.iter("style"), _MOST_STYLES)
             self._targets = any(_TARGET in (style.text or "") for style in styles)
         return self._targets
-
-    def _add(self, element: Element, by_key: dict[str, list[Element]]) -> None:
-        if (key := element.get("id")) and (element.get("role") == "tab" or element.tag == "button"):
-            self._tabs.setdefault(key, element)
-        for key in self._keys(element):
-            others = by_key.setdefault(key, [])
-            if len(others) < _MOST and _can_be_used(element):
-                others.append(element)
 
 
 def _beside(element: Element) -> list[Element]:
@@ -509,24 +512,17 @@ def _opens(control: Element, neighbor: Element) -> bool:
     """Return whether a control beside a part opens it. ``neighbor`` is the element beside that has it."""
     if control.tag not in ("button", "a") or _has_behavior(control):
         return True
-    return _OPENING.search(_label(control)) is not None or _is_repeated(neighbor)
-
-
-def _label(control: Element) -> str:
-    return "".join(itertools.islice(control.itertext(), 8))[: 2 * _LONGEST_LABEL]
+    if _OPENING.search("".join(itertools.islice(control.itertext(), 8))[: 2 * _LONGEST_LABEL]) is not None:
+        return True
+    alike = (neighbor.tag, neighbor.get("class"))
+    for step in (_sibling_of_a_part(neighbor, after=True), _sibling_of_a_part(neighbor, after=False)):
+        if step is not None and (step.tag, step.get("class")) == alike:
+            return True
+    return False
 
 
 def _has_behavior(element: Element) -> bool:
     return any(name in _BEHAVIOR or name.startswith(_BOUND) for name in itertools.islice(element.keys(), 50))
-
-
-def _is_repeated(element: Element) -> bool:
-    """Return whether an element has others of its kind around it, each with a part of its own between."""
-    alike = (element.tag, element.get("class"))
-    for step in (_sibling_of_a_part(element, after=True), _sibling_of_a_part(element, after=False)):
-        if step is not None and (step.tag, step.get("class")) == alike:
-            return True
-    return False
 
 
 def _sibling_of_a_part(element: Element, *, after: bool) -> Element | None:
@@ -546,18 +542,6 @@ def _is_one_of_several(link: Element) -> bool:
             if any((at.get("href") or "").startswith("#") for at in inner):
                 return True
     return False
-
-
-def _rows_before(parent: Element) -> dict[str, list[Element]]:
-    """Return for each class of panels in a parent the items of the row that is before them, if there is an
-    item for each panel.
-    """
-    panels: dict[str, list[Element]] = {}
-    for child in parent:
-        if isinstance(child.tag, str):
-            panels.setdefault(_first_class(child), []).append(child)
-    groups = [(name, group) for name, group in panels.items() if name and 2 <= len(group) <= _MOST_PANELS]
-    return {name: _row_before(parent, group) for name, group in groups[:_MOST]}
 
 
 def _row_before(parent: Element, panels: list[Element]) -> list[Element]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -47,14 +47,21 @@ def within_limits(html: str) -> HtmlWithinLimits:
     if len(text) < len(html):
         warnings.append(say("The page is larger than the limit, so its end is missing."))
     crowded = list(_crowded(text))
-    if any(not _in_script(text, tag.end) for tag in crowded[:_MOST_ASKED]):
+    if any(
+        text.rfind("<script", 0, tag.end) <= text.rfind("</script", 0, tag.end)  # in no script
+        for tag in crowded[:_MOST_ASKED]
+    ):
         warnings.append(
             say(
                 "A tag of the page has too many attributes. Only its first {most} were read.",
                 most=_MOST_ATTRIBUTES,
             )
         )
-    return HtmlWithinLimits(_shortened(text, crowded), tuple(warnings))
+    begins = [0, *(tag.rest for tag in crowded)]
+    ends = [*(tag.end for tag in crowded), len(text)]
+    return HtmlWithinLimits(
+        "".join(text[begin:end] for begin, end in zip(begins, ends, strict=True)), tuple(warnings)
+    )
 
 
 class _CrowdedTag(NamedTuple):
@@ -70,17 +77,6 @@ def _crowded(text: str) -> Iterator[_CrowdedTag]:
         rest = _REST_OF_TAG.match(text, found.end())
         at = rest.end() if rest else found.end()
         yield _CrowdedTag(found.end(), at)
-
-
-def _shortened(text: str, crowded: Sequence[_CrowdedTag]) -> str:
-    begins = [0, *(tag.rest for tag in crowded)]
-    ends = [*(tag.end for tag in crowded), len(text)]
-    return "".join(text[begin:end] for begin, end in zip(begins, ends, strict=True))
-
-
-def _in_script(text: str, at: int) -> bool:
-    """Return whether this is in a script, whose text may look like a tag."""
-    return text.rfind("<script", 0, at) > text.rfind("</script", 0, at)
 
 
 _SEGMENT = re.compile(r"S:([0-9a-f]+)")

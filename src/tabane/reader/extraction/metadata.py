@@ -50,7 +50,9 @@ def onward_addresses(root: Element, url: str) -> tuple[str, ...]:
     """
     base = base_of(root, url)
     for element in root.iter("meta"):
-        if (element.get("http-equiv") or "").strip().lower() != "refresh" or _is_alternative(element):
+        if (element.get("http-equiv") or "").strip().lower() != "refresh" or any(
+            above.tag == "noscript" for above in element.iterancestors()
+        ):
             continue
         to = refreshed(element.get("content") or "", base, url)
         return (REFRESH + to,) if to else ()
@@ -138,11 +140,6 @@ def _address(base: str, to: str) -> str | None:
     return address if address[:8].lower().startswith(("http://", "https://")) else None
 
 
-def _is_alternative(element: Element) -> bool:
-    """Return whether only browsers without scripts would follow it."""
-    return any(above.tag == "noscript" for above in element.iterancestors())
-
-
 def _same(address: str, url: str) -> bool:
     return urldefrag(address)[0] == urldefrag(url)[0]
 
@@ -208,16 +205,35 @@ class PageMetadata:
 
 def metadata(root: Element, url: str) -> PageMetadata:
     """Read the metadata of a page, best source first: JSON-LD, meta elements, then the page's elements."""
-    meta = _meta(root)
+    meta: dict[str, str] = {}
+    for element in root.iter("meta"):
+        name = (
+            element.get("property")
+            or element.get("name")
+            or element.get("itemprop")
+            or element.get("http-equiv")
+        )
+        value = clean(element.get("content"))
+        if name and value:
+            meta.setdefault(name.strip().lower(), value)
     things = [thing for thing in _linked(root) if _WRITTEN.search(_kind(thing))]
     things.sort(key=lambda thing: _kind(thing).lower() in ("webpage", "itempage", "collectionpage"))
     site = _said(meta, _SITES)
+    publishers = (name for thing in things for name in _names(thing.get("publisher")))
+    declared_lang = (
+        root.get("lang")
+        or root.get("xml:lang")
+        or meta.get("og:locale")
+        or meta.get("content-language")
+        or ""
+    )
+    lang = re.match(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*", declared_lang.strip())
     return PageMetadata(
         title=_title(root, meta, things, site),
         author=_author(root, meta, things),
         date=_date(root, meta, things, url),
-        site=site.lstrip("@") if site else _publisher(things),
-        lang=_lang(root, meta),
+        site=site.lstrip("@") if site else next(publishers, None),
+        lang=lang.group().replace("_", "-") if lang else None,
         canonical=_canonical(root, meta, url),
         body=next(
             (text for thing in things if (text := _text(thing.get("articleBody") or thing.get("text")))), None
@@ -245,21 +261,6 @@ def beginning(element: Element, most: int = 2_000) -> str:
         if length > most:
             break
     return "".join(parts)[: most + 1]
-
-
-def _meta(root: Element) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for element in root.iter("meta"):
-        name = (
-            element.get("property")
-            or element.get("name")
-            or element.get("itemprop")
-            or element.get("http-equiv")
-        )
-        value = clean(element.get("content"))
-        if name and value:
-            found.setdefault(name.strip().lower(), value)
-    return found
 
 
 def _said(meta: Mapping[str, str], names: tuple[str, ...]) -> str | None:
@@ -322,15 +323,10 @@ def _title(
     for heading in headings:
         if len(heading) > 3 and heading in whole and 2 * len(heading) > len(whole):
             return heading
-    return _without_site(whole, site)
-
-
-def _without_site(title: str, site: str | None) -> str:
-    """Return a title without the name of its site behind it: "Trees | The Forest" of the site The Forest."""
-    parts = [part for part in _SEPARATORS.split(title) if part]
+    parts = [part for part in _SEPARATORS.split(whole) if part]
     if site and len(parts) > 1 and parts[-1].strip().casefold() == site.lstrip("@").casefold():
-        return title[: title.rindex(parts[-1])].rstrip(" |｜–—·•»:-") or title
-    return title
+        return whole[: whole.rindex(parts[-1])].rstrip(" |｜–—·•»:-") or whole
+    return whole
 
 
 def _author(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]]) -> str | None:
@@ -343,7 +339,12 @@ def _author(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]]
     for name in _AUTHORS:
         if (value := meta.get(name)) and "://" not in value:
             return _BY.sub("", value)[:200] or None
-    return _byline(root)
+    named = filter(_names_author, root.iter("a", "span", "address", "p", "div"))
+    for element in itertools.islice(named, _MOST_NAMED):
+        text = clean(beginning(element))
+        if text and len(text) < 80:
+            return _BY.sub("", text) or None
+    return None
 
 
 def _names(value: Any) -> Iterator[str]:
@@ -355,15 +356,6 @@ def _names(value: Any) -> Iterator[str]:
             yield name.strip()
 
 
-def _byline(root: Element) -> str | None:
-    named = filter(_names_author, root.iter("a", "span", "address", "p", "div"))
-    for element in itertools.islice(named, _MOST_NAMED):
-        text = clean(beginning(element))
-        if text and len(text) < 80:
-            return _BY.sub("", text) or None
-    return None
-
-
 def _names_author(element: Element) -> bool:
     attributes = element.attrib
     if not attributes:
@@ -371,10 +363,6 @@ def _names_author(element: Element) -> bool:
     prop = attributes.get("itemprop") or ""
     name = f" {attributes.get('class') or ''} {prop} ".lower()
     return attributes.get("rel") == "author" or "author" in prop or " byline " in name or " author " in name
-
-
-def _publisher(things: list[dict[str, Any]]) -> str | None:
-    return next((name for thing in things for name in _names(thing.get("publisher"))), None)
 
 
 def _date(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]], url: str) -> str | None:
@@ -395,11 +383,6 @@ def _date(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]], 
             return day
     if match := _IN_URL.search(urlsplit(url).path if _splits(url) else ""):
         return _day(*match.groups())
-    return _written(root)
-
-
-def _written(root: Element) -> str | None:
-    """Return the date in an element whose name says that it is one."""
     named = filter(_names_date, root.iter("span", "p", "div", "li", "td", "small"))
     for element in itertools.islice(named, _MOST_NAMED):
         text = clean(beginning(element))
@@ -462,18 +445,6 @@ def _moment(
     except ValueError:
         return whole
     return moment
-
-
-def _lang(root: Element, meta: Mapping[str, str]) -> str | None:
-    said = (
-        root.get("lang")
-        or root.get("xml:lang")
-        or meta.get("og:locale")
-        or meta.get("content-language")
-        or ""
-    )
-    match = re.match(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*", said.strip())
-    return match.group().replace("_", "-") if match else None
 
 
 def _canonical(root: Element, meta: Mapping[str, str], url: str) -> str | None:
@@ -647,7 +618,11 @@ def declared(root: Element) -> list[float]:
     They are read from the page's head and its JSON-LD without parsing that, and are at most a hint: no page
     is read differently for one of them alone.
     """
-    properties = _properties(root)
+    properties: dict[str, str] = {}
+    for meta in root.iter("meta"):
+        name = (meta.get("property") or meta.get("name") or "").lower()
+        if name in ("og:type", "article:published_time"):
+            properties.setdefault(name, (meta.get("content") or "")[:100])
     found = Counter(islice(_types(root), _TYPES))
     graph = properties.get("og:type", "")
     return [
@@ -659,15 +634,6 @@ def declared(root: Element) -> list[float]:
 
 
 _GRAPH = {"article": 1.0, "product": 2.0, "website": 3.0}
-
-
-def _properties(root: Element) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for meta in root.iter("meta"):
-        name = (meta.get("property") or meta.get("name") or "").lower()
-        if name in ("og:type", "article:published_time"):
-            found.setdefault(name, (meta.get("content") or "")[:100])
-    return found
 
 
 def _types(root: Element) -> Iterator[str]:

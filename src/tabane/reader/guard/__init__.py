@@ -79,14 +79,10 @@ def _entry(text: str) -> AllowedEntry:
             entry=repr(text),
         )
         raise ConfigurationError(why) from None
-    port = found.port if _names_port(text) else None
+    port = found.port if (":" in text.rpartition("]")[2]) else None
     if found.address is not None:
         return AllowedEntry(network=ip_network(found.address), port=port)
     return AllowedEntry(name=found.host, under=under, port=port)
-
-
-def _names_port(text: str) -> bool:
-    return ":" in text.rpartition("]")[2]
 
 
 def _cut(text: str) -> tuple[str, int | None]:

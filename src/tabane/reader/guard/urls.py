@@ -52,6 +52,7 @@ class Target:
 
     @property
     def origin(self) -> str:
+        """Scheme, host and port, as browsers write the origin of a page."""
         return f"{self.scheme}://{self.authority}"
 
     @property

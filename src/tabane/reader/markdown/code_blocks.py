@@ -70,7 +70,7 @@ def source(element: HtmlElement) -> str:
 
 def _parts(element: HtmlElement) -> Iterator[str]:
     """Texts in order, with the newlines that rows, items and boxes make. Not recursive."""
-    boxed = _boxed(element)
+    boxed = "\n" not in text_of(element).strip()
     fresh = True  # at the beginning of a line
     begun: HtmlElement | None = None  # a line without text so far
     walk = iterwalk(element, events=("start", "end", "comment", "pi"))
@@ -124,11 +124,6 @@ def _is_line(node: HtmlElement, boxed: bool) -> bool:
     above = node.getparent() if node.tag == "code" else None
     lines = above is not None and above.tag == "pre" and len(above) > 1
     return lines or bool(_LINE.intersection(classes(node))) or bool(_BLOCK.search(node.get("style") or ""))
-
-
-def _boxed(element: HtmlElement) -> bool:
-    """Return whether each line is an element, because the text has no newline."""
-    return "\n" not in text_of(element).strip()
 
 
 def around_several(elements: Sequence[HtmlElement]) -> set[HtmlElement]:
@@ -198,7 +193,8 @@ def in_table(table: HtmlElement) -> HtmlElement | None:
     if len(cells) > 1:
         numbered = next(table.iter("pre"), None)
         if numbered is not None and all(next(cell.iter("pre"), None) is not None for cell in cells):
-            return _other(cells)
+            words = [cell for cell in cells if text_of(cell).strip("0123456789 \t\r\n")]
+            return words[0] if len(words) == 1 else None
         return table
     return None
 
@@ -210,12 +206,6 @@ def _is_numbered(table: HtmlElement) -> bool:
         len(row) == 2 and _is_before_code(row[0]) and not text_of(row[0]).strip("0123456789 \t\r\n\xa0")
         for row in rows
     )
-
-
-def _other(cells: list[HtmlElement]) -> HtmlElement | None:
-    """Of the gutter and the code, which have one class, the code."""
-    words = [cell for cell in cells if text_of(cell).strip("0123456789 \t\r\n")]
-    return words[0] if len(words) == 1 else None
 
 
 def _beside_numbers(cell: HtmlElement) -> bool:

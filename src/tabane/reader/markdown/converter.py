@@ -125,7 +125,24 @@ class MarkdownConverter:
             return [MarkdownBlock(spans.lines(spans.inline(line))) for line in paragraphs_of(element)]
         self._depth += 1
         try:
-            return self._writing(element)
+            tag = str(element.tag)
+            if tag in HEADINGS:
+                return self._heading(element, HEADINGS[tag])
+            if tag in LISTS:
+                return listed(self, element)
+            if writing := _WRITING.get(tag):
+                return writing(self, element)
+            if element.get("role") == "heading":
+                said = element.get("aria-level", "2")
+                return self._heading(
+                    element,
+                    (min(max(int(said), 1), 6) if said.isascii() and said.isdigit() and len(said) < 3 else 2),
+                )
+            if _is_listing(element):
+                return self.listing(element)
+            label = self.notes.note(element)
+            blocks = self.blocks(element)
+            return [note(label, blocks)] if label and blocks else blocks
         finally:
             self._depth -= 1
 
@@ -139,22 +156,6 @@ class MarkdownConverter:
                 break
             element = inner
         return element
-
-    def _writing(self, element: HtmlElement) -> list[MarkdownBlock]:
-        tag = str(element.tag)
-        if tag in HEADINGS:
-            return self._heading(element, HEADINGS[tag])
-        if tag in LISTS:
-            return listed(self, element)
-        if writing := _WRITING.get(tag):
-            return writing(self, element)
-        if element.get("role") == "heading":
-            return self._heading(element, _level(element))
-        if _is_listing(element):
-            return self.listing(element)
-        label = self.notes.note(element)
-        blocks = self.blocks(element)
-        return [note(label, blocks)] if label and blocks else blocks
 
     def _heading(self, element: HtmlElement, level: int) -> list[MarkdownBlock]:
         text = self._inline.line(element, plain=True)
@@ -257,11 +258,6 @@ def _is_listing(element: HtmlElement) -> bool:
     )
 
 
-def _level(element: HtmlElement) -> int:
-    said = element.get("aria-level", "2")
-    return min(max(int(said), 1), 6) if said.isascii() and said.isdigit() and len(said) < 3 else 2
-
-
 _WRAPPED = 8  # elements between a list and its items
 
 
@@ -274,7 +270,17 @@ def listed(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBloc
     """Return a list as one block. If its items have headings, as cards and search results do, return their
     blocks.
     """
-    items = _items(writer, element)
+    items: list[_ListItem] = []
+    for child, text in _children(element):
+        nested = child.tag in LISTS and text is None
+        if text is not None:
+            blocks = writer.said(text)
+        else:
+            blocks = writer.blocks(child) if child.tag == "li" else writer.written(child)
+        if nested and items:
+            items[-1].blocks.extend(blocks)
+        elif blocks:
+            items.append(_ListItem(child, blocks))
     if not items:
         return []
     if any(item.element is not element and writer.has_headings(item.element) for item in items):
@@ -288,24 +294,10 @@ def listed(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBloc
         if ordered
         else [indented(stacked(item.blocks, tight=True), "- ") for item in items]
     )
-    loose = any(_is_loose(item.blocks) for item in items)
+    loose = any(
+        (len(item.blocks) > 2 or (len(item.blocks) == 2 and item.blocks[1].kind != "list")) for item in items
+    )
     return [MarkdownBlock(("\n\n" if loose else "\n").join(texts), "list", "." if ordered else "-")]
-
-
-def _items(writer: MarkdownConverter, element: HtmlElement) -> list[_ListItem]:
-    """Return the items that say something. A list right within a list belongs to the item before it."""
-    found: list[_ListItem] = []
-    for child, text in _children(element):
-        nested = child.tag in LISTS and text is None
-        if text is not None:
-            blocks = writer.said(text)
-        else:
-            blocks = writer.blocks(child) if child.tag == "li" else writer.written(child)
-        if nested and found:
-            found[-1].blocks.extend(blocks)
-        elif blocks:
-            found.append(_ListItem(child, blocks))
-    return found
 
 
 def _children(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, str | None]]:
@@ -317,11 +309,6 @@ def _children(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElemen
         elif isinstance(child.tag, str):
             yield child, None
         yield element, child.tail or ""
-
-
-def _is_loose(blocks: list[MarkdownBlock]) -> bool:
-    """Return whether an item has more than a paragraph and a list below it."""
-    return len(blocks) > 2 or (len(blocks) == 2 and blocks[1].kind != "list")
 
 
 def _numbered(element: HtmlElement, items: list[_ListItem]) -> Iterator[str]:
@@ -373,7 +360,10 @@ def defined(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlo
     """Return a definition list: items if each is one line, else terms with their definitions below them."""
     groups = list(_groups(writer, element))
     if all(len(group.blocks) <= 1 and _plain(group.blocks) for group in groups):
-        items = [_line(term, blocks) for term, blocks in groups]
+        items = [
+            ": ".join(part for part in (term, blocks[0].markdown if blocks else "") if part)
+            for term, blocks in groups
+        ]
         return (
             [MarkdownBlock("\n".join(f"- {item}" for item in items if item), "list", "-")]
             if any(items)
@@ -394,10 +384,6 @@ class _ListGroup(NamedTuple):
 
 def _plain(blocks: list[MarkdownBlock]) -> bool:
     return all(block.kind == "paragraph" and "\n" not in block.markdown for block in blocks)
-
-
-def _line(term: str, blocks: list[MarkdownBlock]) -> str:
-    return ": ".join(part for part in (term, blocks[0].markdown if blocks else "") if part)
 
 
 def _groups(writer: MarkdownConverter, element: HtmlElement) -> Iterator[_ListGroup]:
@@ -476,7 +462,10 @@ def tabled(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBloc
     blocks += _beside(writer, element)
     if _arranges(element, rows):
         return blocks + [block for row in rows for cell in row.cells for block in writer.blocks(cell.element)]
-    table = _written(_grid(writer, rows), _heads(rows), titled=_titled(rows))
+    lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
+    table = _written(
+        _grid(writer, rows), _heads(rows), titled=(_heads(rows) == 0 and sum(lefts) * 2 > len(lefts))
+    )
     return [*blocks, MarkdownBlock(table, "table")] if table else blocks
 
 
@@ -606,12 +595,6 @@ def _heads(rows: list[_TableRow]) -> int:
     while count < len(rows) and rows[count].head:
         count += 1
     return count if count < len(rows) else min(count, 1)
-
-
-def _titled(rows: list[_TableRow]) -> bool:
-    """Return whether the header cells are at the left of the rows, and no row is a header."""
-    lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
-    return _heads(rows) == 0 and sum(lefts) * 2 > len(lefts)
 
 
 def _written(grid: list[list[str]], heads: int, *, titled: bool) -> str:

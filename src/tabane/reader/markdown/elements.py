@@ -104,11 +104,13 @@ def _of_card(element: Element, where: str) -> str | None:
 
 def _plays(element: Element) -> bool:
     where = embedded_address(element)
-    return where is not None and not _invisible(element) and is_embedded(element, where)
-
-
-def _invisible(element: Element) -> bool:
-    return any(re.fullmatch(r"\s*[01](?:px)?\s*", element.get(side) or "") for side in ("width", "height"))
+    return (
+        where is not None
+        and not any(
+            re.fullmatch(r"\s*[01](?:px)?\s*", element.get(side) or "") for side in ("width", "height")
+        )
+        and is_embedded(element, where)
+    )
 
 
 def _always(_element: Element) -> bool:
@@ -175,17 +177,11 @@ def address(href: str | None, base: str) -> str | None:
             urlsplit(whole)
     except ValueError:  # urlsplit raises it for brackets in a host
         return None
-    if not whole.lower().startswith(_OPENED) or _same_page(whole, base):
+    if not whole.lower().startswith(_OPENED) or (
+        "#" in whole and whole.partition("#")[0] == base.partition("#")[0]
+    ):
         return None
-    return _written(whole)
-
-
-def _same_page(whole: str, base: str) -> bool:
-    return "#" in whole and whole.partition("#")[0] == base.partition("#")[0]
-
-
-def _written(url: str) -> str:
-    """Return the URL, encoded for the parentheses of a Markdown link."""
+    url = whole
     url = re.sub(r"[\s<>]", lambda char: "".join(f"%{byte:02X}" for byte in char[0].encode()), url)
     if _balanced(url):
         return url
@@ -203,7 +199,8 @@ def _balanced(url: str) -> bool:
 
 def image(element: HtmlElement, base: str) -> str | None:
     """Return the URL of an ``<img>``; None for tracking pixels and placeholders."""
-    if _tiny(element):
+    sizes = [pixels(element, side) for side in ("width", "height")]
+    if any(size is not None and size <= 2 for size in sizes):
         return None
     for source in _sources(element):
         if not _PLACEHOLDER.search(source) and (whole := address(source, base)):
@@ -230,11 +227,6 @@ def _of_set(srcset: str | None) -> str | None:
         if width < wide <= _WIDEST:
             best, width = source, wide
     return best
-
-
-def _tiny(element: HtmlElement) -> bool:
-    sizes = [pixels(element, side) for side in ("width", "height")]
-    return any(size is not None and size <= 2 for size in sizes)
 
 
 def pixels(element: HtmlElement, side: str) -> float | None:

@@ -91,30 +91,33 @@ class InlineConverter:
             return
         self._depth += 1
         try:
-            self._write(tag, element, found)
+            if not self._left_out(element):
+                made = formula(element)
+                if made is not None:
+                    found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
+                    found.append(AtomicSpan(made.markdown))
+                    found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
+                elif tag in _MARKS:
+                    self._mark(_MARKS[tag], element, found)
+                elif writing := _WRITING.get(tag):
+                    writing(self, element, found)
+                elif tag in _CODE:
+                    self._code(element, found)
+                elif tag in PLAYERS:
+                    where = embedded_address(element)
+                    url = address(where, self._base)
+                    words = _unread(element.get("title") or element.get("aria-label"))
+                    if url and self._links and (words or is_embedded(element, url)):
+                        label = spans.label(spans.inline(words)) if words else None
+                        found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
+                    elif element.tag in ("object", "video", "audio"):
+                        found.extend(self.pieces(element))
+                elif tag in BLOCKS:
+                    self._block(tag, element, found)
+                elif tag not in SILENT:
+                    found.extend(self.pieces(element))
         finally:
             self._depth -= 1
-
-    def _write(self, tag: str, element: HtmlElement, found: list[Piece]) -> None:
-        if self._left_out(element):
-            return
-        made = formula(element)
-        if made is not None:
-            found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
-            found.append(AtomicSpan(made.markdown))
-            found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
-        elif tag in _MARKS:
-            self._mark(_MARKS[tag], element, found)
-        elif writing := _WRITING.get(tag):
-            writing(self, element, found)
-        elif tag in _CODE:
-            self._code(element, found)
-        elif tag in PLAYERS:
-            self._embedded(element, found)
-        elif tag in BLOCKS:
-            self._block(tag, element, found)
-        elif tag not in SILENT:
-            found.extend(self.pieces(element))
 
     def _left_out(self, element: HtmlElement) -> bool:
         """Return whether to skip an element: links to a heading, copy buttons, images of formulas."""
@@ -151,7 +154,9 @@ class InlineConverter:
             found.extend(inside)
             return
         label = " ".join(joined(inside).split())
-        before, behind = _edges(inside)
+        texts = [piece for piece in inside if isinstance(piece, str) and piece]
+        first, last = (texts[0], texts[-1]) if texts else ("", "")
+        before, behind = " " if first[:1].isspace() else "", " " if last[-1:].isspace() else ""
         found.append(before)
         found.append(LinkSpan(label, url))
         found.append(behind)
@@ -167,12 +172,10 @@ class InlineConverter:
             if words and set(element.attrib) == {"alt"}:  # of a document, which has its images in it
                 found.append(AtomicSpan(f"![{spans.label(spans.inline(words))}]()"))
             return
-        if words or not (decorative(element) and not self._in_figure(element)):
+        in_figure = next(element.iterancestors("figure"), None) is not None
+        if words or in_figure or not decorative(element):
             label = spans.label(spans.inline(words))
             found.append(AtomicSpan(f"![{label}]({where if self._links else ''})"))
-
-    def _in_figure(self, element: HtmlElement) -> bool:
-        return next(element.iterancestors("figure"), None) is not None
 
     def _code(self, element: HtmlElement, found: list[Piece]) -> None:
         text = text_of(element)
@@ -223,7 +226,12 @@ class InlineConverter:
         while ruby is not None and ruby.tag == "ruby":
             self._annotated(ruby, base, readings)
             ruby = None if ruby.tail else ruby.getnext()
-        found.extend(_unspaced(piece) if isinstance(piece, str) else piece for piece in base)
+        found.extend(
+            (piece if re.search(r"[a-zA-Z]", piece) else "".join(piece.split()))
+            if isinstance(piece, str)
+            else piece
+            for piece in base
+        )
         for texts in readings:
             if any(texts):
                 apart = " " if re.search(r"[a-zA-Z]", "".join(texts)) else ""
@@ -272,17 +280,6 @@ class InlineConverter:
             if not shown:
                 self._image(child, found)
 
-    def _embedded(self, element: HtmlElement, found: list[Piece]) -> None:
-        """Return a player or a frame as a link to it."""
-        where = embedded_address(element)
-        url = address(where, self._base)
-        words = _unread(element.get("title") or element.get("aria-label"))
-        if url and self._links and (words or is_embedded(element, url)):
-            label = spans.label(spans.inline(words)) if words else None
-            found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
-        elif element.tag in ("object", "video", "audio"):
-            found.extend(self.pieces(element))
-
     def _block(self, tag: str, element: HtmlElement, found: list[Piece]) -> None:
         """Return a block as inline text, as in a cell, set off by white space."""
         if tag in _LISTINGS:
@@ -316,18 +313,6 @@ def _unread(text: str | None) -> str:
     """Return the text that an attribute gives for a picture or a player, in one line and not too long."""
     words = " ".join((text or "").split())
     return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1].rstrip()}…"
-
-
-def _unspaced(text: str) -> str:
-    """Return base text of a ruby without the white space of its source, if it is not of words in Latin."""
-    return text if re.search(r"[a-zA-Z]", text) else "".join(text.split())
-
-
-def _edges(pieces: list[Piece]) -> tuple[str, str]:
-    """White space at both ends of a run."""
-    texts = [piece for piece in pieces if isinstance(piece, str) and piece]
-    first, last = (texts[0], texts[-1]) if texts else ("", "")
-    return " " if first[:1].isspace() else "", " " if last[-1:].isspace() else ""
 
 
 def _last_char(pieces: list[Piece]) -> str:
@@ -379,7 +364,9 @@ def formula(element: HtmlElement) -> Formula | None:
     if tag == "math":
         return _made(_of_mathml(element), element.get("display") == "block")
     if tag == "script":
-        return _of_script(element)
+        if not is_formula(element):
+            return None
+        return _given(element.text or "", "mode=display" in element.get("type", "").replace(" ", ""))
     if tag == "img":
         return _of_image(element)
     if element.get("class") is None and tag != "mjx-container" and element.get("data-tex") is None:
@@ -398,20 +385,10 @@ def rendered(element: HtmlElement) -> bool:
     for _ in range(2):
         if behind is None:
             return "mathjax_preview" in classes(element)
-        if _is_source(behind):
+        if behind.tag == "script" and str(behind.get("type", "")).startswith("math/"):
             return True
         behind = behind.getnext()
     return False
-
-
-def _is_source(element: HtmlElement) -> bool:
-    return element.tag == "script" and str(element.get("type", "")).startswith("math/")
-
-
-def _of_script(element: HtmlElement) -> Formula | None:
-    if not is_formula(element):
-        return None
-    return _given(element.text or "", "mode=display" in element.get("type", "").replace(" ", ""))
 
 
 def _of_image(element: HtmlElement) -> Formula | None:
@@ -461,21 +438,18 @@ def _of_mathml(math: HtmlElement) -> str:
 def _tex(node: HtmlElement, depth: int) -> str:
     tag = str(node.tag).rpartition(":")[2]
     if depth > _DEEPEST_FORMULA or tag in ("mi", "mn", "mo", "mtext", "ms"):
-        return _leaf(tag, text_of(node))
+        text = text_of(node)
+        text = text.strip()
+        if tag == "mtext":
+            return rf"\text{{{text}}}" if text else ""
+        if tag == "mi" and len(text) > 1 and text.isascii() and text.isalpha():
+            return rf"\operatorname{{{text}}}"
+        return "".join(_GLYPHS.get(char, char) for char in text)
     if tag in ("annotation", "annotation-xml"):
         return ""
     parts = [_tex(child, depth + 1) for child in node if isinstance(child.tag, str)]
     form = _FORMS.get(tag)
     return form(parts) if form and len(parts) >= _NEEDS.get(tag, 1) else "".join(parts)
-
-
-def _leaf(tag: str, text: str) -> str:
-    text = text.strip()
-    if tag == "mtext":
-        return rf"\text{{{text}}}" if text else ""
-    if tag == "mi" and len(text) > 1 and text.isascii() and text.isalpha():
-        return rf"\operatorname{{{text}}}"
-    return "".join(_GLYPHS.get(char, char) for char in text)
 
 
 def _rows(parts: list[str]) -> str:

@@ -181,7 +181,10 @@ class _Tokens:
         elif isinstance(piece, OpeningMark):
             self._waiting.append(piece.sign)
         elif isinstance(piece, ClosingMark):
-            self._close(piece.sign)
+            if self._waiting:
+                self._waiting.pop()
+            else:
+                self._tokens.append(_Token("close", piece.sign))
         elif isinstance(piece, HardLineBreak):
             self._space = ""
             self._tokens.append(_Token("break", "\n"))
@@ -204,7 +207,10 @@ class _Tokens:
 
     def _visible(self, kind: str, text: str) -> None:
         if self._space and self._tokens and self._tokens[-1].kind != "break":
-            if not self._folds(text):
+            # A line of Japanese is cut anywhere in the source, and goes on without a space.
+            texts = (token.text for token in reversed(self._tokens) if token.kind in ("text", "atom"))
+            last = next(texts, "") if "\n" in self._space else ""
+            if not (last and _IS_WIDE.match(last[-1]) and _IS_WIDE.match(text)):
                 self._tokens.append(_Token("text", " "))
         elif kind == "atom" and text.startswith("[") and self._after_link():
             self._tokens.append(_Token("text", " "))
@@ -213,21 +219,8 @@ class _Tokens:
         self._waiting.clear()
         self._tokens.append(_Token(kind, inline(text) if kind == "text" else text))
 
-    def _folds(self, text: str) -> bool:
-        """Return whether white space before ``text`` is a line of Japanese that was cut in the source."""
-        if "\n" not in self._space:
-            return False
-        last = next((token.text for token in reversed(self._tokens) if token.kind in ("text", "atom")), "")
-        return bool(last and _IS_WIDE.match(last[-1]) and _IS_WIDE.match(text))
-
     def _after_link(self) -> bool:
         return bool(self._tokens) and self._tokens[-1].kind == "atom" and self._tokens[-1].text.endswith(")")
-
-    def _close(self, sign: str) -> None:
-        if self._waiting:
-            self._waiting.pop()
-        else:
-            self._tokens.append(_Token("close", sign))
 
     def done(self) -> list[_Token]:
         return self._tokens
@@ -236,23 +229,18 @@ class _Tokens:
 def _holding(tokens: Sequence[_Token]) -> list[_Token]:
     """Return the tokens with marks only where CommonMark reads them as marks."""
     found = list(tokens)
-    for begin, end in _pairs(found):
-        _move_in(found, begin, end)
-        if not _holds(found, begin, end):
-            found[begin] = found[end] = _Token("text", "")
-    return found
-
-
-def _pairs(tokens: Sequence[_Token]) -> list[tuple[int, int]]:
-    """Return positions of paired marks, inner before outer; a mark within the same mark is dropped."""
     pairs: list[tuple[int, int]] = []
     begun: list[int] = []
-    for position, token in enumerate(tokens):
+    for position, token in enumerate(found):
         if token.kind == "open":
             begun.append(position)
         elif token.kind == "close" and begun:
             pairs.append((begun.pop(), position))
-    return pairs
+    for begin, end in pairs:
+        _move_in(found, begin, end)
+        if not _holds(found, begin, end):
+            found[begin] = found[end] = _Token("text", "")
+    return found
 
 
 def _move_in(tokens: list[_Token], begin: int, end: int) -> None:
@@ -270,7 +258,11 @@ def _move_in(tokens: list[_Token], begin: int, end: int) -> None:
 def _split(tokens: list[_Token], text: int, mark: int, *, leading: bool) -> None:
     """Move punctuation at one end of a text over the mark beside it: it is joined to the mark's own token."""
     whole = tokens[text].text
-    edge = len(whole) - len(_unpunctuated(whole, leading=leading))
+    position = 0
+    chars = whole if leading else whole[::-1]
+    while position < len(chars) and _is_punctuation(chars[position]):
+        position += 1
+    edge = len(whole) - len(whole[position:] if leading else whole[: len(whole) - position])
     if not edge or edge == len(whole):
         return
     sign = tokens[mark].text
@@ -280,14 +272,6 @@ def _split(tokens: list[_Token], text: int, mark: int, *, leading: bool) -> None
     else:
         tokens[text] = _Token("text", whole[:-edge])
         tokens[mark] = _Token("close", sign + whole[-edge:])
-
-
-def _unpunctuated(text: str, *, leading: bool) -> str:
-    position = 0
-    chars = text if leading else text[::-1]
-    while position < len(chars) and _is_punctuation(chars[position]):
-        position += 1
-    return text[position:] if leading else text[: len(text) - position]
 
 
 def _holds(tokens: Sequence[_Token], begin: int, end: int) -> bool:

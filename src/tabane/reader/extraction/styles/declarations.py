@@ -298,7 +298,20 @@ def inline(style: str) -> Declarations:
 
 
 def _declared(block: str) -> Iterator[tuple[str, str, bool]]:
-    for part in _statements(block):
+    if "(" not in block or ";" not in block:
+        statements = block.split(";")
+    else:
+        found, depth, begin = [], 0, 0
+        for at in re.finditer(r"[();]", block):
+            if at[0] == "(":
+                depth += 1
+            elif at[0] == ")":
+                depth = max(0, depth - 1)
+            elif not depth:
+                found.append(block[begin : at.start()])
+                begin = at.end()
+        statements = [*found, block[begin:]]
+    for part in statements:
         name, colon, value = part.partition(":")
         if not colon:
             continue
@@ -311,21 +324,6 @@ def _declared(block: str) -> Iterator[tuple[str, str, bool]]:
         name = name.lower()
         if name in _NAMES:
             yield from declared(name, value)
-
-
-def _statements(block: str) -> list[str]:
-    if "(" not in block or ";" not in block:
-        return block.split(";")
-    found, depth, begin = [], 0, 0
-    for at in re.finditer(r"[();]", block):
-        if at[0] == "(":
-            depth += 1
-        elif at[0] == ")":
-            depth = max(0, depth - 1)
-        elif not depth:
-            found.append(block[begin : at.start()])
-            begin = at.end()
-    return [*found, block[begin:]]
 
 
 @lru_cache(8192)
@@ -390,7 +388,12 @@ def _expanded(name: str, value: str) -> list[tuple[str, str]] | None:
     if name == "animation":
         return _animation(value)
     if name == "flex":
-        return _flex(words)
+        if words == ["none"] or words == ["auto"]:
+            return [("flex-basis", "auto")]
+        basis = [word for word in words if number(word) is None]
+        if basis:
+            return [("flex-basis", basis[0])]
+        return [("flex-basis", words[2] if len(words) > 2 else "0px")]
     if name in ("grid-template", "grid"):
         rows = value.partition("/")[0].strip()
         return [("grid-template-rows", rows or "none")]
@@ -504,12 +507,3 @@ def _animation(value: str) -> list[tuple[str, str]]:
         ("animation-direction", direction),
         ("animation-iteration-count", count),
     ]
-
-
-def _flex(words: list[str]) -> list[tuple[str, str]]:
-    if words == ["none"] or words == ["auto"]:
-        return [("flex-basis", "auto")]
-    basis = [word for word in words if number(word) is None]
-    if basis:
-        return [("flex-basis", basis[0])]
-    return [("flex-basis", words[2] if len(words) > 2 else "0px")]

@@ -91,7 +91,11 @@ class PageStyles:
         self._there: frozenset[str] = frozenset()
         if rules := reader.found.rules:
             self._active = self._names(root, rules)
-            self._there = self._names_there(root)
+            found = {f"#{self._cased(key)}" for key in root.xpath("//@id", smart_strings=False)}
+            for written in set(root.xpath("//@class", smart_strings=False)):
+                found.update(f".{name}" for name in self._matcher.names(written))
+            found.update(element.tag for element in root.iter("*"))
+            self._there = frozenset(found)
             self._index(rules)
 
     @property
@@ -179,14 +183,6 @@ class PageStyles:
                     found |= {*groups, Effect.OPACITY}
         return active(frozenset(found))
 
-    def _names_there(self, root: Element) -> frozenset[str]:
-        """Return the tags, the classes with a dot, and the ids with a number sign, that the page has."""
-        found = {f"#{self._cased(key)}" for key in root.xpath("//@id", smart_strings=False)}
-        for written in set(root.xpath("//@class", smart_strings=False)):
-            found.update(f".{name}" for name in self._matcher.names(written))
-        found.update(element.tag for element in root.iter("*"))
-        return frozenset(found)
-
     def _is_there(self, selector: Selector) -> bool:
         """Return whether the page has all that the compounds of a selector name."""
         there = self._there
@@ -220,7 +216,9 @@ class PageStyles:
             if not wanted or not self._may_be_there(rule.selectors):
                 continue
             try:
-                parsed = self._parsed(rule.selectors)
+                parsed = self._selectors.get(rule.selectors)
+                if parsed is None:
+                    parsed = self._selectors[rule.selectors] = selectors(rule.selectors)
             except SelectorError:
                 continue
             hides = any(triggered(name, value) for name, value, _ in wanted)
@@ -232,22 +230,14 @@ class PageStyles:
                     self._limited = True
                     return
                 place = rule.layer, selector.specificity, order
-                self._put(_Entry(selector, place, wanted, *_known_by_name(selector), hides))
-
-    def _parsed(self, text: str) -> list[Selector]:
-        found = self._selectors.get(text)
-        if found is None:
-            found = self._selectors[text] = selectors(text)
-        return found
-
-    def _put(self, entry: _Entry) -> None:
-        for key in set(self._keys(entry.selector.compounds[0])):
-            buckets = self._by_attribute if key[0] == "[" else self._buckets
-            bucket = buckets.setdefault(key.removeprefix("["), [])
-            if len(bucket) < _LONG_BUCKET or (entry.hides and len(bucket) < 2 * _LONG_BUCKET):
-                bucket.append(entry)
-            else:
-                self._limited = True
+                entry = _Entry(selector, place, wanted, *_known_by_name(selector), hides)
+                for key in set(self._keys(entry.selector.compounds[0])):
+                    buckets = self._by_attribute if key[0] == "[" else self._buckets
+                    bucket = buckets.setdefault(key.removeprefix("["), [])
+                    if len(bucket) < _LONG_BUCKET or (entry.hides and len(bucket) < 2 * _LONG_BUCKET):
+                        bucket.append(entry)
+                    else:
+                        self._limited = True
 
     def _keys(self, last: CompoundSelector) -> list[str]:
         """Return the buckets for a selector by its last compound: each element that it matches has one of
@@ -443,9 +433,21 @@ def _can(name: str, value: str, each: Effect) -> bool:
     if each is Effect.VISIBILITY:
         return value not in ("visible", "none")
     if each is Effect.OPACITY:
-        return _fades(name, value)
+        if name == "opacity":
+            found = number(value)
+            return found is None or found < 0.6
+        return name in ("filter", "mask-image") and value != "none"
     if each is Effect.SIZE:
-        return not name.startswith(("overflow", "min-")) and _is_little(name, value)
+        if name.startswith(("overflow", "min-")):
+            return False
+        if name == "contain":
+            return "size" in value or "strict" in value
+        if name == "grid-template-rows":
+            return "0" in value
+        if name == "line-height" and (found := number(value)) is not None:
+            return found < 0.3
+        size = length(value, base=100)
+        return size is not None and size < _NEAR_ZERO
     if each is Effect.PLACE:
         return _moves(name, value)
     if each is Effect.FONT:
@@ -453,24 +455,6 @@ def _can(name: str, value: str, each: Effect) -> bool:
     if each is Effect.ORDER:
         return value.startswith("-")
     return name != "background-clip" and value not in ("none", "auto")
-
-
-def _fades(name: str, value: str) -> bool:
-    if name == "opacity":
-        found = number(value)
-        return found is None or found < 0.6
-    return name in ("filter", "mask-image") and value != "none"
-
-
-def _is_little(name: str, value: str) -> bool:
-    if name == "contain":
-        return "size" in value or "strict" in value
-    if name == "grid-template-rows":
-        return "0" in value
-    if name == "line-height" and (found := number(value)) is not None:
-        return found < 0.3
-    size = length(value, base=100)
-    return size is not None and size < _NEAR_ZERO
 
 
 def _moves(name: str, value: str) -> bool:

@@ -544,23 +544,30 @@ class SelectorMatcher:
         if name in ("is", "not"):
             return any(self.matches(selector, element) for selector in pseudo.selectors) == (name == "is")
         if name == "has":
-            return self._contains(element, pseudo)
+            for inner in element.iter("*"):
+                self._step()
+                if self.spent:
+                    return True
+                if inner is not element and any(
+                    self.matches(selector, inner) for selector in pseudo.selectors
+                ):
+                    return True
+            return False
         if name.startswith("nth-"):
             return self._is_nth(element, pseudo)
         if name == "root":
             return element is self._root
         if name in ("only-child", "only-of-type"):
             return sum(self._place(element, name)) == 2
-        return _is_in_state(element, name)
-
-    def _contains(self, element: Element, pseudo: PseudoClass) -> bool:
-        for inner in element.iter("*"):
-            self._step()
-            if self.spent:
-                return True
-            if inner is not element and any(self.matches(selector, inner) for selector in pseudo.selectors):
-                return True
-        return False
+        if name == "empty":
+            return not element.text and not len(element)
+        if name in ("link", "any-link"):
+            return element.tag in ("a", "area") and element.get("href") is not None
+        if name == "checked":
+            return "checked" in element.attrib or "selected" in element.attrib
+        if name == "disabled":
+            return element.tag in _DISABLED and "disabled" in element.attrib
+        return name in element.attrib
 
     def _is_nth(self, element: Element, pseudo: PseudoClass) -> bool:
         if pseudo.selectors and not any(self.matches(selector, element) for selector in pseudo.selectors):
@@ -580,18 +587,6 @@ class SelectorMatcher:
             found = self._places[parent, kind] = _places(parent, by_type=kind == "type")
             self._left -= len(found)
         return found.get(element, (1, 1))
-
-
-def _is_in_state(element: Element, name: str) -> bool:
-    if name == "empty":
-        return not element.text and not len(element)
-    if name in ("link", "any-link"):
-        return element.tag in ("a", "area") and element.get("href") is not None
-    if name == "checked":
-        return "checked" in element.attrib or "selected" in element.attrib
-    if name == "disabled":
-        return element.tag in _DISABLED and "disabled" in element.attrib
-    return name in element.attrib
 
 
 def _places(parent: Element, *, by_type: bool) -> dict[Element, tuple[int, int]]:

@@ -119,9 +119,22 @@ class SheetReader:
             return at
         if here.frames is not None:
             end = _after(css, at)
-            self._frame(here.frames, text, css[at : end - 1])
+            block = css[at : end - 1]
+            first, last = self.found.frames.get(here.frames, ((), ()))
+            if _FRAME_BEGIN.search(text):
+                first = (*first, *self._declared(block))[-100:]
+            if _FRAME_END.search(text):
+                last = (*last, *self._declared(block))[-100:]
+            if len(self.found.frames) < self._most:
+                self.found.frames[here.frames] = first, last
             return end
-        selectors = _nested(here.selectors, text)
+        outer = here.selectors
+        if outer is None:
+            selectors = text
+        elif "&" in text:
+            selectors = text.replace("&", f":is({outer})")
+        else:
+            selectors = ",".join(f":is({outer}) {part.strip()}" for part in _commas(text))
         close = _BRACE.search(css, at)
         if close is None or close[0] == "}":
             end = close.start() if close else len(css)
@@ -160,19 +173,11 @@ class SheetReader:
         elif name == "keyframes" and here.on:
             inside = _Around(on=False, frames=unescaped(rest.strip().strip("\"'")))
         elif name == "scope":
-            inside.selectors = _scope(rest)
+            found = re.match(r"\((.*?)\)", rest, re.DOTALL)
+            inside.selectors = found[1] if found else None
         elif name not in ("container", "document"):
             return None
         return inside
-
-    def _frame(self, name: str, selector: str, block: str) -> None:
-        first, last = self.found.frames.get(name, ((), ()))
-        if _FRAME_BEGIN.search(selector):
-            first = (*first, *self._declared(block))[-100:]
-        if _FRAME_END.search(selector):
-            last = (*last, *self._declared(block))[-100:]
-        if len(self.found.frames) < self._most:
-            self.found.frames[name] = first, last
 
     def _layer(self, name: str) -> int:
         if not name:
@@ -243,20 +248,6 @@ def _after(css: str, at: int) -> int:
 
 def _named(outer: str, inner: str) -> str:
     return f"{outer}.{inner}" if outer and inner else outer or inner
-
-
-def _nested(outer: str | None, inner: str) -> str:
-    """Return the selectors of a rule that is in another."""
-    if outer is None:
-        return inner
-    if "&" in inner:
-        return inner.replace("&", f":is({outer})")
-    return ",".join(f":is({outer}) {part.strip()}" for part in _commas(inner))
-
-
-def _scope(rest: str) -> str | None:
-    found = re.match(r"\((.*?)\)", rest, re.DOTALL)
-    return found[1] if found else None
 
 
 def _commas(text: str) -> list[str]:

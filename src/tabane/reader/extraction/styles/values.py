@@ -349,7 +349,12 @@ def _channels(name: str, numbers: list[tuple[float, str | None]]) -> tuple[float
     if name in ("hsl", "hsla"):
         return _of_hue(a * _HUES[unit_a], b / 100, c / 100)
     if name == "hwb":
-        return _of_whiteness(a * _HUES[unit_a], b / 100, c / 100)
+        hue = a * _HUES[unit_a]
+        white = b / 100
+        black = c / 100
+        if white + black >= 1:
+            return (white / (white + black),) * 3
+        return tuple(channel * (1 - white - black) + white for channel in _of_hue(hue, 1, 0.5))
     scale = 1.0 if name in ("lab", "lch") else 0.01
     light = a if unit_a == "%" else a if scale == 1 else a * 100
     if name in ("lch", "oklch"):
@@ -368,12 +373,6 @@ def _of_hue(hue: float, saturation: float, light: float) -> tuple[float, ...]:
         return light - saturation * min(light, 1 - light) * max(-1, min(k - 3, 9 - k, 1))
 
     return channel(0), channel(8), channel(4)
-
-
-def _of_whiteness(hue: float, white: float, black: float) -> tuple[float, ...]:
-    if white + black >= 1:
-        return (white / (white + black),) * 3
-    return tuple(channel * (1 - white - black) + white for channel in _of_hue(hue, 1, 0.5))
 
 
 def _of_oklab(light: float, a: float, b: float) -> tuple[float, ...]:

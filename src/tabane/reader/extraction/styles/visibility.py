@@ -53,6 +53,7 @@ class CustomProperties:
         return CustomProperties(own, self) if own else self
 
     def get(self, name: str) -> str | None:
+        """Return the value of a custom property, which may be inherited; None if it has none."""
         at: CustomProperties | None = self
         while at is not None:
             value = at._own.get(name)
@@ -225,7 +226,14 @@ class _Judging:
         self._set = dict(specified)
         self._values: dict[str, str] = {}
         self._animate(frames)
-        self._font = self._font_size()
+        value = font_size(self._value("font-size"))
+        if not value:
+            self._font = self._around.font
+        elif value == "initial":
+            self._font = FONT_SIZE
+        else:
+            found = length(value, self._around.font, self._around.font)
+            self._font = self._around.font if found is None else min(max(0.0, found), 1e5)
         self._position = self._value("position") or "static"
 
     def _animate(self, frames: Mapping[str, tuple[Declarations, Declarations]]) -> None:
@@ -272,15 +280,6 @@ class _Judging:
     def _px(self, name: str, base: float = WIDTH) -> float | None:
         value = self._value(name)
         return length(value, self._font, base) if value else None
-
-    def _font_size(self) -> float:
-        value = font_size(self._value("font-size"))
-        if not value:
-            return self._around.font
-        if value == "initial":
-            return FONT_SIZE
-        found = length(value, self._around.font, self._around.font)
-        return self._around.font if found is None else min(max(0.0, found), 1e5)
 
     def judgment(self) -> Judgment:
         changing = any(
@@ -543,6 +542,8 @@ class _Judging:
         free = self._position not in ("static", "")
         overflow = self._value("overflow-x") or self._value("overflow-y")
         display = self._value("display")
+        spacing = self._value("letter-spacing")
+        security = self._value("-webkit-text-security")
         state = replace(
             around,
             color=current,
@@ -553,15 +554,16 @@ class _Judging:
             opacity=around.opacity * self._opacity(),
             indent=self._indent(),
             pulled=around.pulled if self._in_line else self._indent(),
-            spacing=self._spacing(),
-            secret=self._secret(),
+            spacing=(length(spacing, self._font, self._font) or 0.0) if spacing else around.spacing,
+            secret=security not in ("none", "initial") if security else around.secret,
             outlined=self._outlines(current),
             grounds=grounds,
             variables=self._variables,
             placed=around.placed or free or bool(self._value("transform") not in ("", "none")),
             clipped=(overflow in ("hidden", "clip")) if free else around.clipped,
             floor=self._floor(own, free=free),
-            squeezed=_is_nothing(self._value("grid-template-rows")),
+            squeezed=self._value("grid-template-rows")
+            in ("0fr", "0", "0px", "minmax(0,0fr)", "minmax(0, 0fr)"),
             flexible=display.endswith(("flex", "grid", "box")),
             lifted=around.lifted or free,
             line=self._line(),
@@ -618,16 +620,6 @@ class _Judging:
         found = (length(word, self._font, WIDTH) for word in value.split())
         indent = next((each for each in found if each is not None), 0.0)
         return indent + (self._px("padding-left") or 0.0)
-
-    def _spacing(self) -> float:
-        value = self._value("letter-spacing")
-        if not value:
-            return self._around.spacing
-        return length(value, self._font, self._font) or 0.0
-
-    def _secret(self) -> bool:
-        value = self._value("-webkit-text-security")
-        return self._around.secret if not value else value not in ("none", "initial")
 
     def _outlines(self, current: Color) -> tuple[Color, ...]:
         """Return the colors of shadows and outlines, which can make letters visible."""
@@ -745,10 +737,6 @@ def _area(values: list[float | None]) -> float | None:
     else:
         return None
     return float(abs(a * d - b * c) ** 0.5)
-
-
-def _is_nothing(tracks: str) -> bool:
-    return tracks in ("0fr", "0", "0px", "minmax(0,0fr)", "minmax(0, 0fr)")
 
 
 def _stops(image: str, current: Color) -> list[Color] | None:

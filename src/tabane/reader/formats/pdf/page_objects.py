@@ -23,10 +23,12 @@ class PdfBox(NamedTuple):
 
     @property
     def width(self) -> float:
+        """Width in points."""
         return self.right - self.left
 
     @property
     def height(self) -> float:
+        """Height in points."""
         return self.top - self.bottom
 
     def holds(self, x: float, y: float, room: float = 0.0) -> bool:
@@ -144,10 +146,12 @@ class PdfWord(NamedTuple):
 
     @property
     def middle(self) -> float:
+        """Height of the middle of the word."""
         return (self.bottom + self.top) / 2
 
     @property
     def center(self) -> float:
+        """Distance of the center of the word from the left edge."""
         return (self.left + self.right) / 2
 
     @property
@@ -170,6 +174,7 @@ class FontTable:
         self._known: dict[int, _FontFacts] = {}
 
     def facts(self, text: Any, index: int, handle: Any) -> _FontFacts:
+        """Return what is known about the font of a character; ``handle`` is its text object."""
         import pypdfium2.raw as raw
 
         font = raw.FPDFTextObj_GetFont(handle) if handle else None
@@ -514,9 +519,6 @@ class _ObjectReader:
         if not self._raw.FPDFPageObj_GetBounds(handle, *map(byref, edges)):
             return None
         left, bottom, right, top = (edge.value for edge in edges)
-        return self._framed(left, bottom, right, top, matrix)
-
-    def _framed(self, left: float, bottom: float, right: float, top: float, matrix: Matrix) -> PdfBox:
         if matrix is not _PLAIN:
             a, b, c, d, e, f = matrix
             xs = [a * x + c * y + e for x, y in ((left, bottom), (right, top), (left, top), (right, bottom))]

@@ -330,7 +330,12 @@ def largest_heading(lines: Sequence[PdfLine]) -> str | None:
 def blocks(lines: Sequence[PdfLine], styles: HeadingStyles) -> Iterator[tuple[int, str]]:
     """Yield Markdown with the number of its first word: each block is of lines that belong together."""
     edges = _ColumnEdges(lines)
-    leading = _leading(lines)
+    gaps = [
+        (one.top - two.top) / one.size
+        for one, two in pairwise(lines)
+        if one.size and abs(one.size - two.size) < 0.6 and 0 < one.top - two.top < one.size * 2.5
+    ]
+    leading = median(gaps) if gaps else 1.2
     group: list[PdfLine] = []
     for line in lines:
         if group and not _belongs(group, line, leading, edges):
@@ -339,16 +344,6 @@ def blocks(lines: Sequence[PdfLine], styles: HeadingStyles) -> Iterator[tuple[in
         group.append(line)
     if group:
         yield group[0].first, _block(group, edges, styles)
-
-
-def _leading(lines: Sequence[PdfLine]) -> float:
-    """Return the usual distance from a line to the next, in heights of a line."""
-    gaps = [
-        (one.top - two.top) / one.size
-        for one, two in pairwise(lines)
-        if one.size and abs(one.size - two.size) < 0.6 and 0 < one.top - two.top < one.size * 2.5
-    ]
-    return median(gaps) if gaps else 1.2
 
 
 class _ColumnEdges:
@@ -392,7 +387,13 @@ def _belongs(group: Sequence[PdfLine], line: PdfLine, leading: float, edges: _Co
 def _block(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles) -> str:
     level = styles.level(group)
     if all(line.wide for line in group) and (len(group) > 1 or not level):
-        return _listing(group)
+        edge = min(line.left for line in group)
+        code: list[str] = []
+        for nth, line in enumerate(group):
+            if nth and group[nth - 1].top - line.top > line.size * 1.9:
+                code.append("")
+            code.append(" " * min(200, round((line.left - edge) / line.wide)) + line.text)
+        return fence("\n".join(code), "")
     pieces = [group[0].text]
     for before, line in pairwise(group):
         if level or edges.is_full(before):
@@ -407,14 +408,3 @@ def _block(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles)
         mark = mark if mark[0].isdigit() and mark[-1] == "." else "-"
         return f"{mark} {text[bullet.end() :]}".replace("\n", "\n" + " " * (len(mark) + 1))
     return spans.lines(text)
-
-
-def _listing(group: Sequence[PdfLine]) -> str:
-    """Return lines of code, with their indentation."""
-    edge = min(line.left for line in group)
-    code: list[str] = []
-    for nth, line in enumerate(group):
-        if nth and group[nth - 1].top - line.top > line.size * 1.9:
-            code.append("")
-        code.append(" " * min(200, round((line.left - edge) / line.wide)) + line.text)
-    return fence("\n".join(code), "")

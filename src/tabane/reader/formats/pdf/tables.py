@@ -26,7 +26,10 @@ Span = tuple[float, float]
 
 def text_columns(words: Sequence[PdfWord]) -> list[list[PdfWord]]:
     """Return the words of two columns and of the lines over both; all words if there are no columns."""
-    spans = _spans_of_words(words)
+    spans: dict[int, Span] = {}
+    for word in words:
+        left, right = spans.get(word.line, (word.left, word.right))
+        spans[word.line] = (min(left, word.left), max(right, word.right))
     gutter = _gutter(list(spans.values()))
     if gutter is None:
         return [list(words)]
@@ -34,15 +37,6 @@ def text_columns(words: Sequence[PdfWord]) -> list[list[PdfWord]]:
     for word in words:
         parts[_side(spans[word.line], gutter)].append(word)
     return [part for part in parts if part]
-
-
-def _spans_of_words(words: Sequence[PdfWord]) -> dict[int, Span]:
-    """Return the range from left to right of each line of the stream."""
-    found: dict[int, Span] = {}
-    for word in words:
-        left, right = found.get(word.line, (word.left, word.right))
-        found[word.line] = (min(left, word.left), max(right, word.right))
-    return found
 
 
 def _side(span: Span, gutter: float) -> int:
@@ -90,6 +84,7 @@ class RuleGrid:
 
     @property
     def box(self) -> PdfBox:
+        """Box around the outermost rules."""
         return PdfBox(self.columns[0], self.rows[-1], self.columns[-1], self.rows[0])
 
     def is_divided(self, column: float, y: float) -> bool:
@@ -253,7 +248,13 @@ class _PageTables:
         self._head = head
         self._grids = rule_grids(drawing.rules)
         self._level = level_rules(drawing.rules) if len(drawing.rules) < 20_000 else []
-        self._bands = _band_edges(drawing)
+        edges = [
+            edge
+            for area in drawing.areas[:5000]
+            if not area.image and 6 < area.box.height < 200 and area.box.width > 6
+            for edge in (area.box.bottom, area.box.top)
+        ]
+        self._bands = centers(edges, 1.5)
 
     def ruled(self) -> Iterator[PdfTable]:
         """Yield tables within grids of rules."""
@@ -323,17 +324,6 @@ class _PageTables:
         if not level and _is_prose(rows):
             return None
         return rows, inner
-
-
-def _band_edges(drawing: PageDrawing) -> list[float]:
-    """Return the heights at which areas of several rows begin and end."""
-    edges = [
-        edge
-        for area in drawing.areas[:5000]
-        if not area.image and 6 < area.box.height < 200 and area.box.width > 6
-        for edge in (area.box.bottom, area.box.top)
-    ]
-    return centers(edges, 1.5)
 
 
 def _around(words: Sequence[PdfWord]) -> PdfBox:

@@ -60,7 +60,11 @@ def seen_words(
     words: Sequence[PdfWord], page: Any, frame: PdfFrame, drawing: PageDrawing, *, draws: bool = True
 ) -> SeenWords:
     """Return the words that are seen. Without ``draws`` the page is not drawn, and less is found."""
-    scan = _is_scan(words, frame, drawing)
+    if drawing.covered(frame) < _SCAN:
+        scan = False
+    else:
+        unseen = sum(len(word.text) for word in words if word.style.mode == 3)
+        scan = unseen >= _RECOGNIZED * sum(len(word.text) for word in words) > 0
     marks = [_is_plausible(word, frame, scan=scan) for word in words]
     complete = True
     if not scan:
@@ -145,14 +149,6 @@ class _Suspects:
             or area.colour is None
             or not _differs(word.style, area.colour, area.colour)
         )
-
-
-def _is_scan(words: Sequence[PdfWord], frame: PdfFrame, drawing: PageDrawing) -> bool:
-    """Return whether the page is an image with an invisible layer of recognized text."""
-    if drawing.covered(frame) < _SCAN:
-        return False
-    unseen = sum(len(word.text) for word in words if word.style.mode == 3)
-    return unseen >= _RECOGNIZED * sum(len(word.text) for word in words) > 0
 
 
 def _is_plausible(word: PdfWord, frame: PdfFrame, *, scan: bool) -> bool:
