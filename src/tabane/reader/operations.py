@@ -122,6 +122,7 @@ class ReaderOperations:
         return CookieDecision() if self._private is None else await self._private.decide(caller, url)
 
     async def list_pages(self, caller: Caller, params: ListPages) -> dict[str, Any]:
+        """Return cached pages, those read last first, and the cursor of the next; or the page at one URL."""
         if self._shelf is None:
             return {"results": []}
         if params.url is not None:
@@ -134,6 +135,7 @@ class ReaderOperations:
         return {**found, "next_cursor": after} if after else found
 
     async def forget_page(self, caller: Caller, params: ForgetPage) -> dict[str, Any]:
+        """Delete the page at a URL from the cache; return how many copies there were."""
         return {"forgotten": await self._shelf.forget(params.url) if self._shelf else 0}
 
 
@@ -219,11 +221,8 @@ def _result(page: Page, value: dict[str, Any], cursor: PageCursor, caller: Calle
 def _as(markdown: str, form: Format) -> str:
     if form == "text":
         return plain(markdown)
-    return _html(markdown) if form == "html" else markdown
-
-
-def _html(markdown: str) -> str:
-    """Return Markdown as HTML. HTML in it is escaped, and script links are removed."""
+    if form != "html":
+        return markdown
     # 40 ms to import, for the few who ask for it.
     from markdown_it import MarkdownIt
 
@@ -282,7 +281,7 @@ class PrivateReader:
         """Return the page, as the site shows it to the person whose cookies these are. Raises ReadError."""
         cookies = SentCookies(jar, target(url).origin)
         tools = ReadingTools(self._fetcher(caller).with_cookies(cookies), self._conversion)
-        reader = UrlReader(lambda: tools, general=AnyPageAdapter(_NoRendering()), show=self._show)
+        reader = UrlReader(tools, general=AnyPageAdapter(_NoRendering()), show=self._show)
         try:
             page = await reader.read(url, raw=raw, scrolls=scrolls)
         except ReadError as error:
@@ -294,7 +293,25 @@ class PrivateReader:
             raise ReadError(message, error.cause, status=error.status, wait=error.wait) from None
         if not cookies.sent:
             return page
-        return replace(page, private=True, warnings=(*_warnings(jar, target(page.url)), *page.warnings))
+        warnings = [
+            say(
+                "Private: this page was read with the imported cookies of {host}. It is not cached, and must "
+                "not be passed on.",
+                host=jar.authority,
+            )
+        ]
+        at = target(page.url)
+        if not jar.covers(at):
+            warnings.append(
+                say(
+                    "The site redirected to {place}, where the cookies are not sent. If this is a login "
+                    "page, sign in with your browser and import the cookies again: tabane reader cookies "
+                    "{host} FILE",
+                    place=at.authority,
+                    host=jar.authority,
+                )
+            )
+        return replace(page, private=True, warnings=(*warnings, *page.warnings))
 
 
 class _NoRendering:
@@ -302,25 +319,6 @@ class _NoRendering:
 
     async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
         raise ReadError(say("pages that are read with cookies are not opened in a browser."), "way")
-
-
-def _warnings(jar: CookieJar, at: Target) -> list[Message]:
-    said = [
-        say(
-            "Private: this page was read with the imported cookies of {host}. It is not cached, and must not "
-            "be passed on.",
-            host=jar.authority,
-        )
-    ]
-    if not jar.covers(at):
-        said.append(
-            say(
-                "The site redirected to {place}, where the cookies are not sent. If this is a login page, "
-                "sign in with your browser and import the cookies again: tabane reader cookies {host} FILE",
-                place=at.authority, host=jar.authority,
-            )
-        )  # fmt: skip
-    return said
 
 
 def _only_https(jar: CookieJar, secure: Target) -> Message:

@@ -71,8 +71,8 @@ class PageCache:
         collection: Callable[[], Awaitable[Collection]],
         measure: Callable[[], Measure],
         *,
-        most: Callable[[], int] = lambda: MOST_BYTES,
-        wake: Callable[[], None] = lambda: None,
+        most: Callable[[], int],
+        wake: Callable[[], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._collection, self._measure = collection, measure
@@ -166,18 +166,23 @@ class PageCache:
             return None
         asked = _asked(old.asked if old else [], url, key, raw)
         aliases = [Record(key=each, fields={PART: "asked"}, payload=key.encode()) for each in asked]
+        known = kept.validators
         head = PageHead(
             facts=facts_of(page),
             warnings=[said(warning) for warning in page.warnings],
             checked=kept.checked,
-            validators=_validators(kept),
+            validators=(known.url, known.accept, known.etag, known.last_modified) if known else None,
             digest=digest(page.markdown),
             size=0,
             pieces=[],
             asked=asked,
         )
         dropped = {each for each in old.asked if each not in asked} if old else set()
-        if before is not None and old is not None and _same(old, head):
+        if (
+            before is not None
+            and old is not None
+            and (old.digest, old.facts.get("title")) == (head.digest, head.facts.get("title"))
+        ):
             head = replace(head, pieces=old.pieces, size=old.size)
             return _PageCacheChange(self._whole(key, head, before.texts, raw), aliases, sorted(dropped), 0)
         pieces, first, records = cut(page, key, self._measure(), raw=raw)
@@ -282,23 +287,10 @@ def _row(record: Record) -> CachedPageRow:
     )
 
 
-def _same(old: PageHead, new: PageHead) -> bool:
-    """Return whether two heads are of the same page, saying the same."""
-    return (old.digest, old.facts.get("title")) == (new.digest, new.facts.get("title"))
-
-
 def _asked(before: Sequence[str], url: str, key: str, raw: bool) -> list[str]:
     """Return the keys of URLs that lead to the page, the newest last."""
     mine = [] if head_key(url, raw) == key else [asked_key(url, raw)]
     return list(dict.fromkeys([*(each for each in before if each not in mine), *mine]))[-_MOST_ASKED:]
-
-
-def _validators(kept: CachedPage) -> tuple[str, str | None, str | None, str | None] | None:
-    if kept.validators is None:
-        return None
-    return (
-        kept.validators.url, kept.validators.accept, kept.validators.etag, kept.validators.last_modified,
-    )  # fmt: skip
 
 
 def _total(total: int) -> Record:

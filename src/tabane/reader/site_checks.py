@@ -60,7 +60,14 @@ async def check_sites(
         async with turns:
             try:
                 async with asyncio.timeout(limit):
-                    return await _with_fallback(await _checked(site, tools), fallback, tools)
+                    check = await _checked(site, tools)
+                    if check.state != "changed":
+                        return check
+                    try:
+                        await fallback.read(check.site.sample.url, tools)
+                    except ReadError as error:
+                        return SiteCheck(check.site, check.state, check.reason, error.message)
+                    return check
             except TimeoutError:
                 reason = say("It took more than {limit} {limit:second|seconds}.", limit=round(limit))
                 return SiteCheck(site, "unreachable", reason)
@@ -112,14 +119,3 @@ def _difference(site: SiteAdapter, page: Page | None) -> Message | None:
             least=sample.letters,
         )
     return None
-
-
-async def _with_fallback(check: SiteCheck, general: PageAdapter, tools: ReadingTools) -> SiteCheck:
-    """Return the check; if the site has changed, with the reason why its page cannot be read either."""
-    if check.state != "changed":
-        return check
-    try:
-        await general.read(check.site.sample.url, tools)
-    except ReadError as error:
-        return SiteCheck(check.site, check.state, check.reason, error.message)
-    return check

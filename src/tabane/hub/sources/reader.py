@@ -126,17 +126,14 @@ class PageReader:
         return self._rooms
 
     def _rendering(self) -> PageRenderer:
-        from tabane.reader.rendering import PageRenderer
+        from tabane.reader.rendering import BrowserChoice, PageRenderer
 
-        settings = self._settings
-        return PageRenderer(
-            self._policy(False),
-            lambda: None if settings().reader_render == "never" else settings().reader_browser,
-            self._environ,
-            sandbox=lambda: settings().reader_render != "unsandboxed",
-            scrolls=lambda: settings().reader_scrolls,
-            errors=self._errors,
-        )
+        def choice() -> BrowserChoice:
+            settings = self._settings()
+            program = None if settings.reader_render == "never" else settings.reader_browser
+            return BrowserChoice(program, settings.reader_render != "unsandboxed", settings.reader_scrolls)
+
+        return PageRenderer(self._policy(False), choice, self._environ, errors=self._errors)
 
     def _reader(
         self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer
@@ -145,10 +142,10 @@ class PageReader:
         from tabane.reader.operations import PrivateReader, ReaderOperations
         from tabane.reader.page import SHAPE
         from tabane.reader.page_cache import PageCache
-        from tabane.reader.sites import all_site_adapters
         from tabane.reader.sites.any_page import AnyPageAdapter
+        from tabane.reader.sites.registry import all_site_adapters
         from tabane.reader.sites.site_adapter import ReadingTools
-        from tabane.reader.url_reader import UrlReader
+        from tabane.reader.url_reader import ReadingRules, UrlReader
 
         settings, ways = self._settings, all_site_adapters(self._keys)
         shelf = PageCache(
@@ -158,19 +155,18 @@ class PageReader:
             wake=lambda: self._embedding.wake(SHAPE.name),
         )
 
-        def fresh() -> float:
-            return settings().reader_fresh * 60
+        def rules() -> ReadingRules:
+            return ReadingRules(settings().reader_sites_off, settings().reader_fresh * 60)
 
         def reading(fetching: PageFetcher) -> UrlReader:
             general = AnyPageAdapter(rendering)
             tools = ReadingTools(fetching, conversion)
             return UrlReader(
-                lambda: tools,
+                tools,
                 ways,
                 shelf,
                 general=general,
-                off=lambda: settings().reader_sites_off,
-                fresh=fresh,
+                rules=rules,
                 show=conversion.shown,
             )
 

@@ -128,6 +128,7 @@ class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
+        """Connect to an address of ``host`` that the guard allows. Raises ReadError."""
         try:
             async with asyncio.timeout(timeout):
                 addresses = await self._addresses(host, port)
@@ -229,7 +230,9 @@ class RequestTurns:
                     yield
         finally:
             row.users -= 1
-            self._forget()
+            if len(self._rows) > _SWEEP:
+                now = self._clock()
+                self._rows = {host: row for host, row in self._rows.items() if row.users or row.next > now}
 
     async def _wait(self, row: _HostTurn, gap: float) -> None:
         now = self._clock()
@@ -237,12 +240,6 @@ class RequestTurns:
         row.next = begin + gap
         if begin > now:
             await self._sleep(begin - now)
-
-    def _forget(self) -> None:
-        """Drop the state of hosts without requests whose next turn is due."""
-        if len(self._rows) > _SWEEP:
-            now = self._clock()
-            self._rows = {host: row for host, row in self._rows.items() if row.users or row.next > now}
 
 
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
@@ -335,6 +332,7 @@ class GuardedHttpClient:
             await _ended(response, spent)
 
     async def close(self) -> None:
+        """Close every connection."""
         await self._pool.aclose()
 
     def _request(self, target: Target, headers: Mapping[str, str]) -> httpcore2.Request:

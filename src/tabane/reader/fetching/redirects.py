@@ -99,7 +99,15 @@ class RedirectChain:
                 await self._judge(at)
             cookies = self._cookies(at)
             self._seen.add((at.url, cookies.get("Cookie", "")))
-            answer = await self._tried(at, self._said(begin, at, headers, accept) | cookies)
+            own = {"User-Agent": self._ground.policy.user_agent, "Accept": accept or ACCEPT}
+            own["Accept-Encoding"] = self._ground.network.encodings
+            if same_server(begin, at):
+                own |= {
+                    name: " ".join(value.split())
+                    for name, value in headers.items()
+                    if name.lower() not in _OURS and not (name.lower() == "accept" and accept)
+                }
+            answer = await self._tried(at, own | cookies)
             if isinstance(answer, FetchedResource):
                 return answer
             at = self._ground.guard.joined(at, answer.location)
@@ -127,20 +135,6 @@ class RedirectChain:
                 "redirect",
             )  # fmt: skip
 
-    def _said(
-        self, begin: Target, at: Target, headers: Mapping[str, str], accept: str | None
-    ) -> dict[str, str]:
-        """Return the headers of a request: those that were given go to the host that they were given for."""
-        own = {"User-Agent": self._ground.policy.user_agent, "Accept": accept or ACCEPT}
-        own["Accept-Encoding"] = self._ground.network.encodings
-        if same_server(begin, at):
-            own |= {
-                name: " ".join(value.split())
-                for name, value in headers.items()
-                if name.lower() not in _OURS and not (name.lower() == "accept" and accept)
-            }
-        return own
-
     def _cookies(self, at: Target) -> dict[str, str]:
         """Return the header with the cookies for a request: imported ones, and those that a hop has set."""
         if self._sent is not None and not self._sent.jar.covers(at):
@@ -157,21 +151,17 @@ class RedirectChain:
             try:
                 return await self._asked(at, headers)
             except TransientFetchError as trouble:
-                wait = self._wait(trouble, self._ground.policy.retries - left)
+                tried = self._ground.policy.retries - left
+                if trouble.wait is not None:
+                    wait = trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
+                else:
+                    at_once = trouble.error.cause == "broken"
+                    wait = self._ground.policy.backoff * ((1, 2, 4)[min(tried, 2)] - at_once)
                 if not left or wait is None:
                     raise trouble.error from None
                 self.phase = say("waiting until {host} responds again", host=at.authority)
                 await self._ground.sleep(wait)
         raise AssertionError("the last try returns or raises")
-
-    def _wait(self, trouble: TransientFetchError, tried: int) -> float | None:
-        """Return seconds until the next try; None if no retry is useful. A connection that broke may have
-        been an old one, so the first retry after it is immediate.
-        """
-        if trouble.wait is not None:
-            return trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
-        at_once = trouble.error.cause == "broken"
-        return self._ground.policy.backoff * ((1, 2, 4)[min(tried, 2)] - at_once)
 
     async def _asked(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
         self.phase = say("waiting to send a request to {host}", host=at.authority)
@@ -183,7 +173,16 @@ class RedirectChain:
     async def _read(self, at: Target, response: StreamedResponse) -> FetchedResource | RedirectLocation:
         status, headers = response.status, response.headers
         if status in _MOVED:
-            return await self._moved(at, response)
+            location = response.headers.get("location", "")
+            if not location:
+                raise ReadError(
+                    say("{host} redirects (HTTP {status}) without an address.",
+                        host=at.authority, status=response.status),
+                    "redirect", status=response.status,
+                )  # fmt: skip
+            await _drained(response)
+            self._set.take(at, response.headers.get("set-cookie", ""), self._ground.wall())
+            return RedirectLocation(location)
         if not 200 <= status < 300 and status != 304:
             wait = seconds_to_wait(headers, self._ground.wall())
             error = refusal(status, at.authority, wait)
@@ -197,18 +196,6 @@ class RedirectChain:
             response.stream, headers, self._limit, cut=self._cut)  # fmt: skip
         kind, charset = media(headers.get("content-type", ""))
         return FetchedResource(at.url, status, kept(headers), data, kind, charset)
-
-    async def _moved(self, at: Target, response: StreamedResponse) -> RedirectLocation:
-        location = response.headers.get("location", "")
-        if not location:
-            raise ReadError(
-                say("{host} redirects (HTTP {status}) without an address.",
-                    host=at.authority, status=response.status),
-                "redirect", status=response.status,
-            )  # fmt: skip
-        await _drained(response)
-        self._set.take(at, response.headers.get("set-cookie", ""), self._ground.wall())
-        return RedirectLocation(location)
 
 
 async def _drained(response: StreamedResponse) -> bytes:
@@ -249,7 +236,9 @@ class SetCookies:
                 for key, _, text in (each[:LONGEST_COOKIE].partition("=") for each in attributes)
             }
             domain = domain_of(said.get("domain", "")) or at.host
-            if domain != at.host and (at.address is not None or not _is_above(domain, at.host)):
+            if domain != at.host and (
+                at.address is not None or not ("." in domain and at.host.endswith("." + domain))
+            ):
                 continue
             path = said.get("path", "")
             path = path if path.startswith("/") else at.path.partition("?")[0].rpartition("/")[0] or "/"
@@ -267,11 +256,6 @@ class SetCookies:
             if cookie.is_for_host(at) and cookie.is_for_path(at.path) and (at.scheme == "https" or not secure)
         ]
         return {cookie.name: cookie.value for cookie in sorted(found, key=lambda each: len(each.path))}
-
-
-def _is_above(domain: str, host: str) -> bool:
-    """Return whether a host is below a domain that is more than a top-level one."""
-    return "." in domain and host.endswith("." + domain)
 
 
 def _is_over(said: dict[str, str], now: float) -> bool:

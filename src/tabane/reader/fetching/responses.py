@@ -31,7 +31,11 @@ def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return headers by lower-case name; repeated ones are joined by commas, cookies by lines (RFC 9110)."""
     found: dict[str, list[str]] = {}
     for name, value in raw:
-        found.setdefault(name.decode("ascii", "replace").lower(), []).append(_text(value).strip())
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            text = value.decode("latin-1")
+        found.setdefault(name.decode("ascii", "replace").lower(), []).append(text.strip())
     return {name: ("\n" if name == "set-cookie" else ", ").join(values) for name, values in found.items()}
 
 
@@ -73,13 +77,6 @@ def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
     if headers.get("x-ratelimit-remaining") == "0" and reset.isascii() and reset.isdigit():
         return max(0.0, float(reset[:12]) - now)
     return None
-
-
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
 
 
 PIECE = 256 * 1024
@@ -125,7 +122,7 @@ def unpacking(encoding: str) -> Decompressor | None:
         return _Gzip()
     if names == ["deflate"]:
         return _Deflate()
-    if names == ["br"] and (brotli := _brotli()) is not None:
+    if names == ["br"] and (brotli := _module("brotli")) is not None:
         return _Brotli(brotli)
     if names == ["zstd"] and (zstd := _zstd()) is not None:
         return _Zstd(zstd)
@@ -238,11 +235,6 @@ class _Zstd:
     def _fresh(self) -> Any:
         widest = {self._zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW}
         return self._zstd.ZstdDecompressor(options=widest)
-
-
-def _brotli() -> Any | None:
-    """Return the module of the extra ``brotli``, if it is installed."""
-    return _module("brotli")
 
 
 def _zstd() -> Any | None:

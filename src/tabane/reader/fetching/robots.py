@@ -161,7 +161,13 @@ class RobotsCache:
 
     async def judge(self, target: Target) -> None:
         """Raise ReadError, cause ``robots``, if the host asks not to be read there."""
-        known = await self._known(target.origin)
+        origin = target.origin
+        known = self._hosts.setdefault(origin, _HostRobots())
+        self._hosts.move_to_end(origin)
+        async with known.lock:
+            if known.until <= self._clock():
+                await self._ask(origin, known)
+                self._forget()
         if known.away is not None:
             raise ReadError(known.away.message, known.away.cause)
         if known.why is not None:
@@ -187,15 +193,6 @@ class RobotsCache:
                 ),
                 "robots",
             )
-
-    async def _known(self, origin: str) -> _HostRobots:
-        known = self._hosts.setdefault(origin, _HostRobots())
-        self._hosts.move_to_end(origin)
-        async with known.lock:
-            if known.until <= self._clock():
-                await self._ask(origin, known)
-                self._forget()
-        return known
 
     async def _ask(self, origin: str, known: _HostRobots) -> None:
         known.rules, known.why, known.away, known.size, kept = RobotsRules(), None, None, 0, KEPT

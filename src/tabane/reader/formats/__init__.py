@@ -81,10 +81,6 @@ def plain_page_of(
     text = decode_leniently(body, charset, "text/html" if kind in _STRUCTURED else media)
     if kind in _TEXTUAL:
         return _plain_page(unix(text), url, media)
-    return _seen(text, url, media, with_scripts=with_scripts)
-
-
-def _seen(text: str, url: str, media: str, *, with_scripts: bool) -> Page:
     page = _plain_page(visible_text(text[:_LONGEST], with_scripts=with_scripts), url, media)
     page = replace(page, title=title_of(text))
     if len(text) <= _LONGEST:
@@ -102,8 +98,9 @@ def _unread(kind: str) -> ReadError:
     return ReadError(say("Content of type {type} cannot be read.", type=kind or "?"), "type")
 
 
+# Each format has its seam: a process loads the parsers of the formats that it has met.
 def _html(body: _TypedBody) -> Page:
-    from tabane.reader.extraction.article import extract
+    from tabane.reader.extraction.article import extract  # lxml
 
     page = extract(body.data, body.url, body.charset)
     return replace(page, media_type=body.media) if "xhtml" in body.media else page
@@ -117,15 +114,11 @@ def _text(body: _TypedBody) -> Page:
     return code(body.text(), body.url, code_language(body.media, body.name, body.url))
 
 
-def _json(body: _TypedBody) -> Page:
-    from tabane.reader.formats.data_files import json_page
+def _data(body: _TypedBody) -> Page:
+    from tabane.reader.formats.data_files import csv_page, json_page
 
-    return json_page(body.text(), body.url, lines=body.kind == "ndjson")
-
-
-def _rows(body: _TypedBody) -> Page:
-    from tabane.reader.formats.data_files import csv_page
-
+    if body.kind in ("json", "ndjson"):
+        return json_page(body.text(), body.url, lines=body.kind == "ndjson")
     return csv_page(body.text(), body.url, "\t" if body.kind == "tsv" else "")
 
 
@@ -171,11 +164,11 @@ _READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
     "plain": _text,
     "code": _text,
     "markdown": _text,
-    "json": _json,
-    "ndjson": _json,
+    "json": _data,
+    "ndjson": _data,
     "xml": _xml,
-    "csv": _rows,
-    "tsv": _rows,
+    "csv": _data,
+    "tsv": _data,
     "pdf": _pdf,
     "image": _image,
     "docx": _office,

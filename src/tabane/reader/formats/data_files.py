@@ -236,6 +236,7 @@ class CellRange(NamedTuple):
 
     @property
     def columns(self) -> int:
+        """Number of columns."""
         return self.right - self.left + 1
 
     @property
@@ -330,7 +331,8 @@ def tables_of(cells: Cells) -> list[CellRange]:
     """Return the ranges of the tables, from the top, those beside each other from the left."""
     found: list[CellRange] = []
     for rows in _runs(sorted(cells)):
-        for columns in _column_runs(cells, rows):
+        used = sorted({column for row in rows for column in cells[row]})
+        for columns in [used] if len(rows) < 2 else _runs(used):
             inner = [row for row in rows if any(columns[0] <= column <= columns[-1] for column in cells[row])]
             found.extend(CellRange(part[0], columns[0], part[-1], columns[-1]) for part in _runs(inner))
     return _joined(cells, found)
@@ -360,13 +362,6 @@ def _runs(numbers: list[int]) -> list[list[int]]:
         else:
             found.append([each])
     return found
-
-
-def _column_runs(cells: Cells, rows: list[int]) -> list[list[int]]:
-    used = sorted({column for row in rows for column in cells[row]})
-    if len(rows) < 2:
-        return [used]
-    return _runs(used)
 
 
 def _joined(cells: Cells, ranges: list[CellRange]) -> list[CellRange]:

@@ -162,21 +162,19 @@ class _ChapterReader:
             if tags > self._tags:
                 return len(names) - nth
             self._tags -= tags
-            written = self._chapter(text, name)
+            root = _parsed(text)
+            body = root.find("body") if root is not None else None
+            if root is None or body is None:
+                written = ""
+            else:
+                self._styles.put_into(root, name)
+                self._remove_hidden(root, body)
+                _localize(body, posixpath.basename(name))
+                written = markdown([body], self.url)
             if written:
                 self.parts.append(written)
                 room -= len(written)
         return 0
-
-    def _chapter(self, text: str, name: str) -> str:
-        root = _parsed(text)
-        body = root.find("body") if root is not None else None
-        if root is None or body is None:
-            return ""
-        self._styles.put_into(root, name)
-        self._remove_hidden(root, body)
-        _localize(body, posixpath.basename(name))
-        return markdown([body], self.url)
 
     def _remove_hidden(self, root: HtmlElement, body: HtmlElement) -> None:
         """Remove the elements that nobody sees, and count the outermost of them that have text."""

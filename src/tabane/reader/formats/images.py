@@ -37,20 +37,18 @@ class ImageHeader(NamedTuple):
 def image_header(body: bytes) -> ImageHeader | None:
     """Return the header of an image; None for other formats, and for one that breaks off."""
     try:
-        size = _size(body)
+        size: ImageHeader | None = None
+        if body.startswith(b"\x89PNG\r\n\x1a\n") and body[12:16] == b"IHDR":
+            size = ImageHeader("PNG", *struct.unpack_from(">II", body, 16))
+        elif body.startswith((b"GIF87a", b"GIF89a")):
+            size = ImageHeader("GIF", *struct.unpack_from("<HH", body, 6))
+        elif body.startswith(b"RIFF") and body[8:12] == b"WEBP":
+            size = _webp(body)
+        elif body.startswith(b"\xff\xd8\xff"):
+            size = _jpeg(body)
     except (struct.error, IndexError):
         return None
     return None if size is None or 0 in size[1:] else size
-
-
-def _size(body: bytes) -> ImageHeader | None:
-    if body.startswith(b"\x89PNG\r\n\x1a\n") and body[12:16] == b"IHDR":
-        return ImageHeader("PNG", *struct.unpack_from(">II", body, 16))
-    if body.startswith((b"GIF87a", b"GIF89a")):
-        return ImageHeader("GIF", *struct.unpack_from("<HH", body, 6))
-    if body.startswith(b"RIFF") and body[8:12] == b"WEBP":
-        return _webp(body)
-    return _jpeg(body) if body.startswith(b"\xff\xd8\xff") else None
 
 
 def _jpeg(body: bytes) -> ImageHeader | None:
@@ -180,17 +178,15 @@ def _scaled(image: Image) -> Picture:
         small.save(file, "PNG", optimize=True)
         if file.tell() <= _BYTES:
             return Picture("image/png", file.getvalue())
-    return _pressed(_on_white(small))
-
-
-def _on_white(image: Image) -> Image:
     from PIL import Image as images
 
-    if image.mode != "RGBA":
-        return image
-    ground = images.new("RGB", image.size, "white")
-    ground.paste(image, mask=image.getchannel("A"))
-    return ground
+    if small.mode != "RGBA":
+        on_white = small
+    else:
+        ground = images.new("RGB", small.size, "white")
+        ground.paste(small, mask=small.getchannel("A"))
+        on_white = ground
+    return _pressed(on_white)
 
 
 def _pressed(image: Image) -> Picture:

@@ -19,6 +19,12 @@ Kind = Literal[
     "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub", "whole", "wiki",
 ]  # fmt: skip
 
+WHOLE_MEDIA = "application/vnd.tabane.whole+html"
+"""Media type with which an adapter marks HTML that is all content."""
+
+WIKI_MEDIA = "application/vnd.tabane.mediawiki+html"
+"""Media type with which an adapter marks HTML of Parsoid."""
+
 _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", 0, "image"),
     (b"\xff\xd8\xff", 0, "image"),
@@ -60,8 +66,8 @@ _MEDIA: dict[str, Kind] = {
     "application/csv": "csv",
     "text/tab-separated-values": "tsv",
     "text/plain": "plain",
-    "application/vnd.tabane.whole+html": "whole",
-    "application/vnd.tabane.mediawiki+html": "wiki",
+    WHOLE_MEDIA: "whole",
+    WIKI_MEDIA: "wiki",
 }
 _NAMES: dict[str, Kind] = {
     ".html": "html",
@@ -138,7 +144,14 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
     media = media_type.partition(";")[0].strip().lower()
     if signed := _signed(body):
         return signed
-    if _is_binary(body[:2048], media):
+    head = body[:2048]
+    zeros = head.count(0)
+    if not zeros or _is_utf16(head):
+        is_binary = False
+    else:
+        text = media.startswith("text/") or media.endswith(("json", "xml"))
+        is_binary = not text or zeros * 20 > len(head)
+    if is_binary:
         raise UnsupportedMediaType(media if media not in _VAGUE else "application/octet-stream")
     suffix = suffix_of(name, url)
     found = _said(media, body) if media not in _VAGUE else None
@@ -166,7 +179,10 @@ def _signed(body: bytes) -> Kind | None:
     if b"%PDF-" in body[:1024]:
         return "pdf"
     if body.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zipped(body)
+        kind = zipped_kind(body)
+        if kind is None:
+            raise UnsupportedMediaType("application/zip")
+        return cast(Kind, kind)
     for signature, at, kind in _SIGNATURES:
         if body.startswith(signature, at):
             if kind == "bmp":
@@ -181,13 +197,6 @@ def _signed(body: bytes) -> Kind | None:
                 return "image"
             raise UnsupportedMediaType(kind)
     return None
-
-
-def _zipped(body: bytes) -> Kind:
-    kind = zipped_kind(body)
-    if kind is None:
-        raise UnsupportedMediaType("application/zip")
-    return cast(Kind, kind)
 
 
 def _said(media: str, body: bytes) -> Kind | None:
@@ -230,15 +239,6 @@ def _is_json(body: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _is_binary(head: bytes, media: str) -> bool:
-    """Return whether the bytes contain zeros; declared text may have a few, because some pages do."""
-    zeros = head.count(0)
-    if not zeros or _is_utf16(head):
-        return False
-    text = media.startswith("text/") or media.endswith(("json", "xml"))
-    return not text or zeros * 20 > len(head)
 
 
 def _is_utf16(body: bytes) -> bool:

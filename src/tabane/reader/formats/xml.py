@@ -26,7 +26,8 @@ def feed_page(root: etree._Element, url: str) -> Page:
     channel = _child(root, "channel")
     top = channel if channel is not None else root
     entries = list(_entries(root))
-    parts = [_about(top)]
+    text = _text(top, "description") or _text(top, "subtitle")
+    parts = [spans.lines(spans.inline(" ".join(_bare(text).split())))]
     parts += [_entry(entry, url) for entry in entries[:_ENTRIES]]
     title = first_line(_text(top, "title"))
     return Page(
@@ -56,11 +57,6 @@ def _entries(root: etree._Element) -> Iterator[etree._Element]:
             yield node
 
 
-def _about(top: etree._Element) -> str:
-    text = _text(top, "description") or _text(top, "subtitle")
-    return spans.lines(spans.inline(" ".join(_bare(text).split())))
-
-
 def _entry(entry: etree._Element, url: str) -> str:
     title = spans.inline(" ".join(_bare(_text(entry, "title")).split()))
     where = address(_link(entry), url)
@@ -80,7 +76,11 @@ def _said(entry: etree._Element, url: str) -> str:
             str(etree.tostring(node, encoding="unicode")) if len(node) else node.text or ""
         )  # XHTML of Atom
         if source.strip():
-            return _cut(_converted(source, url))
+            text = _converted(source, url)
+            if len(text) <= _LONG:
+                return text
+            at = max(text.rfind("\n\n", 0, _LONG), text.rfind("。", 0, _LONG), text.rfind(". ", 0, _LONG))
+            return text[: at + 1 if at > _LONG // 2 else _LONG].rstrip() + " …"
     return ""
 
 
@@ -94,13 +94,6 @@ def _converted(source: str, url: str) -> str:
     except (etree.ParserError, ValueError):
         return ""
     return markdown([tree], url)
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _LONG:
-        return text
-    at = max(text.rfind("\n\n", 0, _LONG), text.rfind("。", 0, _LONG), text.rfind(". ", 0, _LONG))
-    return text[: at + 1 if at > _LONG // 2 else _LONG].rstrip() + " …"
 
 
 def _bare(text: str) -> str:
@@ -184,7 +177,12 @@ def xml_page(text: str, url: str) -> Page:
         return feed_page(root, url)
     if name in ("urlset", "sitemapindex"):
         return _site_map(root, url)
-    shown, warnings = bounded(_indented(root, text), LISTED)
+    if text.strip().count("\n") * 400 > len(text):
+        indented = text.strip()
+    else:
+        etree.indent(root)
+        indented = str(etree.tostring(root, encoding="unicode"))
+    shown, warnings = bounded(indented, LISTED)
     return Page(url, fence(shown, "xml"), way="xml", media_type="application/xml", warnings=warnings)
 
 
@@ -202,14 +200,6 @@ def _root(text: str) -> etree._Element | None:
         if root is not None and (not recover or local_name(root) in ROOTS):
             return root
     return None
-
-
-def _indented(root: etree._Element, text: str) -> str:
-    """Return the document indented; unchanged if it has more than one line."""
-    if text.strip().count("\n") * 400 > len(text):
-        return text.strip()
-    etree.indent(root)
-    return str(etree.tostring(root, encoding="unicode"))
 
 
 def _site_map(root: etree._Element, url: str) -> Page:

@@ -20,6 +20,7 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver
 from tabane.reader.fetching.network import GuardedNetworkBackend, Source
+from tabane.reader.fetching.network import source as local_address
 from tabane.reader.guard import Guard
 from tabane.reader.rendering.chromium import (
     BrowserGone,
@@ -36,11 +37,16 @@ class RenderedPage:
     """A page under one policy. To be shown once; :meth:`end` may come at any time."""
 
     def __init__(
-        self, policy: Policy, limits: RenderLimits, resolve: Resolver, source: Source, errors: int | None
+        self,
+        policy: Policy,
+        limits: RenderLimits,
+        resolve: Resolver,
+        source: Source | None,
+        errors: int | None,
     ) -> None:
         self._policy, self._limits = policy, limits
         self._guard = Guard(policy.allowed, policy.ports)
-        self._network = GuardedNetworkBackend(self._guard, resolve, source)
+        self._network = GuardedNetworkBackend(self._guard, resolve, source or local_address)
         self._browser = BrowserProcess(limits, errors)
 
     async def shown(self, program: str, url: str, *, sandbox: bool, scrolls: int = 0) -> FetchedResource:
@@ -56,7 +62,21 @@ class RenderedPage:
                 asyncio.timeout(self._limits.seconds) as limit,
                 EgressProxy(self._guard, self._network, self._limits, self._policy.connect_timeout) as gate,
             ):
-                return await self._visited(gate, program, at, sandbox, scrolls)
+                talk = await self._browser.start(
+                    program,
+                    lambda profile: flags(
+                        profile, gate.name, gate.port, self._policy.user_agent, sandbox=sandbox
+                    ),
+                )
+                visit = PageVisit(talk, gate, self._guard, self._limits)
+                try:
+                    await talk.ask("Browser.getVersion")
+                except (BrowserGone, DevToolsError):
+                    raise _unstarted(await self._browser.end()) from None
+                try:
+                    return await visit.go(at, scrolls)
+                except BrowserGone:
+                    raise _ended(await self._browser.end(), visit.crashed) from None
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -70,23 +90,6 @@ class RenderedPage:
     async def end(self) -> None:
         """End the browser, if there is one."""
         await self._browser.end()
-
-    async def _visited(
-        self, gate: EgressProxy, program: str, url: str, sandbox: bool, scrolls: int
-    ) -> FetchedResource:
-        talk = await self._browser.start(
-            program,
-            lambda profile: flags(profile, gate.name, gate.port, self._policy.user_agent, sandbox=sandbox),
-        )
-        visit = PageVisit(talk, gate, self._guard, self._limits)
-        try:
-            await talk.ask("Browser.getVersion")
-        except (BrowserGone, DevToolsError):
-            raise _unstarted(await self._browser.end()) from None
-        try:
-            return await visit.go(url, scrolls)
-        except BrowserGone:
-            raise _ended(await self._browser.end(), visit.crashed) from None
 
 
 def _unstarted(report: BrowserExit) -> ReadError:
@@ -149,8 +152,11 @@ class BrowserProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
+                place = tempfile.gettempdir()
                 self._profile = await asyncio.to_thread(
-                    tempfile.mkdtemp, prefix="tabane-page-", dir=_folder()
+                    tempfile.mkdtemp,
+                    prefix="tabane-page-",
+                    dir=(place if len(place) <= _LONGEST or not os.access("/tmp", os.W_OK) else "/tmp"),
                 )
                 await self._kept([program, *arguments(self._profile)], theirs.fileno())
             except OSError as error:
@@ -214,9 +220,3 @@ class BrowserProcess:
             await keeper.wait()
             return b""
         return said
-
-
-def _folder() -> str:
-    """Return the folder for profiles: the system's temporary one, or one with a shorter path."""
-    place = tempfile.gettempdir()
-    return place if len(place) <= _LONGEST or not os.access("/tmp", os.W_OK) else "/tmp"

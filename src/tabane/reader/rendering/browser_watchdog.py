@@ -30,10 +30,16 @@ _ADOPTS = 36  # PR_SET_CHILD_SUBREAPER
 
 
 def main() -> None:
+    """Read an order, keep the browser until its end, and write the report."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os.close(0))
-    order = json.loads(_line())
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (piece := os.read(0, 65536)):
+            sys.exit(0)
+        line += piece
+    order = json.loads(line)
     _adopt()
     keeper = BrowserWatchdog(order)
     try:
@@ -57,7 +63,22 @@ class BrowserWatchdog:
 
     def keep(self) -> dict[str, Any]:
         """Start it, wait for its end and return the report. Raises OSError if it cannot be started."""
-        browser = self._browser = _started(self._order)
+        order = self._order
+        profile, user = order["profile"], order["user"]
+        _at_3_and_4(order["talk"])
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if user is not None:
+            os.chown(profile, user, user)
+        other: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        try:
+            started = subprocess.Popen(
+                order["run"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                env=_environ(profile), cwd=profile, pass_fds=(3, 4), start_new_session=True, **other,
+            )  # fmt: skip
+        finally:
+            os.close(3)
+            os.close(4)
+        browser = self._browser = started
         assert browser.stderr is not None
         why = self._watched(browser, browser.stderr.fileno())
         return {"why": why, "status": browser.poll(), "said": self._said.decode(errors="replace")}
@@ -78,7 +99,7 @@ class BrowserWatchdog:
                 return "ended"
             if 0 in ready and not os.read(0, 4096):
                 return "asked"
-            if _held() > self._order["memory"]:
+            if sum(map(_own, _family())) > self._order["memory"]:
                 return "memory"
 
     def end(self) -> None:
@@ -99,39 +120,12 @@ class BrowserWatchdog:
         _reap()
 
 
-def _line() -> bytes:
-    """Return the order; exit if the hub ends before it has sent one."""
-    line = b""
-    while not line.endswith(b"\n"):
-        if not (piece := os.read(0, 65536)):
-            sys.exit(0)
-        line += piece
-    return line
-
-
 def _adopt() -> None:
     """Make orphaned descendants children of this process instead of init (Linux)."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
 
         ctypes.CDLL(None).prctl(_ADOPTS, 1, 0, 0, 0)
-
-
-def _started(order: dict[str, Any]) -> subprocess.Popen[bytes]:
-    profile, user = order["profile"], order["user"]
-    _at_3_and_4(order["talk"])
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if user is not None:
-        os.chown(profile, user, user)
-    other: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-    try:
-        return subprocess.Popen(
-            order["run"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            env=_environ(profile), cwd=profile, pass_fds=(3, 4), start_new_session=True, **other,
-        )  # fmt: skip
-    finally:
-        os.close(3)
-        os.close(4)
 
 
 def _at_3_and_4(socket: int) -> None:
@@ -161,25 +155,18 @@ def _family() -> list[int]:
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
-            children.setdefault(_parent(name), []).append(int(name))
+            process = name
+            try:
+                with open(f"/proc/{process}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):  # it has ended meanwhile
+                parent = 0
+            children.setdefault(parent, []).append(int(name))
     found, at = list(children.get(os.getpid(), [])), 0
     while at < len(found):
         found += children.get(found[at], [])
         at += 1
     return found
-
-
-def _parent(process: str) -> int:
-    try:
-        with open(f"/proc/{process}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):  # it has ended meanwhile
-        return 0
-
-
-def _held() -> int:
-    """Return the private memory of all processes, in bytes: pages mapped from files are shared."""
-    return sum(map(_own, _family()))
 
 
 def _own(process: int) -> int:

@@ -278,6 +278,7 @@ class DevToolsConnection:
                 answer.set_exception(BrowserGone())
 
     async def close(self) -> None:
+        """Stop listening, and close the connection."""
         self._listening.cancel()
         await asyncio.gather(self._listening, return_exceptions=True)
         self._writer.close()

@@ -108,7 +108,8 @@ class EgressProxy:
         try:
             async with asyncio.timeout(_SILENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-            if not self._known(head):
+            found = _PASSWORD.search(head)
+            if found is None or not secrets.compare_digest(found[1].strip(), self._key):
                 writer.write(_ASKS + _ENDS)
                 return
             await self._passed(head, reader, writer)
@@ -119,15 +120,19 @@ class EgressProxy:
         finally:
             writer.close()
 
-    def _known(self, head: bytes) -> bool:
-        found = _PASSWORD.search(head)
-        return found is not None and secrets.compare_digest(found[1].strip(), self._key)
-
     async def _passed(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host = _host(head)
+        found = _LINE.match(head.split(b"\r\n", 1)[0].decode("latin-1"))
+        if found is None:
+            raise _BadProxyRequest
+        host = re.sub(r"^[a-z]+://", "", found[2], flags=re.IGNORECASE).partition("/")[0][:100]
         try:
             way = _way(head, self._guard)
-            self._count()
+            self._connections -= 1
+            if self._connections < 0 or self.spent:
+                self.spent = True
+                raise ReadError(
+                    say("the page opens more connections than are allowed for one page."), "large"
+                )
             stream = await self._network.connect_tcp(way.target.host, way.target.port, self._connecting)
         except (ReadError, TransientFetchError) as error:
             self._note(host, error.error if isinstance(error, TransientFetchError) else error)
@@ -139,12 +144,6 @@ class EgressProxy:
             await self._joined(way, reader, writer, stream)
         finally:
             await asyncio.shield(stream.aclose())
-
-    def _count(self) -> None:
-        self._connections -= 1
-        if self._connections < 0 or self.spent:
-            self.spent = True
-            raise ReadError(say("the page opens more connections than are allowed for one page."), "large")
 
     def _note(self, host: str, error: ReadError) -> None:
         log.info("a page's programs asked for %s: %s", host, error)
@@ -193,14 +192,6 @@ class EgressProxy:
             raise EOFError
 
 
-def _host(head: bytes) -> str:
-    """Return the host that the request names, for the log and for messages."""
-    found = _LINE.match(head.split(b"\r\n", 1)[0].decode("latin-1"))
-    if found is None:
-        raise _BadProxyRequest
-    return re.sub(r"^[a-z]+://", "", found[2], flags=re.IGNORECASE).partition("/")[0][:100]
-
-
 def _way(head: bytes, guard: Guard) -> ProxyRequest:
     """Return the request, if the guard allows it. Raises ReadError, and _BadProxyRequest."""
     line, _, fields = head.partition(b"\r\n")
@@ -209,7 +200,12 @@ def _way(head: bytes, guard: Guard) -> ProxyRequest:
         raise _BadProxyRequest
     method, what = found[1], found[2]
     if method == "CONNECT":
-        return ProxyRequest(_tunnelled(what, guard), tunnel=True)
+        host, colon, port = what.rpartition(":")
+        if not colon or not port.isdigit() or "/" in host:
+            raise _BadProxyRequest
+        # The scheme is the one whose default port it is, because messages leave that out.
+        scheme = "http" if port == "80" else "https"
+        return ProxyRequest(guard.target(f"{scheme}://{what}/"), tunnel=True)
     target = guard.target(what)
     if target.scheme != "http" or _CHUNKED.search(fields):
         raise _BadProxyRequest
@@ -225,14 +221,6 @@ def _way(head: bytes, guard: Guard) -> ProxyRequest:
     return ProxyRequest(
         target, tunnel=False, head=begin.encode("latin-1") + fields, length=max(lengths, default=0)
     )
-
-
-def _tunnelled(authority: str, guard: Guard) -> Target:
-    host, colon, port = authority.rpartition(":")
-    if not colon or not port.isdigit() or "/" in host:
-        raise _BadProxyRequest
-    # By the scheme whose own port it is: that is left out of what is said, and any other is written anyway.
-    return guard.target(f"{'http' if port == '80' else 'https'}://{authority}/")
 
 
 async def _up(

@@ -98,7 +98,16 @@ class PageVisit:
                 say("the browser cannot show the page: {reason}.", reason=error), "broken"
             ) from None
         self._check(url)
-        return self._fetched(shown, late, more)
+        at = self._guard.target(str(shown["url"]))
+        return FetchedResource(
+            at.url,
+            self._status or 200,
+            {"content-type": "text/html; charset=utf-8"},
+            str(shown["html"]).encode(),
+            "text/html",
+            "utf-8",
+            warnings=tuple(self._warnings(late, more)),
+        )
 
     async def _prepared(self) -> None:
         """Open an empty page, in a context that exists only in memory."""
@@ -249,7 +258,8 @@ class PageVisit:
     def _of_the_gate(self, host: str) -> ReadError | None:
         """Return the proxy's error for ``host``, with or without its port."""
         known = {**self._gate.failed, **self._gate.refused}
-        return next((error for name, error in known.items() if _same(name, host)), None)
+        names = (host, f"{host}:443", f"{host}:80")
+        return next((error for name, error in known.items() if name in names), None)
 
     async def _shown(self) -> dict[str, Any]:
         """Return the HTML of the page. Scripts that never end are stopped, and the page is read again."""
@@ -281,19 +291,6 @@ class PageVisit:
             raise DevToolsError(str(answer["result"].get("description", ""))[:200])
         value: dict[str, Any] = answer["result"]["value"]
         return value
-
-    def _fetched(self, shown: dict[str, Any], late: bool, more: bool) -> FetchedResource:
-        """Raises ReadError if scripts led the browser to an address that is not a page."""
-        at = self._guard.target(str(shown["url"]))
-        return FetchedResource(
-            at.url,
-            self._status or 200,
-            {"content-type": "text/html; charset=utf-8"},
-            str(shown["html"]).encode(),
-            "text/html",
-            "utf-8",
-            warnings=tuple(self._warnings(late, more)),
-        )
 
     def _warnings(self, late: bool, more: bool) -> list[Message]:
         said = []
@@ -332,17 +329,14 @@ class PageVisit:
         if session == self._session and method in self._heard:
             self._heard[method](said)
         elif method == "Target.targetCreated":
-            self._other(said["targetInfo"])
+            target = said["targetInfo"]
+            if target.get("type") == "page" and target.get("targetId") != self._target:
+                self._talk.tell("Target.closeTarget", targetId=target["targetId"])
         elif method == "Target.targetCrashed" and said.get("targetId") == self._target:
             self.crashed = True
             self._talk.drop()
         elif method == "Target.targetDestroyed" and said.get("targetId") == self._target:
             self._talk.drop()
-
-    def _other(self, target: dict[str, Any]) -> None:
-        """Close a window that the page opened."""
-        if target.get("type") == "page" and target.get("targetId") != self._target:
-            self._talk.tell("Target.closeTarget", targetId=target["targetId"])
 
     def _paused(self, said: dict[str, Any]) -> None:
         if "responseStatusCode" in said or "responseErrorReason" in said:
@@ -353,7 +347,9 @@ class PageVisit:
             self._loader, self._marks = "", set()
             self._open.clear()
             self._settled.clear()
-        elif kind not in _NEEDED or _is_icon(said["request"]):
+        elif kind not in _NEEDED or str(said["request"].get("headers", {}).get("Accept", "")).startswith(
+            "image/"
+        ):
             return self._fail(said, "BlockedByClient")
         self._requests += 1
         if self._requests > self._limits.requests or not _by_network(said["request"]["url"]):
@@ -434,18 +430,8 @@ class PageVisit:
         )
 
 
-def _is_icon(request: dict[str, Any]) -> bool:
-    """Return whether the browser itself asks for a picture to put beside the title."""
-    return str(request.get("headers", {}).get("Accept", "")).startswith("image/")
-
-
 def _by_network(url: str) -> bool:
     return url[:7].lower() in ("http://", "https:/") or url[:5].lower() in ("data:", "blob:")
-
-
-def _same(name: str, host: str) -> bool:
-    """Return whether a request's authority is that of a URL, which may omit its port."""
-    return name == host or name in (f"{host}:443", f"{host}:80")
 
 
 ENOUGH = 200
@@ -535,13 +521,16 @@ class OpenRequests:
             self._begun[request] = now
 
     def end(self, request: str) -> None:
+        """Remove a request that has ended."""
         self._begun.pop(request, None)
 
     def clear(self) -> None:
+        """Remove all requests."""
         self._begun.clear()
 
     @property
     def none(self) -> bool:
+        """Whether no request is open."""
         return not self._begun
 
     def quiet(self, now: float, since: float) -> bool:

@@ -83,9 +83,11 @@ class AnyPageAdapter:
         self._renderer = renderer
 
     def takes(self, url: str) -> bool:
+        """Return True: any page can be read."""
         return True
 
     async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        """Return the best page that can be had at ``url``. Raises ReadError."""
         try:
             fetched = await _fetched(url, tools)
         except ReadError as error:
@@ -117,7 +119,15 @@ class AnyPageAdapter:
             try:
                 there = await _fetched(to, tools)
             except ReadError as error:
-                notes = (_unfollowed(to, error),)
+                notes = (
+                    (
+                        say(
+                            "The page redirects browsers to {url}, which cannot be read: {reason}",
+                            url=to,
+                            reason=error.message,
+                        )
+                    ),
+                )
             else:
                 return await self._page(there, tools, (*way, to))
         if found is not None and (frames := _marked(found, FRAME)):
@@ -151,8 +161,16 @@ class AnyPageAdapter:
             return await self._barred(url, found, tools)
         page = found if found is not None and (found.markdown.strip() or found.pictures) else None
         hints = await asyncio.to_thread(html_hints, fetched)
-        little = _is_little(page, fetched, hints.programs)
-        for address in _beside(fetched, hints, little):
+        if page is None:
+            little = True
+        elif page.way == _FOR_MACHINES and hints.programs:
+            little = True  # readers see the visible text of the rendered page
+        else:
+            part = page.share is not None and page.share < 0.5
+            little = tokens(page.markdown) < LITTLE and (hints.programs or part or len(fetched.body) > LARGE)
+        addresses = [hints.offered] if hints.offered and (little or hints.documents) else []
+        guessed = beside(fetched.url) if little and not hints.offered else None
+        for address in [*addresses, guessed] if guessed else addresses:
             better = await _markdown(address, tools)
             if better is not None and await asyncio.to_thread(_says_the_same, better, page):
                 return _with_facts(better, page, fetched)
@@ -185,9 +203,11 @@ class PageSourceAdapter:
     name = "raw"
 
     def takes(self, url: str) -> bool:
+        """Return True: any page has a source."""
         return True
 
     async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        """Return the response body as text. Raises ReadError."""
         fetched = await tools.fetcher.fetch(url, accept=HTML_ALONE)
         text = await asyncio.to_thread(_source, fetched)
         return Page(fetched.url, text, way=self.name, share=1.0, media_type=fetched.media_type)
@@ -253,12 +273,6 @@ def _also_said(error: ReadError, notes: tuple[Message, ...]) -> ReadError:
     return ReadError(say("{reason} {note}", reason=error.message, note=notes[-1]), error.cause)
 
 
-def _unfollowed(to: str, error: ReadError) -> Message:
-    return say(
-        "The page redirects browsers to {url}, which cannot be read: {reason}", url=to, reason=error.message
-    )
-
-
 async def _of_frames(
     page: Page, addresses: list[str], tools: ReadingTools
 ) -> tuple[Page | None, list[Message]]:
@@ -314,26 +328,6 @@ def _is_menu(frame: Page) -> bool:
     """Return whether a frame says little beside its links."""
     outside, whole = outside_links(frame.markdown), without_links(frame.markdown)
     return "](" in frame.markdown and 3 * sum(map(str.isalnum, outside)) < sum(map(str.isalnum, whole))
-
-
-def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> bool:
-    """Return whether the content is too short for such a page; a page that is short as a whole is fine."""
-    if page is None:
-        return True
-    if page.way == _FOR_MACHINES and programs:
-        return True  # readers see the visible text of the rendered page
-    part = page.share is not None and page.share < 0.5
-    return tokens(page.markdown) < LITTLE and (programs or part or len(fetched.body) > LARGE)
-
-
-def _beside(fetched: FetchedResource, hints: HtmlHints, little: bool) -> list[str]:
-    """Return the URL at which the page's own Markdown may be, if that is worth a request.
-
-    This is rare: little content was found on 2 of 257 pages of seven kinds (WCXB's dev split, postlight).
-    """
-    found = [hints.offered] if hints.offered and (little or hints.documents) else []
-    guessed = beside(fetched.url) if little and not hints.offered else None
-    return [*found, guessed] if guessed else found
 
 
 def _says_the_same(better: Page, page: Page | None) -> bool:

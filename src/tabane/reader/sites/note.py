@@ -11,7 +11,7 @@ from urllib.parse import SplitResult
 from msgspec import Struct
 
 from tabane.messages import Message, say
-from tabane.reader.formats.article_html import WHOLE_MEDIA
+from tabane.reader.formats.media_type_detection import WHOLE_MEDIA
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
 from tabane.reader.sites.site_api import SiteApi, blocks, one_line

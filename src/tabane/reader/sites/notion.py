@@ -21,7 +21,7 @@ from tabane.messages import Message, say
 from tabane.reader.formats.text import fence
 from tabane.reader.markdown import spans
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
 from tabane.reader.sites.site_api import SiteApi, blocks, decode_each, facts, one_line
 
 
@@ -376,16 +376,12 @@ def _short(value: object, depth: int) -> str:
     if not isinstance(value, dict):
         return "" if value is None else one_line(str(value))
     if "start" in value:
-        return _span(value)
+        return " – ".join(str(value[end]) for end in ("start", "end") if value.get(end))
     if "number" in value:
         prefix, number = value.get("prefix"), value["number"]
         return f"{prefix}-{number}" if prefix else "" if number is None else one_line(str(number))
     name = value.get("name")
     return one_line(str(name)) if name else value_of(value, depth - 1) if _kind(value) else ""
-
-
-def _span(date: dict[str, Any]) -> str:
-    return " – ".join(str(date[end]) for end in ("start", "end") if date.get(end))
 
 
 def _kind(found: object) -> str:
@@ -398,11 +394,12 @@ def _style(each: NotionText) -> tuple[str, str, tuple[str, ...]]:
     marks = each.annotations or NotionMarks()
     kind = "equation" if each.type == "equation" else "code" if marks.code else ""
     set_ = ((marks.bold, "**"), (marks.italic, "*"), (marks.strikethrough, "~~"))
-    return kind, _link(each.href or ""), tuple(mark for wanted, mark in set_ if wanted)
-
-
-def _link(href: str) -> str:
-    return f"https://www.notion.so{href}" if href.startswith("/") else href
+    href = each.href or ""
+    return (
+        kind,
+        (f"https://www.notion.so{href}" if href.startswith("/") else href),
+        tuple(mark for wanted, mark in set_ if wanted),
+    )
 
 
 def _run(style: tuple[str, str, tuple[str, ...]], text: str) -> str:
@@ -593,7 +590,7 @@ _NO_PAGE = (400, 404)
 class NotionAdapter(SitePages[str]):
     """Pages of Notion through its API. Without a key, the adapter for any page reads them.
 
-    ``key`` returns NOTION_API_KEY or None. Causes of its ReadErrors in addition to those of fetching: key if
+    ``keys`` looks up NOTION_API_KEY. Causes of its ReadErrors in addition to those of fetching: key if
     it is missing or not accepted, status 404 if the page is not shared with the integration.
     """
 
@@ -606,16 +603,14 @@ class NotionAdapter(SitePages[str]):
         shared=True,
     )
 
-    def __init__(
-        self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.notion.com"
-    ) -> None:
-        self._key, self._base = key, base
+    def __init__(self, keys: KeyLookup = no_keys, base: str = "https://api.notion.com") -> None:
+        self._keys, self._base = keys, base
 
     def place(self, host: str, parts: SplitResult) -> str | None:
         return page_id(host, parts)
 
     async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
-        key = self._key()
+        key = self._keys("NOTION_API_KEY")
         if not key:
             raise ReadError(
                 say("To read whole Notion pages, set NOTION_API_KEY to the key of an integration."), "key"
@@ -627,12 +622,8 @@ class NotionAdapter(SitePages[str]):
             if error.status not in _NO_PAGE:
                 raise
             return await _database(url, place, api)
-        return await _read_page(url, found, api)
-
-
-async def _read_page(url: str, found: NotionObject, api: NotionApi) -> Page:
-    nodes, warnings = await NotionBlockReader(api).of_page(found.id)
-    return await asyncio.to_thread(_laid_out, url, found, nodes, warnings)
+        nodes, warnings = await NotionBlockReader(api).of_page(found.id)
+        return await asyncio.to_thread(_laid_out, url, found, nodes, warnings)
 
 
 def _laid_out(

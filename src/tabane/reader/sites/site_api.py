@@ -55,6 +55,7 @@ class SiteApi:
 
     @property
     def host(self) -> str:
+        """Host of the API, with its port."""
         return urlsplit(self._base).netloc
 
     async def get(self, path: str, shape: type[_Shape], /, **parameters: object) -> _Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import SplitResult
@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.formats.article_html import WHOLE_MEDIA
+from tabane.reader.formats.media_type_detection import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
 from tabane.reader.sites.site_api import SiteApi, moment
 
 PAGE = 100
@@ -109,17 +109,15 @@ class _StackThread:
 class StackOverflowAdapter(SitePages[tuple[str, str, str]]):
     """A question with its answers, the accepted one first and the others by their votes, and all comments.
 
-    Three requests. ``key`` returns STACKEXCHANGE_KEY or None: without one the limit is 300 requests a day,
-    with one 10,000.
+    Three requests. ``keys`` looks up STACKEXCHANGE_KEY: without it the limit is 300 requests a day, with it
+    10,000.
     """
 
     name, title = "stackoverflow", "Stack Exchange"
     sample = SiteSample("https://stackoverflow.com/questions/11227809", "sorted array", 3_000)
 
-    def __init__(
-        self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.stackexchange.com"
-    ) -> None:
-        self._key, self._base = key, base
+    def __init__(self, keys: KeyLookup = no_keys, base: str = "https://api.stackexchange.com") -> None:
+        self._keys, self._base = keys, base
 
     def place(self, host: str, parts: SplitResult) -> tuple[str, str, str] | None:
         """Return the site as the API calls it, whether a question or an answer, and its number."""
@@ -129,13 +127,27 @@ class StackOverflowAdapter(SitePages[tuple[str, str, str]]):
 
     async def page(self, place: tuple[str, str, str], url: str, tools: ReadingTools) -> Page | None:
         site, kind, id_ = place
-        api = _StackApi(tools, self._base, site, self._key() or None)
+        api = _StackApi(tools, self._base, site, self._keys("STACKEXCHANGE_KEY") or None)
         if kind in ("a", "answers"):
             found = await api.get(f"answers/{id_}", StackAnswers)
             id_ = str(_first(found.items).question_id)
         thread = await _read(id_, api)
         page = await tools.converting.page(_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8")
-        return _page_of(page, thread, site)
+        question = thread.question
+        name = _NAMES.get(site) or (
+            f"Stack Overflow ({site[:2]})" if site.endswith("stackoverflow.com") else site
+        )
+        return replace(
+            page,
+            url=question.link or f"https://{site}/questions/{question.question_id}",
+            title=html.unescape(question.title),
+            author=html.unescape(_name(question.owner)),
+            date=moment(question.creation_date) or None,
+            site=name,
+            canonical=question.link or None,
+            way=StackOverflowAdapter.name,
+            warnings=(*thread.warnings, *page.warnings),
+        )
 
 
 class _StackApi(SiteApi):
@@ -251,21 +263,3 @@ def _said(comments: Sequence[StackComment]) -> str:
 def _name(owner: StackOwner | None) -> str:
     """Return names come with their letters as entities, so that they are HTML already."""
     return (owner.display_name if owner else "") or "(deleted)"
-
-
-def _page_of(page: Page, thread: _StackThread, site: str) -> Page:
-    question = thread.question
-    name = _NAMES.get(site) or (
-        f"Stack Overflow ({site[:2]})" if site.endswith("stackoverflow.com") else site
-    )
-    return replace(
-        page,
-        url=question.link or f"https://{site}/questions/{question.question_id}",
-        title=html.unescape(question.title),
-        author=html.unescape(_name(question.owner)),
-        date=moment(question.creation_date) or None,
-        site=name,
-        canonical=question.link or None,
-        way=StackOverflowAdapter.name,
-        warnings=(*thread.warnings, *page.warnings),
-    )

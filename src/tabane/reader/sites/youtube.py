@@ -106,8 +106,21 @@ class YouTubeAdapter(SitePages[str]):
         fetched = await tools.fetcher.fetch(f"{self._base}/watch?v={place}", accept="text/html")
         video = await asyncio.to_thread(_carried, fetched)
         if video.details is None or not video.details.title:
-            raise ReadError(_refusal(video.refusal), "empty")
-        track = _track(video.tracks)
+            if video.refusal:
+                refusal = say(
+                    "YouTube does not show this video: {reason}", reason=one_line(video.refusal)[:200]
+                )
+            else:
+                refusal = say(
+                    "YouTube does not give programs data of this video: it asks for consent or a login."
+                )
+            raise ReadError(refusal, "empty")
+        heard = next((each.languageCode for each in video.tracks if each.kind == "asr"), "")
+        track = min(
+            video.tracks,
+            key=lambda each: (bool(heard) and each.languageCode != heard, each.kind == "asr"),
+            default=None,
+        )
         events, warnings = await self._words(track, tools)
         return await asyncio.to_thread(_page_of, place, video, video.details, track, events, warnings)
 
@@ -187,22 +200,6 @@ def _at(value: object, *names: str) -> object:
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
-
-
-def _refusal(reason: str) -> Message:
-    if reason:
-        return say("YouTube does not show this video: {reason}", reason=one_line(reason)[:200])
-    return say("YouTube does not give programs data of this video: it asks for consent or a login.")
-
-
-def _track(tracks: Sequence[CaptionTrack]) -> CaptionTrack | None:
-    """Captions that somebody wrote before those that a machine heard; the film's own first."""
-    heard = next((each.languageCode for each in tracks if each.kind == "asr"), "")
-    return min(
-        tracks,
-        key=lambda each: (bool(heard) and each.languageCode != heard, each.kind == "asr"),
-        default=None,
-    )
 
 
 def _page_of(

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, unquote
 
 from msgspec import Struct
 
-from tabane.reader.formats.article_html import WHOLE_MEDIA
+from tabane.reader.formats.media_type_detection import WHOLE_MEDIA
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
 from tabane.reader.sites.site_api import SiteApi, blocks, facts

@@ -19,7 +19,7 @@ from tabane.reader.sites.github.api import (
     GitHubPageKind,
     place_of,
 )
-from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
 
 __all__ = ["GitHubAdapter"]
 
@@ -30,7 +30,7 @@ _WHOLE_REFS = re.compile(r"main|master|HEAD|trunk|develop|dev|gh-pages|[0-9a-f]{
 class GitHubAdapter(SitePages[GitHubAddress]):
     """Pages of GitHub through its API. The adapter for any page reads discussions, wikis and profiles.
 
-    ``token`` returns GITHUB_TOKEN or None. Causes of its ReadErrors in addition to those of fetching: rate
+    ``keys`` looks up GITHUB_TOKEN. Causes of its ReadErrors in addition to those of fetching: rate
     with the time to wait, key for a token that is not accepted, status for a missing or private page.
     """
 
@@ -39,18 +39,18 @@ class GitHubAdapter(SitePages[GitHubAddress]):
 
     def __init__(
         self,
-        token: Callable[[], str | None] = lambda: None,
+        keys: KeyLookup = no_keys,
         endpoints: GitHubEndpoints | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._token, self._endpoints, self._clock = token, endpoints or GitHubEndpoints(), clock
+        self._keys, self._endpoints, self._clock = keys, endpoints or GitHubEndpoints(), clock
 
     def place(self, host: str, parts: SplitResult) -> GitHubAddress | None:
         return place_of(host, parts)
 
     async def page(self, place: GitHubAddress, url: str, tools: ReadingTools) -> Page | None:
-        api = GitHubApi(tools, self._endpoints, self._token() or None, self._clock)
+        api = GitHubApi(tools, self._endpoints, self._keys("GITHUB_TOKEN") or None, self._clock)
         return await _READERS[place.kind](place, api)
 
 

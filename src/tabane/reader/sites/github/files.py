@@ -304,15 +304,13 @@ def notebook(text: str) -> str | None:
         found = msgspec.json.decode(text, type=Notebook)
     except (msgspec.DecodeError, RecursionError):
         return None
-    language = _language_of_notebook(found.metadata)
+    metadata = found.metadata
+    if metadata.language_info and metadata.language_info.name:
+        language = metadata.language_info.name
+    else:
+        language = metadata.kernelspec.language if metadata.kernelspec else ""
     parts = [part for cell in found.cells for part in _cell(cell, language)]
     return "\n\n".join(part for part in parts if part)
-
-
-def _language_of_notebook(metadata: NotebookMetadata) -> str:
-    if metadata.language_info and metadata.language_info.name:
-        return metadata.language_info.name
-    return metadata.kernelspec.language if metadata.kernelspec else ""
 
 
 def _cell(cell: NotebookCell, language: str) -> list[str]:

@@ -248,7 +248,9 @@ async def issue(place: GitHubAddress, api: GitHubApi) -> Page:
     if found.pull_request is not None:
         return await pull(place, api)
     comments, warnings = await _comments(place, found, api)
-    known = known_facts(state=_state(found), **_known(found))
+    reason = (found.state_reason or "").replace("_", " ")
+    state = f"{found.state} ({reason})" if reason and found.state == "closed" else found.state
+    known = known_facts(state=state, **_known(found))
     return await asyncio.to_thread(lambda: _page(found, known, [_conversation(comments, ())], warnings))
 
 
@@ -268,8 +270,28 @@ async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
 
     def laid_out() -> Page:
         detail = changed(files, patched=place.rest[1:2] in (("files",), ("changes",)))
-        parts = [_conversation(comments, reviews), _reviewed(notes), detail.markdown]
-        return _page(found, _pull_facts(found), parts, (*w1, *w2, *w3, *w4, *detail.warnings))
+        threads: defaultdict[int, list[GitHubReviewComment]] = defaultdict(list)
+        for each in notes:
+            threads[each.in_reply_to_id or each.id].append(each)
+        title = f"## Review comments ({len(notes)})"
+        reviewed = blocks(title, *map(_thread, threads.values())) if notes else ""
+        parts = [_conversation(comments, reviews), reviewed, detail.markdown]
+        known = _known(found)
+        state = "merged" if found.merged or found.merged_at else found.state
+        if found.draft and state == "open":
+            state = "open (draft)"
+        if found.merged_at:
+            known.pop("closed")
+        lines = f"+{found.additions:,} −{found.deletions:,}"
+        size = f"{numbered(found.commits, 'commit')}, {numbered(found.changed_files, 'file')}, {lines}"
+        listed = known_facts(
+            state=state,
+            **known,
+            merged=found.merged_at and f"{found.merged_at} by {login(found.merged_by)}",
+            branches=f"{_branch(found.head)} → {_branch(found.base)}",
+            changes=size,
+        )
+        return _page(found, listed, parts, (*w1, *w2, *w3, *w4, *detail.warnings))
 
     return await asyncio.to_thread(laid_out)
 
@@ -311,28 +333,6 @@ def _known(found: GitHubIssue) -> dict[str, object]:
     }
 
 
-def _state(found: GitHubIssue) -> str:
-    reason = (found.state_reason or "").replace("_", " ")
-    return f"{found.state} ({reason})" if reason and found.state == "closed" else found.state
-
-
-def _pull_facts(found: GitHubPull) -> str:
-    known = _known(found)
-    state = "merged" if found.merged or found.merged_at else found.state
-    if found.draft and state == "open":
-        state = "open (draft)"
-    if found.merged_at:
-        known.pop("closed")
-    lines = f"+{found.additions:,} −{found.deletions:,}"
-    return known_facts(
-        state=state,
-        **known,
-        merged=found.merged_at and f"{found.merged_at} by {login(found.merged_by)}",
-        branches=f"{_branch(found.head)} → {_branch(found.base)}",
-        changes=f"{numbered(found.commits, 'commit')}, {numbered(found.changed_files, 'file')}, {lines}",
-    )
-
-
 def _branch(branch: object) -> str:
     label = getattr(branch, "label", None) or getattr(branch, "ref", "")
     return f"`{label}`" if label else "(gone)"
@@ -372,16 +372,6 @@ def _review(each: GitHubReview) -> str:
 
 def _body(each: GitHubComment | GitHubReview) -> str:
     return body_of(each.body) or "*(empty)*"
-
-
-def _reviewed(notes: Sequence[GitHubReviewComment]) -> str:
-    """Comments on lines: each thread below the lines that it is about."""
-    if not notes:
-        return ""
-    threads: defaultdict[int, list[GitHubReviewComment]] = defaultdict(list)
-    for each in notes:
-        threads[each.in_reply_to_id or each.id].append(each)
-    return blocks(f"## Review comments ({len(notes)})", *(_thread(each) for each in threads.values()))
 
 
 def _thread(notes: Sequence[GitHubReviewComment]) -> str:
@@ -595,6 +585,7 @@ def known_facts(**known: object) -> str:
 
 
 def labels(issue: GitHubIssue) -> str:
+    """Return the names of the labels of an issue, separated by commas."""
     names = (each.name if isinstance(each, GitHubLabel) else each for each in issue.labels)
     return ", ".join(name for name in names if name)
 
@@ -659,4 +650,5 @@ def at_place(repository: str, ref: str, path: str) -> tuple[str, ...]:
 
 
 def title_of_path(repository: str, path: str) -> str:
+    """Return the title of the page of a path: its last part and the repository."""
     return f"{basename(path)} · {repository}" if path else repository
