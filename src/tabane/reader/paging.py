@@ -77,14 +77,14 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
         limit = start + low
     first = inside = _LineStart(start, 0)
     best: _LineStart | None = None
-    for line in _lines(whole, structured):
+    for line in _line_starts(whole, structured):
         if line.start > limit:
             break
         inside = line
         if line.start <= start:
             first = line
         else:
-            best = _better(best, line, start, limit)
+            best = _better_end(best, line, start, limit)
     if limit >= len(whole):
         return PagePart(first.opening + whole[start:], start, len(whole), True)
     if best is None or (best.start - start) * 10 < limit - start:
@@ -96,7 +96,7 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
     return PagePart(f"{first.opening}{text}\n{best.closing}", start, best.start, False)
 
 
-def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -> _LineStart:
+def _better_end(best: _LineStart | None, line: _LineStart, start: int, limit: int) -> _LineStart:
     """Return the better of two ends: the higher rank, if the part is then half full, else the later."""
     if best is None:
         return line
@@ -106,7 +106,7 @@ def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -
     return line
 
 
-def _lines(whole: str, structured: bool) -> Iterator[_LineStart]:
+def _line_starts(whole: str, structured: bool) -> Iterator[_LineStart]:
     """Yield all lines of the text, with the fence or table open at the start of each."""
     state = _OpenMarkdown()
     at = 0

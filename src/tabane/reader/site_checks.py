@@ -60,7 +60,7 @@ async def check_sites(
         async with turns:
             try:
                 async with asyncio.timeout(limit):
-                    check = await _checked(site, tools)
+                    check = await _check_sample(site, tools)
                     if check.state != "changed":
                         return check
                     try:
@@ -75,17 +75,17 @@ async def check_sites(
     return await asyncio.gather(*map(check, sites))
 
 
-async def _checked(site: SiteAdapter, tools: ReadingTools) -> SiteCheck:
+async def _check_sample(site: SiteAdapter, tools: ReadingTools) -> SiteCheck:
     try:
         page = await read_site(site, site.sample.url, tools)
     except ReadError as error:
-        state = _state(site, error)
+        state = _state_of_error(site, error)
         return SiteCheck(site, state, None if state == "ok" else error.message)
-    reason = _difference(site, page)
+    reason = _sample_difference(site, page)
     return SiteCheck(site, "ok") if reason is None else SiteCheck(site, "changed", reason)
 
 
-def _state(site: SiteAdapter, error: ReadError) -> SiteState:
+def _state_of_error(site: SiteAdapter, error: ReadError) -> SiteState:
     if site.sample.shared and error.status == 404:
         return "ok"
     if error.cause == "key":
@@ -99,7 +99,7 @@ def _state(site: SiteAdapter, error: ReadError) -> SiteState:
     return "changed"
 
 
-def _difference(site: SiteAdapter, page: Page | None) -> Message | None:
+def _sample_difference(site: SiteAdapter, page: Page | None) -> Message | None:
     """Return what is wrong with the page of the sample; None if it is as expected."""
     sample = site.sample
     if page is None or page.way != site.name:

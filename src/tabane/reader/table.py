@@ -26,7 +26,7 @@ def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
             failure=lambda error, lang: _result_texts().failure(error, lang),
             read_only=True, annotations={"openWorldHint": True}, label="Read URL Content",
             strict=True, moved={"remember": "remember_url"},
-            remark=_remark,
+            remark=_audit_remark,
         ),
         Operation(
             "remember_url",
@@ -48,7 +48,7 @@ def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
     ]  # fmt: skip
 
 
-def _remark(value: Any) -> str:
+def _audit_remark(value: Any) -> str:
     """Return what the audit log says of a page that was read."""
     return "with cookies" if value.get("private") else ""
 

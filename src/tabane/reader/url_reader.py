@@ -162,14 +162,18 @@ class UrlReader:
         try:
             lines = _LINES.search(url)  # such a part of a page is read but not cached
             where = target(url).url + (lines[0] if lines else "")
-            return await self._read(where, refresh or bool(scrolls and not settled), raw, settled, scrolls)
+            return await self._read_once(
+                where, refresh or bool(scrolls and not settled), raw, settled, scrolls
+            )
         except ReadError as error:
             message = in_words(error.message)  # servers have their say in it
             if message == error.message:
                 raise
             raise ReadError(message, error.cause, status=error.status, wait=error.wait) from None
 
-    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool, scrolls: int | None) -> Page:
+    async def _read_once(
+        self, where: str, refresh: bool, raw: bool, settled: bool, scrolls: int | None
+    ) -> Page:
         turn = self._turns.setdefault((where, raw), asyncio.Lock())
         async with turn:
             shelf = self._shelf
@@ -178,11 +182,11 @@ class UrlReader:
                 rules = self._rules()
                 is_fresh = 0 <= self._clock() - kept.checked < rules.fresh
                 if settled or (is_fresh and kept.page.way not in rules.off):
-                    await self._keep(where, kept, raw)
+                    await self._put_in_cache(where, kept, raw)
                     return kept.page
-            return await self._anew(where, raw, None if refresh else kept, scrolls)
+            return await self._fetch_again(where, raw, None if refresh else kept, scrolls)
 
-    async def _anew(self, url: str, raw: bool, kept: CachedPage | None, scrolls: int | None) -> Page:
+    async def _fetch_again(self, url: str, raw: bool, kept: CachedPage | None, scrolls: int | None) -> Page:
         tools = self._tools if scrolls is None else replace(self._tools, scrolls=scrolls)
         off = self._rules().off
         unchanged = kept.validators if kept and kept.page.way not in off else None
@@ -194,27 +198,27 @@ class UrlReader:
                 page = await read_with_adapters(url, sites, general, replace(tools, fetcher=asking))
         except _NotModified:
             assert kept is not None  # who has nothing asks for changes of nothing
-            await self._keep(url, replace(kept, checked=self._clock()), raw)
+            await self._put_in_cache(url, replace(kept, checked=self._clock()), raw)
             return kept.page
         except TimeoutError:
             error = ReadError(
                 say("It took more than {limit} {limit:second|seconds}.", limit=round(self._limit)), "timeout"
             )
-            return _instead(kept, error)
+            return _cached_or_raise(kept, error)
         except ReadError as error:
-            return _instead(kept, error)
+            return _cached_or_raise(kept, error)
         try:
             page = await self._show(page, raw=raw)
         except ReadError as error:
-            return _instead(kept, error)
+            return _cached_or_raise(kept, error)
         if page.kind in NOT_KEPT:
             # It is no content: nothing to find later, and nothing that replaces what was read before.
             barred = kept is not None and page.kind in BARRED and page.warnings
-            return _instead(kept, ReadError(page.warnings[0], "wall")) if barred else page
-        await self._keep(url, CachedPage(page, self._clock(), asking.validators()), raw)
+            return _cached_or_raise(kept, ReadError(page.warnings[0], "wall")) if barred else page
+        await self._put_in_cache(url, CachedPage(page, self._clock(), asking.validators()), raw)
         return page
 
-    async def _keep(self, url: str, kept: CachedPage, raw: bool) -> None:
+    async def _put_in_cache(self, url: str, kept: CachedPage, raw: bool) -> None:
         if self._shelf and "#" not in url:
             await _at_best(self._shelf.put(url, kept, raw=raw))
 
@@ -237,17 +241,17 @@ async def read_with_adapters(
             failed.append((site, error))
             continue
         if page is not None:
-            return _after(page, failed)
+            return _with_fallback_warnings(page, failed)
     try:
         page = await general.read(url, tools)
     except ReadError as error:
-        raise _failure([*((site.name, why) for site, why in failed), (general.name, error)]) from None
+        raise _combined_error([*((site.name, why) for site, why in failed), (general.name, error)]) from None
     if page is None:
-        raise _failure([(site.name, why) for site, why in failed])
-    return _after(page, failed)
+        raise _combined_error([(site.name, why) for site, why in failed])
+    return _with_fallback_warnings(page, failed)
 
 
-def _after(page: Page, failed: Sequence[tuple[SiteAdapter, ReadError]]) -> Page:
+def _with_fallback_warnings(page: Page, failed: Sequence[tuple[SiteAdapter, ReadError]]) -> Page:
     """Return the page with the warnings about the sites that failed before it."""
     return replace(page, warnings=(*page.warnings, *(fallback_warning(*each) for each in failed)))
 
@@ -288,7 +292,7 @@ async def _in_thread(page: Page, *, raw: bool = False) -> Page:
     return await asyncio.to_thread(shown, page, raw=raw)
 
 
-def _instead(kept: CachedPage | None, error: ReadError) -> Page:
+def _cached_or_raise(kept: CachedPage | None, error: ReadError) -> Page:
     """Return the cached page if the failure is transient; else raise the error."""
     busy = error.cause == "status" and error.status is not None and error.status >= 500
     if kept is None or not (busy or error.cause in _PASSING):
@@ -299,24 +303,21 @@ def _instead(kept: CachedPage | None, error: ReadError) -> Page:
     return replace(kept.page, warnings=(*kept.page.warnings, warning))
 
 
-def _failure(failed: Sequence[tuple[str, ReadError]]) -> ReadError:
+def _combined_error(failed: Sequence[tuple[str, ReadError]]) -> ReadError:
     if not failed:
         return ReadError(say("There is nothing to read."), "empty")
-    _, telling = min(failed, key=lambda each: _rank(each[1].cause))
+    ranks = {cause: rank for rank, cause in enumerate(_TELLING)}
+    _, telling = min(failed, key=lambda each: ranks.get(each[1].cause, len(ranks)))
     others = [
         say("{way}: {reason}", way=way, reason=error.message) for way, error in failed if error is not telling
     ]
     if not others:
         return telling
-    message = say("{reason} Also tried: {others}", reason=telling.message, others=_joined(others))
+    message = say("{reason} Also tried: {others}", reason=telling.message, others=_join_sentences(others))
     return ReadError(message, telling.cause, status=telling.status, wait=telling.wait)
 
 
-def _rank(cause: str) -> int:
-    return _TELLING.index(cause) if cause in _TELLING else len(_TELLING)
-
-
-def _joined(messages: Sequence[Message]) -> Message:
+def _join_sentences(messages: Sequence[Message]) -> Message:
     """Return several sentences as one."""
     names = [f"m{number}" for number in range(len(messages))]
     return Message(" ".join(f"{{{name}}}" for name in names), **dict(zip(names, messages, strict=True)))

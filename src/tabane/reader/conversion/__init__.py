@@ -171,7 +171,7 @@ class PageConverter:
             )
         ask = ConversionRequest(body, url, media_type, charset, name)
         try:
-            result = await self._converted(ask, self._whole)
+            result = await self._convert(ask, self._whole)
         except WorkerSpent as error:
             return await self._text(ask, ReadError(error.message, "broken"))
         except WorkerEnded:
@@ -203,7 +203,7 @@ class PageConverter:
     async def _text(self, ask: ConversionRequest, why: ReadError) -> Page:
         """Return the plain text, or the beginning of a document. Raises ``why`` if that fails too."""
         try:
-            result = await self._converted(structs.replace(ask, plain=True), self._plain)
+            result = await self._convert(structs.replace(ask, plain=True), self._plain)
         except (WorkerSpent, WorkerEnded):
             raise why from None
         if isinstance(result, ConversionFailure):
@@ -219,14 +219,14 @@ class PageConverter:
     async def _without_fallback(self, ask: ConversionRequest | CleaningRequest) -> Page:
         """Return the result of a request that has no fallback."""
         try:
-            result = await self._converted(ask, self._whole)
+            result = await self._convert(ask, self._whole)
         except WorkerError as error:
             raise ReadError(error.message, "broken") from None
         if isinstance(result, ConversionFailure):
             raise ReadError(result.message, result.cause)
         return result.page
 
-    async def _converted(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
+    async def _convert(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         try:
             body = pack(ask)

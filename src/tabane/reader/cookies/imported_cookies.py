@@ -224,7 +224,9 @@ def _of_fields(fields: list[str]) -> ImportedCookie | None:
         moment = float(expires or 0)
     except ValueError:
         return None
-    return _cookie(name, value, domain, path, below.upper() == "FALSE", moment if moment > 0 else None)
+    return _cookie_of_fields(
+        name, value, domain, path, below.upper() == "FALSE", moment if moment > 0 else None
+    )
 
 
 def _of_json(text: str) -> CookieFile | None:
@@ -251,7 +253,7 @@ def _of_object(row: Any) -> ImportedCookie | None:
         return None
     below = row.get("hostOnly")
     host_only = below if isinstance(below, bool) else not str(domain).startswith(".")
-    return _cookie(str(name), str(value), str(domain), str(path), host_only, _expiry(row))
+    return _cookie_of_fields(str(name), str(value), str(domain), str(path), host_only, _expiry(row))
 
 
 def _expiry(row: dict[str, Any]) -> float | None:
@@ -263,7 +265,7 @@ def _expiry(row: dict[str, Any]) -> float | None:
     return None
 
 
-def _cookie(
+def _cookie_of_fields(
     name: str, value: str, domain: str, path: str, host_only: bool, expires: float | None
 ) -> ImportedCookie | None:
     host = domain_of(domain) if len(domain) <= 300 else None

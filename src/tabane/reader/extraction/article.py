@@ -84,7 +84,7 @@ def article(html: str, url: str) -> ExtractedArticle:
     base = base_of(root, url)
     open_documents(root, parsed)
     known = metadata(root, url)
-    script = _scripted(root)
+    script = _is_scripted(root)
     dialogs = consent_dialogs(root)
     aside = frozenset(() if dialogs.alone and not script else dialogs.elements)
     seen = evidence(root, url, closed=known.closed, scripted=script, consent=dialogs.alone, without=aside)
@@ -123,7 +123,7 @@ def article(html: str, url: str) -> ExtractedArticle:
     )
 
 
-def _scripted(root: Element) -> bool:
+def _is_scripted(root: Element) -> bool:
     """Return whether a page seems to be made by a script: it pleads for one, or has an empty place for it."""
     if root.find(".//script") is None:
         return False
@@ -323,7 +323,7 @@ def _candidates(root: Element) -> Iterator[Element]:
 
 def _is_dialog(element: Element) -> bool:
     names = [name for name in (element.get("id"), *(element.get("class") or "").split()) if name][:20]
-    text = _said(element)
+    text = _spoken_text(element)
     if any(_VENDORS.match(name) for name in names):
         return len(text) <= _LONGEST_VENDOR and not _holds_content(element)
     asks = element.get("role") in _ROLES or element.get("aria-modal") == "true"
@@ -331,17 +331,17 @@ def _is_dialog(element: Element) -> bool:
         return False
     if len(text) > _LONGEST or _holds_content(element) or _SAYS.search(text) is None:
         return False
-    return _ABOUT.search(text) is not None and (asks or _answers(element))
+    return _ABOUT.search(text) is not None and (asks or _has_answer_button(element))
 
 
 def _holds_content(element: Element) -> bool:
     """Return whether the page itself, or an article of it, is within."""
     return next(element.iter("main", "article", "h1"), None) is not None and (
-        next(element.iter("main", "article"), None) is not None or len(_said(element)) > _LONGEST
+        next(element.iter("main", "article"), None) is not None or len(_spoken_text(element)) > _LONGEST
     )
 
 
-def _answers(element: Element) -> bool:
+def _has_answer_button(element: Element) -> bool:
     """Return whether there is a button that answers the question."""
     for button in islice(element.iter("button", "a", "input", "span", "div"), 60):
         if button.tag in ("span", "div") and button.get("role") != "button" and not button.get("onclick"):
@@ -352,11 +352,11 @@ def _answers(element: Element) -> bool:
     return False
 
 
-def _said(element: Element) -> str:
-    return " ".join("".join(islice(_texts(element), 2_000)).split())
+def _spoken_text(element: Element) -> str:
+    return " ".join("".join(islice(_text_nodes(element), 2_000)).split())
 
 
-def _texts(element: Element) -> Any:
+def _text_nodes(element: Element) -> Any:
     for at in element.iter():
         if not isinstance(at.tag, str):
             continue
@@ -368,7 +368,7 @@ def _texts(element: Element) -> Any:
 
 def _letters(element: Element) -> int:
     body = element.find("body") if element.tag == "html" else element
-    return sum(len(" ".join(text.split())) for text in _texts(body if body is not None else element))
+    return sum(len(" ".join(text.split())) for text in _text_nodes(body if body is not None else element))
 
 
 Element = Any

@@ -48,7 +48,7 @@ class DecisionForest:
 
     def __init__(self, base: float, trees: Sequence[Node]) -> None:
         features: set[int] = set()
-        lines = [line for tree in trees for line in _source(tree, " ", features)]
+        lines = [line for tree in trees for line in _tree_source(tree, " ", features)]
         columns = [f" f{number} = row[{number}]" for number in sorted(features)]
         source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
         names: dict[str, Any] = {}
@@ -63,7 +63,7 @@ class DecisionForest:
         return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
 
 
-def _source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
+def _tree_source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
     """Yield the source of a tree. Its feature numbers are added to ``features``."""
     if not isinstance(node, list | tuple):
         yield f"{margin}total += {float(node)!r}"
@@ -71,9 +71,9 @@ def _source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
     number, threshold = int(node[0]), float(node[1])
     features.add(number)
     yield f"{margin}if f{number} <= {threshold!r}:"
-    yield from _source(node[2], margin + " ", features)
+    yield from _tree_source(node[2], margin + " ", features)
     yield f"{margin}else:"
-    yield from _source(node[3], margin + " ", features)
+    yield from _tree_source(node[3], margin + " ", features)
 
 
 def forest(name: str = "forest.json.gz") -> DecisionForest:
@@ -181,13 +181,13 @@ def _forest() -> DecisionForest:
 def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
-    found = _cut(root)
+    found = _cut_blocks(root)
     if sum(block.letters for block in found[0].blocks) < _LITTLE and open_noscripts(root):
-        found = _cut(root)
+        found = _cut_blocks(root)
     return found
 
 
-def _cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
+def _cut_blocks(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     detector = HiddenElementDetector(root)
     cutting = BlockSegmentation(root, detector.hides)
     measured(cutting)
@@ -271,7 +271,7 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
     judge = _forest()
     if len(blocks) <= _MOST:
         return [judge.probability(row) for row in rows(cutting)]
-    shapes = _shapes(blocks)
+    shapes = _same_path_blocks(blocks)
     some = max(1, _SAMPLES // len(shapes))
     samples = {shape: numbers[:: -(-len(numbers) // some)] for shape, numbers in shapes.items()}
     asked = sorted(number for numbers in samples.values() for number in numbers)
@@ -284,7 +284,7 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
     return found
 
 
-def _shapes(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
+def _same_path_blocks(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
     """Return numbers of the blocks at the same path, which come from the same template.
 
     If a page has too many paths to judge a block of each, its blocks are grouped by tag only.
@@ -367,7 +367,7 @@ def tab_panes(root: Element) -> list[tuple[Element, Element, str]]:
     ids = {element.get("id"): element for element in reversed(root.xpath("//*[@id]"))}
     panes: dict[Element, Element] = {}
     for tab in tabs:
-        names = (value.removeprefix("#") for at in (tab, *tab.iter("a")) for value in _values(at))
+        names = (value.removeprefix("#") for at in (tab, *tab.iter("a")) for value in _reference_values(at))
         pane = next((ids[name] for name in names if name in ids), None)
         if pane is not None and pane is not tab:
             panes.setdefault(pane, tab)
@@ -380,7 +380,7 @@ def tab_panes(root: Element) -> list[tuple[Element, Element, str]]:
         found = [tab for tab in row.iter("*") if tab.get("role") == "tab"] or row.findall("label")
         if 1 < len(found) <= _MOST_IN_ROW and not named.intersection(found):
             panes.update(zip(_panes_of(row, len(found)), found, strict=False))
-    return [(pane, tab, label) for pane, tab in panes.items() if (label := _label(tab))]
+    return [(pane, tab, label) for pane, tab in panes.items() if (label := _tab_label(tab))]
 
 
 def label_panes(root: Element, panes: Iterable[tuple[Element, Element, str]]) -> None:
@@ -401,7 +401,7 @@ def label_panes(root: Element, panes: Iterable[tuple[Element, Element, str]]) ->
                 row = above
 
 
-def _values(tab: Element) -> Iterator[str]:
+def _reference_values(tab: Element) -> Iterator[str]:
     for name in _REFERENCES:
         if (value := tab.get(name)) and (name != "href" or value.startswith("#")):
             yield value.strip().partition(" ")[0]
@@ -426,7 +426,7 @@ def _panes_of(row: Element, count: int) -> list[Element]:
     return []
 
 
-def _label(tab: Element) -> str:
+def _tab_label(tab: Element) -> str:
     text = " ".join("".join(islice(tab.itertext(), 20)).split())
     return text if len(text) <= _LONGEST else ""
 
@@ -475,15 +475,15 @@ def filled(
     text that they interrupt, images the blocks on both sides. ``sure``: most of the content is certain.
     """
     least = _FILL_SURE if sure else _FILL_UNSURE
-    kept = _structure(blocks, _lists(blocks, list(kept), probability, least), probability, least)
-    amid = _between(blocks, kept)
+    kept = _keep_structure(blocks, _keep_lists(blocks, list(kept), probability, least), probability, least)
+    amid = _content_between(blocks, kept)
     return [
         choice if block.pieces else amid[number] and amid[number + 1]
         for number, (block, choice) in enumerate(zip(blocks, kept, strict=True))
     ]
 
 
-def _lists(
+def _keep_lists(
     blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float], least: FillThresholds
 ) -> list[bool]:
     """Keep whole the lists that are mostly content, or that are amid content and are not links."""
@@ -523,7 +523,7 @@ def _list_ids(box: ElementBox, known: dict[int, tuple[int, ...]]) -> tuple[int, 
     return found
 
 
-def _structure(
+def _keep_structure(
     blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float], least: FillThresholds
 ) -> list[bool]:
     found = list(kept)
@@ -548,7 +548,7 @@ def _structure(
     return found
 
 
-def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]:
+def _content_between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]:
     """Return for each place between two blocks, and for both ends, whether the nearest blocks of text on both
     sides are kept; a block without text is between two places.
     """
@@ -564,7 +564,9 @@ def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]
 def pruned(root: Element, cutting: BlockSegmentation, kept: Sequence[bool]) -> int:
     """Remove in place the blocks that were not kept; return the number of hidden parts amid the kept ones."""
     blocks, hidden = cutting.blocks, cutting.hidden
-    speaking = list(_speaking(cutting.wordless, blocks, kept))  # held, because their ids are compared
+    speaking = list(
+        _speaking_elements(cutting.wordless, blocks, kept)
+    )  # held, because their ids are compared
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
             speaking += block.pictures
@@ -576,17 +578,17 @@ def pruned(root: Element, cutting: BlockSegmentation, kept: Sequence[bool]) -> i
                     element.text = None
             for picture in block.pictures:
                 picture.clear(keep_tail=True)
-    amid = _amid(blocks, kept, hidden)
-    _sweep(root, set(map(id, speaking)), {id(element) for element in hidden})
+    amid = _count_hidden_amid_content(blocks, kept, hidden)
+    _remove_silent(root, set(map(id, speaking)), {id(element) for element in hidden})
     return amid
 
 
-def _speaking(
+def _speaking_elements(
     wordless: Sequence[WordlessElement], blocks: Sequence[ContentBlock], kept: Sequence[bool]
 ) -> Iterator[Element]:
     """Yield the elements that carry meaning without text and belong to the content, and what is in them."""
     chosen = {id(block) for block, choice in zip(blocks, kept, strict=True) if choice}
-    amid = _between(blocks, kept)
+    amid = _content_between(blocks, kept)
     for at in wordless:
         neighbors = blocks[max(0, at.number - 1) : at.number + 1]
         if at.block is not None:
@@ -606,7 +608,9 @@ def _is_beside(box: ElementBox, other: ElementBox) -> bool:
     return box.parent is not None and (box.parent is other or box.parent is other.parent)
 
 
-def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+def _count_hidden_amid_content(
+    blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]
+) -> int:
     """Return the number of hidden elements with text in a box of which something is kept."""
     alive: set[Element] = set()
     for block, choice in zip(blocks, kept, strict=True):
@@ -640,7 +644,7 @@ def _around_line(element: Element, known: dict[Element, Element]) -> Element:
     return found
 
 
-def _sweep(root: Element, speaking: set[int], hidden: set[int]) -> None:
+def _remove_silent(root: Element, speaking: set[int], hidden: set[int]) -> None:
     """Remove every element that has no text left, and is not one of those that speak without text.
 
     Elements are identified by ``id()``. lxml creates their objects on access; the walk, the blocks and the
@@ -680,7 +684,7 @@ def _drop_children(parent: Element, gone: Mapping[Element, bool]) -> None:
     changed = False
     for child in list(parent):
         if child in gone:
-            texts += [*_white(child, gone), child.tail or ""]
+            texts += [*_white_space(child, gone), child.tail or ""]
             child.tail = None
             parent.remove(child)
             changed = True
@@ -699,7 +703,7 @@ def _set_text(parent: Element, before: Element | None, text: str) -> None:
         before.tail = text or None
 
 
-def _white(element: Element, gone: Mapping[Element, bool]) -> Iterator[str]:
+def _white_space(element: Element, gone: Mapping[Element, bool]) -> Iterator[str]:
     """Yield the white space in an element that has no text left: code blocks need it."""
     if gone[element]:
         return
@@ -726,11 +730,11 @@ def lowest(root: Element, blocks: Sequence[ContentBlock], kept: Sequence[bool]) 
     seen: set[int] = set()
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
-            common = block.box if common is None else _meeting(common, block.box, seen)
+            common = block.box if common is None else _lowest_common_box(common, block.box, seen)
     return common.element if common else root
 
 
-def _meeting(common: ElementBox, box: ElementBox, seen: set[int]) -> ElementBox:
+def _lowest_common_box(common: ElementBox, box: ElementBox, seen: set[int]) -> ElementBox:
     """Return the lowest box around both. ``seen`` has boxes within ``common``, and is completed."""
     at = box
     while at is not common and id(at) not in seen:

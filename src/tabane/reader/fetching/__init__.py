@@ -82,21 +82,21 @@ class PageFetcher:
         self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
     ) -> FetchedResource:
         """Return the whole resource at ``url``. ``headers`` are sent only to its own host."""
-        return await self._fetched(url, headers or {}, accept, None)
+        return await self._fetch_resource(url, headers or {}, accept, None)
 
     def with_cookies(self, cookies: SentCookies) -> Fetcher:
         """Return a fetcher for one read, which sends imported cookies."""
-        return _CookieFetcher(self._fetched, cookies)
+        return _CookieFetcher(self._fetch_resource, cookies)
 
-    async def _fetched(
+    async def _fetch_resource(
         self, url: str, headers: Mapping[str, str], accept: str | None, cookies: SentCookies | None
     ) -> FetchedResource:
-        session = await self._acquired(self._policy())
+        session = await self._acquire_session(self._policy())
         try:
             return await session.fetch(url, headers, accept, cookies)
         finally:
             session.users -= 1
-            await self._retire(session)
+            await self._retire_session(session)
 
     async def close(self) -> None:
         """Close every connection; fetches that are under way fail."""
@@ -104,19 +104,19 @@ class PageFetcher:
         if session is not None:
             await session.context.network.close()
 
-    async def _acquired(self, policy: Policy) -> PolicySession:
+    async def _acquire_session(self, policy: Policy) -> PolicySession:
         """Return the session under ``policy``, with one user more."""
         async with self._changing:
             session = self._current
             if session is None or session.context.policy != policy:
                 self._current = await self._made(policy)
                 if session is not None:
-                    await self._retire(session)
+                    await self._retire_session(session)
                 session = self._current
             session.users += 1
             return session
 
-    async def _retire(self, session: PolicySession) -> None:
+    async def _retire_session(self, session: PolicySession) -> None:
         if session is not self._current and not session.users:
             await session.context.network.close()
 

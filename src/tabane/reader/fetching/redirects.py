@@ -107,14 +107,14 @@ class RedirectChain:
                     for name, value in headers.items()
                     if name.lower() not in _OURS and not (name.lower() == "accept" and accept)
                 }
-            answer = await self._tried(at, own | cookies)
+            answer = await self._fetch_with_retries(at, own | cookies)
             if isinstance(answer, FetchedResource):
                 return answer
             at = self._ground.guard.joined(at, answer.location)
             way.append(at.url)
-            self._end(way)
+            self._end_chain(way)
 
-    def _end(self, way: list[str]) -> None:
+    def _end_chain(self, way: list[str]) -> None:
         """End a chain that goes in a circle, which no cookie was set in, or on and on."""
         if (way[-1], self._cookies(target(way[-1])).get("Cookie", "")) in self._seen:
             round_ = way[way.index(way[-1]) :]
@@ -145,11 +145,13 @@ class RedirectChain:
         pairs += [f"{name}={text}" for name, text in fresh.items()]
         return {"Cookie": "; ".join(pairs)} if pairs else {}
 
-    async def _tried(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
+    async def _fetch_with_retries(
+        self, at: Target, headers: Mapping[str, str]
+    ) -> FetchedResource | RedirectLocation:
         """Return one hop, with the retries that it is worth."""
         for left in range(self._ground.policy.retries, -1, -1):
             try:
-                return await self._asked(at, headers)
+                return await self._request(at, headers)
             except TransientFetchError as trouble:
                 tried = self._ground.policy.retries - left
                 if trouble.wait is not None:
@@ -163,14 +165,16 @@ class RedirectChain:
                 await self._ground.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
-    async def _asked(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
+    async def _request(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
         self.phase = say("waiting to send a request to {host}", host=at.authority)
         async with self._ground.turns.turn(at.host, self._ground.policy.gap):
             self.phase = say("an answer of {host}", host=at.authority)
             async with self._ground.network.answer(at, headers) as response:
-                return await self._read(at, response)
+                return await self._read_response(at, response)
 
-    async def _read(self, at: Target, response: StreamedResponse) -> FetchedResource | RedirectLocation:
+    async def _read_response(
+        self, at: Target, response: StreamedResponse
+    ) -> FetchedResource | RedirectLocation:
         status, headers = response.status, response.headers
         if status in _MOVED:
             location = response.headers.get("location", "")
@@ -180,13 +184,13 @@ class RedirectChain:
                         host=at.authority, status=response.status),
                     "redirect", status=response.status,
                 )  # fmt: skip
-            await _drained(response)
+            await _drain_body(response)
             self._set.take(at, response.headers.get("set-cookie", ""), self._ground.wall())
             return RedirectLocation(location)
         if not 200 <= status < 300 and status != 304:
             wait = seconds_to_wait(headers, self._ground.wall())
             error = refusal(status, at.authority, wait)
-            data = await _drained(response)
+            data = await _drain_body(response)
             vendor = page_kinds.of_refusal(status, headers, data) if status in _WALLED else None
             if vendor is not None:
                 raise walled(status, at.authority, vendor)
@@ -198,7 +202,7 @@ class RedirectChain:
         return FetchedResource(at.url, status, kept(headers), data, kind, charset)
 
 
-async def _drained(response: StreamedResponse) -> bytes:
+async def _drain_body(response: StreamedResponse) -> bytes:
     """Read a short body to its end, so that the connection can be used again, and return it."""
     with contextlib.suppress(TimeoutError, ReadError, TransientFetchError):
         async with asyncio.timeout(_SOON):

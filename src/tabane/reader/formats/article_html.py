@@ -50,7 +50,9 @@ def wiki_page(text: str, url: str) -> Page:
     title = first_line(root.findtext(".//title") or "")
     is_list = root.find(".//meta[@property='mw:PageProp/disambiguation']") is not None
     # Notes of a group of their own explain, and are kept; the others name sources.
-    groups = (each for each in body.iter("ol") if each.get("data-mw-group") and _REFERENCES & _names(each))
+    groups = (
+        each for each in body.iter("ol") if each.get("data-mw-group") and _REFERENCES & _class_names(each)
+    )
     kept = frozenset(item.get("id") for each in groups for item in each.iter("li") if item.get("id"))
     for element in list(body.iter()):
         if isinstance(element.tag, str) and _is_left_out(element, kept):
@@ -72,7 +74,7 @@ def wiki_page(text: str, url: str) -> Page:
         url,
         f"# {title}\n\n{written}".strip() if title else written,
         title=title,
-        date=_property(root, "dc:modified"),
+        date=_meta_property(root, "dc:modified"),
         lang=root.get("lang") or body.get("lang") or None,
         canonical=f"https:{href}" if href and href.startswith("//") else href,
         way="wiki",
@@ -81,7 +83,7 @@ def wiki_page(text: str, url: str) -> Page:
 
 
 def _is_left_out(element: Element, kept: frozenset[str]) -> bool:
-    names = _names(element)
+    names = _class_names(element)
     if names & _LEFT_OUT or element.get("role") == "navigation":
         return True
     if element.tag in ("sup", "span") and names & _MARKS:
@@ -94,19 +96,19 @@ def _is_left_out(element: Element, kept: frozenset[str]) -> bool:
     return bool(style and _HIDDEN.search(style)) and element.tag != "math" and element.find(".//math") is None
 
 
-def _names(element: Element) -> frozenset[str]:
+def _class_names(element: Element) -> frozenset[str]:
     return frozenset(element.get("class", "").lower().split())
 
 
 def _below_heading(section: Element) -> Iterator[str]:
     yield section.text or ""
     for child in section:
-        heads = child.tag in _HEADINGS or "mw-heading" in _names(child)
+        heads = child.tag in _HEADINGS or "mw-heading" in _class_names(child)
         if not heads and isinstance(child.tag, str) and child.tag not in ("style", "link", "meta"):
             yield "".join(child.itertext("*"))
         yield child.tail or ""
 
 
-def _property(root: Element, name: str) -> str | None:
+def _meta_property(root: Element, name: str) -> str | None:
     meta = root.find(f".//meta[@property='{name}']")
     return str(meta.get("content")) if meta is not None and meta.get("content") else None

@@ -142,7 +142,7 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
     Raises UnsupportedMediaType, with the type, for other content.
     """
     media = media_type.partition(";")[0].strip().lower()
-    if signed := _signed(body):
+    if signed := _kind_by_signature(body):
         return signed
     head = body[:2048]
     zeros = head.count(0)
@@ -154,9 +154,9 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
     if is_binary:
         raise UnsupportedMediaType(media if media not in _VAGUE else "application/octet-stream")
     suffix = suffix_of(name, url)
-    found = _said(media, body) if media not in _VAGUE else None
+    found = _kind_by_media_type(media, body) if media not in _VAGUE else None
     if found is None and media in _VAGUE:
-        found = _NAMES.get(suffix) or ("code" if suffix in CODE else None) or _looks(body, media)
+        found = _NAMES.get(suffix) or ("code" if suffix in CODE else None) or _kind_by_look(body, media)
         if found == "html" and media == "text/plain":
             found = "plain"  # browsers show such a page as it is written, and so do we
     if found is None:
@@ -175,7 +175,7 @@ def code_language(media_type: str, name: str, url: str) -> str:
     return CODE.get(suffix_of(name, url)) or _CODE_MEDIA.get(media_type.partition(";")[0].strip().lower(), "")
 
 
-def _signed(body: bytes) -> Kind | None:
+def _kind_by_signature(body: bytes) -> Kind | None:
     if b"%PDF-" in body[:1024]:
         return "pdf"
     if body.startswith((b"PK\x03\x04", b"PK\x05\x06")):
@@ -199,7 +199,7 @@ def _signed(body: bytes) -> Kind | None:
     return None
 
 
-def _said(media: str, body: bytes) -> Kind | None:
+def _kind_by_media_type(media: str, body: bytes) -> Kind | None:
     """Return the kind of a media type; None if it is not supported."""
     if found := _MEDIA.get(media):
         return found
@@ -210,13 +210,13 @@ def _said(media: str, body: bytes) -> Kind | None:
     if media.endswith("+xml"):
         return "xml"
     if media.startswith("text/") and media != "text/rtf":
-        return _looks(body, media) or "plain"
+        return _kind_by_look(body, media) or "plain"
     if media.startswith("image/"):
         return "image"
     return None
 
 
-def _looks(body: bytes, media: str) -> Kind | None:
+def _kind_by_look(body: bytes, media: str) -> Kind | None:
     """Return the kind that text without a declared type looks like."""
     head = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"<?xml"):
@@ -269,7 +269,7 @@ def zipped_kind(body: bytes) -> str | None:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             names = archive.namelist()
             present = set(names)
-            declared = _declared(archive) if "mimetype" in present else ""
+            declared = _declared_media_type(archive) if "mimetype" in present else ""
     except UNREADABLE_INDEX:
         return None
     if declared.startswith(_ODF):
@@ -289,7 +289,7 @@ def zipped_kind(body: bytes) -> str | None:
     return None
 
 
-def _declared(archive: zipfile.ZipFile) -> str:
+def _declared_media_type(archive: zipfile.ZipFile) -> str:
     """Return the media type that an OpenDocument file or a book contains as its first file."""
     try:
         with archive.open("mimetype") as file:

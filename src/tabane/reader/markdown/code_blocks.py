@@ -59,7 +59,7 @@ def fenced(element: HtmlElement, shared: Collection[HtmlElement]) -> str:
 
 def source(element: HtmlElement) -> str:
     """Return the lines of a listing, without a gutter of numbers, buttons and white space around it."""
-    code = "".join(_parts(element)).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
+    code = "".join(_text_parts(element)).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
     lines = [line.rstrip() for line in code.split("\n")]
     while lines and not lines[0]:
         lines.pop(0)
@@ -68,7 +68,7 @@ def source(element: HtmlElement) -> str:
     return "\n".join(lines)
 
 
-def _parts(element: HtmlElement) -> Iterator[str]:
+def _text_parts(element: HtmlElement) -> Iterator[str]:
     """Texts in order, with the newlines that rows, items and boxes make. Not recursive."""
     boxed = "\n" not in text_of(element).strip()
     fresh = True  # at the beginning of a line
@@ -150,31 +150,33 @@ def language(element: HtmlElement, shared: Collection[HtmlElement]) -> str:
         around.append(above)
         above = above.getparent()
     for node in around:
-        if name := _named(node):
+        if name := _language_of(node):
             return name
     return ""
 
 
-def _named(node: HtmlElement) -> str:
+def _language_of(node: HtmlElement) -> str:
     for attribute in (
         "data-lang",
         "data-language",
         "lang" if node.tag in ("pre", "code") else "data-code-lang",
     ):
-        if found := _clean(node.get(attribute, ""), sure=attribute != "lang"):
+        if found := _clean_language(node.get(attribute, ""), sure=attribute != "lang"):
             return found
     names = classes(node)
     for name in names:
-        if (said := _LANGUAGE.match(name)) and (found := _clean(said["name"], sure=name.startswith("lang"))):
+        if (said := _LANGUAGE.match(name)) and (
+            found := _clean_language(said["name"], sure=name.startswith("lang"))
+        ):
             return found
     if _MARKERS.intersection(names) or node.tag in ("pre", "code"):
         for name in names:
-            if name.strip(";") in _KNOWN and (found := _clean(name.strip(";"), sure=True)):
+            if name.strip(";") in _KNOWN and (found := _clean_language(name.strip(";"), sure=True)):
                 return found
     return ""
 
 
-def _clean(name: str, *, sure: bool) -> str:
+def _clean_language(name: str, *, sure: bool) -> str:
     name = name.strip().lower().partition("{")[0].partition(":")[0]
     if name in _NONE or not re.fullmatch(r"[\w+#.-]{1,24}", name) or name.isdigit():
         return ""

@@ -102,7 +102,7 @@ def _of_card(element: Element, where: str) -> str | None:
     return linked if linked.startswith(("https://", "http://")) else where[:_MOST] or None
 
 
-def _plays(element: Element) -> bool:
+def _has_player(element: Element) -> bool:
     where = embedded_address(element)
     return (
         where is not None
@@ -113,7 +113,7 @@ def _plays(element: Element) -> bool:
     )
 
 
-def _always(_element: Element) -> bool:
+def _is_always(_element: Element) -> bool:
     return True
 
 
@@ -129,13 +129,13 @@ def _shows_a_picture(noscript: Element) -> bool:
 
 
 WORDLESS: Mapping[str, Callable[[Element], bool]] = {
-    "img": _always,
-    "math": _always,
+    "img": _is_always,
+    "math": _is_always,
     "input": is_task_box,
     "script": is_formula,
     "source": _of_picture,
     "noscript": _shows_a_picture,
-    **dict.fromkeys(PLAYERS, _plays),
+    **dict.fromkeys(PLAYERS, _has_player),
 }
 """Elements that may carry meaning without text, and what decides whether one does."""
 
@@ -183,12 +183,12 @@ def address(href: str | None, base: str) -> str | None:
         return None
     url = whole
     url = re.sub(r"[\s<>]", lambda char: "".join(f"%{byte:02X}" for byte in char[0].encode()), url)
-    if _balanced(url):
+    if _is_balanced(url):
         return url
     return url.replace("(", "%28").replace(")", "%29")
 
 
-def _balanced(url: str) -> bool:
+def _is_balanced(url: str) -> bool:
     depth = 0
     for char in re.findall(r"[()]", url) if "(" in url or ")" in url else "":
         depth += (char == "(") - (char == ")")
@@ -272,9 +272,9 @@ def text_of(element: HtmlElement, most: int | None = None) -> str:
     Text that begins after the first ``most`` characters may be missing.
     """
     if most is None:
-        return "".join(_texts(element))
+        return "".join(_text_nodes(element))
     parts: list[str] = []
-    for text in _texts(element):
+    for text in _text_nodes(element):
         parts.append(text)
         most -= len(text)
         if most < 0:
@@ -313,7 +313,7 @@ def paragraphs_of(element: HtmlElement) -> Iterator[str]:
         yield line
 
 
-def _texts(element: HtmlElement) -> Iterator[str]:
+def _text_nodes(element: HtmlElement) -> Iterator[str]:
     walk = iterwalk(element, events=("start", "end", "comment", "pi"))
     for event, node in walk:
         if event == "start":

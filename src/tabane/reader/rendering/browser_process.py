@@ -72,7 +72,7 @@ class RenderedPage:
                 try:
                     await talk.ask("Browser.getVersion")
                 except (BrowserGone, DevToolsError):
-                    raise _unstarted(await self._browser.end()) from None
+                    raise _start_error(await self._browser.end()) from None
                 try:
                     return await visit.go(at, scrolls)
                 except BrowserGone:
@@ -92,7 +92,7 @@ class RenderedPage:
         await self._browser.end()
 
 
-def _unstarted(report: BrowserExit) -> ReadError:
+def _start_error(report: BrowserExit) -> ReadError:
     """Return why it never answered."""
     if "usable sandbox" in report.said:
         return ReadError(
@@ -158,7 +158,7 @@ class BrowserProcess:
                     prefix="tabane-page-",
                     dir=(place if len(place) <= _LONGEST or not os.access("/tmp", os.W_OK) else "/tmp"),
                 )
-                await self._kept([program, *arguments(self._profile)], theirs.fileno())
+                await self._start_keeper([program, *arguments(self._profile)], theirs.fileno())
             except OSError as error:
                 ours.close()
                 raise ReadError(
@@ -178,7 +178,7 @@ class BrowserProcess:
             self._ending = asyncio.create_task(self._ended())
         return await asyncio.shield(self._ending)
 
-    async def _kept(self, run: list[str], talk: int) -> None:
+    async def _start_keeper(self, run: list[str], talk: int) -> None:
         user = _USERS[0] + secrets.randbelow(_USERS[1] - _USERS[0]) if os.geteuid() == 0 else None
         order = {
             "run": run, "talk": talk, "profile": self._profile, "user": user, "memory": self._limits.memory,
@@ -199,14 +199,14 @@ class BrowserProcess:
             await self._talk.close()
         said = b""
         if self._keeper is not None:
-            said = await self._left(self._keeper)
+            said = await self._read_report(self._keeper)
         if self._profile:
             await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
         with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
             return BrowserExit(**msgspec.json.decode(said, type=dict))
         return BrowserExit("ended", None, "")
 
-    async def _left(self, keeper: asyncio.subprocess.Process) -> bytes:
+    async def _read_report(self, keeper: asyncio.subprocess.Process) -> bytes:
         assert keeper.stdin is not None
         assert keeper.stdout is not None
         keeper.stdin.close()

@@ -40,7 +40,7 @@ def main() -> None:
             sys.exit(0)
         line += piece
     order = json.loads(line)
-    _adopt()
+    _adopt_orphans()
     keeper = BrowserWatchdog(order)
     try:
         report = keeper.keep()
@@ -73,17 +73,17 @@ class BrowserWatchdog:
         try:
             started = subprocess.Popen(
                 order["run"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                env=_environ(profile), cwd=profile, pass_fds=(3, 4), start_new_session=True, **other,
+                env=_browser_environ(profile), cwd=profile, pass_fds=(3, 4), start_new_session=True, **other,
             )  # fmt: skip
         finally:
             os.close(3)
             os.close(4)
         browser = self._browser = started
         assert browser.stderr is not None
-        why = self._watched(browser, browser.stderr.fileno())
+        why = self._watch(browser, browser.stderr.fileno())
         return {"why": why, "status": browser.poll(), "said": self._said.decode(errors="replace")}
 
-    def _watched(self, browser: subprocess.Popen[bytes], errors: int) -> str:
+    def _watch(self, browser: subprocess.Popen[bytes], errors: int) -> str:
         watched = [0, errors]
         while True:
             ended = browser.poll() is not None
@@ -99,7 +99,7 @@ class BrowserWatchdog:
                 return "ended"
             if 0 in ready and not os.read(0, 4096):
                 return "asked"
-            if sum(map(_own, _family())) > self._order["memory"]:
+            if sum(map(_private_memory, _descendants())) > self._order["memory"]:
                 return "memory"
 
     def end(self) -> None:
@@ -111,16 +111,16 @@ class BrowserWatchdog:
             with contextlib.suppress(OSError):
                 os.killpg(self._browser.pid, signal.SIGKILL)
         until = time.monotonic() + _PATIENCE
-        while (family := _family()) and time.monotonic() < until:
+        while (family := _descendants()) and time.monotonic() < until:
             for process in family:
                 with contextlib.suppress(OSError):
                     os.kill(process, signal.SIGKILL)
-            _reap()
+            _reap_children()
             time.sleep(0.005)
-        _reap()
+        _reap_children()
 
 
-def _adopt() -> None:
+def _adopt_orphans() -> None:
     """Make orphaned descendants children of this process instead of init (Linux)."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
@@ -137,7 +137,7 @@ def _at_3_and_4(socket: int) -> None:
     os.close(aside)
 
 
-def _environ(profile: str) -> dict[str, str]:
+def _browser_environ(profile: str) -> dict[str, str]:
     """Nothing of the hub's own, which has keys in it, and no folder but the profile to write to."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -150,7 +150,7 @@ def _environ(profile: str) -> dict[str, str]:
     }
 
 
-def _family() -> list[int]:
+def _descendants() -> list[int]:
     """Return all descendants of this process (Linux; elsewhere the browser's process group is used)."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
@@ -169,7 +169,7 @@ def _family() -> list[int]:
     return found
 
 
-def _own(process: int) -> int:
+def _private_memory(process: int) -> int:
     held = 0
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/status", "rb") as file:
         for line in file:
@@ -178,7 +178,7 @@ def _own(process: int) -> int:
     return held
 
 
-def _reap() -> None:
+def _reap_children() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

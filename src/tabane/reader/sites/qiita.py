@@ -66,7 +66,7 @@ class QiitaAdapter(SitePages[str]):
     async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
         token = self._keys("QIITA_TOKEN")
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        api = SiteApi(tools, f"{self._base}/api/v2/items/{place}", headers, _explained(bool(token)))
+        api = SiteApi(tools, f"{self._base}/api/v2/items/{place}", headers, _explain_errors(bool(token)))
         item = await api.get("", QiitaItem)
         said: list[QiitaComment] = []
         warnings: tuple[Message, ...] = ()
@@ -78,7 +78,7 @@ class QiitaAdapter(SitePages[str]):
         return await asyncio.to_thread(_page_of, item, said, warnings)
 
 
-def _explained(has_token: bool) -> Explain:
+def _explain_errors(has_token: bool) -> Explain:
     def explain(error: ReadError) -> tuple[Message, str] | None:
         if error.status == 401:
             return say("Qiita does not accept the QIITA_TOKEN."), "key"
@@ -98,10 +98,12 @@ def _page_of(item: QiitaItem, said: Sequence[QiitaComment], warnings: tuple[Mess
             f"# {item.title}",
             facts(known),
             absolute(body, lambda to: urljoin(item.url, to)),
-            comments([(f"{_name(each.user)} · {each.created_at}", unix(each.body).strip()) for each in said]),
+            comments(
+                [(f"{_user_name(each.user)} · {each.created_at}", unix(each.body).strip()) for each in said]
+            ),
         ),
         title=item.title,
-        author=_name(item.user),
+        author=_user_name(item.user),
         date=item.created_at or None,
         site=QiitaAdapter.title,
         lang="ja",
@@ -113,5 +115,5 @@ def _page_of(item: QiitaItem, said: Sequence[QiitaComment], warnings: tuple[Mess
     )
 
 
-def _name(user: QiitaUser | None) -> str:
+def _user_name(user: QiitaUser | None) -> str:
     return (user.name or user.id if user else "") or "?"

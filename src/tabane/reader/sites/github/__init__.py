@@ -54,7 +54,7 @@ class GitHubAdapter(SitePages[GitHubAddress]):
         return await _READERS[place.kind](place, api)
 
 
-async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
+async def _read_folder(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the folder at a branch, tag or commit; the URL may also lead to a file."""
     ref, path, found = await api.located(place.name, place.rest)
     if isinstance(found, GitHubEntry):
@@ -62,7 +62,7 @@ async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
     return await pages.of_entries(place, ref, path, found, api)
 
 
-async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
+async def _read_file(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return a file at any branch. If the end of the branch is clear from the URL, one request for the raw
     file is enough, which does not count against the rate limit. Else the API resolves it.
     """
@@ -87,8 +87,8 @@ async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
 
 _READERS: Mapping[GitHubPageKind, Callable[[GitHubAddress, GitHubApi], Awaitable[Page]]] = {
     "repository": pages.repository,
-    "folder": _folder,
-    "file": _file,
+    "folder": _read_folder,
+    "file": _read_file,
     "issue": pages.issue,
     "pull": pages.pull,
     "issues": pages.issues,

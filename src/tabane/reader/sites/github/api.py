@@ -120,11 +120,11 @@ def _of_repository(
     if owner.lower() in _NO_OWNERS or not repository:
         return None
     what, rest = (segments[2], segments[3:]) if len(segments) > 2 else ("", ())
-    found = _kind(what, rest)
+    found = _page_kind(what, rest)
     return GitHubAddress(found[0], owner, repository, found[1], lines, query) if found else None
 
 
-def _kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
+def _page_kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
     if not what:
         return "repository", ()
     if what == "tree":
@@ -144,7 +144,7 @@ def _kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, 
     if what == "tags" and not rest:
         return "tags", ()
     if what in ("releases", "tags"):
-        return _release(rest)
+        return _release_kind(rest)
     if what == "commit" and len(rest) == 1:
         return ("commit", rest) if not rest[0].endswith((".diff", ".patch")) else None
     if what == "commits":
@@ -154,7 +154,7 @@ def _kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, 
     return None
 
 
-def _release(rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
+def _release_kind(rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
     if not rest:
         return "releases", ()
     if rest == ("latest",):
@@ -455,7 +455,7 @@ class GitHubApi(SiteApi):
         self, tools: ReadingTools, endpoints: GitHubEndpoints, token: str | None, clock: Callable[[], float]
     ) -> None:
         key = {"authorization": f"Bearer {token}"} if token else {}
-        super().__init__(tools, endpoints.api, {"x-github-api-version": VERSION, **key}, self._explained)
+        super().__init__(tools, endpoints.api, {"x-github-api-version": VERSION, **key}, self._explain)
         self.endpoints, self._has_token, self._clock = endpoints, bool(token), clock
 
     async def pages(
@@ -521,7 +521,7 @@ class GitHubApi(SiteApi):
         where = f"/repos/{repository}/contents/{quote(path, safe='/')}".removesuffix("/")
         return await self.get(where, GitHubEntry | list[GitHubEntry], ref=ref)  # type: ignore[arg-type]
 
-    def _explained(self, error: ReadError) -> tuple[Message, str] | None:
+    def _explain(self, error: ReadError) -> tuple[Message, str] | None:
         if error.cause == "rate":
             if error.wait is None:
                 until = say("for a while")
@@ -549,9 +549,9 @@ class GitHubApi(SiteApi):
                 "or no permission to read this."
             )
             return message, error.cause
-        return (self._missing(error.status), error.cause) if error.status in (404, 410, 451) else None
+        return (self._missing_message(error.status), error.cause) if error.status in (404, 410, 451) else None
 
-    def _missing(self, status: int | None) -> Message:
+    def _missing_message(self, status: int | None) -> Message:
         if status == 451:
             return say("GitHub blocks this page for legal reasons (HTTP 451).")
         if self._has_token:
