@@ -476,6 +476,7 @@ class UpstreamHttpClient:
                 ssl=self._tls.context() if self._tls else True,
                 **self._proxy_route(url, headers),
             )
+            # The event loop reads less at once from that connection, if its transport allows it.
             transport: Any = response.connection.transport if response.connection else None
             if hasattr(transport, "max_size"):
                 transport.max_size = READ_SIZE

@@ -61,6 +61,7 @@ async def check_sites(
             try:
                 async with asyncio.timeout(limit):
                     check = await _check_sample(site, tools)
+                    # If the site has changed, say why its page cannot be read as any page either.
                     if check.state != "changed":
                         return check
                     try:

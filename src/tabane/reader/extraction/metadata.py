@@ -328,6 +328,7 @@ def _page_title(
     for heading in headings:
         if len(heading) > 3 and heading in whole and 2 * len(heading) > len(whole):
             return heading
+    # The name of the site behind a title is left out: "Trees | The Forest" of the site The Forest.
     parts = [part for part in _SEPARATORS.split(whole) if part]
     if site and len(parts) > 1 and parts[-1].strip().casefold() == site.lstrip("@").casefold():
         return whole[: whole.rindex(parts[-1])].rstrip(" |｜–—·•»:-") or whole

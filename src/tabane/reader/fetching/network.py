@@ -230,6 +230,7 @@ class RequestTurns:
                     yield
         finally:
             row.users -= 1
+            # Forget hosts without requests whose next turn is due.
             if len(self._rows) > _SWEEP:
                 now = self._clock()
                 self._rows = {host: row for host, row in self._rows.items() if row.users or row.next > now}

@@ -99,6 +99,7 @@ class RedirectChain:
                 await self._judge(at)
             cookies = self._cookies(at)
             self._seen.add((at.url, cookies.get("Cookie", "")))
+            # Given headers go only to the host that they were given for.
             own = {"User-Agent": self._ground.policy.user_agent, "Accept": accept or ACCEPT}
             own["Accept-Encoding"] = self._ground.network.encodings
             if same_server(begin, at):
@@ -157,6 +158,7 @@ class RedirectChain:
                 if trouble.wait is not None:
                     wait = trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
                 else:
+                    # A broken connection may have been an old one: its first retry is immediate.
                     at_once = trouble.error.cause == "broken"
                     wait = self._ground.policy.backoff * ((1, 2, 4)[min(tried, 2)] - at_once)
                 if not left or wait is None:

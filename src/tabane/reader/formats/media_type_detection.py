@@ -145,6 +145,7 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
     if signed := _kind_by_signature(body):
         return signed
     head = body[:2048]
+    # Declared text may contain a few zeros, because some pages do.
     zeros = head.count(0)
     if not zeros or _is_utf16(head):
         is_binary = False

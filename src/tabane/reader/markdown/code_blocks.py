@@ -70,6 +70,7 @@ def source(element: HtmlElement) -> str:
 
 def _text_parts(element: HtmlElement) -> Iterator[str]:
     """Texts in order, with the newlines that rows, items and boxes make. Not recursive."""
+    # If the text has no newline, each line is an element.
     boxed = "\n" not in text_of(element).strip()
     fresh = True  # at the beginning of a line
     begun: HtmlElement | None = None  # a line without text so far
@@ -195,6 +196,7 @@ def in_table(table: HtmlElement) -> HtmlElement | None:
     if len(cells) > 1:
         numbered = next(table.iter("pre"), None)
         if numbered is not None and all(next(cell.iter("pre"), None) is not None for cell in cells):
+            # The gutter and the code have one class: take the code.
             words = [cell for cell in cells if text_of(cell).strip("0123456789 \t\r\n")]
             return words[0] if len(words) == 1 else None
         return table

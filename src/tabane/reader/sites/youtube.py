@@ -115,6 +115,7 @@ class YouTubeAdapter(SitePages[str]):
                     "YouTube does not give programs data of this video: it asks for consent or a login."
                 )
             raise ReadError(refusal, "empty")
+        # Written captions before those that a machine heard; those in the language of the film first.
         heard = next((each.languageCode for each in video.tracks if each.kind == "asr"), "")
         track = min(
             video.tracks,

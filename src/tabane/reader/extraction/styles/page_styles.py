@@ -91,6 +91,7 @@ class PageStyles:
         self._there: frozenset[str] = frozenset()
         if rules := reader.found.rules:
             self._active = self._names(root, rules)
+            # Tags, classes with a dot, and ids with a number sign.
             found = {f"#{self._cased(key)}" for key in root.xpath("//@id", smart_strings=False)}
             for written in set(root.xpath("//@class", smart_strings=False)):
                 found.update(f".{name}" for name in self._matcher.names(written))

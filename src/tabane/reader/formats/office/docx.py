@@ -181,6 +181,7 @@ class InlineReader:
                 if name == "t" and each.text:
                     self._text(each.text, made, found, hidden, tags, link)
             elif name == "fldChar":
+                # The marks of a field: its begin, the end of its code, its end.
                 kind = attribute(each, "fldCharType")
                 if kind == "begin" and len(self._fields) < _DEEPEST_INLINE:
                     self._fields.append(_ComplexField())

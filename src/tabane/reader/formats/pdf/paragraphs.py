@@ -330,6 +330,7 @@ def largest_heading(lines: Sequence[PdfLine]) -> str | None:
 def blocks(lines: Sequence[PdfLine], styles: HeadingStyles) -> Iterator[tuple[int, str]]:
     """Yield Markdown with the number of its first word: each block is of lines that belong together."""
     edges = _ColumnEdges(lines)
+    # The usual distance from a line to the next, in heights of a line.
     gaps = [
         (one.top - two.top) / one.size
         for one, two in pairwise(lines)

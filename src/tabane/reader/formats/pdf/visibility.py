@@ -60,6 +60,7 @@ def seen_words(
     words: Sequence[PdfWord], page: Any, frame: PdfFrame, drawing: PageDrawing, *, draws: bool = True
 ) -> SeenWords:
     """Return the words that are seen. Without ``draws`` the page is not drawn, and less is found."""
+    # A scan is an image with an invisible layer of recognized text.
     if drawing.covered(frame) < _SCAN:
         scan = False
     else:

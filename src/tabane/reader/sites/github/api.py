@@ -97,6 +97,7 @@ def place_of(host: str, parts: SplitResult) -> GitHubAddress | None:
         ends = sorted((max(1, int(found[1])), max(1, int(found[2] or found[1]))))
         lines = ends[0], ends[1]
     if host == "gist.github.com":
+        # gist.github.com/ID or /USER/ID, and a revision behind either.
         owner, rest = (segments[0], segments[1:]) if len(segments) > 1 else ("", segments)
         if not rest or not re.fullmatch(r"[0-9a-fA-F]{5,64}", rest[0]):
             if not owner or not re.fullmatch(r"[0-9a-fA-F]{20,64}", owner):
