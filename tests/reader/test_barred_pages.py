@@ -52,7 +52,7 @@ def rendered(site: Site, path: str, browser: Browser | None, scrolls: int | None
     async def run() -> Page:
         fetching = PageFetcher(site.policy)
         tools = ReadingTools(fetching, ThreadedConversion())
-        reader = UrlReader(lambda: tools, general=AnyPageAdapter(browser))
+        reader = UrlReader(tools, general=AnyPageAdapter(browser))
         try:
             return await reader.read(site.url(path), scrolls=scrolls)
         finally:
@@ -148,7 +148,7 @@ async def test_what_is_no_content_is_not_kept_and_takes_no_place(site: Site) -> 
     async with shelved() as here:
         fetching = PageFetcher(site.policy)
         tools = ReadingTools(fetching, ThreadedConversion())
-        reader = UrlReader(lambda: tools, shelf=here.shelf, clock=lambda: now[0])
+        reader = UrlReader(tools, shelf=here.shelf, clock=lambda: now[0])
         site.put("/a", LOGIN)
         assert (await reader.read(site.url("/a"))).kind == "login"
         assert await here.shelf.get(site.url("/a")) is None
@@ -220,7 +220,7 @@ async def test_a_cached_page_is_not_what_scrolls_ask_for(site: Site) -> None:
     async with shelved() as here:
         fetching = PageFetcher(site.policy)
         tools = ReadingTools(fetching, ThreadedConversion())
-        reader = UrlReader(lambda: tools, shelf=here.shelf, general=AnyPageAdapter(browser))
+        reader = UrlReader(tools, shelf=here.shelf, general=AnyPageAdapter(browser))
         url = site.url("/a")
         assert (await reader.read(url)).title == "Ferries"
         assert (await reader.read(url, scrolls=2)).title == "Boats"

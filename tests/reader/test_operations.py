@@ -72,7 +72,7 @@ async def opened(page: Page | None = None, fails: bool = False) -> AsyncIterator
             remembered.append((caller.identity, page))
             return f"web/{page.url}"
 
-        reading = UrlReader(lambda: tools(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
+        reading = UrlReader(tools(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
         reader = ReaderOperations(lambda _: reading, here.shelf, remember)
         table = OperationTable(reader_table(lambda: reader))
         yield Desk(way, Door(table), remembered)

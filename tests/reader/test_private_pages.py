@@ -76,7 +76,7 @@ async def opened(site: Site, home: Path, **changes: Any) -> AsyncIterator[Desk]:
         return "key"
 
     async with shelved() as here:
-        public = UrlReader(lambda: tools, shelf=here.shelf, show=as_it_is)
+        public = UrlReader(tools, shelf=here.shelf, show=as_it_is)
         private = PrivateReader(
             folder, lambda caller: caller is ANN, lambda _: fetcher, converting, as_it_is, lambda: NOW
         )

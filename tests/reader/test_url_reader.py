@@ -13,7 +13,7 @@ from tabane.messages import say
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter, SiteSample
-from tabane.reader.url_reader import CachedPage, CacheValidators, UrlReader, shown
+from tabane.reader.url_reader import CachedPage, CacheValidators, ReadingRules, UrlReader, shown
 from tests.reader.fakes import FakeFetcher, answer, tools
 
 URL = "https://a.test/page"
@@ -84,7 +84,7 @@ def error(cause: str, status: int | None = None) -> ReadError:
 def reading(
     fetcher: FakeFetcher, *ways: SiteAdapter, shelf: Drawer | None = None, clock: Clock | None = None
 ) -> UrlReader:
-    return UrlReader(lambda: tools(fetcher), ways[:-1], shelf, general=ways[-1], clock=clock or Clock())
+    return UrlReader(tools(fetcher), ways[:-1], shelf, general=ways[-1], clock=clock or Clock())
 
 
 def tagged(text: str, tag: str) -> FetchedResource:
@@ -116,8 +116,8 @@ class Switched:
     def __init__(self) -> None:
         self.off: tuple[str, ...] = ()
 
-    def __call__(self) -> tuple[str, ...]:
-        return self.off
+    def __call__(self) -> ReadingRules:
+        return ReadingRules(self.off)
 
 
 def test_a_site_that_is_switched_off_is_read_as_any_page_even_if_its_page_is_cached() -> None:
@@ -126,9 +126,7 @@ def test_a_site_that_is_switched_off_is_read_as_any_page_even_if_its_page_is_cac
         FakeWay("page", Page(URL, "itself")),
     )
     switched, shelf = Switched(), Drawer()
-    reader = UrlReader(
-        lambda: tools(FakeFetcher()), [site], shelf, general=general, off=switched, clock=Clock()
-    )
+    reader = UrlReader(tools(FakeFetcher()), [site], shelf, general=general, rules=switched, clock=Clock())
     assert asyncio.run(reader.read(URL)).markdown == "by the site"
     switched.off = ("other", "site")
     assert asyncio.run(reader.read(URL, settled=True)).markdown == "by the site"  # its next part
@@ -139,9 +137,7 @@ def test_a_site_that_is_switched_off_is_read_as_any_page_even_if_its_page_is_cac
 def test_a_cached_page_of_a_site_that_is_switched_off_is_not_confirmed_by_its_old_validators() -> None:
     fetcher = FakeFetcher({URL: tagged("text", '"7"')})
     switched, shelf, clock = Switched(), Drawer(), Clock()
-    reader = UrlReader(
-        lambda: tools(fetcher), [Fetching()], shelf, general=Fetching(), off=switched, clock=clock
-    )
+    reader = UrlReader(tools(fetcher), [Fetching()], shelf, general=Fetching(), rules=switched, clock=clock)
     asyncio.run(reader.read(URL))
     switched.off = ("fetching",)
     clock.now += 10_000
@@ -308,7 +304,7 @@ def test_a_page_that_takes_too_long_is_given_up() -> None:
             await asyncio.Event().wait()
             return None
 
-    reader = UrlReader(lambda: tools(FakeFetcher()), general=Hanging(), limit=0.05)
+    reader = UrlReader(tools(FakeFetcher()), general=Hanging(), limit=0.05)
     with pytest.raises(ReadError) as raised:
         asyncio.run(reader.read(URL))
     assert raised.value.cause == "timeout"

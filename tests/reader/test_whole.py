@@ -114,7 +114,7 @@ async def test_a_page_that_has_not_changed_is_not_sent_again(site: Site) -> None
     async with shelved() as here:
         fetching = PageFetcher(site.policy)
         tools = ReadingTools(fetching, ThreadedConversion())
-        reader = UrlReader(lambda: tools, shelf=here.shelf, clock=lambda: now[0])
+        reader = UrlReader(tools, shelf=here.shelf, clock=lambda: now[0])
         first = await reader.read(site.url("/etag"))
         now[0] += 1000
         assert await reader.read(site.url("/etag")) == first

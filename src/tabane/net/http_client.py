@@ -64,8 +64,8 @@ class UpstreamTls:
     def __init__(self, target: Target, environment: Mapping[str, str]) -> None:
         self._target, self._environment = target, environment
         own = [path for path in (target.ca, target.cert, target.key) if path]
-        self._files = [*_named(environment), *own]
-        self._stamps = self._seen()
+        self._files = [*_certificate_paths(environment), *own]
+        self._stamps = self._certificate_stamps()
         self._context = context(target, environment)
         self._looked = time.monotonic()
 
@@ -74,22 +74,19 @@ class UpstreamTls:
         now = time.monotonic()
         if self._files and now - self._looked >= LOOK:
             self._looked = now
-            stamps = self._seen()
+            stamps = self._certificate_stamps()
             if stamps != self._stamps:
                 self._stamps = stamps
-                self._reload()
+                try:
+                    self._context = context(self._target, self._environment)
+                except TabaneError as error:
+                    log.error("%s: the certificates before stay in use: %s", self._target.name, error)
+                else:
+                    log.info("%s: new connections use the changed certificates", self._target.name)
         return self._context
 
-    def _reload(self) -> None:
-        try:
-            self._context = context(self._target, self._environment)
-        except TabaneError as error:
-            log.error("%s: the certificates before stay in use: %s", self._target.name, error)
-        else:
-            log.info("%s: new connections use the changed certificates", self._target.name)
-
-    def _seen(self) -> _Stamps:
-        return tuple(map(_stamp, self._files))
+    def _certificate_stamps(self) -> _Stamps:
+        return tuple(map(_file_stamp, self._files))
 
 
 def context(target: Target, environment: Mapping[str, str]) -> SSLContext:
@@ -103,9 +100,13 @@ def context(target: Target, environment: Mapping[str, str]) -> SSLContext:
     trusted = ssl.create_default_context()
     given = environment.get("SSL_CERT_FILE")
     own = [path for path in (given, target.ca) if path]
-    for path in _named(environment):
+    for path in _certificate_paths(environment):
         if path not in own:
-            _trust_if_readable(trusted, path)
+            folder = os.path.isdir(path)
+            try:
+                trusted.load_verify_locations(None if folder else path, path if folder else None)
+            except (OSError, ssl.SSLError) as error:
+                log.warning("the certificates in %s cannot be read: %s", path, error.strerror or error)
     if not trusted.cert_store_stats()["x509_ca"]:
         # A Python that was built elsewhere does not know where this system keeps them.
         own += [path for path in _BUNDLES if os.path.exists(path)][:1]
@@ -124,23 +125,11 @@ def context(target: Target, environment: Mapping[str, str]) -> SSLContext:
     return trusted
 
 
-def _named(environment: Mapping[str, str]) -> list[str]:
+def _certificate_paths(environment: Mapping[str, str]) -> list[str]:
     """Return the files and folders of authorities that the environment names, each once."""
     values = [environment.get(name, "") for name in _NAMED]
     paths = [path for value in values for path in value.split(os.pathsep) if os.path.isabs(path)]
     return list(dict.fromkeys(paths))
-
-
-def _trust_if_readable(trusted: SSLContext, path: str) -> None:
-    import ssl
-
-    try:
-        if os.path.isdir(path):
-            trusted.load_verify_locations(capath=path)
-        else:
-            trusted.load_verify_locations(cafile=path)
-    except (OSError, ssl.SSLError) as error:
-        log.warning("the certificates in %s cannot be read: %s", path, error.strerror or error)
 
 
 def _show_certificate(trusted: SSLContext, certificate: str, key: str) -> None:
@@ -173,7 +162,7 @@ def _no_password() -> bytes:
     return b""
 
 
-def _stamp(path: str) -> tuple[int, int, int] | None:
+def _file_stamp(path: str) -> tuple[int, int, int] | None:
     try:
         status = os.stat(path)
     except OSError:
@@ -229,7 +218,8 @@ def _origin(url: URL) -> str:
 
 def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> str | None:
     """Return the URL of the proxy, None if the server is reached directly."""
-    if is_loopback(host) or _excepted(host.lower(), port, _variable("no_proxy", environ)):
+    exceptions = [word.strip().lower() for word in _variable("no_proxy", environ).split(",")]
+    if is_loopback(host) or any(_matches(host.lower(), port, word) for word in exceptions):
         return None
     proxy = _variable(f"{scheme}_proxy", environ) or _variable("all_proxy", environ)
     if not proxy:
@@ -241,15 +231,16 @@ def _variable(name: str, environ: Mapping[str, str]) -> str:
     return (environ.get(name) or environ.get(name.upper()) or "").strip()
 
 
-def _excepted(host: str, port: int, exceptions: str) -> bool:
-    return any(_matches(host, port, word.strip().lower()) for word in exceptions.split(","))
-
-
 def _matches(host: str, port: int, word: str) -> bool:
     if word == "*":
         return True
     if "/" in word:
-        return _within(host, word)
+        from ipaddress import ip_address, ip_network
+
+        try:
+            return ip_address(host.strip("[]")) in ip_network(word, strict=False)
+        except ValueError:
+            return False
     name, colon, digits = word.rpartition(":")
     if colon and digits.isdigit() and "]" not in digits and name.count(":") == 0:
         if int(digits) != port:
@@ -257,15 +248,6 @@ def _matches(host: str, port: int, word: str) -> bool:
         word = name
     word = word.strip("[]").lstrip("*").lstrip(".")
     return bool(word) and (host == word or host.endswith("." + word))
-
-
-def _within(host: str, network: str) -> bool:
-    from ipaddress import ip_address, ip_network
-
-    try:
-        return ip_address(host.strip("[]")) in ip_network(network, strict=False)
-    except ValueError:
-        return False
 
 
 class RequestCredentials(Protocol):
@@ -332,7 +314,8 @@ class UpstreamHttpClient:
         self._proxies = self._known_proxies()
         self._common = self._headers()
         self.url = self.url.with_user(None).with_password(None)
-        self._tls = UpstreamTls(self._target, self._environment) if self._may_need_tls() else None
+        may_need_tls = self.url.scheme == "https" or self._target.ca or self._target.cert
+        self._tls = UpstreamTls(self._target, self._environment) if may_need_tls else None
         self._plain = self._plain_client()
         self._keeps_cookies = False
         self._session: ClientSession | None = None
@@ -376,14 +359,10 @@ class UpstreamHttpClient:
             max_field_size=LARGEST_HEADER,
         )
 
-    def _may_need_tls(self) -> bool:
-        # Plain HTTP, as of servers on this computer, needs no authorities: reading all takes noticeable time.
-        return self.url.scheme == "https" or bool(self._target.ca or self._target.cert)
-
     def _headers(self) -> dict[str, str]:
         headers = {"User-Agent": f"tabane/{__version__}", **self._target.headers}
         if self.url.user is not None and not any(name.lower() == "authorization" for name in headers):
-            headers["Authorization"] = _basic(self.url)
+            headers["Authorization"] = _basic_authorization(self.url)
         return headers
 
     def send_at_once(
@@ -415,11 +394,11 @@ class UpstreamHttpClient:
         :class:`HttpConnectionBroken`, UpstreamUnavailable if a redirect is not followed, and LoginRequired.
         """
         if self._credentials is None:
-            return await self._followed(method, headers, body, url, begun)
+            return await self._follow_redirects(method, headers, body, url, begun)
         again = False
         while True:
             used = {} if begun is not None else await self._credentials.headers()
-            response = await self._followed(method, {**headers, **used}, body, url, begun)
+            response = await self._follow_redirects(method, {**headers, **used}, body, url, begun)
             begun = None
             if response.status not in _REFUSED or not await self._sends_again(response, used, again=again):
                 return response
@@ -440,7 +419,7 @@ class UpstreamHttpClient:
             response.release()
         return sends
 
-    async def _followed(
+    async def _follow_redirects(
         self,
         method: str,
         headers: Mapping[str, str],
@@ -456,7 +435,9 @@ class UpstreamHttpClient:
             if location is None:
                 return response
             response.release()
-            target = redirect_target(self._target.name, method, response.status, at, _joined(at, location))
+            target = redirect_target(
+                self._target.name, method, response.status, at, _redirect_url(at, location)
+            )
             if url is None and is_permanent(response.status, at, target):
                 self.url = target
             at = target
@@ -493,12 +474,15 @@ class UpstreamHttpClient:
                 data=body,
                 allow_redirects=False,
                 ssl=self._tls.context() if self._tls else True,
-                **self._route(url, headers),
+                **self._proxy_route(url, headers),
             )
-            _limit_reads(response)
+            # The event loop reads less at once from that connection, if its transport allows it.
+            transport: Any = response.connection.transport if response.connection else None
+            if hasattr(transport, "max_size"):
+                transport.max_size = READ_SIZE
             return response
         except (ClientError, OSError, TimeoutError) as error:
-            raise _failure(error, url) from None
+            raise _connection_error(error, url) from None
         except RuntimeError as error:
             # The session was closed meanwhile.
             raise HttpConnectionBroken(say("{error}", error=error)) from None
@@ -513,14 +497,14 @@ class UpstreamHttpClient:
         jar.update_cookies_from_headers(response.headers.getall("Set-Cookie"), url)
         self._keeps_cookies = len(jar) > 0
 
-    def _route(self, url: URL, headers: Mapping[str, str]) -> dict[str, Any]:
+    def _proxy_route(self, url: URL, headers: Mapping[str, str]) -> dict[str, Any]:
         """Return the proxy, if any, and the headers. Credentials for the proxy go to the proxy only."""
         proxy = self._proxies.get(url.scheme)
         if proxy is None:
             return {"headers": headers}
         if proxy.user is None:
             return {"headers": headers, "proxy": proxy}
-        named = {"Proxy-Authorization": _basic(proxy)}
+        named = {"Proxy-Authorization": _basic_authorization(proxy)}
         proxy = proxy.with_user(None).with_password(None)
         if url.scheme == "https":
             return {"headers": headers, "proxy": proxy, "proxy_headers": named}
@@ -551,14 +535,7 @@ class UpstreamHttpClient:
             await self._session.close()
 
 
-def _limit_reads(response: ClientResponse) -> None:
-    """Reduce how much the event loop reads at once from that connection, if its transport allows it."""
-    transport: Any = response.connection.transport if response.connection else None
-    if hasattr(transport, "max_size"):
-        transport.max_size = READ_SIZE
-
-
-def _joined(url: URL, location: str) -> URL:
+def _redirect_url(url: URL, location: str) -> URL:
     from yarl import URL
 
     try:
@@ -567,13 +544,13 @@ def _joined(url: URL, location: str) -> URL:
         raise UpstreamError(say("the server at {host} redirects to an invalid URL.", host=url.host)) from None
 
 
-def _basic(url: URL) -> str:
+def _basic_authorization(url: URL) -> str:
     from base64 import b64encode
 
     return "Basic " + b64encode(f"{url.user or ''}:{url.password or ''}".encode()).decode()
 
 
-def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBroken:
+def _connection_error(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBroken:
     """Describe a failure without secrets: of URLs only the host is named."""
     from aiohttp import client_exceptions as http
 
@@ -588,7 +565,7 @@ def _failure(error: Exception, url: URL) -> HttpUnreachable | HttpConnectionBrok
         )
     if isinstance(error, http.ClientConnectorError):
         untrusted = isinstance(error, http.ClientConnectorCertificateError)
-        return HttpUnreachable(_unreached(error, host), untrusted=untrusted)
+        return HttpUnreachable(_unreachable_message(error, host), untrusted=untrusted)
     if isinstance(error, http.InvalidURL):
         return HttpUnreachable(say("the URL cannot be used"))
     if isinstance(error, http.ClientResponseError):
@@ -620,7 +597,7 @@ def _certificate_wanted(host: str, error: Exception) -> Message:
     )
 
 
-def _unreached(error: Any, host: str) -> Message:
+def _unreachable_message(error: Any, host: str) -> Message:
     from aiohttp import client_exceptions as http
 
     if isinstance(error, http.ClientConnectorCertificateError):
@@ -628,7 +605,7 @@ def _unreached(error: Any, host: str) -> Message:
 
                 "the certificate of {host} is not trusted ({error}). If your own authority signed "
                 'it, set "ca" to its PEM file.', host=host,
-            error=_verification(error.certificate_error))  # fmt: skip
+            error=_verification_error(error.certificate_error))  # fmt: skip
     if getattr(error.os_error, "reason", None) in _CERTIFICATE_ALERTS:
         return _certificate_wanted(host, error.os_error)
     if error.ssl is not False and isinstance(error.os_error, ConnectionResetError):
@@ -649,5 +626,5 @@ def _unreached(error: Any, host: str) -> Message:
     return say("{host} cannot be reached: {error}", host=host, error=system_text(error.os_error))
 
 
-def _verification(error: Any) -> str:
+def _verification_error(error: Any) -> str:
     return str(getattr(error, "verify_message", "") or error)

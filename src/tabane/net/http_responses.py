@@ -153,13 +153,15 @@ async def read(
     """
     kind = kind_of(response)
     if kind == EVENTS:
-        await read_events(response, limit, lambda event: _taken(event, take), position, too_long, turns)
+        await read_events(
+            response, limit, lambda event: _take_message(event, take), position, too_long, turns
+        )
     elif kind == JSON or not kind:
         text = await body(response, limit)
         found = messages(text) if len(text) <= LARGE else await asyncio.to_thread(messages, text)
         pace = StreamPacer()
         for message in found:
-            await _settled(take(message), pace)
+            await _is_settled(take(message), pace)
             await pace.keep()
     else:
         raise UpstreamError(say(
@@ -195,10 +197,10 @@ async def body(response: UpstreamHttpResponse, limit: int) -> bytes:
         try:
             return await response.read()
         except Exception as error:
-            raise _broken(error) from None
+            raise _connection_error(error) from None
     parts = bytearray()
     pace = StreamPacer()
-    while chunk := await _chunk(response):
+    while chunk := await _read_chunk(response):
         parts += chunk
         await pace.keep()
         if len(parts) > limit:
@@ -239,7 +241,7 @@ async def read_events(
     """
     parser, pace = EventParser(limit), StreamPacer(turns)
     try:
-        async for piece in _pieces(response, pace):
+        async for piece in _read_pieces(response, pace):
             try:
                 events = parser.feed(piece)
             except EventTooLarge as large:
@@ -249,7 +251,7 @@ async def read_events(
             for event in events:
                 position.count += 1
                 position.last_id = event.id or position.last_id
-                if await _settled(take(event), pace):
+                if await _is_settled(take(event), pace):
                     pace.pause()
                     await _to_end(response)
                     return
@@ -286,6 +288,7 @@ class StreamPacer:
             asyncio.get_running_loop().call_soon(self._turns.release)
 
     async def keep(self) -> None:
+        """Let other streams run if this one has used up its turn."""
         if monotonic() > self._until:
             held = self._holds
             self.pause()
@@ -295,7 +298,16 @@ class StreamPacer:
             self._until = monotonic() + SLICE
 
 
-async def _settled(done: Done, pace: StreamPacer) -> bool:
+async def _to_end(response: UpstreamHttpResponse) -> None:
+    if not response.content.at_eof():
+        with contextlib.suppress(TimeoutError, HttpConnectionBroken):
+            async with asyncio.timeout(LINGER):
+                pace = StreamPacer()
+                while await _read_chunk(response):
+                    await pace.keep()
+
+
+async def _is_settled(done: Done, pace: StreamPacer) -> bool:
     if isinstance(done, bool):
         return done
     pace.pause()
@@ -304,12 +316,12 @@ async def _settled(done: Done, pace: StreamPacer) -> bool:
     return found
 
 
-def _taken(event: Event, take: Take) -> Done:
+def _take_message(event: Event, take: Take) -> Done:
     return take(one_line(event.data)) if event.event == "message" and event.data else False
 
 
-async def _pieces(response: UpstreamHttpResponse, pace: StreamPacer) -> AsyncIterator[bytes]:
-    while chunk := await _chunk(response):
+async def _read_pieces(response: UpstreamHttpResponse, pace: StreamPacer) -> AsyncIterator[bytes]:
+    while chunk := await _read_chunk(response):
         await pace.begin()
         for at in range(0, len(chunk), PIECE):
             yield chunk[at : at + PIECE]
@@ -317,23 +329,14 @@ async def _pieces(response: UpstreamHttpResponse, pace: StreamPacer) -> AsyncIte
         pace.pause()
 
 
-async def _to_end(response: UpstreamHttpResponse) -> None:
-    if not response.content.at_eof():
-        with contextlib.suppress(TimeoutError, HttpConnectionBroken):
-            async with asyncio.timeout(LINGER):
-                pace = StreamPacer()
-                while await _chunk(response):
-                    await pace.keep()
-
-
-async def _chunk(response: UpstreamHttpResponse) -> bytes:
+async def _read_chunk(response: UpstreamHttpResponse) -> bytes:
     try:
         return await response.content.readany()
     except Exception as error:
-        raise _broken(error) from None
+        raise _connection_error(error) from None
 
 
-def _broken(error: Exception) -> Exception:
+def _connection_error(error: Exception) -> Exception:
     """Return what to raise for an error of a connection; another error as it is."""
     if isinstance(error, HttpConnectionBroken):
         return error

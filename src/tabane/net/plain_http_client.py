@@ -105,6 +105,7 @@ class PlainHttpBody:
         """Whether it was received to its end."""
 
     def feed(self, part: bytes) -> None:
+        """Add bytes that arrived; stop the connection from reading while too many wait."""
         self._parts.append(part)
         self._size += len(part)
         if self._size > MOST_WAITING and not self._whole:
@@ -112,6 +113,7 @@ class PlainHttpBody:
         self._wake()
 
     def finish(self) -> None:
+        """Mark the body as complete."""
         self.ended = True
         self._wake()
 
@@ -151,19 +153,19 @@ class PlainHttpBody:
             await self._arrival()
         if not self.ended:
             raise _too_early()
-        return self._taken()
+        return self._take_bytes()
 
     async def _next(self) -> bytes:
         while not (self._parts or self.ended or self._failed):
             await self._arrival()
         if self._parts:
             self._connection.resume()
-            return self._taken()
+            return self._take_bytes()
         if not self.ended:
             raise _too_early()
         return b""
 
-    def _taken(self) -> bytes:
+    def _take_bytes(self) -> bytes:
         taken = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
         self._parts.clear()
         self._size = 0
@@ -265,6 +267,7 @@ class PlainHttpConnection(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
+        """Close the connection at once; unsent bytes are lost."""
         self._transport.abort()
 
     def pause(self) -> None:
@@ -280,6 +283,7 @@ class PlainHttpConnection(asyncio.Protocol):
     # -- what the transport says -----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Set up the socket, and report that the connection is open."""
         self._transport = cast("asyncio.Transport", transport)
         if hasattr(transport, "max_size"):
             cast("Any", transport).max_size = READ_SIZE
@@ -295,15 +299,20 @@ class PlainHttpConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
-            self._broken(say("{host} answered with something that is not HTTP", host=self._place))
+            self._break_off(say("{host} answered with something that is not HTTP", host=self._place))
             return
         on_answer, response, self._response = self._on_answer, self._response, None
         if self._complete:
-            self._ended()
+            self._on_answer = self._body = None
+            self.resume()
+            if self._stays and not self._transport.get_write_buffer_size() and self.usable:
+                self._on_free(self)
+            else:
+                self._transport.abort()
         if response is not None:
             on_answer(response)
         elif self._unread > LARGEST_HEAD:
-            self._broken(say("{host} answered with something that is not HTTP", host=self._place))
+            self._break_off(say("{host} answered with something that is not HTTP", host=self._place))
 
     def eof_received(self) -> None:
         if self._body is not None and not self._framed:
@@ -316,7 +325,7 @@ class PlainHttpConnection(asyncio.Protocol):
         else:
             problem = say("the connection to {host} broke: {error}",
                           host=self._place, error=system_text(exc))  # fmt: skip
-        self._fail(problem)
+        self._fail_request(problem)
         self._on_lost(self)
 
     # -- what the parser says --------------------------------------------------------------------
@@ -364,20 +373,11 @@ class PlainHttpConnection(asyncio.Protocol):
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def _ended(self) -> None:
-        """Let the connection carry another request, if server and client agree."""
-        self._on_answer = self._body = None
-        self.resume()
-        if self._stays and not self._transport.get_write_buffer_size() and self.usable:
-            self._on_free(self)
-        else:
-            self._transport.abort()
-
-    def _broken(self, problem: Message) -> None:
-        self._fail(problem)
+    def _break_off(self, problem: Message) -> None:
+        self._fail_request(problem)
         self.abort()
 
-    def _fail(self, problem: Message) -> None:
+    def _fail_request(self, problem: Message) -> None:
         on_answer, response, body = self._on_answer, self._response, self._body
         self._on_answer = self._response = self._body = None
         if body is not None:
@@ -450,7 +450,7 @@ class PlainHttpClient:
         ValueError if a header cannot be sent.
         """
         head = self._head(method, target, headers, body)
-        connection = self._kept()
+        connection = self._idle_connection()
         if connection is not None:
             try:
                 return await _exchange(connection, head, body or b"")
@@ -468,7 +468,7 @@ class PlainHttpClient:
         Raises ValueError if a header cannot be sent.
         """
         head = self._head(method, target, headers, body)
-        connection = self._kept()
+        connection = self._idle_connection()
         if connection is not None:
             connection.send(head, body, on_answer)
         return connection
@@ -496,7 +496,7 @@ class PlainHttpClient:
 
     # -- connections -----------------------------------------------------------------------------
 
-    def _kept(self) -> PlainHttpConnection | None:
+    def _idle_connection(self) -> PlainHttpConnection | None:
         while self._idle:
             connection = self._idle.pop()
             if connection.usable:
@@ -508,10 +508,25 @@ class PlainHttpClient:
         try:
             async with asyncio.timeout(self._patience):
                 while not self._closed and len(self._open) + self._dialing >= self._most:
-                    handed = await self._freed()
+                    handed = await self._wait_for_connection()
                     if handed is not None and handed.usable:
                         return handed
-                return await self._dialed()
+                self._check_open()
+                self._dialing += 1
+                try:
+                    _, connection = await self._loop.create_connection(
+                        lambda: PlainHttpConnection(
+                            self._loop, self._place, self._open.add, self._free, self._lost
+                        ),
+                        self._host,
+                        self._port,
+                        happy_eyeballs_delay=EYEBALLS,
+                    )
+                finally:
+                    self._dialing -= 1
+                    self._wake(None)
+                self._check_open(connection)
+                return connection
         except TimeoutError as error:
             if error.errno is None:
                 raise HttpUnreachable(
@@ -521,22 +536,6 @@ class PlainHttpClient:
         except OSError as error:
             raise HttpUnreachable(self._unreached(error)) from None
 
-    async def _dialed(self) -> PlainHttpConnection:
-        self._check_open()
-        self._dialing += 1
-        try:
-            _, connection = await self._loop.create_connection(
-                lambda: PlainHttpConnection(self._loop, self._place, self._open.add, self._free, self._lost),
-                self._host,
-                self._port,
-                happy_eyeballs_delay=EYEBALLS,
-            )
-        finally:
-            self._dialing -= 1
-            self._wake(None)
-        self._check_open(connection)
-        return connection
-
     def _check_open(self, connection: PlainHttpConnection | None = None) -> None:
         """Raise HttpConnectionBroken, and end a connection that was made, if the client was closed."""
         if self._closed:
@@ -544,7 +543,7 @@ class PlainHttpClient:
                 connection.abort()
             raise HttpConnectionBroken(say("the connection was closed"))
 
-    async def _freed(self) -> PlainHttpConnection | None:
+    async def _wait_for_connection(self) -> PlainHttpConnection | None:
         """Wait for a connection that is free; None if another one may be made now."""
         waiter: asyncio.Future[PlainHttpConnection | None] = self._loop.create_future()
         self._waiting.append(waiter)
@@ -572,16 +571,16 @@ class PlainHttpClient:
             connection.since = self._loop.time()
             self._idle.append(connection)
             if self._sweep is None:
-                self._sweep = self._loop.call_later(self._keep, self._swept)
+                self._sweep = self._loop.call_later(self._keep, self._close_idle)
 
-    def _swept(self) -> None:
+    def _close_idle(self) -> None:
         """Close the connections that were idle for too long. The first in the list is idle for longest."""
         oldest = self._loop.time() - self._keep
         while self._idle and self._idle[0].since <= oldest:
             self._idle.pop(0).abort()
         self._sweep = None
         if self._idle:
-            self._sweep = self._loop.call_at(self._idle[0].since + self._keep, self._swept)
+            self._sweep = self._loop.call_at(self._idle[0].since + self._keep, self._close_idle)
 
     def _lost(self, connection: PlainHttpConnection) -> None:
         self._open.discard(connection)

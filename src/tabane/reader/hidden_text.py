@@ -79,11 +79,11 @@ def blended(color: Color, opacity: float, ground: Color) -> Color:
 
 
 def _luminance(color: Color) -> float:
-    red, green, blue = (_linear(channel / 255) for channel in color)
+    red, green, blue = (_linear_channel(channel / 255) for channel in color)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _linear(channel: float) -> float:
+def _linear_channel(channel: float) -> float:
     return channel / 12.92 if channel <= 0.04045 else float(((channel + 0.055) / 1.055) ** 2.4)
 
 
@@ -230,7 +230,7 @@ def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message,
     warnings = []
     if removed:
         total = f"{sum(removed.values()):,}"
-        kinds = _listed(removed)
+        kinds = _list_removed(removed)
         warnings.append(
             say(
                 "{count} invisible {count:character was|characters were} removed ({kinds}).",
@@ -260,7 +260,7 @@ def hidden_warnings(count: int) -> tuple[Message, ...]:
     )
 
 
-def _listed(removed: Mapping[str, int]) -> Message:
+def _list_removed(removed: Mapping[str, int]) -> Message:
     """Return kinds and how many of each, as one message."""
     template = ", ".join(f"{{kind{at}}} {{count{at}}}" for at in range(len(removed)))
     fields: dict[str, object] = {}
@@ -380,69 +380,69 @@ class _MarkupScanner:
                 fence = fence_after(line.rstrip("\n"), fence)
             indented = blank and not listed and line.startswith(("    ", "\t"))
             if before is not None or fence is not None or (indented and not self._block):
-                self._put(line)
+                self._write_text(line)
                 at = end
             else:
                 if not self._block and (_BLOCK.match(line) or (blank and _ALONE.match(line))):
                     self._block = True
-                at = self._line(at, end)
+                at = self._take_line(at, end)
             if not is_blank and not line.startswith((" ", "\t")):
                 listed = bool(_ITEM.match(line))
             blank = is_blank or (indented and blank)
         return "".join(self._out)
 
-    def _line(self, at: int, end: int) -> int:
+    def _take_line(self, at: int, end: int) -> int:
         """Take a line; return where the next one begins, after tags and code that extend over several."""
         text = self._text
         while at < end:
             found = _NEXT.search(text, at, end)
             if found is None:
-                self._put(text[at:end])
+                self._write_text(text[at:end])
                 return end
-            self._put(text[at : found.start()])
+            self._write_text(text[at : found.start()])
             mark = found[0]
             at = found.end()
             if mark == "\n":
-                self._put(mark)
+                self._write_text(mark)
                 return at
             if mark == "<":
-                at = self._markup(found.start())
+                at = self._take_markup(found.start())
                 if at > end or self.cut:
                     return at if at > end else len(text)
             elif mark[0] == "`" and not self._block:
-                close = _closing(text, at, mark)
-                self._put(text[found.start() : close])
+                close = _closing_ticks(text, at, mark)
+                self._write_text(text[found.start() : close])
                 if close > end:
                     next_line = text.find("\n", close)
                     end = len(text) if next_line < 0 else next_line + 1
                 at = close
             else:
-                self._put(mark)
+                self._write_text(mark)
         return at
 
-    def _markup(self, at: int) -> int:
+    def _take_markup(self, at: int) -> int:
         """Take a tag; return where it ends."""
         text = self._text
         if text.startswith(("<!", "<?"), at):
             end = text.find("]]>" if text.startswith("<![CDATA[", at) else ">", at, at + _MARKED)
             if end < 0:
-                self._pay(_MARKED)
-                self._put("<")
+                self._count_failures(_MARKED)
+                self._write_text("<")
                 return at + 1
             return text.index(">", end) + 1
         found = _TAG.match(text, at)
         if found is None or not found[4]:
-            self._pay(1 if found is None else len(found[0]))
-            self._put("<")
+            self._count_failures(1 if found is None else len(found[0]))
+            self._write_text("<")
             return at + 1
-        self._tag(found)
+        self._take_tag(found)
         return found.end()
 
-    def _pay(self, count: int) -> None:
+    def _count_failures(self, count: int) -> None:
         self._paid += count
         self.cut = self.cut or self._paid > _FAILURES
 
-    def _tag(self, found: re.Match[str]) -> None:
+    def _take_tag(self, found: re.Match[str]) -> None:
         closing, tag = found[1] == "/", found[2].lower()
         self._tags += 1
         self.cut = self.cut or self._tags > _TAGS
@@ -453,10 +453,16 @@ class _MarkupScanner:
                     self._within = None
             return
         if closing:
-            self._close(tag)
-            self._put(f"</{found[2]}>")
+            self._close_tag(tag)
+            self._write_text(f"</{found[2]}>")
             return
-        attributes = _attributes(found[3])
+        text = found[3]
+        attributes: dict[str, str] = {}
+        for each in _ATTRIBUTE.finditer(text):
+            value = each[2] or ""
+            if value[:1] in "\"'" and value:
+                value = value[1:-1].replace('"', "&quot;")
+            attributes.setdefault(each[1].lower(), value)
         ground = self._stack[-1].ground if self._stack else WHITE
         style = self._css.style(tag, attributes)
         own = _ground_of(style, attributes, ground)
@@ -467,15 +473,15 @@ class _MarkupScanner:
             return
         if tag not in _VOID and len(self._stack) < _STACK:
             self._stack.append(_Open(tag, own))
-        self._put(self._written(found, attributes))
+        self._write_text(self._visible_tag(found, attributes))
 
-    def _close(self, tag: str) -> None:
+    def _close_tag(self, tag: str) -> None:
         for nth in range(len(self._stack) - 1, -1, -1):
             if self._stack[nth].tag == tag:
                 del self._stack[nth:]
                 return
 
-    def _written(self, found: re.Match[str], attributes: Mapping[str, str]) -> str:
+    def _visible_tag(self, found: re.Match[str], attributes: Mapping[str, str]) -> str:
         """Return a tag without the attributes that nobody sees."""
         parts = []
         for name, value in attributes.items():
@@ -489,12 +495,12 @@ class _MarkupScanner:
         end = "/>" if found[3].rstrip().endswith("/") else ">"
         return f"<{found[2]}{''.join(parts)}{end}"
 
-    def _put(self, text: str) -> None:
+    def _write_text(self, text: str) -> None:
         if self._within is None:
             self._out.append(text)
 
 
-def _closing(text: str, at: int, ticks: str) -> int:
+def _closing_ticks(text: str, at: int, ticks: str) -> int:
     """Return where a code span ends that begins with these ticks; the place given if it does not end."""
     limit = min(len(text), at + _CODE_SPAN)
     look = at
@@ -508,17 +514,7 @@ def _closing(text: str, at: int, ticks: str) -> int:
     return at
 
 
-def _attributes(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for each in _ATTRIBUTE.finditer(text):
-        value = each[2] or ""
-        if value[:1] in "\"'" and value:
-            value = value[1:-1].replace('"', "&quot;")
-        found.setdefault(each[1].lower(), value)
-    return found
-
-
-def _declarations(style: str) -> dict[str, str]:
+def _parse_declarations(style: str) -> dict[str, str]:
     found = {}
     for rule in style.lower().split(";")[:100]:
         name, colon, value = rule.partition(":")
@@ -548,7 +544,7 @@ class _SimpleRules:
             for name in names:
                 found.update(self._rules.get(name, {}))
         if own := attributes.get("style"):
-            found.update(_declarations(own[:5000]))
+            found.update(_parse_declarations(own[:5000]))
         return found
 
 
@@ -567,7 +563,7 @@ def _rules_of(text: str) -> _SimpleRules:
             selectors, _, declarations = rule.partition("{")
             for selector in selectors.split(",")[:50]:
                 if _SELECTOR.fullmatch(selector.strip()):
-                    rules.add(selector.strip(), _declarations(declarations))
+                    rules.add(selector.strip(), _parse_declarations(declarations))
         room -= len(sheet) + 10
         at = end
     return rules
@@ -581,7 +577,7 @@ _CLIPPED = re.compile(
 )
 
 
-def _points(value: str | None) -> float | None:
+def _length_in_points(value: str | None) -> float | None:
     found = _LENGTH.match(value or "")
     if found is None:
         return None
@@ -598,23 +594,19 @@ def _is_hidden(
         return True
     if tag == "input" and attributes.get("type", "").lower() == "hidden":
         return True
-    if _is_gone(style) or _is_away(style):
-        return True
-    if is_tiny(_points(style.get("font-size"))):
-        return True
-    color = _css_color(style.get("color") or (attributes.get("color") if tag == "font" else None))
-    return color is not None and (color[1] < 0.1 or is_unreadable(color[0], ground, color[1]))
-
-
-def _is_gone(style: Mapping[str, str]) -> bool:
     opacity = _LENGTH.match(style.get("opacity", "1"))
-    return (
+    if (
         style.get("display") == "none"
         or style.get("visibility") in ("hidden", "collapse")
         or style.get("content-visibility") == "hidden"
         or (opacity is not None and float(opacity[1]) < (10 if opacity[2] == "%" else 0.1))
         or re.search(r"scale[xy]?\(0(?:\.0*)?[,)]", style.get("transform", "")) is not None
-    )
+    ) or _is_away(style):
+        return True
+    if is_tiny(_length_in_points(style.get("font-size"))):
+        return True
+    color = _css_color(style.get("color") or (attributes.get("color") if tag == "font" else None))
+    return color is not None and (color[1] < 0.1 or is_unreadable(color[0], ground, color[1]))
 
 
 def _is_away(style: Mapping[str, str]) -> bool:
@@ -622,12 +614,12 @@ def _is_away(style: Mapping[str, str]) -> bool:
     sides = [style.get(side) for side in ("left", "top", "right", "bottom", "text-indent", "margin-left")]
     sides += style.get("margin", "").split()[:4]
     moved = re.findall(r"-\d{3,9}", style.get("transform", "")[:200])
-    if moved or any((at := _points(side)) is not None and at < -200 for side in sides):
+    if moved or any((at := _length_in_points(side)) is not None and at < -200 for side in sides):
         return True
     if _CLIPPED.search(f"{style.get('clip', '')} {style.get('clip-path', '')}"):
         return True
     overflow = style.get("overflow", style.get("overflow-y", ""))
-    sizes = [_points(style.get(name)) for name in ("width", "height", "max-width", "max-height")]
+    sizes = [_length_in_points(style.get(name)) for name in ("width", "height", "max-width", "max-height")]
     return overflow.startswith(("hidden", "clip")) and any(size is not None and size < 1 for size in sizes)
 
 
@@ -667,39 +659,37 @@ def _css_color(text: str | None) -> tuple[Color, float] | None:
         except ValueError:
             return None
     if found := _FUNCTION.match(text):
-        return _of_function(found[1], re.split(r"[\s,/]+", found[2].strip())[:4])
+        name = found[1]
+        parts = re.split(r"[\s,/]+", found[2].strip())[:4]
+        try:
+            values = [float(part.rstrip("%deg")) for part in parts]
+        except ValueError:
+            return None
+        if len(values) < 3 or not all(map(math.isfinite, values)):
+            return None
+        opacity = 1.0 if len(values) < 4 else values[3] / (100 if parts[3].endswith("%") else 1)
+        if name == "hsl":
+            channels = colorsys.hls_to_rgb(values[0] % 360 / 360, values[2] / 100, values[1] / 100)
+            values = [channel * 255 for channel in channels]
+        elif parts[0].endswith("%"):
+            values = [value * 2.55 for value in values[:3]]
+        red, green, blue = (min(max(round(value), 0), 255) for value in values[:3])
+        return (red, green, blue), opacity
     color = _NAMED.get(text.split(" ")[0])
     return (color, 1.0) if color is not None else None
-
-
-def _of_function(name: str, parts: list[str]) -> tuple[Color, float] | None:
-    try:
-        values = [float(part.rstrip("%deg")) for part in parts]
-    except ValueError:
-        return None
-    if len(values) < 3 or not all(map(math.isfinite, values)):
-        return None
-    opacity = 1.0 if len(values) < 4 else values[3] / (100 if parts[3].endswith("%") else 1)
-    if name == "hsl":
-        channels = colorsys.hls_to_rgb(values[0] % 360 / 360, values[2] / 100, values[1] / 100)
-        values = [channel * 255 for channel in channels]
-    elif parts[0].endswith("%"):
-        values = [value * 2.55 for value in values[:3]]
-    red, green, blue = (min(max(round(value), 0), 255) for value in values[:3])
-    return (red, green, blue), opacity
 
 
 def _without_unused(text: str) -> tuple[str, int]:
     """Return the text without definitions of links and notes that nothing refers to, and their number."""
     lines = text.split("\n")
-    defined = [(nth, label) for nth, label in _definitions(lines)]
+    defined = [(nth, label) for nth, label in _definition_lines(lines)]
     if not defined:
         return text, 0
     places = {nth for nth, _ in defined}
     used: set[str] = set()
     for nth, line in enumerate(lines):
         if "[" in line:
-            labels = [_normal(each[1]) for each in _LABEL.finditer(line)]
+            labels = [_normal_label(each[1]) for each in _LABEL.finditer(line)]
             used.update(labels[1:] if nth in places else labels)
     gone: set[int] = set()
     count = 0
@@ -715,7 +705,7 @@ def _without_unused(text: str) -> tuple[str, int]:
     return "\n".join(line for nth, line in enumerate(lines) if nth not in gone), count
 
 
-def _definitions(lines: list[str]) -> Iterator[tuple[int, str]]:
+def _definition_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
     """Yield the lines with definitions outside code, and their labels."""
     fence: str | None = None
     for nth, line in enumerate(lines):
@@ -724,9 +714,9 @@ def _definitions(lines: list[str]) -> Iterator[tuple[int, str]]:
         if before is not None or fence is not None or "]:" not in line[:1100]:
             continue
         if found := _NOTE.match(line):
-            yield nth, f"^{_normal(found[1])}"
+            yield nth, f"^{_normal_label(found[1])}"
         elif found := _DEFINITION.match(line):
-            yield nth, _normal(found[1])
+            yield nth, _normal_label(found[1])
 
 
 def _rest_of_note(lines: list[str], nth: int, places: set[int]) -> Iterator[int]:
@@ -740,7 +730,7 @@ def _rest_of_note(lines: list[str], nth: int, places: set[int]) -> Iterator[int]
         yield at
 
 
-def _normal(label: str) -> str:
+def _normal_label(label: str) -> str:
     return " ".join(label.split()).casefold()
 
 

@@ -74,10 +74,10 @@ class ReaderOperations:
         The cache keeps the page, which saves a request to the site; no document, file or setting changes.
         """
         cursor = _requested_part(params, self._default())
-        page = await self._page(caller, params, raw=cursor.form == "raw")
+        page = await self._read_page(caller, params, raw=cursor.form == "raw")
         if params.cursor is not None and cursor.page != await asyncio.to_thread(digest, page.markdown):
-            page, cursor = _changed(page, cursor)
-        return await asyncio.to_thread(_result, page, facts(page, caller), cursor, caller)
+            page, cursor = _restart_changed(page, cursor)
+        return await asyncio.to_thread(_result_of, page, facts(page, caller), cursor, caller)
 
     async def remember_url(self, caller: Caller, params: RememberUrl) -> dict[str, Any]:
         """Read the whole page and add it to the documents; return its key there, and its metadata.
@@ -86,7 +86,7 @@ class ReaderOperations:
         """
         if self._remember is None:
             raise TabaneError(say("Pages cannot be saved, because this hub stores no documents."))
-        if (decision := await self._decision(caller, params.url)).jar is not None:
+        if (decision := await self._decide_cookies(caller, params.url)).jar is not None:
             raise TabaneError(
                 say(
                     "Pages of {host} are read with imported cookies, so they are not saved as documents.",
@@ -99,9 +99,9 @@ class ReaderOperations:
         key = await self._remember(caller, page)
         return {**facts(page, caller), "remembered": key, "length": len(page.markdown)}
 
-    async def _page(self, caller: Caller, params: ReadUrl, *, raw: bool) -> Page:
+    async def _read_page(self, caller: Caller, params: ReadUrl, *, raw: bool) -> Page:
         """Return the page, with cookies if there are any for it that the caller may use."""
-        decision = await self._decision(caller, params.url)
+        decision = await self._decide_cookies(caller, params.url)
         scrolls = None if params.cursor else params.scrolls
         if self._private is not None and decision.jar is not None:
             page = await self._private.read(caller, params.url, decision.jar, raw=raw, scrolls=scrolls)
@@ -118,14 +118,15 @@ class ReaderOperations:
         warnings = () if decision.warning is None else (decision.warning,)
         return replace(page, warnings=(*warnings, *page.warnings))
 
-    async def _decision(self, caller: Caller, url: str) -> CookieDecision:
+    async def _decide_cookies(self, caller: Caller, url: str) -> CookieDecision:
         return CookieDecision() if self._private is None else await self._private.decide(caller, url)
 
     async def list_pages(self, caller: Caller, params: ListPages) -> dict[str, Any]:
+        """Return cached pages, those read last first, and the cursor of the next; or the page at one URL."""
         if self._shelf is None:
             return {"results": []}
         if params.url is not None:
-            row = await self._shelf.row(_address(params.url))
+            row = await self._shelf.row(_normal_url(params.url))
             return {"results": [row._asdict()] if row else []}
         rows, after = await self._shelf.rows(params.site, params.limit or MOST_LISTED, params.after)
         found: dict[str, Any] = {"results": [row._asdict() for row in rows]}
@@ -134,12 +135,13 @@ class ReaderOperations:
         return {**found, "next_cursor": after} if after else found
 
     async def forget_page(self, caller: Caller, params: ForgetPage) -> dict[str, Any]:
+        """Delete the page at a URL from the cache; return how many copies there were."""
         return {"forgotten": await self._shelf.forget(params.url) if self._shelf else 0}
 
 
 def _requested_part(params: ReadUrl, default: int) -> PageCursor:
     """Return the requested part: by the cursor if there is one, else by the parameters."""
-    url = _address(params.url)
+    url = _normal_url(params.url)
     if params.cursor is None:
         budget = params.max_tokens or default
         return PageCursor(0, params.format or "markdown", params.links is not False, budget, b"", digest(url))
@@ -147,7 +149,7 @@ def _requested_part(params: ReadUrl, default: int) -> PageCursor:
     return cursor._replace(budget=params.max_tokens) if params.max_tokens else cursor
 
 
-def _changed(page: Page, cursor: PageCursor) -> tuple[Page, PageCursor]:
+def _restart_changed(page: Page, cursor: PageCursor) -> tuple[Page, PageCursor]:
     """Return a page that is another one than that of the cursor, and where to go on.
 
     A private page is not cached, and may differ with each request: then starting again would never end.
@@ -162,7 +164,7 @@ def _changed(page: Page, cursor: PageCursor) -> tuple[Page, PageCursor]:
     return replace(page, warnings=(*page.warnings, warning)), cursor._replace(start=0)
 
 
-def _address(url: str) -> str:
+def _normal_url(url: str) -> str:
     """Return the normalized URL. Raises BadArguments that names the parameter."""
     try:
         return target(url).url
@@ -193,7 +195,7 @@ def facts(page: Page, caller: Caller) -> dict[str, Any]:
     return found
 
 
-def _result(page: Page, value: dict[str, Any], cursor: PageCursor, caller: Caller) -> dict[str, Any]:
+def _result_of(page: Page, value: dict[str, Any], cursor: PageCursor, caller: Caller) -> dict[str, Any]:
     """Return the facts with the part that is wanted of the content."""
     whole = page.markdown if cursor.links or cursor.form == "raw" else without_links(page.markdown)
     place = {"start": cursor.start, "end": len(whole), "length": len(whole)}
@@ -201,7 +203,7 @@ def _result(page: Page, value: dict[str, Any], cursor: PageCursor, caller: Calle
     budget = max(cursor.budget - around, LEAST_TOKENS // 2)
     found = part(whole, min(cursor.start, len(whole)), budget, structured=cursor.form != "raw")
     place = {"start": found.start, "end": found.end, "length": len(whole)}
-    value = {**value, "format": cursor.form, "content": _as(found.text, cursor.form), **place}
+    value = {**value, "format": cursor.form, "content": _in_format(found.text, cursor.form), **place}
     if caller.face is not Face.MCP:
         value["tokens"] = tokens(found.text)
     if not found.last:
@@ -216,14 +218,11 @@ def _result(page: Page, value: dict[str, Any], cursor: PageCursor, caller: Calle
     return value
 
 
-def _as(markdown: str, form: Format) -> str:
+def _in_format(markdown: str, form: Format) -> str:
     if form == "text":
         return plain(markdown)
-    return _html(markdown) if form == "html" else markdown
-
-
-def _html(markdown: str) -> str:
-    """Return Markdown as HTML. HTML in it is escaped, and script links are removed."""
+    if form != "html":
+        return markdown
     # 40 ms to import, for the few who ask for it.
     from markdown_it import MarkdownIt
 
@@ -273,7 +272,7 @@ class PrivateReader:
         if not any(cookie.is_for_host(at) for cookie in jar.cookies):
             return CookieDecision()
         if not any(cookie.is_for_host(at) for cookie in jar.valid(self._clock())):
-            return CookieDecision(warning=_expired(jar))
+            return CookieDecision(warning=_expired_warning(jar))
         return CookieDecision(jar)
 
     async def read(
@@ -282,7 +281,7 @@ class PrivateReader:
         """Return the page, as the site shows it to the person whose cookies these are. Raises ReadError."""
         cookies = SentCookies(jar, target(url).origin)
         tools = ReadingTools(self._fetcher(caller).with_cookies(cookies), self._conversion)
-        reader = UrlReader(lambda: tools, general=AnyPageAdapter(_NoRendering()), show=self._show)
+        reader = UrlReader(tools, general=AnyPageAdapter(_NoRendering()), show=self._show)
         try:
             page = await reader.read(url, raw=raw, scrolls=scrolls)
         except ReadError as error:
@@ -294,7 +293,25 @@ class PrivateReader:
             raise ReadError(message, error.cause, status=error.status, wait=error.wait) from None
         if not cookies.sent:
             return page
-        return replace(page, private=True, warnings=(*_warnings(jar, target(page.url)), *page.warnings))
+        warnings = [
+            say(
+                "Private: this page was read with the imported cookies of {host}. It is not cached, and must "
+                "not be passed on.",
+                host=jar.authority,
+            )
+        ]
+        at = target(page.url)
+        if not jar.covers(at):
+            warnings.append(
+                say(
+                    "The site redirected to {place}, where the cookies are not sent. If this is a login "
+                    "page, sign in with your browser and import the cookies again: tabane reader cookies "
+                    "{host} FILE",
+                    place=at.authority,
+                    host=jar.authority,
+                )
+            )
+        return replace(page, private=True, warnings=(*warnings, *page.warnings))
 
 
 class _NoRendering:
@@ -302,25 +319,6 @@ class _NoRendering:
 
     async def render(self, url: str, *, scrolls: int | None = None) -> FetchedResource | None:
         raise ReadError(say("pages that are read with cookies are not opened in a browser."), "way")
-
-
-def _warnings(jar: CookieJar, at: Target) -> list[Message]:
-    said = [
-        say(
-            "Private: this page was read with the imported cookies of {host}. It is not cached, and must not "
-            "be passed on.",
-            host=jar.authority,
-        )
-    ]
-    if not jar.covers(at):
-        said.append(
-            say(
-                "The site redirected to {place}, where the cookies are not sent. If this is a login page, "
-                "sign in with your browser and import the cookies again: tabane reader cookies {host} FILE",
-                place=at.authority, host=jar.authority,
-            )
-        )  # fmt: skip
-    return said
 
 
 def _only_https(jar: CookieJar, secure: Target) -> Message:
@@ -331,7 +329,7 @@ def _only_https(jar: CookieJar, secure: Target) -> Message:
     )  # fmt: skip
 
 
-def _expired(jar: CookieJar) -> Message:
+def _expired_warning(jar: CookieJar) -> Message:
     return say(
         "The imported cookies of {host} have expired, so the page was read without them. Sign in with your "
         "browser and import them again: tabane reader cookies {host} FILE",

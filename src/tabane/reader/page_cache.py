@@ -71,8 +71,8 @@ class PageCache:
         collection: Callable[[], Awaitable[Collection]],
         measure: Callable[[], Measure],
         *,
-        most: Callable[[], int] = lambda: MOST_BYTES,
-        wake: Callable[[], None] = lambda: None,
+        most: Callable[[], int],
+        wake: Callable[[], None],
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._collection, self._measure = collection, measure
@@ -84,7 +84,7 @@ class PageCache:
     async def get(self, url: str, *, raw: bool = False) -> CachedPage | None:
         """Return the page that was read at ``url`` or has it as final URL. Raises StoreError."""
         collection = await self._collection()
-        found = await self._head(collection, url, raw)
+        found = await self._find_head(collection, url, raw)
         if found is None:
             return None
         head = head_of(found)
@@ -110,7 +110,7 @@ class PageCache:
             total = await self._total(collection)
             if shadow is not None and shadow.key != key:
                 total = await self._take_out(collection, [shadow], total)  # it leads elsewhere now
-            change = await asyncio.to_thread(self._change, url, kept, key, before, collection, raw)
+            change = await asyncio.to_thread(self._change_of, url, kept, key, before, collection, raw)
             if change is None:
                 await self._take_out(collection, [before] if before else [], total)
                 return
@@ -124,7 +124,7 @@ class PageCache:
         """Delete a page and its source; how many of them were there."""
         collection = await self._collection()
         async with self._writing:
-            found = [await self._head(collection, target(url).url, raw) for raw in (False, True)]
+            found = [await self._find_head(collection, target(url).url, raw) for raw in (False, True)]
             there = [head for head in found if head is not None]
             await self._take_out(collection, there, await self._total(collection))
         return len(there)
@@ -137,12 +137,12 @@ class PageCache:
         collection = await self._collection()
         order = (Order(READ, descending=True),)
         part = await collection.select(where, order=order, after=after, limit=limit)
-        return [_row(stored.record) for stored in part.records], part.after
+        return [_row_of(stored.record) for stored in part.records], part.after
 
     async def row(self, url: str) -> CachedPageRow | None:
         """Return the page that was read at ``url`` or has it as final URL, as in a list."""
-        found = await self._head(await self._collection(), url, raw=False)
-        return None if found is None else _row(found)
+        found = await self._find_head(await self._collection(), url, raw=False)
+        return None if found is None else _row_of(found)
 
     async def sites(self) -> list[tuple[str, int]]:
         """Return the sites with the most pages, and how many each has."""
@@ -154,9 +154,9 @@ class PageCache:
     def _is_noted(self, before: Record, old: PageHead, kept: CachedPage, asked: str) -> bool:
         """Return whether nothing has to be written: the cached copy is equal and was read a moment ago."""
         known = asked in old.asked or asked[1:] == before.key[1:]
-        return known and old.checked == kept.checked and 0 <= self._clock() - _read(before) < _NOTED
+        return known and old.checked == kept.checked and 0 <= self._clock() - _time_read(before) < _NOTED
 
-    def _change(
+    def _change_of(
         self, url: str, kept: CachedPage, key: str, before: Record | None, collection: Collection, raw: bool
     ) -> _PageCacheChange | None:
         """Return the changes that store the page; None to not cache it. Blocks: chunking counts tokens."""
@@ -164,34 +164,43 @@ class PageCache:
         old = head_of(before) if before else None
         if page.pictures or len(page.markdown) > _MOST_TEXT:
             return None
-        asked = _asked(old.asked if old else [], url, key, raw)
+        asked = _alias_keys(old.asked if old else [], url, key, raw)
         aliases = [Record(key=each, fields={PART: "asked"}, payload=key.encode()) for each in asked]
+        known = kept.validators
         head = PageHead(
             facts=facts_of(page),
             warnings=[said(warning) for warning in page.warnings],
             checked=kept.checked,
-            validators=_validators(kept),
+            validators=(known.url, known.accept, known.etag, known.last_modified) if known else None,
             digest=digest(page.markdown),
             size=0,
             pieces=[],
             asked=asked,
         )
         dropped = {each for each in old.asked if each not in asked} if old else set()
-        if before is not None and old is not None and _same(old, head):
+        if (
+            before is not None
+            and old is not None
+            and (old.digest, old.facts.get("title")) == (head.digest, head.facts.get("title"))
+        ):
             head = replace(head, pieces=old.pieces, size=old.size)
-            return _PageCacheChange(self._whole(key, head, before.texts, raw), aliases, sorted(dropped), 0)
+            return _PageCacheChange(
+                self._head_record(key, head, before.texts, raw), aliases, sorted(dropped), 0
+            )
         pieces, first, records = cut(page, key, self._measure(), raw=raw)
-        text = _bytes(first) + sum(len(each.payload) or _bytes(each.texts) for each in records.values())
+        text = _text_bytes(first) + sum(
+            len(each.payload) or _text_bytes(each.texts) for each in records.values()
+        )
         if len(records) > _MOST_PASSAGES or text > _MOST_TEXT:
             return None
         vectors = 0 if raw else sum(space.dimension * _FLOAT for space in collection.spaces)
         head = replace(head, pieces=pieces, size=text + len(pieces) * (vectors + _AROUND) + _AROUND)
         gone = {piece.key for piece in old.pieces} - records.keys() - {key} | dropped if old else dropped
         size = head.size - (old.size if old else 0)
-        whole = self._whole(key, head, first, raw)
+        whole = self._head_record(key, head, first, raw)
         return _PageCacheChange(whole, [*aliases, *records.values()], sorted(gone), size)
 
-    def _whole(self, key: str, head: PageHead, texts: dict[str, str], raw: bool) -> Record:
+    def _head_record(self, key: str, head: PageHead, texts: dict[str, str], raw: bool) -> Record:
         site = urlsplit(head.facts["url"]).hostname or ""
         part = "source head" if raw else "head"
         fields = {PART: part, PAGE: key, SITE: site, READ: self._clock()}
@@ -206,7 +215,7 @@ class PageCache:
             for where in heads:
                 part = await collection.select(where, order=(Order(READ),), limit=_AT_ONCE)
                 found += [stored.record for stored in part.records]
-            found.sort(key=_read)
+            found.sort(key=_time_read)
             old = [record for record in found if record.key != newest][:_AT_ONCE]
             if not old:
                 return
@@ -232,7 +241,7 @@ class PageCache:
         (record,) = await collection.get([TOTAL])
         return int(json.decode(record.payload)) if record else 0
 
-    async def _head(self, collection: Collection, url: str, raw: bool) -> Record | None:
+    async def _find_head(self, collection: Collection, url: str, raw: bool) -> Record | None:
         head, alias = await collection.get([head_key(url, raw), asked_key(url, raw)])
         if head is None and alias is not None:
             (head,) = await collection.get([alias.payload.decode()])
@@ -262,13 +271,13 @@ async def _with_vectors(collection: Collection, head: Record, before: Record | N
     return replace(head, vectors=found)
 
 
-def _read(record: Record) -> float:
+def _time_read(record: Record) -> float:
     read = record.fields[READ]
     assert isinstance(read, int | float)
     return read
 
 
-def _row(record: Record) -> CachedPageRow:
+def _row_of(record: Record) -> CachedPageRow:
     head = head_of(record)
     facts = head.facts
     return CachedPageRow(
@@ -276,34 +285,21 @@ def _row(record: Record) -> CachedPageRow:
         facts.get("title"),
         facts.get("site"),
         facts["way"],
-        _read(record),
+        _time_read(record),
         head.checked,
         head.size,
     )
 
 
-def _same(old: PageHead, new: PageHead) -> bool:
-    """Return whether two heads are of the same page, saying the same."""
-    return (old.digest, old.facts.get("title")) == (new.digest, new.facts.get("title"))
-
-
-def _asked(before: Sequence[str], url: str, key: str, raw: bool) -> list[str]:
+def _alias_keys(before: Sequence[str], url: str, key: str, raw: bool) -> list[str]:
     """Return the keys of URLs that lead to the page, the newest last."""
     mine = [] if head_key(url, raw) == key else [asked_key(url, raw)]
     return list(dict.fromkeys([*(each for each in before if each not in mine), *mine]))[-_MOST_ASKED:]
-
-
-def _validators(kept: CachedPage) -> tuple[str, str | None, str | None, str | None] | None:
-    if kept.validators is None:
-        return None
-    return (
-        kept.validators.url, kept.validators.accept, kept.validators.etag, kept.validators.last_modified,
-    )  # fmt: skip
 
 
 def _total(total: int) -> Record:
     return Record(key=TOTAL, fields={PART: "total"}, payload=b"%d" % total)
 
 
-def _bytes(texts: Mapping[str, str]) -> int:
+def _text_bytes(texts: Mapping[str, str]) -> int:
     return sum(len(text.encode()) for text in texts.values())

@@ -61,15 +61,15 @@ _FACTS = ("url", "title", "author", "date", "site", "lang", "canonical", "way", 
 
 def head_key(url: str, raw: bool = False) -> str:
     """Return the key of a page by its URL, which is normalized and so ASCII."""
-    return f"{'<' if raw else '='}{_shortened(url)}"
+    return f"{'<' if raw else '='}{_shorten_url(url)}"
 
 
 def asked_key(url: str, raw: bool = False) -> str:
     """Return the key of the record that maps a URL to its page."""
-    return f"{'>' if raw else '@'}{_shortened(url)}"
+    return f"{'>' if raw else '@'}{_shorten_url(url)}"
 
 
-def _shortened(url: str) -> str:
+def _shorten_url(url: str) -> str:
     return url if len(url) <= _LONGEST_KEY else f"{url[:_LONGEST_KEY]}#{digest(url)}"
 
 
@@ -82,11 +82,13 @@ def head_of(record: Record) -> PageHead:
 
 
 def facts_of(page: Page) -> dict[str, Any]:
+    """Return the metadata of a page as JSON, without missing values."""
     return {name: value for name in _FACTS if (value := getattr(page, name)) is not None}
 
 
 def page_of(head: PageHead, text: str) -> Page:
-    warnings = tuple(_message(template, fields) for template, fields in head.warnings)
+    """Return the page with the metadata of ``head`` and this Markdown."""
+    warnings = tuple(_message_of(template, fields) for template, fields in head.warnings)
     return Page(**head.facts, markdown=text, warnings=warnings)
 
 
@@ -103,8 +105,10 @@ def said(message: Message) -> tuple[str, dict[str, Any]]:
     return message.template, fields
 
 
-def _message(template: str, fields: Mapping[str, Any]) -> Message:
-    whole = {name: _message(*value) if isinstance(value, list) else value for name, value in fields.items()}
+def _message_of(template: str, fields: Mapping[str, Any]) -> Message:
+    whole = {
+        name: _message_of(*value) if isinstance(value, list) else value for name, value in fields.items()
+    }
     return Message(template, **whole)
 
 
@@ -121,11 +125,11 @@ def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> PagePassages:
     text.
     """
     text = page.markdown
-    spans = _evenly(text) if raw else chunks(text, "markdown", measure)
+    spans = _even_chunks(text) if raw else chunks(text, "markdown", measure)
     pieces, records = [], {}
     seen: Counter[str] = Counter()
     for span in spans:
-        record = _passage(page, key, span, seen, raw)
+        record = _passage_record(page, key, span, seen, raw)
         pieces.append(PassageSpan(record.key, span.start, span.end))
         records[record.key] = record
     if raw or not pieces:
@@ -134,7 +138,7 @@ def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> PagePassages:
     return PagePassages([pieces[0]._replace(key=key), *pieces[1:]], first.texts, records)
 
 
-def _passage(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) -> Record:
+def _passage_record(page: Page, head: str, span: Chunk, seen: Counter[str], raw: bool) -> Record:
     text = page.markdown[span.start : span.end]
     if raw:
         key = f"{digest(head)}:{span.start}:{digest(text)}"
@@ -165,12 +169,13 @@ def meaning(record: Record) -> str:
     return "\n".join(filter(None, (record.texts.get(TITLE), without_links(record.texts.get(TEXT, "")))))
 
 
-def _evenly(text: str, most: int = 200_000) -> list[Chunk]:
+def _even_chunks(text: str, most: int = 200_000) -> list[Chunk]:
     """Return pieces of so many characters, for text that is cached for paging, not for search."""
     return [Chunk(at, min(at + most, len(text)), ()) for at in range(0, len(text), most)]
 
 
 def digest(text: str) -> str:
+    """Return a short hash of a text, to compare copies of a page."""
     return hashlib.blake2s(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 

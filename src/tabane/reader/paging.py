@@ -65,17 +65,26 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
 
     ``structured`` False: the text is not Markdown.
     """
-    limit = _reach(whole, start, budget)
+    budget = max(budget, 1)
+    window = whole[start : start + 4 * budget]
+    if tokens(window) <= budget:
+        limit = start + len(window)
+    else:
+        low, high = 1, len(window)
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if tokens(window[:middle]) <= budget else (low, middle - 1)
+        limit = start + low
     first = inside = _LineStart(start, 0)
     best: _LineStart | None = None
-    for line in _lines(whole, structured):
+    for line in _line_starts(whole, structured):
         if line.start > limit:
             break
         inside = line
         if line.start <= start:
             first = line
         else:
-            best = _better(best, line, start, limit)
+            best = _better_end(best, line, start, limit)
     if limit >= len(whole):
         return PagePart(first.opening + whole[start:], start, len(whole), True)
     if best is None or (best.start - start) * 10 < limit - start:
@@ -87,7 +96,7 @@ def part(whole: str, start: int, budget: int, *, structured: bool = True) -> Pag
     return PagePart(f"{first.opening}{text}\n{best.closing}", start, best.start, False)
 
 
-def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -> _LineStart:
+def _better_end(best: _LineStart | None, line: _LineStart, start: int, limit: int) -> _LineStart:
     """Return the better of two ends: the higher rank, if the part is then half full, else the later."""
     if best is None:
         return line
@@ -97,20 +106,7 @@ def _better(best: _LineStart | None, line: _LineStart, start: int, limit: int) -
     return line
 
 
-def _reach(whole: str, start: int, budget: int) -> int:
-    """Return how far ``budget`` tokens reach from ``start``."""
-    budget = max(budget, 1)
-    window = whole[start : start + 4 * budget]
-    if tokens(window) <= budget:
-        return start + len(window)
-    low, high = 1, len(window)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if tokens(window[:middle]) <= budget else (low, middle - 1)
-    return start + low
-
-
-def _lines(whole: str, structured: bool) -> Iterator[_LineStart]:
+def _line_starts(whole: str, structured: bool) -> Iterator[_LineStart]:
     """Yield all lines of the text, with the fence or table open at the start of each."""
     state = _OpenMarkdown()
     at = 0
@@ -143,14 +139,13 @@ class _OpenMarkdown:
             return _LineStart(at, -1)
         if self.heading:
             return _LineStart(at, -1)  # a heading stays with its text
-        return _LineStart(at, self._rank(line))
-
-    def _rank(self, line: str) -> int:
         if _HEADING.match(line):
-            return 4
-        if _ITEM.match(line):
-            return 2
-        return 3 if self.blank and line.strip() and not line.startswith((" ", "\t")) else 1
+            rank = 4
+        elif _ITEM.match(line):
+            rank = 2
+        else:
+            rank = 3 if self.blank and line.strip() and not line.startswith((" ", "\t")) else 1
+        return _LineStart(at, rank)
 
     def pass_by(self, line: str) -> None:
         opened = self.fence

@@ -54,7 +54,7 @@ class _HiddenNames:
             end = lowered.find("</style", inside) if inside >= 0 else -1
             if end < 0:
                 break
-            self._read(_COMMENT.sub("", lowered[inside + 1 : end]))
+            self._read_sheet(_COMMENT.sub("", lowered[inside + 1 : end]))
             at = end
 
     def hide(self, name: str, attributes: str) -> bool:
@@ -70,7 +70,7 @@ class _HiddenNames:
             for word in (found[1] or found[2] or found[3] or "").split()
         )
 
-    def _read(self, sheet: str) -> None:
+    def _read_sheet(self, sheet: str) -> None:
         """Read the rules of a sheet: those for other media are skipped, and later ones win."""
         skipped: list[bool] = []
         at = 0
@@ -87,10 +87,10 @@ class _HiddenNames:
                     skipped.append(any(skipped[-1:]))
                     continue
                 if not any(skipped[-1:]):
-                    self._add(text.rpartition(";")[2], sheet[at : end.start()])
+                    self._add_rule(text.rpartition(";")[2], sheet[at : end.start()])
                 at = end.end()
 
-    def _add(self, selectors: str, block: str) -> None:
+    def _add_rule(self, selectors: str, block: str) -> None:
         hides = _HIDING_BLOCK.search(block) is not None
         if not hides and "display" not in block and "visibility" not in block:
             return
@@ -118,7 +118,7 @@ def visible_text(source: str, *, with_scripts: bool = False) -> str:
     at = 0
     while found := _TAG.search(source, at):
         parts.append(source[at : found.start()])
-        at = _behind(found, lowered, unseen, hidden)
+        at = _offset_behind(found, lowered, unseen, hidden)
         if _BLOCKS.fullmatch(found[1].lower().lstrip("/!?")):
             parts.append("\n")
     parts.append(source[at:])
@@ -132,7 +132,7 @@ def title_of(source: str) -> str | None:
     return " ".join(html.unescape(found[1]).split())[:500] or None if found else None
 
 
-def _behind(tag: re.Match[str], lowered: str, unseen: dict[str, str], hidden: _HiddenNames) -> int:
+def _offset_behind(tag: re.Match[str], lowered: str, unseen: dict[str, str], hidden: _HiddenNames) -> int:
     """Return the offset where the text continues: after a tag, or after the element that it hides."""
     name = tag[1].lower()
     if name == "!--":
@@ -201,10 +201,10 @@ def plain(markdown: str) -> str:
 
     Numbers and bullets of lists are kept, because they show the structure; tabs divide the cells of a table.
     """
-    return "\n".join(_lines(markdown)).strip("\n")
+    return "\n".join(_plain_lines(markdown)).strip("\n")
 
 
-def _lines(markdown: str) -> Iterator[str]:
+def _plain_lines(markdown: str) -> Iterator[str]:
     fence = ""
     for line in markdown.split("\n"):
         found = _FENCE.match(line) if line else None
@@ -220,23 +220,23 @@ def _lines(markdown: str) -> Iterator[str]:
         elif _TABLE_RULE.match(line) and "|" in line:
             continue
         elif not _RULE.match(line):
-            yield _bare(line)
+            yield _without_marks(line)
 
 
-def _bare(line: str) -> str:
+def _without_marks(line: str) -> str:
     line = _QUOTE.sub("", line)
     line = _HEADING.sub("", line)
     line = _NOTE.sub(r"\1. ", line)
     row = line.strip()
     if len(row) > 1 and row.startswith("|") and row.endswith("|"):
         cells = re.split(r"(?<!\\)\|", row[1:-1])
-        return "\t".join(_inline(cell.strip()) for cell in cells)
+        return "\t".join(_plain_inline(cell.strip()) for cell in cells)
     if len(line) <= _LONG:
-        return _inline(line).rstrip()
-    return "".join(_inline(line[at : at + _LONG]) for at in range(0, len(line), _LONG)).rstrip()
+        return _plain_inline(line).rstrip()
+    return "".join(_plain_inline(line[at : at + _LONG]) for at in range(0, len(line), _LONG)).rstrip()
 
 
-def _inline(line: str) -> str:
+def _plain_inline(line: str) -> str:
     """Return a line without its marks. Escapes and code are taken out first: in them, marks are letters."""
     if _MARKED.search(line) is None:
         return line  # most cells of a large table

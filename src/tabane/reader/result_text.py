@@ -48,7 +48,7 @@ def scalar(value: Scalar) -> str:
     if plain and not value.endswith(":") and value not in _NO_STRINGS:
         return value
     # JSON does not escape all line ends of YAML.
-    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", _escape, json.dumps(value, ensure_ascii=False))
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", _escape_char, json.dumps(value, ensure_ascii=False))
 
 
 def fenced(text: str, lang: Lang = "en") -> str:
@@ -63,19 +63,15 @@ def marked(text: str, note: Message, lang: Lang) -> str:
     The mark is derived from the text, so that the same page gives the same bytes; one that occurs in the
     text is skipped. ``note`` has the field ``mark``.
     """
-    mark = _mark(text)
+    digest = hashlib.blake2s(text.encode("utf-8", "surrogatepass")).hexdigest()
+    marks = (f"page-{digest[at : at + 8]}" for at in range(56))
+    # A text would have to contain all of these windows of its own digest to leave no marker.
+    mark = next(mark for mark in marks if mark not in text)
     said = Message(note.template, mark=mark).render(lang)
     return f"[{said}]\n{mark}\n{text}\n{mark}\n"
 
 
-def _mark(text: str) -> str:
-    digest = hashlib.blake2s(text.encode("utf-8", "surrogatepass")).hexdigest()
-    marks = (f"page-{digest[at : at + 8]}" for at in range(56))
-    # A text would have to contain all of these windows of its own digest to leave no marker.
-    return next(mark for mark in marks if mark not in text)
-
-
-def _escape(found: re.Match[str]) -> str:
+def _escape_char(found: re.Match[str]) -> str:
     return f"\\u{ord(found.group()):04x}"
 
 
@@ -87,9 +83,9 @@ _FURTHER = ("title", "url", "private")
 
 def assistant(value: dict[str, Any], lang: Lang) -> str:
     """Return the answer as an assistant reads it: facts, the content in its fence, how to go on."""
-    known = _first(value) if value["start"] == 0 else {name: value.get(name) for name in _FURTHER}
+    known = _first_facts(value) if value["start"] == 0 else {name: value.get(name) for name in _FURTHER}
     parts = [
-        front_matter({**_only(known, _OF_TABANE), **_about_the_part(value, lang)}),
+        front_matter({**_chosen_facts(known, _OF_TABANE), **_about_the_part(value, lang)}),
         fenced(_by_the_page(known) + value["content"].rstrip("\n"), lang),
     ]
     if value.get("next_cursor"):
@@ -105,22 +101,22 @@ def assistant(value: dict[str, Any], lang: Lang) -> str:
 
 def head(value: dict[str, Any], lang: Lang) -> str:
     """Return all facts of a part as one front matter, for a person."""
-    known = _first(value) if value["start"] == 0 else {name: value.get(name) for name in _FURTHER}
-    facts = _only(known, _OF_THE_PAGE) | _only(known, _OF_TABANE)
+    known = _first_facts(value) if value["start"] == 0 else {name: value.get(name) for name in _FURTHER}
+    facts = _chosen_facts(known, _OF_THE_PAGE) | _chosen_facts(known, _OF_TABANE)
     return front_matter({**facts, **_about_the_part(value, lang)})
 
 
-def _first(value: dict[str, Any]) -> dict[str, Any]:
+def _first_facts(value: dict[str, Any]) -> dict[str, Any]:
     return {name: value.get(name) for name in (*_OF_THE_PAGE, *_OF_TABANE)}
 
 
-def _only(facts: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _chosen_facts(facts: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: facts.get(name) for name in names}
 
 
 def _by_the_page(facts: dict[str, Any]) -> str:
     """Return what the page says of itself as front matter and an empty line; empty if it says nothing."""
-    known = {name: value for name, value in _only(facts, _OF_THE_PAGE).items() if value}
+    known = {name: value for name, value in _chosen_facts(facts, _OF_THE_PAGE).items() if value}
     return f"{front_matter(known)}\n" if known else ""
 
 
@@ -139,7 +135,11 @@ def _about_the_part(value: dict[str, Any], lang: Lang) -> dict[str, Any]:
 
 def kept(value: dict[str, Any], lang: Lang) -> str:
     """Describe a page that was added to the documents, and how to read it there."""
-    facts = {**_only(value, _OF_TABANE), "remembered": value.get("remembered"), "warnings": value["warnings"]}
+    facts = {
+        **_chosen_facts(value, _OF_TABANE),
+        "remembered": value.get("remembered"),
+        "warnings": value["warnings"],
+    }
     known = front_matter({name: value.get(name) for name in _OF_THE_PAGE}).rstrip("\n")
     more = say("To read it later, call get_document with filepath {key}", key=value["remembered"]).render(
         lang

@@ -60,7 +60,15 @@ async def check_sites(
         async with turns:
             try:
                 async with asyncio.timeout(limit):
-                    return await _with_fallback(await _checked(site, tools), fallback, tools)
+                    check = await _check_sample(site, tools)
+                    # If the site has changed, say why its page cannot be read as any page either.
+                    if check.state != "changed":
+                        return check
+                    try:
+                        await fallback.read(check.site.sample.url, tools)
+                    except ReadError as error:
+                        return SiteCheck(check.site, check.state, check.reason, error.message)
+                    return check
             except TimeoutError:
                 reason = say("It took more than {limit} {limit:second|seconds}.", limit=round(limit))
                 return SiteCheck(site, "unreachable", reason)
@@ -68,17 +76,17 @@ async def check_sites(
     return await asyncio.gather(*map(check, sites))
 
 
-async def _checked(site: SiteAdapter, tools: ReadingTools) -> SiteCheck:
+async def _check_sample(site: SiteAdapter, tools: ReadingTools) -> SiteCheck:
     try:
         page = await read_site(site, site.sample.url, tools)
     except ReadError as error:
-        state = _state(site, error)
+        state = _state_of_error(site, error)
         return SiteCheck(site, state, None if state == "ok" else error.message)
-    reason = _difference(site, page)
+    reason = _sample_difference(site, page)
     return SiteCheck(site, "ok") if reason is None else SiteCheck(site, "changed", reason)
 
 
-def _state(site: SiteAdapter, error: ReadError) -> SiteState:
+def _state_of_error(site: SiteAdapter, error: ReadError) -> SiteState:
     if site.sample.shared and error.status == 404:
         return "ok"
     if error.cause == "key":
@@ -92,7 +100,7 @@ def _state(site: SiteAdapter, error: ReadError) -> SiteState:
     return "changed"
 
 
-def _difference(site: SiteAdapter, page: Page | None) -> Message | None:
+def _sample_difference(site: SiteAdapter, page: Page | None) -> Message | None:
     """Return what is wrong with the page of the sample; None if it is as expected."""
     sample = site.sample
     if page is None or page.way != site.name:
@@ -112,14 +120,3 @@ def _difference(site: SiteAdapter, page: Page | None) -> Message | None:
             least=sample.letters,
         )
     return None
-
-
-async def _with_fallback(check: SiteCheck, general: PageAdapter, tools: ReadingTools) -> SiteCheck:
-    """Return the check; if the site has changed, with the reason why its page cannot be read either."""
-    if check.state != "changed":
-        return check
-    try:
-        await general.read(check.site.sample.url, tools)
-    except ReadError as error:
-        return SiteCheck(check.site, check.state, check.reason, error.message)
-    return check

@@ -64,6 +64,14 @@ _PASSING = frozenset({"dns", "connect", "tls", "timeout", "rate", "wall"})
 
 
 @dataclass(frozen=True, slots=True)
+class ReadingRules:
+    """``off`` are names of sites whose pages are read as any others; a page is new for ``fresh`` seconds."""
+
+    off: Collection[str] = ()
+    fresh: float = FRESH
+
+
+@dataclass(frozen=True, slots=True)
 class CacheValidators:
     """The request and the validators with which a site can be asked whether a page has changed."""
 
@@ -73,8 +81,13 @@ class CacheValidators:
     last_modified: str | None
 
     def headers(self) -> dict[str, str]:
+        """Return the headers of a conditional request, without validators that are long or not ASCII."""
         said = {"if-none-match": self.etag, "if-modified-since": self.last_modified}
-        return {name: value for name, value in said.items() if value and _may_be_said(value)}
+        return {
+            name: value
+            for name, value in said.items()
+            if value and len(value) <= 1_000 and value.isascii() and value.isprintable()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,27 +120,25 @@ class PageCleaner(Protocol):
 class UrlReader:
     """Reads pages. ``ways`` are those of single sites, tried in order, before the general one.
 
-    ``tools`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
-    ``off`` returns the names of sites whose pages are read as any others.
+    ``rules`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
     One URL is read once at a time: requests for it meanwhile get the same page.
     """
 
     def __init__(
         self,
-        tools: Callable[[], ReadingTools],
+        tools: ReadingTools,
         ways: Sequence[SiteAdapter] = (),
         shelf: PageCaching | None = None,
         *,
         general: PageAdapter | None = None,
-        off: Callable[[], Collection[str]] = tuple,
-        fresh: Callable[[], float] = lambda: FRESH,
+        rules: Callable[[], ReadingRules] = ReadingRules,
         limit: float = LIMIT,
         show: PageCleaner | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._tools, self._shelf = tools, shelf
-        self._ways, self._general, self._off = tuple(ways), general or AnyPageAdapter(), off
-        self._fresh, self._limit, self._clock = fresh, limit, clock
+        self._ways, self._general = tuple(ways), general or AnyPageAdapter()
+        self._rules, self._limit, self._clock = rules, limit, clock
         self._show = show or _in_thread
         self._turns: WeakValueDictionary[tuple[str, bool], asyncio.Lock] = WeakValueDictionary()
 
@@ -149,28 +160,35 @@ class UrlReader:
         A page that was read by an adapter that is switched off now is read again.
         """
         try:
-            where, again = target(url).url + _lines(url), refresh or bool(scrolls and not settled)
-            return await self._read(where, again, raw, settled, scrolls)
+            lines = _LINES.search(url)  # such a part of a page is read but not cached
+            where = target(url).url + (lines[0] if lines else "")
+            return await self._read_once(
+                where, refresh or bool(scrolls and not settled), raw, settled, scrolls
+            )
         except ReadError as error:
             message = in_words(error.message)  # servers have their say in it
             if message == error.message:
                 raise
             raise ReadError(message, error.cause, status=error.status, wait=error.wait) from None
 
-    async def _read(self, where: str, refresh: bool, raw: bool, settled: bool, scrolls: int | None) -> Page:
+    async def _read_once(
+        self, where: str, refresh: bool, raw: bool, settled: bool, scrolls: int | None
+    ) -> Page:
         turn = self._turns.setdefault((where, raw), asyncio.Lock())
         async with turn:
-            kept = await self._kept(where, raw)
-            if kept is not None and not refresh and (settled or self._is_fresh(kept)):
-                await self._keep(where, kept, raw)
-                return kept.page
-            return await self._anew(where, raw, None if refresh else kept, scrolls)
+            shelf = self._shelf
+            kept = await _at_best(shelf.get(where, raw=raw)) if shelf and "#" not in where else None
+            if kept is not None and not refresh:
+                rules = self._rules()
+                is_fresh = 0 <= self._clock() - kept.checked < rules.fresh
+                if settled or (is_fresh and kept.page.way not in rules.off):
+                    await self._put_in_cache(where, kept, raw)
+                    return kept.page
+            return await self._fetch_again(where, raw, None if refresh else kept, scrolls)
 
-    async def _anew(self, url: str, raw: bool, kept: CachedPage | None, scrolls: int | None) -> Page:
-        tools = self._tools()
-        if scrolls is not None:
-            tools = replace(tools, scrolls=scrolls)
-        off = self._off()
+    async def _fetch_again(self, url: str, raw: bool, kept: CachedPage | None, scrolls: int | None) -> Page:
+        tools = self._tools if scrolls is None else replace(self._tools, scrolls=scrolls)
+        off = self._rules().off
         unchanged = kept.validators if kept and kept.page.way not in off else None
         asking = _ConditionalFetcher(tools.fetcher, unchanged)
         sites = () if raw else [site for site in self._ways if site.name not in off]
@@ -180,34 +198,27 @@ class UrlReader:
                 page = await read_with_adapters(url, sites, general, replace(tools, fetcher=asking))
         except _NotModified:
             assert kept is not None  # who has nothing asks for changes of nothing
-            await self._keep(url, replace(kept, checked=self._clock()), raw)
+            await self._put_in_cache(url, replace(kept, checked=self._clock()), raw)
             return kept.page
         except TimeoutError:
             error = ReadError(
                 say("It took more than {limit} {limit:second|seconds}.", limit=round(self._limit)), "timeout"
             )
-            return _instead(kept, error)
+            return _cached_or_raise(kept, error)
         except ReadError as error:
-            return _instead(kept, error)
+            return _cached_or_raise(kept, error)
         try:
             page = await self._show(page, raw=raw)
         except ReadError as error:
-            return _instead(kept, error)
+            return _cached_or_raise(kept, error)
         if page.kind in NOT_KEPT:
             # It is no content: nothing to find later, and nothing that replaces what was read before.
             barred = kept is not None and page.kind in BARRED and page.warnings
-            return _instead(kept, ReadError(page.warnings[0], "wall")) if barred else page
-        await self._keep(url, CachedPage(page, self._clock(), asking.validators()), raw)
+            return _cached_or_raise(kept, ReadError(page.warnings[0], "wall")) if barred else page
+        await self._put_in_cache(url, CachedPage(page, self._clock(), asking.validators()), raw)
         return page
 
-    def _is_fresh(self, kept: CachedPage) -> bool:
-        return kept.page.way not in self._off() and 0 <= self._clock() - kept.checked < self._fresh()
-
-    async def _kept(self, url: str, raw: bool) -> CachedPage | None:
-        shelf = self._shelf
-        return await _at_best(shelf.get(url, raw=raw)) if shelf and "#" not in url else None
-
-    async def _keep(self, url: str, kept: CachedPage, raw: bool) -> None:
+    async def _put_in_cache(self, url: str, kept: CachedPage, raw: bool) -> None:
         if self._shelf and "#" not in url:
             await _at_best(self._shelf.put(url, kept, raw=raw))
 
@@ -230,17 +241,17 @@ async def read_with_adapters(
             failed.append((site, error))
             continue
         if page is not None:
-            return _after(page, failed)
+            return _with_fallback_warnings(page, failed)
     try:
         page = await general.read(url, tools)
     except ReadError as error:
-        raise _failure([*((site.name, why) for site, why in failed), (general.name, error)]) from None
+        raise _combined_error([*((site.name, why) for site, why in failed), (general.name, error)]) from None
     if page is None:
-        raise _failure([(site.name, why) for site, why in failed])
-    return _after(page, failed)
+        raise _combined_error([(site.name, why) for site, why in failed])
+    return _with_fallback_warnings(page, failed)
 
 
-def _after(page: Page, failed: Sequence[tuple[SiteAdapter, ReadError]]) -> Page:
+def _with_fallback_warnings(page: Page, failed: Sequence[tuple[SiteAdapter, ReadError]]) -> Page:
     """Return the page with the warnings about the sites that failed before it."""
     return replace(page, warnings=(*page.warnings, *(fallback_warning(*each) for each in failed)))
 
@@ -255,9 +266,15 @@ def shown(page: Page, *, raw: bool = False) -> Page:
         text, comments = without_comments(text)
     unseen: tuple[Message, ...] = ()
     if not raw and page.way not in _NOT_MARKDOWN:
-        text, unseen = _seen(text)
+        found = seen_markup(text)
+        cut = (say("The page is larger than the limit, so its end is missing."),) if found.cut else ()
+        text, unseen = found.markdown, (*hidden_warnings(found.hidden), *cut)
     if page.way in _AS_WRITTEN:
         text = with_whole_links(text, page.url)
+    try:
+        address = target(page.canonical).url if page.canonical else None
+    except ReadError:
+        address = None
     return replace(
         page,
         markdown=text,
@@ -266,43 +283,16 @@ def shown(page: Page, *, raw: bool = False) -> Page:
         site=one_line(page.site),
         date=one_line(page.date, 40),
         lang=one_line(page.lang, 40),
-        canonical=_address(page.canonical),
+        canonical=address,
         warnings=(*map(in_words, page.warnings), *unseen, *warnings_of(removed, comments)),
     )
-
-
-def _seen(text: str) -> tuple[str, tuple[Message, ...]]:
-    """Return Markdown without what its HTML hides, and warnings about that."""
-    found = seen_markup(text)
-    cut = (say("The page is larger than the limit, so its end is missing."),) if found.cut else ()
-    return found.markdown, (*hidden_warnings(found.hidden), *cut)
 
 
 async def _in_thread(page: Page, *, raw: bool = False) -> Page:
     return await asyncio.to_thread(shown, page, raw=raw)
 
 
-def _may_be_said(value: str) -> bool:
-    """Return whether a validator can be sent back to the server: it must be short and printable ASCII."""
-    return len(value) <= 1_000 and value.isascii() and value.isprintable()
-
-
-def _lines(url: str) -> str:
-    """Return the fragment if it names lines of a file: such a part of a page is read but not cached
-    separately.
-    """
-    found = _LINES.search(url)
-    return found[0] if found else ""
-
-
-def _address(url: str | None) -> str | None:
-    try:
-        return target(url).url if url else None
-    except ReadError:
-        return None
-
-
-def _instead(kept: CachedPage | None, error: ReadError) -> Page:
+def _cached_or_raise(kept: CachedPage | None, error: ReadError) -> Page:
     """Return the cached page if the failure is transient; else raise the error."""
     busy = error.cause == "status" and error.status is not None and error.status >= 500
     if kept is None or not (busy or error.cause in _PASSING):
@@ -313,26 +303,21 @@ def _instead(kept: CachedPage | None, error: ReadError) -> Page:
     return replace(kept.page, warnings=(*kept.page.warnings, warning))
 
 
-def _failure(failed: Sequence[tuple[str, ReadError]]) -> ReadError:
+def _combined_error(failed: Sequence[tuple[str, ReadError]]) -> ReadError:
     if not failed:
         return ReadError(say("There is nothing to read."), "empty")
-    _, telling = min(failed, key=lambda each: _rank(each[1].cause))
-    others = [_reason(way, error) for way, error in failed if error is not telling]
+    ranks = {cause: rank for rank, cause in enumerate(_TELLING)}
+    _, telling = min(failed, key=lambda each: ranks.get(each[1].cause, len(ranks)))
+    others = [
+        say("{way}: {reason}", way=way, reason=error.message) for way, error in failed if error is not telling
+    ]
     if not others:
         return telling
-    message = say("{reason} Also tried: {others}", reason=telling.message, others=_joined(others))
+    message = say("{reason} Also tried: {others}", reason=telling.message, others=_join_sentences(others))
     return ReadError(message, telling.cause, status=telling.status, wait=telling.wait)
 
 
-def _rank(cause: str) -> int:
-    return _TELLING.index(cause) if cause in _TELLING else len(_TELLING)
-
-
-def _reason(way: str, error: ReadError) -> Message:
-    return say("{way}: {reason}", way=way, reason=error.message)
-
-
-def _joined(messages: Sequence[Message]) -> Message:
+def _join_sentences(messages: Sequence[Message]) -> Message:
     """Return several sentences as one."""
     names = [f"m{number}" for number in range(len(messages))]
     return Message(" ".join(f"{{{name}}}" for name in names), **dict(zip(names, messages, strict=True)))

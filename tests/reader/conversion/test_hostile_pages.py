@@ -55,7 +55,7 @@ async def reads(conversion: PageConverter, url: str) -> Page:
             **{f"{GOOD}{n}": answer(f"{GOOD}{n}", NORMAL.decode()) for n in range(5)},
         }
     )
-    return await UrlReader(lambda: ReadingTools(fetcher, conversion)).read(url)
+    return await UrlReader(ReadingTools(fetcher, conversion)).read(url)
 
 
 async def test_others_are_read_while_a_hostile_page_is_pending() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tabane.reader.fetching.interface import FetchedResource
-from tabane.reader.rendering import PageRenderer, RenderLimits
+from tabane.reader.fetching.interface import FetchedResource, Policy
+from tabane.reader.rendering import BrowserChoice, PageRenderer, RenderLimits
 from tabane.reader.rendering.chromium import browser as found
 from tests.conftest import absent
 from tests.reader.site import Site
@@ -35,12 +35,17 @@ def rendering(
     policy = site.policy(**more.pop("policy", {}))
     limits = {"patience": 0.4} | (limits or {})  # the pages of tests are short, and complete at once
     more.setdefault("resolve", site.names)
-    scrolls = more.pop("settings", 0)
+    scrolls, sandbox = more.pop("settings", 0), more.pop("sandbox", True)
+    begin = more.pop("begin", lambda: None)
+
+    def policy_now() -> Policy:
+        begin()  # a renderer asks for the policy when it begins to show a page
+        return policy
+
     return PageRenderer(
-        lambda: policy,
-        lambda: browser,
+        policy_now,
+        lambda: BrowserChoice(browser, sandbox, scrolls),
         os.environ,
-        scrolls=lambda: scrolls,
         limits=replace(RenderLimits(), **limits),
         **more,
     )

@@ -192,9 +192,9 @@ async def test_nothing_is_left_where_nobody_waits_or_the_reader_is_ended(
 HUB = """
 import asyncio, os, sys, tempfile
 from tabane.reader.fetching import Policy
-from tabane.reader.rendering import PageRenderer
+from tabane.reader.rendering import BrowserChoice, PageRenderer
 tempfile.tempdir, url, browser, allowed = sys.argv[1:]
-it = PageRenderer(lambda: Policy(allowed=(allowed,)), lambda: browser, os.environ)
+it = PageRenderer(lambda: Policy(allowed=(allowed,)), lambda: BrowserChoice(browser), os.environ)
 asyncio.run(it.render(url))
 """
 
@@ -224,12 +224,8 @@ async def test_one_page_is_shown_at_a_time_and_few_wait(site: Site, browser: str
         order.append("asked")
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 8\r\n\r\n<p>Here.")
 
-    def begun() -> bool:
-        order.append("begun")
-        return True
-
     site.wild("/page", asked)
-    it = rendering(site, browser, {"waiting": 1}, sandbox=begun)
+    it = rendering(site, browser, {"waiting": 1}, begin=lambda: order.append("begun"))
     found = await asyncio.gather(*(it.render(site.url("/page")) for _ in range(3)), return_exceptions=True)
     await it.close()
     assert order == ["begun", "asked"] * 2, "the second one begins when the first one is done"

@@ -14,7 +14,7 @@ from tabane.errors import ReadError
 from tabane.reader.conversion import PageConverter
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.page import Page
-from tabane.reader.rendering import PageRenderer
+from tabane.reader.rendering import BrowserChoice, PageRenderer
 from tabane.reader.rendering.chromium import browser as found
 from tabane.reader.sites.any_page import AnyPageAdapter
 from tabane.reader.sites.site_adapter import ReadingTools
@@ -53,11 +53,11 @@ def read(site: Site, way: AnyPageAdapter, url: str) -> Page:
 def test_a_page_that_needs_its_programs_is_rendered_and_no_other(site: Site, browser: str) -> None:
     asked: list[str] = []
 
-    def program() -> str:
+    def choice() -> BrowserChoice:
         asked.append(browser)
-        return browser
+        return BrowserChoice(browser)
 
-    way = AnyPageAdapter(PageRenderer(site.policy, program, os.environ))
+    way = AnyPageAdapter(PageRenderer(site.policy, choice, os.environ))
     site.put(
         "/plain", f"<title>Plain</title><article><h1>Clocks</h1><p>{WORDS}</p></article><script>1</script>"
     )
@@ -75,7 +75,7 @@ def test_a_page_that_needs_its_programs_is_rendered_and_no_other(site: Site, bro
 def test_a_page_that_cannot_be_rendered_says_why(site: Site, tmp_path: Path) -> None:
     site.put("/app", SHELL)
     broken = script(tmp_path / "browser", "echo 'it is broken' >&2; exit 3")
-    way = AnyPageAdapter(PageRenderer(site.policy, lambda: broken, os.environ))
+    way = AnyPageAdapter(PageRenderer(site.policy, lambda: BrowserChoice(broken), os.environ))
     with pytest.raises(ReadError) as raised:
         read(site, way, site.url("/app"))
     assert raised.value.cause == "javascript"
@@ -113,7 +113,7 @@ def test_a_browser_without_a_sandbox_is_not_used(
     assert raised.value.cause == "way"
     assert "no sandbox on this system" in str(raised.value)
     assert not site.asked
-    assert "Here" in show(site.url("/"), program=bare, sandbox=lambda: False).body.decode()
+    assert "Here" in show(site.url("/"), program=bare, sandbox=False).body.decode()
 
 
 def test_a_proxy_of_the_settings_is_not_gone_around(site: Site, show: Show) -> None:

@@ -10,7 +10,7 @@ from tabane.reader import ThreadedConversion
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
-from tabane.reader.url_reader import CachedPage, PageCaching, UrlReader
+from tabane.reader.url_reader import CachedPage, PageCaching, ReadingRules, UrlReader
 from tests.reader.site import Answer, Asked, Site
 
 
@@ -20,7 +20,7 @@ def read(site: Site, url: str, *ways: SiteAdapter, shelf: PageCaching | None = N
     async def work() -> Page:
         fetching = PageFetcher(site.policy, resolve=site.names)
         reading = UrlReader(
-            lambda: ReadingTools(fetching, ThreadedConversion()), ways, shelf, fresh=lambda: 0.0
+            ReadingTools(fetching, ThreadedConversion()), ways, shelf, rules=lambda: ReadingRules(fresh=0.0)
         )
         try:
             for _ in range(times - 1):

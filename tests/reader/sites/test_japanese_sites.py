@@ -21,7 +21,7 @@ NOTE = "https://note.com/neko/n/n0123456789ab"
 
 
 def qiita(site: Site, token: str | None = None) -> QiitaAdapter:
-    return QiitaAdapter(lambda: token, site.url("/qiita"))
+    return QiitaAdapter(lambda _: token, site.url("/qiita"))
 
 
 def item(**changes: Any) -> dict[str, Any]:

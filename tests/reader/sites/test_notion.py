@@ -20,7 +20,7 @@ _NUMBERS = count(1)
 
 
 def way(site: Site, key: str | None = "secret") -> NotionAdapter:
-    return NotionAdapter(lambda: key, site.url("/notion"))
+    return NotionAdapter(lambda _: key, site.url("/notion"))
 
 
 def words(text: str, **marks: Any) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class OddReading:
             self.site.put(path, body, recorded.media_type, status=status)
         adapter = recorded.site(self.site)
         tools = ReadingTools(self._fetching, ThreadedConversion())
-        reader = UrlReader(lambda: tools, [adapter], general=PageOnSite(self.site))
+        reader = UrlReader(tools, [adapter], general=PageOnSite(self.site))
         return self._runner.run(reader.read(recorded.url)), adapter.name
 
     def close(self) -> None:

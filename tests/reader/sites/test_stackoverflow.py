@@ -16,7 +16,7 @@ API = "/se/2.3"
 
 
 def way(site: Site, key: str | None = None) -> StackOverflowAdapter:
-    return StackOverflowAdapter(lambda: key, site.url("/se"))
+    return StackOverflowAdapter(lambda _: key, site.url("/se"))
 
 
 def wrapped(*items: dict[str, Any], more: bool = False) -> dict[str, Any]:

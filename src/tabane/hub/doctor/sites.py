@@ -12,7 +12,7 @@ from tabane.messages import Message, say
 from tabane.reader.conversion import PageConverter
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.site_checks import SiteCheck, check_sites
-from tabane.reader.sites import all_site_adapters
+from tabane.reader.sites.registry import all_site_adapters
 from tabane.reader.sites.site_adapter import ReadingTools
 
 

@@ -114,22 +114,21 @@ class PageReader:
             from tabane.reader.conversion import PageConverter
             from tabane.reader.fetching import PageFetcher
             from tabane.reader.page_records import PageSearch
-            from tabane.reader.rendering import PageRenderer
+            from tabane.reader.rendering import BrowserChoice, PageRenderer
 
             conversion = PageConverter(self._context.environment, errors=self._errors)
             fetchings = {asked: PageFetcher(self._policy(asked)) for asked in (False, True)}
             vectors = partial(self._embedding.question, SHAPE.name)
             searching = PageSearch(self._collection, self._models, vectors)
-            context = self._context
+
+            def choice() -> BrowserChoice:
+                settings = self._context.settings
+                program = None if settings.reader_render == "never" else settings.reader_browser
+                sandboxed = settings.reader_render != "unsandboxed"
+                return BrowserChoice(program, sandboxed, settings.reader_scrolls)
+
             rendering = PageRenderer(
-                self._policy(False),
-                lambda: (
-                    None if context.settings.reader_render == "never" else context.settings.reader_browser
-                ),
-                context.environment,
-                sandbox=lambda: context.settings.reader_render != "unsandboxed",
-                scrolls=lambda: context.settings.reader_scrolls,
-                errors=self._errors,
+                self._policy(False), choice, self._context.environment, errors=self._errors
             )
             reader = self._reader(conversion, fetchings, rendering)
             self._rooms = _ReaderParts(conversion, fetchings, rendering, reader, searching)
@@ -142,10 +141,10 @@ class PageReader:
         from tabane.reader.operations import PrivateReader, ReaderOperations
         from tabane.reader.page import SHAPE
         from tabane.reader.page_cache import PageCache
-        from tabane.reader.sites import all_site_adapters
         from tabane.reader.sites.any_page import AnyPageAdapter
+        from tabane.reader.sites.registry import all_site_adapters
         from tabane.reader.sites.site_adapter import ReadingTools
-        from tabane.reader.url_reader import UrlReader
+        from tabane.reader.url_reader import ReadingRules, UrlReader
 
         context = self._context
         ways = all_site_adapters(context.secret)
@@ -156,19 +155,19 @@ class PageReader:
             wake=lambda: self._embedding.wake(SHAPE.name),
         )
 
-        def fresh() -> float:
-            return context.settings.reader_fresh * 60
+        def rules() -> ReadingRules:
+            settings = context.settings
+            return ReadingRules(settings.reader_sites_off, settings.reader_fresh * 60)
 
         def reading(fetching: PageFetcher) -> UrlReader:
             general = AnyPageAdapter(rendering)
             tools = ReadingTools(fetching, conversion)
             return UrlReader(
-                lambda: tools,
+                tools,
                 ways,
                 shelf,
                 general=general,
-                off=lambda: context.settings.reader_sites_off,
-                fresh=fresh,
+                rules=rules,
                 show=conversion.shown,
             )
 

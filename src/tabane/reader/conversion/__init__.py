@@ -133,12 +133,13 @@ class PageConverter:
         errors: int | None = None,
     ) -> None:
         program = Program(module("tabane.reader.conversion"), environment(environ), memory, errors)
+        cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
         capacity = Capacity(
             turns=_WORKERS,
             each=_OF_A_SITE,
             waiting=_MOST_WAITING,
             size=_WAITING,
-            slow=_slow_at_once(),
+            slow=max(1, min(_SLOW, cores - 1)),
             reserved=1,
         )
         self._pool = Pool(program, capacity, idle=idle)
@@ -170,7 +171,7 @@ class PageConverter:
             )
         ask = ConversionRequest(body, url, media_type, charset, name)
         try:
-            result = await self._converted(ask, self._whole)
+            result = await self._convert(ask, self._whole)
         except WorkerSpent as error:
             return await self._text(ask, ReadError(error.message, "broken"))
         except WorkerEnded:
@@ -202,7 +203,7 @@ class PageConverter:
     async def _text(self, ask: ConversionRequest, why: ReadError) -> Page:
         """Return the plain text, or the beginning of a document. Raises ``why`` if that fails too."""
         try:
-            result = await self._converted(structs.replace(ask, plain=True), self._plain)
+            result = await self._convert(structs.replace(ask, plain=True), self._plain)
         except (WorkerSpent, WorkerEnded):
             raise why from None
         if isinstance(result, ConversionFailure):
@@ -218,18 +219,29 @@ class PageConverter:
     async def _without_fallback(self, ask: ConversionRequest | CleaningRequest) -> Page:
         """Return the result of a request that has no fallback."""
         try:
-            result = await self._converted(ask, self._whole)
+            result = await self._convert(ask, self._whole)
         except WorkerError as error:
             raise ReadError(error.message, "broken") from None
         if isinstance(result, ConversionFailure):
             raise ReadError(result.message, result.cause)
         return result.page
 
-    async def _converted(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
+    async def _convert(self, ask: ConversionRequest | CleaningRequest, budget: Budget) -> ConversionResult:
         url = ask.url if isinstance(ask, ConversionRequest) else ask.page.url
         try:
             body = pack(ask)
-            return decode_result(await self._pool.ask(body, budget, key=_site(url), lane=_lane(len(body))))
+            size = len(body)
+            if size > _LONGEST_BODY:
+                lane = Lane.SLOW
+            elif size > _LONG_BODY:
+                lane = Lane.NEW
+            else:
+                lane = Lane.PROVEN
+            try:
+                site = urlsplit(url).netloc  # "" for files, which take turns with each other
+            except ValueError:
+                site = ""
+            return decode_result(await self._pool.ask(body, budget, key=site, lane=lane))
         except WorkerBusy:
             raise ReadError(
                 say("Too many pages are waiting to be read. Try again later."), "rate", wait=1.0
@@ -240,24 +252,3 @@ class PageConverter:
             raise ReadError(error.message, "broken") from None
         except (ValueError, msgspec.DecodeError):
             raise WorkerEnded(say("The worker process ended.")) from None
-
-
-def _lane(size: int) -> Lane:
-    """Return the best lane for a page of so many bytes."""
-    if size > _LONGEST_BODY:
-        return Lane.SLOW
-    return Lane.NEW if size > _LONG_BODY else Lane.PROVEN
-
-
-def _slow_at_once() -> int:
-    """Return how many slow pages are converted at once, so that they leave a core to the others."""
-    cores = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-    return max(1, min(_SLOW, cores - 1))
-
-
-def _site(url: str) -> str:
-    """Return the host of a URL; empty for files, which take turns with each other."""
-    try:
-        return urlsplit(url).netloc
-    except ValueError:
-        return ""

@@ -19,7 +19,6 @@ from tabane.reader.conversion import (
     pack,
 )
 from tabane.reader.formats import page_of, plain_page_of
-from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
 from tabane.workers.serving import LastAnswer, serve
 
@@ -27,7 +26,15 @@ from tabane.workers.serving import LastAnswer, serve
 def answer(ask: ConversionRequest | CleaningRequest) -> ConversionResult:
     """Return the requested page, or the reason for the failure. Raises nothing."""
     try:
-        return ConvertedPage(_page(ask))
+        if isinstance(ask, CleaningRequest):
+            page = shown(ask.page, raw=ask.raw)
+        elif ask.plain:
+            page = plain_page_of(
+                ask.body, ask.url, ask.media_type, ask.charset, ask.name, with_scripts=ask.scripts
+            )
+        else:
+            page = page_of(ask.body, ask.url, ask.media_type, ask.charset, ask.name)
+        return ConvertedPage(page)
     except ReadError as error:
         return ConversionFailure(error.message, error.cause)
     except MemoryError:
@@ -45,38 +52,24 @@ def answer(ask: ConversionRequest | CleaningRequest) -> ConversionResult:
         return ConversionFailure(say("The page cannot be converted: {reason}", reason=reason), "broken")
 
 
-def _framed(report: ConversionResult) -> bytes:
-    try:
-        return pack(report)
-    except ValueError:
-        return pack(ConversionFailure(say("The page is too long to be returned."), "large"))
-    except MemoryError:
-        return pack(
-            ConversionFailure(
-                say("Converting the page needs more memory than the limit for one page."),
-                "large",
-                ending=True,
-            )
-        )
-
-
-def _page(ask: ConversionRequest | CleaningRequest) -> Page:
-    if isinstance(ask, CleaningRequest):
-        return shown(ask.page, raw=ask.raw)
-    if ask.plain:
-        return plain_page_of(
-            ask.body, ask.url, ask.media_type, ask.charset, ask.name, with_scripts=ask.scripts
-        )
-    return page_of(ask.body, ask.url, ask.media_type, ask.charset, ask.name)
-
-
 def respond(body: bytes) -> bytes:
     """Answer a request; its own bytes are released before the page is encoded."""
     ask = decode_request(body)
     del body
     report = answer(ask)
     del ask
-    framed = _framed(report)
+    try:
+        framed = pack(report)
+    except ValueError:
+        framed = pack(ConversionFailure(say("The page is too long to be returned."), "large"))
+    except MemoryError:
+        framed = pack(
+            ConversionFailure(
+                say("Converting the page needs more memory than the limit for one page."),
+                "large",
+                ending=True,
+            )
+        )
     return LastAnswer(framed) if isinstance(report, ConversionFailure) and report.ending else framed
 
 

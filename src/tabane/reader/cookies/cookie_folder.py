@@ -39,24 +39,24 @@ class CookieFolder:
 
     def jars(self) -> list[CookieJar]:
         """Return all, by host. Raises ConfigurationError and StoreError."""
-        return [jar for name in sorted(self._names()) if (jar := self._read(name)) is not None]
+        return [jar for name in sorted(self._file_names()) if (jar := self._read_jar(name)) is not None]
 
     def jar_for(self, at: Target) -> CookieJar | None:
         """Return the cookies of the imported host that a request is to: the longest if several cover it.
 
         Raises ConfigurationError and StoreError if they cannot be read.
         """
-        names = self._names()
-        for host in _hosts(at):
-            if (name := _name(host, at.port)) in names:
-                return self._read(name)
+        names = self._file_names()
+        for host in _host_and_parents(at):
+            if (name := _file_name(host, at.port)) in names:
+                return self._read_jar(name)
         return None
 
     def keep(self, jar: CookieJar) -> None:
         """Replace the cookies of a host. Raises ConfigurationError, and StoreError if they cannot be kept."""
         private_folder(self._folder.parent)
         private_folder(self._folder)
-        path = self._folder / _name(jar.host, jar.port)
+        path = self._folder / _file_name(jar.host, jar.port)
         try:
             os.chmod(self._folder, 0o700)
             # Whoever adds the folder above to documents or to a repository, adds no cookies.
@@ -69,7 +69,7 @@ class CookieFolder:
 
     def remove(self, host: str, port: int) -> bool:
         """Remove the cookies of a host. Return whether there were any. Raises StoreError."""
-        path = self._folder / _name(host, port)
+        path = self._folder / _file_name(host, port)
         try:
             path.unlink()
         except FileNotFoundError:
@@ -80,7 +80,7 @@ class CookieFolder:
             ) from None
         return True
 
-    def _names(self) -> frozenset[str]:
+    def _file_names(self) -> frozenset[str]:
         try:
             return frozenset(name for name in os.listdir(self._folder) if _is_jar(name))
         except (FileNotFoundError, NotADirectoryError):
@@ -90,7 +90,7 @@ class CookieFolder:
                 say("{path} cannot be read: {reason}.", path=self._folder, reason=error.strerror or "")
             ) from None
 
-    def _read(self, name: str) -> CookieJar | None:
+    def _read_jar(self, name: str) -> CookieJar | None:
         """Return one file; None if it was removed meanwhile."""
         path = self._folder / name
         try:
@@ -106,14 +106,14 @@ class CookieFolder:
                     path=str(path), host=unquote(name.removesuffix(_SUFFIX)),
                 )
             ) from None  # fmt: skip
-        if _name(jar.host, jar.port) != name:
+        if _file_name(jar.host, jar.port) != name:
             raise StoreError(
                 say("{path} holds the cookies of another host, so it is not used.", path=str(path))
             )
         return jar
 
 
-def _hosts(at: Target) -> Iterator[str]:
+def _host_and_parents(at: Target) -> Iterator[str]:
     """Yield the host, then those above it."""
     yield at.host
     rest = at.host
@@ -122,7 +122,7 @@ def _hosts(at: Target) -> Iterator[str]:
         yield rest
 
 
-def _name(host: str, port: int) -> str:
+def _file_name(host: str, port: int) -> str:
     return quote(authority(host, port), safe="") + _SUFFIX
 
 
@@ -134,4 +134,4 @@ def _is_jar(name: str) -> bool:
         found = host_of(unquote(name.removesuffix(_SUFFIX)))
     except ReadError:
         return False
-    return _name(found.host, found.port) == name
+    return _file_name(found.host, found.port) == name

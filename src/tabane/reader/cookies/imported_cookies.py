@@ -36,9 +36,11 @@ class ImportedCookie:
     expires: float | None = None
 
     def is_expired(self, now: float) -> bool:
+        """Return whether the cookie has expired at ``now``, in seconds since 1970."""
         return self.expires is not None and self.expires <= now
 
     def is_for_host(self, at: Target) -> bool:
+        """Return whether the cookie is for the host of ``at``, or for a domain above it."""
         return at.host == self.domain or (not self.host_only and _is_below(at, self.domain))
 
     def is_for_path(self, path: str) -> bool:
@@ -60,6 +62,7 @@ class CookieJar:
 
     @property
     def authority(self) -> str:
+        """Host of the cookies, with its port if that is not 443."""
         return authority(self.host, self.port)
 
     def covers(self, at: Target) -> bool:
@@ -221,7 +224,9 @@ def _of_fields(fields: list[str]) -> ImportedCookie | None:
         moment = float(expires or 0)
     except ValueError:
         return None
-    return _cookie(name, value, domain, path, below.upper() == "FALSE", moment if moment > 0 else None)
+    return _cookie_of_fields(
+        name, value, domain, path, below.upper() == "FALSE", moment if moment > 0 else None
+    )
 
 
 def _of_json(text: str) -> CookieFile | None:
@@ -248,7 +253,7 @@ def _of_object(row: Any) -> ImportedCookie | None:
         return None
     below = row.get("hostOnly")
     host_only = below if isinstance(below, bool) else not str(domain).startswith(".")
-    return _cookie(str(name), str(value), str(domain), str(path), host_only, _expiry(row))
+    return _cookie_of_fields(str(name), str(value), str(domain), str(path), host_only, _expiry(row))
 
 
 def _expiry(row: dict[str, Any]) -> float | None:
@@ -260,7 +265,7 @@ def _expiry(row: dict[str, Any]) -> float | None:
     return None
 
 
-def _cookie(
+def _cookie_of_fields(
     name: str, value: str, domain: str, path: str, host_only: bool, expires: float | None
 ) -> ImportedCookie | None:
     host = domain_of(domain) if len(domain) <= 300 else None
@@ -273,9 +278,8 @@ def may_be_sent(name: str, value: str) -> bool:
     """Return whether a name and a value can be in the header Cookie."""
     if not name or len(name) + len(value) > LONGEST_COOKIE or not _NAMES.issuperset(name):
         return False
-    return all(_in_value(character) for character in value)
-
-
-def _in_value(character: str) -> bool:
-    """Return whether a character can be in a value: no control, no end of the cookie, no half surrogate."""
-    return character >= " " and character not in ";\x7f" and not "\ud800" <= character <= "\udfff"
+    # No control character, no end of the cookie, no half of a surrogate pair.
+    return all(
+        character >= " " and character not in ";\x7f" and not "\ud800" <= character <= "\udfff"
+        for character in value
+    )

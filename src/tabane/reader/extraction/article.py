@@ -16,7 +16,6 @@ from tabane.messages import Message, say
 from tabane.reader.extraction.content import content
 from tabane.reader.extraction.html_tree import parsed, parsed_within_limits
 from tabane.reader.extraction.metadata import (
-    MachineTextChoice,
     PageMetadata,
     base_of,
     beginning,
@@ -34,8 +33,10 @@ from tabane.reader.extraction.page_kinds import (
     page_kind,
 )
 from tabane.reader.hidden_text import hidden_warnings, warnings_of
+from tabane.reader.markdown import markdown
 from tabane.reader.page import Page
 from tabane.reader.plain_text import visible_text
+from tabane.text.encodings import decode_leniently
 
 _PLEA = re.compile(
     r"(?:enable|need|requires?|turn on|activate|without)\s+(?:\w+\s+){0,3}java\s?script"
@@ -79,13 +80,11 @@ class ExtractedArticle:
 
 def article(html: str, url: str) -> ExtractedArticle:
     """Parse the page once, read its metadata, find its content and convert it to Markdown."""
-    from tabane.reader.markdown import markdown
-
     root, limits = parsed_within_limits(html)
     base = base_of(root, url)
     open_documents(root, parsed)
     known = metadata(root, url)
-    script = _scripted(root)
+    script = _is_scripted(root)
     dialogs = consent_dialogs(root)
     aside = frozenset(() if dialogs.alone and not script else dialogs.elements)
     seen = evidence(root, url, closed=known.closed, scripted=script, consent=dialogs.alone, without=aside)
@@ -114,18 +113,17 @@ def article(html: str, url: str) -> ExtractedArticle:
         collapsed=found.collapsed,
         late=found.late,
         limited=found.limited,
-        notes=(*limits, *_notes(other, more=more and kind is None)),
+        notes=(
+            *limits,
+            *((other.warning,) if other else ()),
+            *((LOADS_MORE,) if more and kind is None else ()),
+        ),
         kind=kind,
         onward=onward,
     )
 
 
-def _notes(machine: MachineTextChoice | None, *, more: bool) -> tuple[Message, ...]:
-    """Return what was done with the text for machines, and whether the page loads ``more`` when scrolled."""
-    return (*((machine.warning,) if machine else ()), *((LOADS_MORE,) if more else ()))
-
-
-def _scripted(root: Element) -> bool:
+def _is_scripted(root: Element) -> bool:
     """Return whether a page seems to be made by a script: it pleads for one, or has an empty place for it."""
     if root.find(".//script") is None:
         return False
@@ -135,11 +133,6 @@ def _scripted(root: Element) -> bool:
     roots = (at for at in root.iter("div", "app-root", "main") if (at.get("id") or at.tag).lower() in _ROOTS)
     if any(not any(text.strip() for text in at.itertext()) for at in islice(roots, _MOST_ROOTS)):
         return True
-    return _PLEA.search(_first_texts(root)) is not None
-
-
-def _first_texts(root: Element) -> str:
-    """Return the beginnings of the first paragraphs and headings of a page."""
     texts: list[str] = []
     length = 0
     for element in root.iter("p", "h1", "h2"):
@@ -147,7 +140,7 @@ def _first_texts(root: Element) -> str:
         length += len(texts[-1]) + 1
         if length > 4000:
             break
-    return " ".join(texts)[:4000]
+    return _PLEA.search(" ".join(texts)[:4000]) is not None
 
 
 def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
@@ -157,9 +150,6 @@ def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
     Bytes are decoded as they say themselves, or else by ``charset``, which a header gave. Links are absolute
     against ``url``. Any input gives a page; ``markdown`` is empty if nothing was found.
     """
-    from tabane.reader.extraction.article import article
-    from tabane.text.encodings import decode_leniently
-
     text = decode_leniently(html, charset, "text/html") if isinstance(html, bytes) else html
     found = article(text, url)
     return Page(
@@ -320,7 +310,9 @@ def _candidates(root: Element) -> Iterator[Element]:
         for names in (get("class", ""), get("id", "")):
             found = judged.get(names)
             if found is None:
-                found = judged[names] = _is_named(names.split()[:20])
+                found = judged[names] = any(
+                    _VENDORS.match(name) or _NAMES.search(name[:100]) for name in names.split()[:20]
+                )
             if found:
                 yield element
                 break
@@ -329,13 +321,9 @@ def _candidates(root: Element) -> Iterator[Element]:
                 yield element
 
 
-def _is_named(names: list[str]) -> bool:
-    return any(_VENDORS.match(name) or _NAMES.search(name[:100]) for name in names)
-
-
 def _is_dialog(element: Element) -> bool:
     names = [name for name in (element.get("id"), *(element.get("class") or "").split()) if name][:20]
-    text = _said(element)
+    text = _spoken_text(element)
     if any(_VENDORS.match(name) for name in names):
         return len(text) <= _LONGEST_VENDOR and not _holds_content(element)
     asks = element.get("role") in _ROLES or element.get("aria-modal") == "true"
@@ -343,17 +331,17 @@ def _is_dialog(element: Element) -> bool:
         return False
     if len(text) > _LONGEST or _holds_content(element) or _SAYS.search(text) is None:
         return False
-    return _ABOUT.search(text) is not None and (asks or _answers(element))
+    return _ABOUT.search(text) is not None and (asks or _has_answer_button(element))
 
 
 def _holds_content(element: Element) -> bool:
     """Return whether the page itself, or an article of it, is within."""
     return next(element.iter("main", "article", "h1"), None) is not None and (
-        next(element.iter("main", "article"), None) is not None or len(_said(element)) > _LONGEST
+        next(element.iter("main", "article"), None) is not None or len(_spoken_text(element)) > _LONGEST
     )
 
 
-def _answers(element: Element) -> bool:
+def _has_answer_button(element: Element) -> bool:
     """Return whether there is a button that answers the question."""
     for button in islice(element.iter("button", "a", "input", "span", "div"), 60):
         if button.tag in ("span", "div") and button.get("role") != "button" and not button.get("onclick"):
@@ -364,11 +352,11 @@ def _answers(element: Element) -> bool:
     return False
 
 
-def _said(element: Element) -> str:
-    return " ".join("".join(islice(_texts(element), 2_000)).split())
+def _spoken_text(element: Element) -> str:
+    return " ".join("".join(islice(_text_nodes(element), 2_000)).split())
 
 
-def _texts(element: Element) -> Any:
+def _text_nodes(element: Element) -> Any:
     for at in element.iter():
         if not isinstance(at.tag, str):
             continue
@@ -380,7 +368,7 @@ def _texts(element: Element) -> Any:
 
 def _letters(element: Element) -> int:
     body = element.find("body") if element.tag == "html" else element
-    return sum(len(" ".join(text.split())) for text in _texts(body if body is not None else element))
+    return sum(len(" ".join(text.split())) for text in _text_nodes(body if body is not None else element))
 
 
 Element = Any

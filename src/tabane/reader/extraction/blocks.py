@@ -7,6 +7,7 @@ in every script.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -152,55 +153,72 @@ class BlockSegmentation:
         self._paths: dict[tuple[int, str, str], int] = {}
         self._open: ContentBlock | None = None
         self._texts: list[str] = []
-        self._walk(root)
-        self._close()
-
-    def _walk(self, root: Element) -> None:
         top = self._box(root, None, [-1] * (len(TAGS) + len(NAMES)))
         todo: list[tuple[int, Element, ElementBox, bool, bool]] = []
-        self._inside(root, top, False, False, todo)
+        self._walk_inside(root, top, False, False, todo)
         while todo:
             what, element, box, link, bold = todo.pop()
             if what == _TAIL:
-                self._text(element.tail, element, True, box, link, bold)
+                self._add_text(element.tail, element, True, box, link, bold)
             elif what == _END:
-                self._close()
+                self._close_block()
             else:
-                self._enter(element, box, link, bold, todo)
+                self._enter_element(element, box, link, bold, todo)
+        self._close_block()
 
-    def _inside(self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]) -> None:
+    def _walk_inside(
+        self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]
+    ) -> None:
         for child in reversed(element):
             if child.tail:
                 todo.append((_TAIL, child, box, link, bold))
             todo.append((_ENTER, child, box, link, bold))
-        self._text(element.text, element, False, box, link, bold)
+        self._add_text(element.text, element, False, box, link, bold)
 
-    def _enter(self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]) -> None:
+    def _enter_element(
+        self, element: Element, box: ElementBox, link: bool, bold: bool, todo: list[Any]
+    ) -> None:
         tag = element.tag
-        if not self._said(element, tag):
-            self._wordless(element, box)
+        if not self._is_for_readers(element, tag):
+            self._add_wordless(element, box)
             return
         if tag in ("img", "math"):
-            self._run(box).pictures.append(element)
+            self._open_block(box).pictures.append(element)
         elif tag == "br":
             self._texts.append("\n")
         elif tag in INLINE:
             if tag == "a" and element.get("href"):
                 link = True
-                self._run(box).links += 1
+                self._open_block(box).links += 1
             if element.text is None and not len(element):
-                self._wordless(element, box)
-            self._inside(element, box, link, bold or tag in ("b", "strong"), todo)
+                self._add_wordless(element, box)
+            self._walk_inside(element, box, link, bold or tag in ("b", "strong"), todo)
         else:
-            self._close()
+            self._close_block()
             inner = self._box(element, box, box.near)
             todo.append((_END, element, inner, link, bold))
             if tag in _WHOLE and (tag == "pre" or plain_table(element)):
-                self._whole(element, inner, link)
+                skip: Element | None = None
+                for event, child in iterwalk(element):
+                    if event == "start":
+                        if (
+                            skip is None
+                            and child is not element
+                            and not self._is_for_readers(child, child.tag)
+                        ):
+                            skip = child
+                            self._add_wordless(child, inner)
+                        if skip is None:
+                            self._begin_text(child, inner, link or child.tag == "a")
+                        continue
+                    if child is skip:
+                        skip = None
+                    if skip is None and child is not element:
+                        self._add_text(child.tail, child, True, inner, link, False)
             else:
-                self._inside(element, inner, link, bold, todo)
+                self._walk_inside(element, inner, link, bold, todo)
 
-    def _said(self, element: Element, tag: object) -> bool:
+    def _is_for_readers(self, element: Element, tag: object) -> bool:
         """Return whether an element is for readers at all."""
         if not isinstance(tag, str) or tag in SILENT:
             return False
@@ -209,41 +227,25 @@ class BlockSegmentation:
             return False
         return True
 
-    def _wordless(self, element: Element, box: ElementBox) -> None:
+    def _add_wordless(self, element: Element, box: ElementBox) -> None:
         if isinstance(element.tag, str) and speaks(element) and not self._hides(element):
             self.wordless.append(WordlessElement(element, box, self._open, len(self.blocks)))
 
-    def _whole(self, element: Element, box: ElementBox, link: bool) -> None:
-        """Add a block that is not cut further: code, or a data table."""
-        skip: Element | None = None
-        for event, child in iterwalk(element):
-            if event == "start":
-                if skip is None and child is not element and not self._said(child, child.tag):
-                    skip = child
-                    self._wordless(child, box)
-                if skip is None:
-                    self._start(child, box, link or child.tag == "a")
-                continue
-            if child is skip:
-                skip = None
-            if skip is None and child is not element:
-                self._text(child.tail, child, True, box, link, False)
-
-    def _start(self, child: Element, box: ElementBox, link: bool) -> None:
+    def _begin_text(self, child: Element, box: ElementBox, link: bool) -> None:
         if child.tag in ("td", "th", "tr", "br"):
             self._texts.append(" ")
         elif child.tag == "img":
-            self._run(box).pictures.append(child)
+            self._open_block(box).pictures.append(child)
         elif child.tag == "input":
-            self._wordless(child, box)
-        self._text(child.text, child, False, box, link, False)
+            self._add_wordless(child, box)
+        self._add_text(child.text, child, False, box, link, False)
 
-    def _run(self, box: ElementBox) -> ContentBlock:
+    def _open_block(self, box: ElementBox) -> ContentBlock:
         if self._open is None:
             self._open = ContentBlock(box)
         return self._open
 
-    def _text(
+    def _add_text(
         self, text: str | None, element: Element, tail: bool, box: ElementBox, link: bool, bold: bool
     ) -> None:
         if not text:
@@ -251,7 +253,7 @@ class BlockSegmentation:
         self._texts.append(text)
         if text.isspace():
             return
-        block = self._run(box)
+        block = self._open_block(box)
         block.pieces.append((element, tail))
         letters = size(text)
         block.letters += letters
@@ -260,7 +262,7 @@ class BlockSegmentation:
         if bold:
             block.bold += letters
 
-    def _close(self) -> None:
+    def _close_block(self) -> None:
         block, self._open = self._open, None
         texts, self._texts = self._texts, []
         if block is None:
@@ -340,16 +342,12 @@ def measured(cutting: BlockSegmentation) -> None:
             up.blocks += box.blocks
             up.long += box.long
             up.headings += box.headings
-    _count_repeats(cutting.boxes)
-
-
-def _count_repeats(boxes: list[ElementBox]) -> None:
     counts: dict[tuple[int, int], int] = {}
-    for box in boxes:
+    for box in cutting.boxes:
         key = (id(box.parent), box.path)
         box.nth = counts.get(key, 0)
         counts[key] = box.nth + 1
-    for box in boxes:
+    for box in cutting.boxes:
         box.repeats = counts[id(box.parent), box.path]
 
 
@@ -411,21 +409,22 @@ def rows(
     """
     if not blocks:
         return []
-    best = _best(boxes)
-    page = _page(boxes, blocks, best)
-    own = _BlockFeatures(blocks) if only is not None else [_own(block) for block in blocks]
+    best = _best_box(boxes)
+    page = _page_features(boxes, blocks, best)
+    own = _BlockFeatures(blocks) if only is not None else [_own_features(block) for block in blocks]
     root = boxes[0]
-    repeated = _repeated(blocks)
-    paths = _paths(blocks)
+    counts = Counter(block.text for block in blocks)
+    repeated = [log1p(counts[block.text] - 1) for block in blocks]
+    paths = _path_features(blocks)
     around: dict[int, list[float]] = {}
     apart = {id(at): min(_FAR_APART, best.depth - at.depth) for at in up(best)}
     found: list[list[float]] = []
     before = 0
     total = max(1, root.letters)
-    ends = _ends(best, blocks)
+    ends = _block_range(best, blocks)
     heading_at = title_at = -1
     heading = [0.0, 0.0, 0.0]
-    titles = _titles(blocks, title)
+    titles = _title_headings(blocks, title)
     asked = None if only is None else frozenset(only)
     prose = _prose(own, asked)
     for number, block in enumerate(blocks):
@@ -442,7 +441,7 @@ def rows(
         key = id(box)
         outside = around.get(key)
         if outside is None:
-            outside = around[key] = _around(box, root, apart)
+            outside = around[key] = _box_features(box, root, apart)
         row = [
             *own[number],
             *outside,
@@ -467,7 +466,7 @@ def rows(
                 row += [other[0], other[2], other[4], 1.0 if blocks[at].box.path == box.path else 0.0]
             else:
                 row += [-1.0, -1.0, -1.0, -1.0]
-        row += [_mean(prose, number), *declared]
+        row += [_mean_prose(prose, number), *declared]
         found.append(row)
     return found
 
@@ -485,11 +484,11 @@ class _BlockFeatures:
     def __getitem__(self, number: int) -> list[float]:
         found = self._found.get(number)
         if found is None:
-            found = self._found[number] = _own(self._blocks[number])
+            found = self._found[number] = _own_features(self._blocks[number])
         return found
 
 
-def _own(block: ContentBlock) -> list[float]:
+def _own_features(block: ContentBlock) -> list[float]:
     text, letters = block.text, max(1, block.letters)
     tag = block.box.element.tag
     head = text[:400]
@@ -542,12 +541,12 @@ def _window(number: int, count: int) -> range:
     return range(max(0, number - _REACH), min(count, number + _REACH + 1))
 
 
-def _mean(prose: list[float], number: int) -> float:
+def _mean_prose(prose: list[float], number: int) -> float:
     near = _window(number, len(prose))
     return sum(prose[near.start : near.stop]) / len(near)
 
 
-def _around(box: ElementBox, root: ElementBox, apart: dict[int, int]) -> list[float]:
+def _box_features(box: ElementBox, root: ElementBox, apart: dict[int, int]) -> list[float]:
     depth, near = box.depth, box.near
     row: list[float] = [float(depth)]
     row += [min(FAR, depth - at) if at >= 0 else FAR + 1 for at in near]
@@ -571,11 +570,11 @@ def _around(box: ElementBox, root: ElementBox, apart: dict[int, int]) -> list[fl
         repeated.linked / max(1, repeated.letters),
     ]
     row += [log1p(box.repeats), log1p(box.nth)]
-    row.append(float(_apart(box, apart)))
+    row.append(float(_steps_apart(box, apart)))
     return row
 
 
-def _apart(box: ElementBox, known: dict[int, int]) -> int:
+def _steps_apart(box: ElementBox, known: dict[int, int]) -> int:
     """Return how many steps up from the best box a box is around it; 0 within it.
 
     ``known`` has the boxes around the best one, and is completed with those that were asked for.
@@ -591,7 +590,7 @@ def _apart(box: ElementBox, known: dict[int, int]) -> int:
     return found
 
 
-def _best(boxes: Sequence[ElementBox]) -> ElementBox:
+def _best_box(boxes: Sequence[ElementBox]) -> ElementBox:
     """Return the box that holds most of the long, unlinked text and not much else: as Readability would
     choose.
     """
@@ -608,14 +607,14 @@ def _best(boxes: Sequence[ElementBox]) -> ElementBox:
     return of[max(scores, key=lambda key: scores[key] * (1 - of[key].linked / max(1, of[key].letters)))]
 
 
-def _ends(best: ElementBox, blocks: Sequence[ContentBlock]) -> tuple[int, int]:
+def _block_range(best: ElementBox, blocks: Sequence[ContentBlock]) -> tuple[int, int]:
     """Return numbers of the first and last block within a box."""
     inside: dict[int, bool] = {}
-    within = [number for number, block in enumerate(blocks) if _within(block.box, best, inside)]
+    within = [number for number, block in enumerate(blocks) if _is_within(block.box, best, inside)]
     return (within[0], within[-1]) if within else (0, len(blocks) - 1)
 
 
-def _within(box: ElementBox, best: ElementBox, inside: dict[int, bool]) -> bool:
+def _is_within(box: ElementBox, best: ElementBox, inside: dict[int, bool]) -> bool:
     """Return whether a box is in another. What is known of the boxes around it is not searched again."""
     below: list[ElementBox] = []
     found = False
@@ -630,7 +629,7 @@ def _within(box: ElementBox, best: ElementBox, inside: dict[int, bool]) -> bool:
     return found
 
 
-def _titles(blocks: Sequence[ContentBlock], title: str) -> set[int]:
+def _title_headings(blocks: Sequence[ContentBlock], title: str) -> set[int]:
     """Return numbers of the headings that repeat the page's title."""
     title = title.casefold()
     found = set()
@@ -646,14 +645,7 @@ def _titles(blocks: Sequence[ContentBlock], title: str) -> set[int]:
     return found
 
 
-def _repeated(blocks: Sequence[ContentBlock]) -> list[float]:
-    counts: dict[str, int] = {}
-    for block in blocks:
-        counts[block.text] = counts.get(block.text, 0) + 1
-    return [log1p(counts[block.text] - 1) for block in blocks]
-
-
-def _paths(blocks: Sequence[ContentBlock]) -> dict[int, list[float]]:
+def _path_features(blocks: Sequence[ContentBlock]) -> dict[int, list[float]]:
     """Of all blocks at the same path: how many, how long, how much of it links."""
     sums: dict[int, list[int]] = {}
     for block in blocks:
@@ -668,7 +660,9 @@ def _paths(blocks: Sequence[ContentBlock]) -> dict[int, list[float]]:
     }
 
 
-def _page(boxes: Sequence[ElementBox], blocks: Sequence[ContentBlock], best: ElementBox) -> list[float]:
+def _page_features(
+    boxes: Sequence[ElementBox], blocks: Sequence[ContentBlock], best: ElementBox
+) -> list[float]:
     root = boxes[0]
     letters = max(1, root.letters)
     tags: dict[str, int] = {}

@@ -47,7 +47,13 @@ class DecisionForest:
     """
 
     def __init__(self, base: float, trees: Sequence[Node]) -> None:
-        self._odds = _compiled(base, trees)
+        features: set[int] = set()
+        lines = [line for tree in trees for line in _tree_source(tree, " ", features)]
+        columns = [f" f{number} = row[{number}]" for number in sorted(features)]
+        source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
+        names: dict[str, Any] = {}
+        exec("\n".join(source), {"__builtins__": {}}, names)
+        self._odds = cast("Callable[[Sequence[float]], float]", names["odds"])
 
     def odds(self, row: Sequence[float]) -> float:
         """Return the log-odds of a row of features."""
@@ -57,21 +63,7 @@ class DecisionForest:
         return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
 
 
-def _compiled(base: float, trees: Sequence[Node]) -> Callable[[Sequence[float]], float]:
-    """Return a function of a row, compiled from the trees: it takes half the time of a walk through them.
-
-    Only numbers of the forest are in its source.
-    """
-    features: set[int] = set()
-    lines = [line for tree in trees for line in _source(tree, " ", features)]
-    columns = [f" f{number} = row[{number}]" for number in sorted(features)]
-    source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
-    names: dict[str, Any] = {}
-    exec("\n".join(source), {"__builtins__": {}}, names)
-    return cast("Callable[[Sequence[float]], float]", names["odds"])
-
-
-def _source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
+def _tree_source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
     """Yield the source of a tree. Its feature numbers are added to ``features``."""
     if not isinstance(node, list | tuple):
         yield f"{margin}total += {float(node)!r}"
@@ -79,9 +71,9 @@ def _source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
     number, threshold = int(node[0]), float(node[1])
     features.add(number)
     yield f"{margin}if f{number} <= {threshold!r}:"
-    yield from _source(node[2], margin + " ", features)
+    yield from _tree_source(node[2], margin + " ", features)
     yield f"{margin}else:"
-    yield from _source(node[3], margin + " ", features)
+    yield from _tree_source(node[3], margin + " ", features)
 
 
 def forest(name: str = "forest.json.gz") -> DecisionForest:
@@ -129,16 +121,8 @@ def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list
     kept = [False] * len(blocks)
     for number in order[:count]:
         kept[number] = True
-    return _likely(blocks, kept, probability) if _is_sure(blocks, probability) else kept
-
-
-def selected(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
-    """Return which blocks are content: the best cut through all is made, and made whole."""
-    return filled(blocks, chosen(blocks, probability), probability, _is_sure(blocks, probability, _CERTAIN))
-
-
-def _likely(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]) -> list[bool]:
-    """Return the kept blocks that are probably content, and text close to certain content."""
+    if not _is_sure(blocks, probability):
+        return kept
     sure = (block.box for block, p in zip(blocks, probability, strict=True) if p > _SURE)
     around = {id(at) for box in sure for at in islice(up(box), 1, 4)}
     least = _LIKELIER if _is_sure(blocks, probability, _CERTAIN) else _LIKELY
@@ -146,6 +130,11 @@ def _likely(blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: S
         keep and (p >= least or (id(block.box.parent) in around and 2 * block.linked < block.letters))
         for block, keep, p in zip(blocks, kept, probability, strict=True)
     ]
+
+
+def selected(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
+    """Return which blocks are content: the best cut through all is made, and made whole."""
+    return filled(blocks, chosen(blocks, probability), probability, _is_sure(blocks, probability, _CERTAIN))
 
 
 def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float], share: float = 0.5) -> bool:
@@ -192,13 +181,13 @@ def _forest() -> DecisionForest:
 def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
-    found = _cut(root)
+    found = _cut_blocks(root)
     if sum(block.letters for block in found[0].blocks) < _LITTLE and open_noscripts(root):
-        found = _cut(root)
+        found = _cut_blocks(root)
     return found
 
 
-def _cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
+def _cut_blocks(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     detector = HiddenElementDetector(root)
     cutting = BlockSegmentation(root, detector.hides)
     measured(cutting)
@@ -213,7 +202,11 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
     """
     cutting, detector = cut(root)
     blocks = cutting.blocks
-    aside = _within(blocks, without)
+    if not without:
+        aside = [False] * len(blocks)
+    else:
+        inside: dict[int, bool] = {}
+        aside = [_is_within(block.box, without, inside) for block in blocks]
     whole = sum(block.letters for block, out in zip(blocks, aside, strict=True) if not out)
     kept = choice(cutting) if blocks else []
     kept = [keep and not out for keep, out in zip(kept, aside, strict=True)]
@@ -237,14 +230,6 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
         late=late,
         limited=detector.limited,
     )
-
-
-def _within(blocks: Sequence[ContentBlock], elements: Collection[Element]) -> list[bool]:
-    """Return which blocks are within one of the elements."""
-    if not elements:
-        return [False] * len(blocks)
-    inside: dict[int, bool] = {}
-    return [_is_within(block.box, elements, inside) for block in blocks]
 
 
 def _is_within(box: ElementBox, elements: Collection[Element], known: dict[int, bool]) -> bool:
@@ -286,7 +271,7 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
     judge = _forest()
     if len(blocks) <= _MOST:
         return [judge.probability(row) for row in rows(cutting)]
-    shapes = _shapes(blocks)
+    shapes = _same_path_blocks(blocks)
     some = max(1, _SAMPLES // len(shapes))
     samples = {shape: numbers[:: -(-len(numbers) // some)] for shape, numbers in shapes.items()}
     asked = sorted(number for numbers in samples.values() for number in numbers)
@@ -299,7 +284,7 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
     return found
 
 
-def _shapes(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
+def _same_path_blocks(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
     """Return numbers of the blocks at the same path, which come from the same template.
 
     If a page has too many paths to judge a block of each, its blocks are grouped by tag only.
@@ -382,7 +367,7 @@ def tab_panes(root: Element) -> list[tuple[Element, Element, str]]:
     ids = {element.get("id"): element for element in reversed(root.xpath("//*[@id]"))}
     panes: dict[Element, Element] = {}
     for tab in tabs:
-        names = (value.removeprefix("#") for at in (tab, *tab.iter("a")) for value in _values(at))
+        names = (value.removeprefix("#") for at in (tab, *tab.iter("a")) for value in _reference_values(at))
         pane = next((ids[name] for name in names if name in ids), None)
         if pane is not None and pane is not tab:
             panes.setdefault(pane, tab)
@@ -395,7 +380,7 @@ def tab_panes(root: Element) -> list[tuple[Element, Element, str]]:
         found = [tab for tab in row.iter("*") if tab.get("role") == "tab"] or row.findall("label")
         if 1 < len(found) <= _MOST_IN_ROW and not named.intersection(found):
             panes.update(zip(_panes_of(row, len(found)), found, strict=False))
-    return [(pane, tab, label) for pane, tab in panes.items() if (label := _label(tab))]
+    return [(pane, tab, label) for pane, tab in panes.items() if (label := _tab_label(tab))]
 
 
 def label_panes(root: Element, panes: Iterable[tuple[Element, Element, str]]) -> None:
@@ -416,7 +401,7 @@ def label_panes(root: Element, panes: Iterable[tuple[Element, Element, str]]) ->
                 row = above
 
 
-def _values(tab: Element) -> Iterator[str]:
+def _reference_values(tab: Element) -> Iterator[str]:
     for name in _REFERENCES:
         if (value := tab.get(name)) and (name != "href" or value.startswith("#")):
             yield value.strip().partition(" ")[0]
@@ -427,7 +412,10 @@ def _panes_of(row: Element, count: int) -> list[Element]:
     at = row
     for _ in range(_NEAR):
         after = [each for each in islice(at.itersiblings(), _MOST_IN_ROW + 1) if isinstance(each.tag, str)]
-        if len(after) >= count and all(_is_pane(each) for each in after[:count]):
+        if len(after) >= count and all(
+            each.get("role") == "tabpanel" or _PANE.search(each.get("class") or "") is not None
+            for each in after[:count]
+        ):
             return after[:count]
         inside = [each for each in after[0] if isinstance(each.tag, str)] if after else []
         if len(inside) == count:
@@ -438,11 +426,7 @@ def _panes_of(row: Element, count: int) -> list[Element]:
     return []
 
 
-def _is_pane(element: Element) -> bool:
-    return element.get("role") == "tabpanel" or _PANE.search(element.get("class") or "") is not None
-
-
-def _label(tab: Element) -> str:
+def _tab_label(tab: Element) -> str:
     text = " ".join("".join(islice(tab.itertext(), 20)).split())
     return text if len(text) <= _LONGEST else ""
 
@@ -491,15 +475,15 @@ def filled(
     text that they interrupt, images the blocks on both sides. ``sure``: most of the content is certain.
     """
     least = _FILL_SURE if sure else _FILL_UNSURE
-    kept = _structure(blocks, _lists(blocks, list(kept), probability, least), probability, least)
-    amid = _between(blocks, kept)
+    kept = _keep_structure(blocks, _keep_lists(blocks, list(kept), probability, least), probability, least)
+    amid = _content_between(blocks, kept)
     return [
         choice if block.pieces else amid[number] and amid[number + 1]
         for number, (block, choice) in enumerate(zip(blocks, kept, strict=True))
     ]
 
 
-def _lists(
+def _keep_lists(
     blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float], least: FillThresholds
 ) -> list[bool]:
     """Keep whole the lists that are mostly content, or that are amid content and are not links."""
@@ -539,7 +523,7 @@ def _list_ids(box: ElementBox, known: dict[int, tuple[int, ...]]) -> tuple[int, 
     return found
 
 
-def _structure(
+def _keep_structure(
     blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float], least: FillThresholds
 ) -> list[bool]:
     found = list(kept)
@@ -548,7 +532,15 @@ def _structure(
         if kept[number]:
             continue
         if tag in _HEADINGS:
-            found[number] = probability[number] >= _least_of_heading(blocks, found, number, least)
+            after = [at for at in range(number + 1, min(len(blocks), number + 1 + _REACH)) if found[at]]
+            if not after:
+                least_of_heading = 2.0
+            elif blocks[number].box.element.tag == "h1":
+                least_of_heading = least.title
+            else:
+                text = any(2 * blocks[at].linked < blocks[at].letters for at in after)
+                least_of_heading = least.heading if text else least.links
+            found[number] = probability[number] >= least_of_heading
         elif tag in ("pre", "table") and probability[number] >= least.interruption:
             found[number] = any(found[number + 1 : number + 1 + _REACH]) or any(
                 kept[max(0, number - _REACH) : number]
@@ -556,7 +548,7 @@ def _structure(
     return found
 
 
-def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]:
+def _content_between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]:
     """Return for each place between two blocks, and for both ends, whether the nearest blocks of text on both
     sides are kept; a block without text is between two places.
     """
@@ -569,39 +561,34 @@ def _between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]
     return [one and other for one, other in zip(before, reversed(after), strict=True)]
 
 
-def _least_of_heading(
-    blocks: Sequence[ContentBlock], kept: Sequence[bool], number: int, least: FillThresholds
-) -> float:
-    """Return the least probability from which a heading is kept; more than 1 if nothing after it is kept."""
-    after = [at for at in range(number + 1, min(len(blocks), number + 1 + _REACH)) if kept[at]]
-    if not after:
-        return 2.0
-    if blocks[number].box.element.tag == "h1":
-        return least.title
-    text = any(2 * blocks[at].linked < blocks[at].letters for at in after)
-    return least.heading if text else least.links
-
-
 def pruned(root: Element, cutting: BlockSegmentation, kept: Sequence[bool]) -> int:
     """Remove in place the blocks that were not kept; return the number of hidden parts amid the kept ones."""
     blocks, hidden = cutting.blocks, cutting.hidden
-    speaking = list(_speaking(cutting.wordless, blocks, kept))  # held, because their ids are compared
+    speaking = list(
+        _speaking_elements(cutting.wordless, blocks, kept)
+    )  # held, because their ids are compared
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
             speaking += block.pictures
         else:
-            _silence(block)
-    amid = _amid(blocks, kept, hidden)
-    _sweep(root, set(map(id, speaking)), {id(element) for element in hidden})
+            for element, tail in block.pieces:
+                if tail:
+                    element.tail = None
+                else:
+                    element.text = None
+            for picture in block.pictures:
+                picture.clear(keep_tail=True)
+    amid = _count_hidden_amid_content(blocks, kept, hidden)
+    _remove_silent(root, set(map(id, speaking)), {id(element) for element in hidden})
     return amid
 
 
-def _speaking(
+def _speaking_elements(
     wordless: Sequence[WordlessElement], blocks: Sequence[ContentBlock], kept: Sequence[bool]
 ) -> Iterator[Element]:
     """Yield the elements that carry meaning without text and belong to the content, and what is in them."""
     chosen = {id(block) for block, choice in zip(blocks, kept, strict=True) if choice}
-    amid = _between(blocks, kept)
+    amid = _content_between(blocks, kept)
     for at in wordless:
         neighbors = blocks[max(0, at.number - 1) : at.number + 1]
         if at.block is not None:
@@ -621,17 +608,9 @@ def _is_beside(box: ElementBox, other: ElementBox) -> bool:
     return box.parent is not None and (box.parent is other or box.parent is other.parent)
 
 
-def _silence(block: ContentBlock) -> None:
-    for element, tail in block.pieces:
-        if tail:
-            element.tail = None
-        else:
-            element.text = None
-    for picture in block.pictures:
-        picture.clear(keep_tail=True)
-
-
-def _amid(blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]) -> int:
+def _count_hidden_amid_content(
+    blocks: Sequence[ContentBlock], kept: Sequence[bool], hidden: Sequence[Element]
+) -> int:
     """Return the number of hidden elements with text in a box of which something is kept."""
     alive: set[Element] = set()
     for block, choice in zip(blocks, kept, strict=True):
@@ -665,7 +644,7 @@ def _around_line(element: Element, known: dict[Element, Element]) -> Element:
     return found
 
 
-def _sweep(root: Element, speaking: set[int], hidden: set[int]) -> None:
+def _remove_silent(root: Element, speaking: set[int], hidden: set[int]) -> None:
     """Remove every element that has no text left, and is not one of those that speak without text.
 
     Elements are identified by ``id()``. lxml creates their objects on access; the walk, the blocks and the
@@ -705,7 +684,7 @@ def _drop_children(parent: Element, gone: Mapping[Element, bool]) -> None:
     changed = False
     for child in list(parent):
         if child in gone:
-            texts += [*_white(child, gone), child.tail or ""]
+            texts += [*_white_space(child, gone), child.tail or ""]
             child.tail = None
             parent.remove(child)
             changed = True
@@ -724,7 +703,7 @@ def _set_text(parent: Element, before: Element | None, text: str) -> None:
         before.tail = text or None
 
 
-def _white(element: Element, gone: Mapping[Element, bool]) -> Iterator[str]:
+def _white_space(element: Element, gone: Mapping[Element, bool]) -> Iterator[str]:
     """Yield the white space in an element that has no text left: code blocks need it."""
     if gone[element]:
         return
@@ -751,11 +730,11 @@ def lowest(root: Element, blocks: Sequence[ContentBlock], kept: Sequence[bool]) 
     seen: set[int] = set()
     for block, choice in zip(blocks, kept, strict=True):
         if choice:
-            common = block.box if common is None else _meeting(common, block.box, seen)
+            common = block.box if common is None else _lowest_common_box(common, block.box, seen)
     return common.element if common else root
 
 
-def _meeting(common: ElementBox, box: ElementBox, seen: set[int]) -> ElementBox:
+def _lowest_common_box(common: ElementBox, box: ElementBox, seen: set[int]) -> ElementBox:
     """Return the lowest box around both. ``seen`` has boxes within ``common``, and is completed."""
     at = box
     while at is not common and id(at) not in seen:

@@ -45,6 +45,7 @@ _LITTLE, _LEAST = 0.2, 0.1
 is known, because scripts were removed from the page.
 """
 _MUCH = 0.2
+_MUTE = SILENT | {"br", "wbr", "hr"}
 """Share of its text above which what is unreadable seems to be on a ground that is not known."""
 _SOME, _LONG = 3, 1000
 """Parts and letters that have to be hidden then."""
@@ -70,12 +71,12 @@ class HiddenElementDetector:
         self._letters: int | None = None
         self._names: dict[str, Declarations] = {}
         self._painted = False
-        self._walk(lenient=False)
+        self._walk_tree(lenient=False)
         if self._styles.external and self._is_mostly_unreadable():
             self._painted = True
-            self._walk(lenient=False)
+            self._walk_tree(lenient=False)
         if self._shows_less_than(_LITTLE if self._scripts else _LEAST):
-            self._walk(lenient=True)
+            self._walk_tree(lenient=True)
         self._settle_controls()
         self._set_apart()
 
@@ -100,7 +101,7 @@ class HiddenElementDetector:
                     if display in _LINE_DISPLAYS:
                         element.set("style", f"display: {display}")
 
-    def _walk(self, *, lenient: bool) -> None:
+    def _walk_tree(self, *, lenient: bool) -> None:
         self._hidden: dict[Element, Reason] = {}
         self._silent: dict[Element, Reason] = {}
         self._opened: dict[Element, list[Element]] = {}
@@ -113,7 +114,7 @@ class HiddenElementDetector:
         todo: list[tuple[Element, VisualState]] = [(self._root, VisualState())]
         while todo:
             element, around = todo.pop()
-            state = self._enter(element, around)
+            state = self._enter_element(element, around)
             if state is not None:
                 if state.silence is not Reason.NONE:
                     self._silent[element] = state.silence
@@ -124,7 +125,7 @@ class HiddenElementDetector:
                     if tag.__class__ is str and tag not in SILENT:
                         todo.append((child, state))
 
-    def _enter(self, element: Element, around: VisualState) -> VisualState | None:
+    def _enter_element(self, element: Element, around: VisualState) -> VisualState | None:
         """Return the state within an element; None if nothing in it is visible."""
         tag = element.tag
         attributes = dict(element.items())
@@ -133,22 +134,22 @@ class HiddenElementDetector:
             self._hidden[element] = Reason.CLIP
             return None
         if "aria-hidden" in attributes and attributes["aria-hidden"].lower() == "true":
-            return self._decided(element, around, Judgment(around, Reason.DISPLAY))
+            return self._decide(element, around, Judgment(around, Reason.DISPLAY))
         if tag in _DECORATED or "hidden" in attributes or "popover" in attributes:
-            known = (*known, *_hints(tag, attributes))
+            known = (*known, *_attribute_hints(tag, attributes))
         elif not known and self._is_plain(attributes, around):
             return around
-        judgment = self._judged(element, attributes, around, known)
+        judgment = self._judge(element, attributes, around, known)
         if tag == "details" and "open" not in attributes:
             self._opened[element] = element.findall("summary")[:1]
         if judgment is None:
             return around
         if judgment.hidden is not Reason.NONE:
             self._opened.pop(element, None)
-            return self._decided(element, around, judgment)
+            return self._decide(element, around, judgment)
         state = judgment.state
         if state.silence is not around.silence or state.silence is Reason.COLOR:
-            state = self._silenced(element, around, judgment)
+            state = self._silence(element, around, judgment)
         return state
 
     def _is_plain(self, attributes: Mapping[str, str], around: VisualState) -> bool:
@@ -166,7 +167,7 @@ class HiddenElementDetector:
             known = self._names[written] = _of_names(written)
         return None if known is _UNSEEN_BY_NAME else known
 
-    def _judged(
+    def _judge(
         self, element: Element, attributes: Mapping[str, str], around: VisualState, hints: Declarations
     ) -> Judgment | None:
         """Return the judgment of an element; None if nothing is set for it."""
@@ -188,34 +189,34 @@ class HiddenElementDetector:
             self._judgments[key] = found
         return found
 
-    def _same(self, state: VisualState) -> VisualState:
+    def _shared_state(self, state: VisualState) -> VisualState:
         return self._states.setdefault(state, state)
 
     # What is kept although it is hidden now
 
-    def _decided(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState | None:
+    def _decide(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState | None:
         """Hide an element, or keep it because it can be opened or will be shown."""
         if element.tag in ("img", "picture") and judgment.hidden in _LATE:
             return around if self._scripts else None  # it fades in when it is loaded
-        if not self._stays(element, judgment):
+        if not self._stays_visible(element, judgment):
             self._hidden[element] = judgment.hidden
             return None
         state = judgment.state
-        return self._same(replace(state, visible=True, opacity=around.opacity, silence=Reason.NONE))
+        return self._shared_state(replace(state, visible=True, opacity=around.opacity, silence=Reason.NONE))
 
-    def _silenced(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState:
+    def _silence(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState:
         """Return the state of an element whose own text is not visible, unless it stays."""
         state = judgment.state
         if state.silence is Reason.VISIBILITY and around.silence is not Reason.VISIBILITY:
-            if self._stays(element, judgment):
-                return self._same(replace(state, visible=True, silence=Reason.NONE))
+            if self._stays_visible(element, judgment):
+                return self._shared_state(replace(state, visible=True, silence=Reason.NONE))
         elif (
             state.silence is Reason.COLOR and state is not around and self._is_over_a_picture(element, state)
         ):
-            return self._same(replace(state, grounds=None, silence=Reason.NONE))
+            return self._shared_state(replace(state, grounds=None, silence=Reason.NONE))
         return state
 
-    def _stays(self, element: Element, judgment: Judgment) -> bool:
+    def _stays_visible(self, element: Element, judgment: Judgment) -> bool:
         reason = judgment.hidden if judgment.hidden is not Reason.NONE else judgment.state.silence
         controls = self._controls.of(element)
         if controls:
@@ -302,33 +303,27 @@ class HiddenElementDetector:
             if element.tag in _MEDIA:
                 if reason is Reason.VISIBILITY:
                     self._hidden[element] = reason
-            elif all(self._is_mute(child) for child in element):
+            elif all(
+                not isinstance(child.tag, str) or child.tag in _MUTE or child in self._hidden
+                for child in element
+            ):
                 if element.tag != "br":
                     self._hidden[element] = reason
             else:
-                self._wrap(element, reason)
-
-    def _is_mute(self, child: Element) -> bool:
-        tag = child.tag
-        return (
-            not isinstance(tag, str) or tag in SILENT or tag in ("br", "wbr", "hr") or child in self._hidden
-        )
-
-    def _wrap(self, element: Element, reason: Reason) -> None:
-        for child in list(element):
-            if child.tail and child.tail.strip():
-                wrapper = _wrapper(element, child.tail)
-                child.tail = None
-                child.addnext(wrapper)
-                self._hidden[wrapper] = reason
-        if element.text and element.text.strip():
-            wrapper = _wrapper(element, element.text)
-            element.text = None
-            element.insert(0, wrapper)
-            self._hidden[wrapper] = reason
+                for child in list(element):
+                    if child.tail and child.tail.strip():
+                        wrapper = _wrap_text(element, child.tail)
+                        child.tail = None
+                        child.addnext(wrapper)
+                        self._hidden[wrapper] = reason
+                if element.text and element.text.strip():
+                    wrapper = _wrap_text(element, element.text)
+                    element.text = None
+                    element.insert(0, wrapper)
+                    self._hidden[wrapper] = reason
 
 
-def _wrapper(element: Element, text: str) -> Element:
+def _wrap_text(element: Element, text: str) -> Element:
     wrapper = element.makeelement(UNSEEN)
     wrapper.text = text
     return wrapper
@@ -345,7 +340,7 @@ def _of_names(written: str) -> Declarations:
     return declared("display", "none")
 
 
-def _hints(tag: str, attributes: Mapping[str, str]) -> Declarations:
+def _attribute_hints(tag: str, attributes: Mapping[str, str]) -> Declarations:
     """Return what attributes and the browser itself declare; style sheets can override it."""
     found: Declarations = ()
     if "hidden" in attributes:
@@ -355,11 +350,11 @@ def _hints(tag: str, attributes: Mapping[str, str]) -> Declarations:
     if "popover" in attributes:
         found = declared("display", "none")
     if tag in _DECORATED:
-        found = (*found, *_decorated(tag, attributes))
+        found = (*found, *_declared_by_attributes(tag, attributes))
     return found
 
 
-def _decorated(tag: str, attributes: Mapping[str, str]) -> Iterator[tuple[str, str, bool]]:
+def _declared_by_attributes(tag: str, attributes: Mapping[str, str]) -> Iterator[tuple[str, str, bool]]:
     if tag == "dialog" and "open" not in attributes:
         yield from declared("display", "none")
     elif tag == "mark":
@@ -436,11 +431,11 @@ class PageControls:
         """Return controls that open an element; none if nothing does."""
         found: list[Element] = []
         if key := element.get("id"):
-            found += self._referring().get(key, ())
+            found += self._controls_by_key().get(key, ())
         if labels := element.get("aria-labelledby"):
-            self._referring()
+            self._controls_by_key()
             found += [self._tabs[label] for label in labels.split()[:4] if label in self._tabs]
-        found += _beside(element) or self._tabs_of(element)
+        found += _control_beside(element) or self._tabs_of(element)
         return found[:_MOST]
 
     def _tabs_of(self, element: Element) -> list[Element]:
@@ -451,27 +446,41 @@ class PageControls:
             return []
         rows = self._rows.get(parent)
         if rows is None:
-            rows = self._rows[parent] = _rows_before(parent)
+            panels: dict[str, list[Element]] = {}
+            for child in parent:
+                if isinstance(child.tag, str):
+                    panels.setdefault(_first_class(child), []).append(child)
+            groups = [
+                (name, group) for name, group in panels.items() if name and 2 <= len(group) <= _MOST_PANELS
+            ]
+            rows = self._rows[parent] = {name: _row_before(parent, group) for name, group in groups[:_MOST]}
         return rows.get(_first_class(element), [])
 
-    def _referring(self) -> dict[str, list[Element]]:
+    def _controls_by_key(self) -> dict[str, list[Element]]:
         if self._by_key is None:
             self._by_key = {}
             for value in self._root.xpath(_REFERRING):
-                self._add(value.getparent(), self._by_key)
+                element = value.getparent()
+                if (key := element.get("id")) and (element.get("role") == "tab" or element.tag == "button"):
+                    self._tabs.setdefault(key, element)
+                for key in self._keys_of_control(element):
+                    others = self._by_key.setdefault(key, [])
+                    if len(others) < _MOST and _can_be_used(element):
+                        others.append(element)
         return self._by_key
 
-    def _keys(self, element: Element) -> Iterator[str]:
+    def _keys_of_control(self, element: Element) -> Iterator[str]:
         for name in _REFERENCES:
             if value := element.get(name):
                 yield from value.replace("#", "").split()[:_MOST]
         href = element.get("href") or ""
-        if element.tag == "a" and href.startswith("#") and len(href) > 1 and self._shows_its_target(element):
+        if (
+            element.tag == "a"
+            and href.startswith("#")
+            and len(href) > 1
+            and (_has_behavior(element) or _is_one_of_several(element) or self._has_targets())
+        ):
             yield href[1:]
-
-    def _shows_its_target(self, link: Element) -> bool:
-        """Return whether a link to an id opens what it leads to."""
-        return _has_behavior(link) or _is_one_of_several(link) or self._has_targets()
 
     def _has_targets(self) -> bool:
         """Return whether a style sheet of the page shows what a link leads to."""
@@ -480,16 +489,8 @@ class PageControls:
             self._targets = any(_TARGET in (style.text or "") for style in styles)
         return self._targets
 
-    def _add(self, element: Element, by_key: dict[str, list[Element]]) -> None:
-        if (key := element.get("id")) and (element.get("role") == "tab" or element.tag == "button"):
-            self._tabs.setdefault(key, element)
-        for key in self._keys(element):
-            others = by_key.setdefault(key, [])
-            if len(others) < _MOST and _can_be_used(element):
-                others.append(element)
 
-
-def _beside(element: Element) -> list[Element]:
+def _control_beside(element: Element) -> list[Element]:
     """Return the control in the element right before or after one, or before its parent if it is the first
     in it.
     """
@@ -500,33 +501,26 @@ def _beside(element: Element) -> list[Element]:
     for neighbor in (before, _sibling(element, after=True)):
         if neighbor is not None:
             for inner in itertools.islice(neighbor.iter("*"), _MOST_NEIGHBORS):
-                if _is_control(inner) and _can_be_used(inner) and _opens(inner, neighbor):
+                if _is_control(inner) and _can_be_used(inner) and _opens_part(inner, neighbor):
                     return [inner]
     return []
 
 
-def _opens(control: Element, neighbor: Element) -> bool:
+def _opens_part(control: Element, neighbor: Element) -> bool:
     """Return whether a control beside a part opens it. ``neighbor`` is the element beside that has it."""
     if control.tag not in ("button", "a") or _has_behavior(control):
         return True
-    return _OPENING.search(_label(control)) is not None or _is_repeated(neighbor)
-
-
-def _label(control: Element) -> str:
-    return "".join(itertools.islice(control.itertext(), 8))[: 2 * _LONGEST_LABEL]
+    if _OPENING.search("".join(itertools.islice(control.itertext(), 8))[: 2 * _LONGEST_LABEL]) is not None:
+        return True
+    alike = (neighbor.tag, neighbor.get("class"))
+    for step in (_sibling_of_a_part(neighbor, after=True), _sibling_of_a_part(neighbor, after=False)):
+        if step is not None and (step.tag, step.get("class")) == alike:
+            return True
+    return False
 
 
 def _has_behavior(element: Element) -> bool:
     return any(name in _BEHAVIOR or name.startswith(_BOUND) for name in itertools.islice(element.keys(), 50))
-
-
-def _is_repeated(element: Element) -> bool:
-    """Return whether an element has others of its kind around it, each with a part of its own between."""
-    alike = (element.tag, element.get("class"))
-    for step in (_sibling_of_a_part(element, after=True), _sibling_of_a_part(element, after=False)):
-        if step is not None and (step.tag, step.get("class")) == alike:
-            return True
-    return False
 
 
 def _sibling_of_a_part(element: Element, *, after: bool) -> Element | None:
@@ -546,18 +540,6 @@ def _is_one_of_several(link: Element) -> bool:
             if any((at.get("href") or "").startswith("#") for at in inner):
                 return True
     return False
-
-
-def _rows_before(parent: Element) -> dict[str, list[Element]]:
-    """Return for each class of panels in a parent the items of the row that is before them, if there is an
-    item for each panel.
-    """
-    panels: dict[str, list[Element]] = {}
-    for child in parent:
-        if isinstance(child.tag, str):
-            panels.setdefault(_first_class(child), []).append(child)
-    groups = [(name, group) for name, group in panels.items() if name and 2 <= len(group) <= _MOST_PANELS]
-    return {name: _row_before(parent, group) for name, group in groups[:_MOST]}
 
 
 def _row_before(parent: Element, panels: list[Element]) -> list[Element]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -46,15 +46,22 @@ def within_limits(html: str) -> HtmlWithinLimits:
         text = text[: last.start()] if last else text
     if len(text) < len(html):
         warnings.append(say("The page is larger than the limit, so its end is missing."))
-    crowded = list(_crowded(text))
-    if any(not _in_script(text, tag.end) for tag in crowded[:_MOST_ASKED]):
+    crowded = list(_crowded_tags(text))
+    if any(
+        text.rfind("<script", 0, tag.end) <= text.rfind("</script", 0, tag.end)  # in no script
+        for tag in crowded[:_MOST_ASKED]
+    ):
         warnings.append(
             say(
                 "A tag of the page has too many attributes. Only its first {most} were read.",
                 most=_MOST_ATTRIBUTES,
             )
         )
-    return HtmlWithinLimits(_shortened(text, crowded), tuple(warnings))
+    begins = [0, *(tag.rest for tag in crowded)]
+    ends = [*(tag.end for tag in crowded), len(text)]
+    return HtmlWithinLimits(
+        "".join(text[begin:end] for begin, end in zip(begins, ends, strict=True)), tuple(warnings)
+    )
 
 
 class _CrowdedTag(NamedTuple):
@@ -64,23 +71,12 @@ class _CrowdedTag(NamedTuple):
     rest: int
 
 
-def _crowded(text: str) -> Iterator[_CrowdedTag]:
+def _crowded_tags(text: str) -> Iterator[_CrowdedTag]:
     at = 0
     while found := _CROWDED.search(text, at):
         rest = _REST_OF_TAG.match(text, found.end())
         at = rest.end() if rest else found.end()
         yield _CrowdedTag(found.end(), at)
-
-
-def _shortened(text: str, crowded: Sequence[_CrowdedTag]) -> str:
-    begins = [0, *(tag.rest for tag in crowded)]
-    ends = [*(tag.end for tag in crowded), len(text)]
-    return "".join(text[begin:end] for begin, end in zip(begins, ends, strict=True))
-
-
-def _in_script(text: str, at: int) -> bool:
-    """Return whether this is in a script, whose text may look like a tag."""
-    return text.rfind("<script", 0, at) > text.rfind("</script", 0, at)
 
 
 _SEGMENT = re.compile(r"S:([0-9a-f]+)")
@@ -103,11 +99,11 @@ def settle(root: Element) -> None:
             places[key[2:]] = template
         elif template.get("shadowrootmode") in ("open", "closed"):
             template.tag = "div"
-    called = _called(root) if places else frozenset()
+    called = _inserted_segments(root) if places else frozenset()
     for segment in [at for at in root.iter("div") if "hidden" in at.attrib][:_MOST]:
         match = _SEGMENT.fullmatch(segment.get("id") or "")
         if match is not None and match[1] in places and (called is None or match[1] in called):
-            _move(segment, places[match[1]])
+            _move_segment(segment, places[match[1]])
 
 
 def open_noscripts(root: Element) -> bool:
@@ -116,21 +112,21 @@ def open_noscripts(root: Element) -> bool:
     Only for a page that shows almost nothing: forums put their whole thread there. Next to visible text, no
     reader sees it.
     """
-    found = [noscript for noscript in root.iter("noscript") if _speaks(noscript)]
+    found = [noscript for noscript in root.iter("noscript") if _has_long_text(noscript)]
     for noscript in found:
         for inner in list(noscript.iter("noscript")):
             inner.tag = "div"
     return bool(found)
 
 
-def _called(root: Element) -> frozenset[str] | None:
+def _inserted_segments(root: Element) -> frozenset[str] | None:
     """Return the numbers of segments that scripts of the page insert; None if it has no script."""
     scripts = [script.text or "" for script in root.iter("script")]
     found = (number for text in scripts if "S:" in text for number in _CALLED.findall(text))
     return frozenset(found) if scripts else None
 
 
-def _move(segment: Element, place: Element) -> None:
+def _move_segment(segment: Element, place: Element) -> None:
     if (parent := place.getparent()) is None or segment in place.iterancestors():
         return
     del segment.attrib["hidden"]
@@ -139,7 +135,7 @@ def _move(segment: Element, place: Element) -> None:
     parent.replace(place, segment)
 
 
-def _speaks(noscript: Element) -> bool:
+def _has_long_text(noscript: Element) -> bool:
     """Return whether an element has a long text for browsers without JavaScript. It is in no other."""
     parent = noscript.getparent()
     if parent is None or parent.tag == "head" or next(noscript.iterancestors("noscript"), None) is not None:
@@ -183,9 +179,9 @@ def parsed_within_limits(html: str) -> ParsedHtml:
     If the page is nested too deeply for the parser, the tree contains its text in paragraphs.
     """
     text, warnings = within_limits(_PROLOGUE.sub("", _NOT_XML.sub(" ", html)))
-    root = _tree(_VOID.sub(_closed, text))
+    root = _parse_tree(_VOID.sub(_closing_tag, text))
     if root is None:
-        root = _tree("<html><body></body></html>")
+        root = _parse_tree("<html><body></body></html>")
         root[0].text = text if text.strip() and "<" not in text else None
     elif _is_cut(root):
         root = _text_tree(root, text)
@@ -194,11 +190,11 @@ def parsed_within_limits(html: str) -> ParsedHtml:
     return ParsedHtml(root, warnings)
 
 
-def _closed(tag: re.Match[str]) -> str:
+def _closing_tag(tag: re.Match[str]) -> str:
     return tag[0] if tag[0].endswith("/>") else f"{tag[0][:-1]} />"
 
 
-def _tree(text: str) -> Element:
+def _parse_tree(text: str) -> Element:
     """Return the tree of HTML, with a depth of up to 2,048; None if there is nothing in it."""
     from lxml import etree
     from lxml.html import HtmlComment, HtmlElement, HTMLParser
@@ -224,7 +220,7 @@ def _is_cut(root: Element) -> bool:
 
 def _text_tree(root: Element, text: str) -> Element:
     """Return a tree with the visible text of a page in paragraphs, and with the head of its own tree."""
-    tree = _tree("<html><body></body></html>")
+    tree = _parse_tree("<html><body></body></html>")
     head = root.find("head")
     if head is not None:
         tree.insert(0, head)

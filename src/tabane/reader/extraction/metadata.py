@@ -50,14 +50,16 @@ def onward_addresses(root: Element, url: str) -> tuple[str, ...]:
     """
     base = base_of(root, url)
     for element in root.iter("meta"):
-        if (element.get("http-equiv") or "").strip().lower() != "refresh" or _is_alternative(element):
+        if (element.get("http-equiv") or "").strip().lower() != "refresh" or any(
+            above.tag == "noscript" for above in element.iterancestors()
+        ):
             continue
         to = refreshed(element.get("content") or "", base, url)
         return (REFRESH + to,) if to else ()
     framed = next(root.iter("frameset"), None) is not None
     elements = root.iter("frame") if framed else _only_frames(root)
-    found = (_address(base, element.get("src") or "") for element in elements)
-    frames = dict.fromkeys(address for address in found if address and not _same(address, url))
+    found = (_absolute_address(base, element.get("src") or "") for element in elements)
+    frames = dict.fromkeys(address for address in found if address and not _is_same_page(address, url))
     marks = (FRAME if framed or _is_one_site(address, url) else ELSEWHERE for address in frames)
     return tuple(mark + address for mark, address in zip(marks, frames, strict=True))[:_MOST_FRAMES]
 
@@ -115,21 +117,21 @@ def refreshed(value: str, base: str, url: str) -> str | None:
     match = _CONTENT.fullmatch(value[:_LONGEST_REFRESH])
     if match is None:
         return None
-    to = _address(base, (match[2] or match[3] or match[4] or "").strip())
+    to = _absolute_address(base, (match[2] or match[3] or match[4] or "").strip())
     try:
         soon = float(match[1] or 0) <= _SOON
     except ValueError:
         return None
-    return to if soon and to and not _same(to, url) else None
+    return to if soon and to and not _is_same_page(to, url) else None
 
 
 def base_of(root: Element, url: str) -> str:
     """Return the address that relative ones begin at: that of the first ``<base href>``, else of the page."""
     element = root.find(".//base[@href]")
-    return (_address(url, element.get("href")) or url) if element is not None else url
+    return (_absolute_address(url, element.get("href")) or url) if element is not None else url
 
 
-def _address(base: str, to: str) -> str | None:
+def _absolute_address(base: str, to: str) -> str | None:
     """Return an absolute address of the web; None for others, such as about:blank."""
     try:
         address = urljoin(base, to.strip()) if to.strip() else ""
@@ -138,12 +140,7 @@ def _address(base: str, to: str) -> str | None:
     return address if address[:8].lower().startswith(("http://", "https://")) else None
 
 
-def _is_alternative(element: Element) -> bool:
-    """Return whether only browsers without scripts would follow it."""
-    return any(above.tag == "noscript" for above in element.iterancestors())
-
-
-def _same(address: str, url: str) -> bool:
+def _is_same_page(address: str, url: str) -> bool:
     return urldefrag(address)[0] == urldefrag(url)[0]
 
 
@@ -208,19 +205,43 @@ class PageMetadata:
 
 def metadata(root: Element, url: str) -> PageMetadata:
     """Read the metadata of a page, best source first: JSON-LD, meta elements, then the page's elements."""
-    meta = _meta(root)
-    things = [thing for thing in _linked(root) if _WRITTEN.search(_kind(thing))]
-    things.sort(key=lambda thing: _kind(thing).lower() in ("webpage", "itempage", "collectionpage"))
-    site = _said(meta, _SITES)
+    meta: dict[str, str] = {}
+    for element in root.iter("meta"):
+        name = (
+            element.get("property")
+            or element.get("name")
+            or element.get("itemprop")
+            or element.get("http-equiv")
+        )
+        value = clean(element.get("content"))
+        if name and value:
+            meta.setdefault(name.strip().lower(), value)
+    things = [thing for thing in _linked_objects(root) if _WRITTEN.search(_type_of(thing))]
+    things.sort(key=lambda thing: _type_of(thing).lower() in ("webpage", "itempage", "collectionpage"))
+    site = _first_meta(meta, _SITES)
+    publishers = (name for thing in things for name in _names_in(thing.get("publisher")))
+    declared_lang = (
+        root.get("lang")
+        or root.get("xml:lang")
+        or meta.get("og:locale")
+        or meta.get("content-language")
+        or ""
+    )
+    lang = re.match(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*", declared_lang.strip())
     return PageMetadata(
-        title=_title(root, meta, things, site),
-        author=_author(root, meta, things),
-        date=_date(root, meta, things, url),
-        site=site.lstrip("@") if site else _publisher(things),
-        lang=_lang(root, meta),
-        canonical=_canonical(root, meta, url),
+        title=_page_title(root, meta, things, site),
+        author=_page_author(root, meta, things),
+        date=_page_date(root, meta, things, url),
+        site=site.lstrip("@") if site else next(publishers, None),
+        lang=lang.group().replace("_", "-") if lang else None,
+        canonical=_canonical_url(root, meta, url),
         body=next(
-            (text for thing in things if (text := _text(thing.get("articleBody") or thing.get("text")))), None
+            (
+                text
+                for thing in things
+                if (text := _text_value(thing.get("articleBody") or thing.get("text")))
+            ),
+            None,
         ),
         closed=any(str(thing.get("isAccessibleForFree")).lower() == "false" for thing in things),
     )
@@ -247,26 +268,11 @@ def beginning(element: Element, most: int = 2_000) -> str:
     return "".join(parts)[: most + 1]
 
 
-def _meta(root: Element) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for element in root.iter("meta"):
-        name = (
-            element.get("property")
-            or element.get("name")
-            or element.get("itemprop")
-            or element.get("http-equiv")
-        )
-        value = clean(element.get("content"))
-        if name and value:
-            found.setdefault(name.strip().lower(), value)
-    return found
-
-
-def _said(meta: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+def _first_meta(meta: Mapping[str, str], names: tuple[str, ...]) -> str | None:
     return next((meta[name] for name in names if name in meta), None)
 
 
-def _linked(root: Element) -> Iterator[dict[str, Any]]:
+def _linked_objects(root: Element) -> Iterator[dict[str, Any]]:
     """Yield every object in JSON-LD, to a limited depth."""
     scripts = (at for at in root.iter("script") if "ld+json" in (at.get("type") or "").lower())
     for script in itertools.islice(scripts, _MOST):
@@ -278,10 +284,10 @@ def _linked(root: Element) -> Iterator[dict[str, Any]]:
             )
         except (ValueError, RecursionError):
             continue
-        yield from itertools.islice(_things(value), 500)
+        yield from itertools.islice(_objects_in(value), 500)
 
 
-def _things(value: Any) -> Iterator[dict[str, Any]]:
+def _objects_in(value: Any) -> Iterator[dict[str, Any]]:
     todo = deque([(value, 0)])
     while todo:
         at, depth = todo.popleft()
@@ -297,24 +303,24 @@ def _things(value: Any) -> Iterator[dict[str, Any]]:
             ]
 
 
-def _kind(thing: Mapping[str, Any]) -> str:
+def _type_of(thing: Mapping[str, Any]) -> str:
     kind = thing.get("@type")
     return str(kind[0] if isinstance(kind, list) and kind else kind)
 
 
-def _text(value: Any) -> str | None:
+def _text_value(value: Any) -> str | None:
     return value.strip() or None if isinstance(value, str) else None
 
 
-def _title(
+def _page_title(
     root: Element, meta: Mapping[str, str], things: list[dict[str, Any]], site: str | None
 ) -> str | None:
     headings = [
         text for at in itertools.islice(root.iter("h1"), 5) if (text := clean("".join(at.itertext())))
     ]
     element = next((clean("".join(at.itertext())) for at in root.iter("title")), None)
-    said = _said(meta, _TITLES) or next(
-        (clean(_text(thing.get("headline"))) for thing in things if thing.get("headline")), None
+    said = _first_meta(meta, _TITLES) or next(
+        (clean(_text_value(thing.get("headline"))) for thing in things if thing.get("headline")), None
     )
     whole = said or element
     if whole is None:
@@ -322,20 +328,16 @@ def _title(
     for heading in headings:
         if len(heading) > 3 and heading in whole and 2 * len(heading) > len(whole):
             return heading
-    return _without_site(whole, site)
-
-
-def _without_site(title: str, site: str | None) -> str:
-    """Return a title without the name of its site behind it: "Trees | The Forest" of the site The Forest."""
-    parts = [part for part in _SEPARATORS.split(title) if part]
+    # The name of the site behind a title is left out: "Trees | The Forest" of the site The Forest.
+    parts = [part for part in _SEPARATORS.split(whole) if part]
     if site and len(parts) > 1 and parts[-1].strip().casefold() == site.lstrip("@").casefold():
-        return title[: title.rindex(parts[-1])].rstrip(" |｜–—·•»:-") or title
-    return title
+        return whole[: whole.rindex(parts[-1])].rstrip(" |｜–—·•»:-") or whole
+    return whole
 
 
-def _author(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]]) -> str | None:
+def _page_author(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]]) -> str | None:
     for thing in things:
-        names = list(_names(thing.get("author") or thing.get("creator")))
+        names = list(_names_in(thing.get("author") or thing.get("creator")))
         if names:
             return clean(", ".join(dict.fromkeys(names)), 200)
     if meta.get("twitter:label1", "").lower() not in ("written by", "author"):
@@ -343,25 +345,21 @@ def _author(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]]
     for name in _AUTHORS:
         if (value := meta.get(name)) and "://" not in value:
             return _BY.sub("", value)[:200] or None
-    return _byline(root)
-
-
-def _names(value: Any) -> Iterator[str]:
-    for at in value if isinstance(value, list) else [value]:
-        name = at.get("name") if isinstance(at, dict) else at
-        if isinstance(name, list):
-            name = name[0] if name else None
-        if isinstance(name, str) and name.strip() and "://" not in name:
-            yield name.strip()
-
-
-def _byline(root: Element) -> str | None:
     named = filter(_names_author, root.iter("a", "span", "address", "p", "div"))
     for element in itertools.islice(named, _MOST_NAMED):
         text = clean(beginning(element))
         if text and len(text) < 80:
             return _BY.sub("", text) or None
     return None
+
+
+def _names_in(value: Any) -> Iterator[str]:
+    for at in value if isinstance(value, list) else [value]:
+        name = at.get("name") if isinstance(at, dict) else at
+        if isinstance(name, list):
+            name = name[0] if name else None
+        if isinstance(name, str) and name.strip() and "://" not in name:
+            yield name.strip()
 
 
 def _names_author(element: Element) -> bool:
@@ -373,14 +371,10 @@ def _names_author(element: Element) -> bool:
     return attributes.get("rel") == "author" or "author" in prop or " byline " in name or " author " in name
 
 
-def _publisher(things: list[dict[str, Any]]) -> str | None:
-    return next((name for thing in things for name in _names(thing.get("publisher"))), None)
-
-
-def _date(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]], url: str) -> str | None:
+def _page_date(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]], url: str) -> str | None:
     for key in ("datePublished", "uploadDate", "dateCreated", "dateModified"):
         for thing in things:
-            if day := iso(_text(thing.get(key))):
+            if day := iso(_text_value(thing.get(key))):
                 return day
     for name in _DATES:
         if day := iso(meta.get(name)):
@@ -393,13 +387,8 @@ def _date(root: Element, meta: Mapping[str, str], things: list[dict[str, Any]], 
     for element in marked:
         if day := iso(element.get("datetime") or "".join(element.itertext())):
             return day
-    if match := _IN_URL.search(urlsplit(url).path if _splits(url) else ""):
-        return _day(*match.groups())
-    return _written(root)
-
-
-def _written(root: Element) -> str | None:
-    """Return the date in an element whose name says that it is one."""
+    if match := _IN_URL.search(urlsplit(url).path if _is_parseable(url) else ""):
+        return _iso_day(*match.groups())
     named = filter(_names_date, root.iter("span", "p", "div", "li", "td", "small"))
     for element in itertools.islice(named, _MOST_NAMED):
         text = clean(beginning(element))
@@ -425,24 +414,24 @@ def iso(text: str | None) -> str | None:
     if not text:
         return None
     if match := _ISO.match(text):
-        return _moment(*match.groups())
+        return _iso_moment(*match.groups())
     if match := _NUMBERS.search(text):
-        return _day(*match.groups())
+        return _iso_day(*match.groups())
     for match in _NAMED.finditer(text):
         first, month, second, year = match.groups()
         if month.lower() in _MONTHS and (first or second):
-            return _day(year, str(_MONTHS.index(month.lower()) + 1), first or second)
+            return _iso_day(year, str(_MONTHS.index(month.lower()) + 1), first or second)
     return None
 
 
-def _day(year: str, month: str, day: str) -> str | None:
+def _iso_day(year: str, month: str, day: str) -> str | None:
     try:
         return date(int(year), int(month), int(day)).isoformat()
     except ValueError:
         return None
 
 
-def _moment(
+def _iso_moment(
     year: str,
     month: str,
     day: str,
@@ -451,7 +440,7 @@ def _moment(
     second: str | None,
     zone: str | None,
 ) -> str | None:
-    whole = _day(year, month, day)
+    whole = _iso_day(year, month, day)
     if whole is None or hour is None:
         return whole
     if zone and zone != "Z" and ":" not in zone:
@@ -464,19 +453,7 @@ def _moment(
     return moment
 
 
-def _lang(root: Element, meta: Mapping[str, str]) -> str | None:
-    said = (
-        root.get("lang")
-        or root.get("xml:lang")
-        or meta.get("og:locale")
-        or meta.get("content-language")
-        or ""
-    )
-    match = re.match(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8})*", said.strip())
-    return match.group().replace("_", "-") if match else None
-
-
-def _canonical(root: Element, meta: Mapping[str, str], url: str) -> str | None:
+def _canonical_url(root: Element, meta: Mapping[str, str], url: str) -> str | None:
     links = (
         at.get("href") for at in root.iter("link") if "canonical" in (at.get("rel") or "").lower().split()
     )
@@ -488,7 +465,7 @@ def _canonical(root: Element, meta: Mapping[str, str], url: str) -> str | None:
         return None
 
 
-def _splits(url: str) -> bool:
+def _is_parseable(url: str) -> bool:
     try:
         urlsplit(url)
     except ValueError:
@@ -553,8 +530,8 @@ def used(
                 "written for programs."
             ),
         )
-    sequences, shown = _sequences(body), _sequences(page)
-    if _share(sequences, shown) >= _SEEN:
+    sequences, shown = _word_sequences(body), _word_sequences(page)
+    if _shared_part(sequences, shown) >= _SEEN:
         return MachineTextChoice(
             _visible_part(body, page, shown),
             say(
@@ -562,7 +539,7 @@ def used(
                 "that the page shows."
             ),
         )
-    if _share(_sequences(content), sequences) >= _BEGINS and (closed or _is_cut(visible, kept)):
+    if _shared_part(_word_sequences(content), sequences) >= _BEGINS and (closed or _is_cut(visible, kept)):
         return MachineTextChoice(
             body,
             say(
@@ -581,21 +558,21 @@ def used(
 
 def overlaps(text: str, other: str) -> bool:
     """Return whether ``other`` contains most of ``text`` in the same words."""
-    return _share(_sequences(text), _sequences(other)) >= _BEGINS
+    return _shared_part(_word_sequences(text), _word_sequences(other)) >= _BEGINS
 
 
-def _sequences(text: str, length: int = _LONG) -> frozenset[tuple[str, ...]]:
+def _word_sequences(text: str, length: int = _LONG) -> frozenset[tuple[str, ...]]:
     words = _WORDS.findall(text[:_MOST_COMPARED].lower())
     return frozenset(tuple(words[at : at + length]) for at in range(max(1, len(words) - length + 1)) if words)
 
 
-def _share(part: frozenset[tuple[str, ...]], whole: frozenset[tuple[str, ...]]) -> float:
+def _shared_part(part: frozenset[tuple[str, ...]], whole: frozenset[tuple[str, ...]]) -> float:
     return len(part & whole) / len(part) if part else 0.0
 
 
 def _visible_part(body: str, page: str, shown: frozenset[tuple[str, ...]]) -> str:
     """Return the sentences of a text that are visible on the page, with its paragraphs."""
-    short = frozenset().union(*(_sequences(page, length) for length in range(1, _LONG)))
+    short = frozenset().union(*(_word_sequences(page, length) for length in range(1, _LONG)))
     paragraphs = (
         " ".join(one.strip() for one in _SENTENCES.split(part) if _is_on_page(one, short, shown))
         for part in body[:_MOST_COMPARED].split("\n")
@@ -608,7 +585,7 @@ def _is_on_page(sentence: str, short: frozenset[tuple[str, ...]], shown: frozens
     words = _WORDS.findall(sentence.lower())
     if len(words) < _LONG:
         return tuple(words) in short
-    return _share(_sequences(sentence), shown) >= _SEEN
+    return _shared_part(_word_sequences(sentence), shown) >= _SEEN
 
 
 def _is_cut(visible: Sequence[str], kept: Sequence[bool]) -> bool:
@@ -647,8 +624,12 @@ def declared(root: Element) -> list[float]:
     They are read from the page's head and its JSON-LD without parsing that, and are at most a hint: no page
     is read differently for one of them alone.
     """
-    properties = _properties(root)
-    found = Counter(islice(_types(root), _TYPES))
+    properties: dict[str, str] = {}
+    for meta in root.iter("meta"):
+        name = (meta.get("property") or meta.get("name") or "").lower()
+        if name in ("og:type", "article:published_time"):
+            properties.setdefault(name, (meta.get("content") or "")[:100])
+    found = Counter(islice(_declared_types(root), _TYPES))
     graph = properties.get("og:type", "")
     return [
         *(1.0 if any(name in kind for name in found) else 0.0 for kind in _KINDS),
@@ -661,16 +642,7 @@ def declared(root: Element) -> list[float]:
 _GRAPH = {"article": 1.0, "product": 2.0, "website": 3.0}
 
 
-def _properties(root: Element) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for meta in root.iter("meta"):
-        name = (meta.get("property") or meta.get("name") or "").lower()
-        if name in ("og:type", "article:published_time"):
-            found.setdefault(name, (meta.get("content") or "")[:100])
-    return found
-
-
-def _types(root: Element) -> Iterator[str]:
+def _declared_types(root: Element) -> Iterator[str]:
     scripts = (element for element in root.iter("script") if "ld+json" in (element.get("type") or ""))
     for script in islice(scripts, _MOST):
         for match in _TYPE.finditer((script.text or "")[:_LONGEST_JSON_LD]):

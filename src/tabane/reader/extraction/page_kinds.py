@@ -77,13 +77,14 @@ def evidence(
     title = root.find(".//title")
     return PageEvidence(
         url,
-        _text(title) if title is not None else "",
-        tuple(text for at in _some(root, without, "h1", "h2", "h3") if (text := _text(at))),
-        _source(root),
+        _short_text(title) if title is not None else "",
+        tuple(text for at in _first_elements(root, without, "h1", "h2", "h3") if (text := _short_text(at))),
+        _page_sources(root),
         tuple(
-            (at.get("type") or at.tag).lower() for at in _some(root, without, "input", "textarea", "select")
+            (at.get("type") or at.tag).lower()
+            for at in _first_elements(root, without, "input", "textarea", "select")
         ),
-        " ".join(_labels(root, without)).lower(),
+        " ".join(_button_labels(root, without)).lower(),
         sum(1 for _ in islice(root.iter("a"), _MOST_LINKS)),
         closed,
         scripted,
@@ -100,11 +101,11 @@ def page_kind(known: PageEvidence, visible: Sequence[str], kept: Sequence[bool])
     return (
         _bot_wall(seen)
         or _consent_wall(seen)
-        or _login(seen)
+        or _login_page(seen)
         or _age_gate(seen)
         or _not_found(seen)
-        or _parked(seen)
-        or _paywall(seen)
+        or _parked_page(seen)
+        or _paywall_page(seen)
     )
 
 
@@ -126,7 +127,7 @@ class _Said:
 
     def titled(self, pattern: re.Pattern[str]) -> bool:
         """Return whether the title, a part of it, or the first heading is one of the pattern."""
-        names = (*_parts(self.known.title), *self.known.headings[:2])
+        names = (*_title_parts(self.known.title), *self.known.headings[:2])
         return any(pattern.fullmatch(name.strip(" .!。！…")) is not None for name in names)
 
 
@@ -172,7 +173,7 @@ def _bot_wall(seen: _Said) -> PageKind | None:
     if known.links > 15 or seen.letters > 1_200:
         return None
     said = phrases(seen.text)
-    titled = any(map(is_title, (known.title, *_parts(known.title), *known.headings[:2])))
+    titled = any(map(is_title, (known.title, *_title_parts(known.title), *known.headings[:2])))
     captcha = _CAPTCHA.search(known.source) is not None and not _asks_more(known)
     # A script alone is not a check: many pages measure their visitors with one.
     alone = seen.letters < 80 and not known.scripted and _WIDGET.search(known.source) is not None
@@ -276,7 +277,7 @@ _LOGIN_NEEDED = re.compile(
 )
 
 
-def _login(seen: _Said) -> PageKind | None:
+def _login_page(seen: _Said) -> PageKind | None:
     if not _is_login(seen):
         return None
     return PageKind(
@@ -393,7 +394,7 @@ def _not_found(seen: _Said) -> PageKind | None:
     # Menus and footers may be long; what is neither may not.
     if seen.content > 800 or seen.longest > _PARAGRAPH or seen.letters > 4 * _SHORT:
         return None
-    names = (*_parts(known.title), *known.headings[:2])
+    names = (*_title_parts(known.title), *known.headings[:2])
     found = [name for name in names if _GONE_TITLE.fullmatch(name.strip(" .!。！…😕"))]
     if not found:
         return None
@@ -433,7 +434,7 @@ _PARKING = re.compile(
 )
 
 
-def _parked(seen: _Said) -> PageKind | None:
+def _parked_page(seen: _Said) -> PageKind | None:
     if not seen.short:
         return None
     stated = _PARKED.search(f"{seen.known.title}\n{seen.text}") is not None
@@ -473,7 +474,7 @@ _PROMPT = 260  # letters of a block that asks for a subscription; a paragraph ab
 _AFTER = 600  # letters of content that may follow it: what follows more is shown
 
 
-def _paywall(seen: _Said) -> PageKind | None:
+def _paywall_page(seen: _Said) -> PageKind | None:
     if not _is_cut(seen):
         return None
     return PageKind(
@@ -565,11 +566,11 @@ _ON_DEMAND = re.compile(
 )
 
 
-def _text(element: Element) -> str:
+def _short_text(element: Element) -> str:
     return " ".join("".join(element.itertext()).split())[:300].lower()
 
 
-def _parts(title: str) -> tuple[str, ...]:
+def _title_parts(title: str) -> tuple[str, ...]:
     """Return a title and its parts, which separate the name of a page from that of its site."""
     return (title, *_PARTS.split(title))
 
@@ -585,17 +586,17 @@ def _is_hidden(element: Element) -> bool:
     return False
 
 
-def _outside(elements: Iterator[Element], without: Collection[Element]) -> Iterator[Element]:
+def _elements_outside(elements: Iterator[Element], without: Collection[Element]) -> Iterator[Element]:
     """Return the elements that are not within others."""
     if not without:
         return elements
     return (at for at in elements if not any(above in without for above in at.iterancestors()))
 
 
-def _some(root: Element, without: Collection[Element], *tags: str) -> list[Element]:
+def _first_elements(root: Element, without: Collection[Element], *tags: str) -> list[Element]:
     """Return the first elements of these tags: more tell nothing more."""
     found = []
-    for element in _outside(root.iter(*tags), without):
+    for element in _elements_outside(root.iter(*tags), without):
         if element.tag == "input" and (
             (element.get("type") or "").lower() == "hidden" or _is_hidden(element)
         ):
@@ -606,10 +607,10 @@ def _some(root: Element, without: Collection[Element], *tags: str) -> list[Eleme
     return found
 
 
-def _labels(root: Element, without: Collection[Element]) -> list[str]:
+def _button_labels(root: Element, without: Collection[Element]) -> list[str]:
     """Return the texts of buttons and of what looks like one."""
     found = []
-    for element in _outside(root.iter("button", "input", "a"), without):
+    for element in _elements_outside(root.iter("button", "input", "a"), without):
         kind = (element.get("type") or "").lower()
         if element.tag == "a" and not (
             element.get("role") == "button" or "b" in (element.get("class") or "")
@@ -617,13 +618,13 @@ def _labels(root: Element, without: Collection[Element]) -> list[str]:
             continue
         if element.tag == "input" and kind not in ("submit", "button"):
             continue
-        found.append(element.get("value") or _text(element)[:60])
+        found.append(element.get("value") or _short_text(element)[:60])
         if len(found) >= 60:
             break
     return found
 
 
-def _source(root: Element) -> str:
+def _page_sources(root: Element) -> str:
     """Return what scripts, frames and forms are made of, for marks that are not text."""
     found: list[str] = []
     count = 0

@@ -8,9 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tabane.reader.fetching.interface import (
@@ -21,27 +19,13 @@ from tabane.reader.fetching.interface import (
     SentCookies,
     SystemResolver,
 )
-from tabane.reader.guard import Guard, target
+from tabane.reader.guard import target
 
 if TYPE_CHECKING:
     from tabane.reader.fetching.network import RequestTurns, Source
-    from tabane.reader.fetching.redirects import FetchContext
-    from tabane.reader.fetching.robots import RobotsCache
-
+    from tabane.reader.fetching.session import PolicySession
 
 __all__ = ["PageFetcher", "Policy", "Resolver"]
-
-
-_ROBOTS = "text/plain,*/*;q=0.5"
-
-
-@dataclass(slots=True)
-class _PolicySession:
-    """The connections and robots.txt files under one policy, and the number of fetches that use them."""
-
-    context: FetchContext
-    robots: RobotsCache
-    users: int = 0
 
 
 _Fetch = Callable[[str, Mapping[str, str], str | None, SentCookies | None], Awaitable[FetchedResource]]
@@ -92,35 +76,27 @@ class PageFetcher:
         self._clock, self._wall, self._sleep = clock, wall, sleep
         self._changing = asyncio.Lock()
         self._turns: RequestTurns | None = None
-        self._current: _PolicySession | None = None
+        self._current: PolicySession | None = None
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
     ) -> FetchedResource:
         """Return the whole resource at ``url``. ``headers`` are sent only to its own host."""
-        return await self._fetched(url, headers or {}, accept, None)
+        return await self._fetch_resource(url, headers or {}, accept, None)
 
     def with_cookies(self, cookies: SentCookies) -> Fetcher:
         """Return a fetcher for one read, which sends imported cookies."""
-        return _CookieFetcher(self._fetched, cookies)
+        return _CookieFetcher(self._fetch_resource, cookies)
 
-    async def _fetched(
+    async def _fetch_resource(
         self, url: str, headers: Mapping[str, str], accept: str | None, cookies: SentCookies | None
     ) -> FetchedResource:
-        policy = self._policy()
-        async with self._session(policy) as session:
-            from tabane.reader.fetching.redirects import RedirectChain
-            from tabane.reader.fetching.responses import late
-
-            judge = session.robots.judge if policy.robots else None
-            chain = RedirectChain(session.context, judge, cookies=cookies)
-            try:
-                async with asyncio.timeout(policy.timeout) as limit:
-                    return await chain.go(url, headers, accept)
-            except TimeoutError:
-                if limit.expired():
-                    raise late(chain.phase, policy.timeout) from None
-                raise
+        session = await self._acquire_session(self._policy())
+        try:
+            return await session.fetch(url, headers, accept, cookies)
+        finally:
+            session.users -= 1
+            await self._retire_session(session)
 
     async def close(self) -> None:
         """Close every connection; fetches that are under way fail."""
@@ -128,46 +104,29 @@ class PageFetcher:
         if session is not None:
             await session.context.network.close()
 
-    @asynccontextmanager
-    async def _session(self, policy: Policy) -> AsyncIterator[_PolicySession]:
-        session = await self._acquired(policy)
-        try:
-            yield session
-        finally:
-            session.users -= 1
-            await self._retire(session)
-
-    async def _acquired(self, policy: Policy) -> _PolicySession:
+    async def _acquire_session(self, policy: Policy) -> PolicySession:
         """Return the session under ``policy``, with one user more."""
         async with self._changing:
             session = self._current
             if session is None or session.context.policy != policy:
                 self._current = await self._made(policy)
                 if session is not None:
-                    await self._retire(session)
+                    await self._retire_session(session)
                 session = self._current
             session.users += 1
             return session
 
-    async def _retire(self, session: _PolicySession) -> None:
+    async def _retire_session(self, session: PolicySession) -> None:
         if session is not self._current and not session.users:
             await session.context.network.close()
 
-    async def _made(self, policy: Policy) -> _PolicySession:
+    async def _made(self, policy: Policy) -> PolicySession:
         # In a thread: it takes a tenth of a second, in which the hub has other things to do.
-        await asyncio.to_thread(importlib.import_module, "tabane.reader.fetching.redirects")
-        from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, source
-        from tabane.reader.fetching.redirects import FetchContext, RedirectChain
-        from tabane.reader.fetching.robots import LIMIT, RobotsCache
+        await asyncio.to_thread(importlib.import_module, "tabane.reader.fetching.session")
+        from tabane.reader.fetching.session import open_session
 
-        guard = Guard(policy.allowed, policy.ports, resolves=policy.proxy is None)
-        network = await asyncio.to_thread(
-            GuardedHttpClient, policy, guard, self._resolve, self._source or source
+        session = await open_session(
+            policy, self._resolve, self._source, self._turns, self._clock, self._wall, self._sleep
         )
-        self._turns = self._turns or RequestTurns(self._clock, self._sleep)
-        context = FetchContext(policy, guard, network, self._turns, self._sleep, self._wall)
-
-        async def text(url: str) -> FetchedResource:
-            return await RedirectChain(context, limit=LIMIT, cut=True).go(url, {}, _ROBOTS)
-
-        return _PolicySession(context, RobotsCache(text, policy.product, policy.robots_timeout, self._clock))
+        self._turns = session.context.turns
+        return session

@@ -131,27 +131,27 @@ class SystemResolver:
             raise socket.gaierror(socket.EAI_AGAIN, "too many lookups are under way")
         loop = asyncio.get_running_loop()
         found: asyncio.Future[list[str]] = loop.create_future()
-        threading.Thread(target=self._look, args=(host, loop, found), name="lookup", daemon=True).start()
+        threading.Thread(target=self._look_up, args=(host, loop, found), name="lookup", daemon=True).start()
         return await found
 
-    def _look(self, host: str, loop: asyncio.AbstractEventLoop, found: asyncio.Future[list[str]]) -> None:
+    def _look_up(self, host: str, loop: asyncio.AbstractEventLoop, found: asyncio.Future[list[str]]) -> None:
         try:
             rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
             addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
-            tell = partial(_tell, found, addresses)
+            tell = partial(_set_result, found, addresses)
         except (OSError, UnicodeError) as error:
-            tell = partial(_fail, found, error)
+            tell = partial(_set_error, found, error)
         finally:
             self._under_way.release()
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(tell)
 
 
-def _tell(found: asyncio.Future[list[str]], what: list[str]) -> None:
+def _set_result(found: asyncio.Future[list[str]], what: list[str]) -> None:
     if not found.done():
         found.set_result(what)
 
 
-def _fail(found: asyncio.Future[list[str]], what: Exception) -> None:
+def _set_error(found: asyncio.Future[list[str]], what: Exception) -> None:
     if not found.done():
         found.set_exception(what)

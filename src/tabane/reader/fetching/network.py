@@ -83,13 +83,13 @@ async def first(
             failed += [error for task in done if (error := task.exception()) is not None]
             tasks -= {task for task in done if task.exception() is not None} | {won}
     finally:
-        await _left(tasks, close)
+        await _cancel_attempts(tasks, close)
     if won is None:
         raise failed[-1]
     return won.result()
 
 
-async def _left(tasks: set[asyncio.Task[T]], close: Callable[[T], Awaitable[None]]) -> None:
+async def _cancel_attempts(tasks: set[asyncio.Task[T]], close: Callable[[T], Awaitable[None]]) -> None:
     for task in tasks:
         task.cancel()
     for made in await asyncio.gather(*tasks, return_exceptions=True):
@@ -128,21 +128,22 @@ class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
+        """Connect to an address of ``host`` that the guard allows. Raises ReadError."""
         try:
             async with asyncio.timeout(timeout):
-                addresses = await self._addresses(host, port)
-                openings = [partial(self._opened, address, port) for address in addresses]
-                return await first(openings, _closed)
+                addresses = await self._addresses_of(host, port)
+                openings = [partial(self._open_address, address, port) for address in addresses]
+                return await first(openings, _close_stream)
         except (TimeoutError, httpcore2.ConnectTimeout):
             raise late(say("connecting to {host}", host=f"{host}:{port}"), timeout or 0) from None
         except httpcore2.ConnectError as error:
             raise connecting(error, host, port) from None
 
-    async def _opened(self, address: Address, port: int) -> httpcore2.AsyncNetworkStream:
+    async def _open_address(self, address: Address, port: int) -> httpcore2.AsyncNetworkStream:
         return await self._inner.connect_tcp(str(address), port)
 
-    async def _addresses(self, host: str, port: int) -> list[Address]:
-        found = await self._found(host)
+    async def _addresses_of(self, host: str, port: int) -> list[Address]:
+        found = await self._resolve_host(host)
         if (host, port) == self._proxy:
             addresses = [address for text in found if (address := address_of(text)) is not None]
         else:
@@ -153,7 +154,7 @@ class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):
             raise lookup(socket.gaierror(socket.EAI_NONAME), host)
         return alternating(addresses)[:MOST]
 
-    async def _found(self, host: str) -> Sequence[str]:
+    async def _resolve_host(self, host: str) -> Sequence[str]:
         if address_of(host) is not None:
             return [host]
         try:
@@ -162,7 +163,7 @@ class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):
             raise lookup(error, host) from None
 
 
-async def _closed(stream: httpcore2.AsyncNetworkStream) -> None:
+async def _close_stream(stream: httpcore2.AsyncNetworkStream) -> None:
     await stream.aclose()
 
 
@@ -224,25 +225,22 @@ class RequestTurns:
         row.users += 1
         try:
             async with row.places:
-                await self._wait(row, gap)
+                await self._wait_for_turn(row, gap)
                 async with self._places:
                     yield
         finally:
             row.users -= 1
-            self._forget()
+            # Forget hosts without requests whose next turn is due.
+            if len(self._rows) > _SWEEP:
+                now = self._clock()
+                self._rows = {host: row for host, row in self._rows.items() if row.users or row.next > now}
 
-    async def _wait(self, row: _HostTurn, gap: float) -> None:
+    async def _wait_for_turn(self, row: _HostTurn, gap: float) -> None:
         now = self._clock()
         begin = max(now, row.next)
         row.next = begin + gap
         if begin > now:
             await self._sleep(begin - now)
-
-    def _forget(self) -> None:
-        """Drop the state of hosts without requests whose next turn is due."""
-        if len(self._rows) > _SWEEP:
-            now = self._clock()
-            self._rows = {host: row for host, row in self._rows.items() if row.users or row.next > now}
 
 
 _BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
@@ -297,7 +295,7 @@ class GuardedHttpClient:
     def __init__(self, policy: Policy, guard: Guard, resolve: Resolver, source: Source) -> None:
         self._policy = policy
         self.encodings = accepted()
-        proxy = _proxy(policy.proxy) if policy.proxy else None
+        proxy = _proxy_of(policy.proxy) if policy.proxy else None
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=trusted(policy.ca),
             proxy=proxy,
@@ -315,7 +313,7 @@ class GuardedHttpClient:
         try:
             response = await self._pool.handle_async_request(request)
         except Exception as error:
-            raise self._trouble(error, target) from None
+            raise self._fetch_error(error, target) from None
         spent = False
 
         async def stream() -> AsyncGenerator[bytes]:
@@ -325,16 +323,17 @@ class GuardedHttpClient:
                     async for data in pieces:
                         yield data
             except Exception as error:
-                raise self._trouble(error, target) from None
+                raise self._fetch_error(error, target) from None
             spent = True
 
         try:
             async with aclosing(stream()) as pieces:
                 yield StreamedResponse(response.status, lowered(response.headers), pieces)
         finally:
-            await _ended(response, spent)
+            await _end_response(response, spent)
 
     async def close(self) -> None:
+        """Close every connection."""
         await self._pool.aclose()
 
     def _request(self, target: Target, headers: Mapping[str, str]) -> httpcore2.Request:
@@ -359,7 +358,7 @@ class GuardedHttpClient:
             },
         )
 
-    def _trouble(self, error: Exception, target: Target) -> Exception:
+    def _fetch_error(self, error: Exception, target: Target) -> Exception:
         if isinstance(error, (ReadError, TransientFetchError)):
             return error
         if (found := tls(error, target.authority)) is not None:
@@ -375,14 +374,14 @@ class GuardedHttpClient:
         return broken(error, target.authority)
 
 
-async def _ended(response: httpcore2.Response, spent: bool) -> None:
+async def _end_response(response: httpcore2.Response, spent: bool) -> None:
     """Over HTTP/2 an unread response would keep filling the connection, so it is closed."""
     await response.aclose()
     if not spent and response.extensions.get("http_version") == b"HTTP/2":
         await response.extensions["network_stream"].aclose()
 
 
-def _proxy(url: str) -> httpcore2.Proxy:
+def _proxy_of(url: str) -> httpcore2.Proxy:
     """Raises ReadError, cause ``connect``, if the setting cannot be used."""
     parts = urlsplit(url)
     try:

@@ -99,14 +99,23 @@ class RedirectChain:
                 await self._judge(at)
             cookies = self._cookies(at)
             self._seen.add((at.url, cookies.get("Cookie", "")))
-            answer = await self._tried(at, self._said(begin, at, headers, accept) | cookies)
+            # Given headers go only to the host that they were given for.
+            own = {"User-Agent": self._ground.policy.user_agent, "Accept": accept or ACCEPT}
+            own["Accept-Encoding"] = self._ground.network.encodings
+            if same_server(begin, at):
+                own |= {
+                    name: " ".join(value.split())
+                    for name, value in headers.items()
+                    if name.lower() not in _OURS and not (name.lower() == "accept" and accept)
+                }
+            answer = await self._fetch_with_retries(at, own | cookies)
             if isinstance(answer, FetchedResource):
                 return answer
             at = self._ground.guard.joined(at, answer.location)
             way.append(at.url)
-            self._end(way)
+            self._end_chain(way)
 
-    def _end(self, way: list[str]) -> None:
+    def _end_chain(self, way: list[str]) -> None:
         """End a chain that goes in a circle, which no cookie was set in, or on and on."""
         if (way[-1], self._cookies(target(way[-1])).get("Cookie", "")) in self._seen:
             round_ = way[way.index(way[-1]) :]
@@ -127,20 +136,6 @@ class RedirectChain:
                 "redirect",
             )  # fmt: skip
 
-    def _said(
-        self, begin: Target, at: Target, headers: Mapping[str, str], accept: str | None
-    ) -> dict[str, str]:
-        """Return the headers of a request: those that were given go to the host that they were given for."""
-        own = {"User-Agent": self._ground.policy.user_agent, "Accept": accept or ACCEPT}
-        own["Accept-Encoding"] = self._ground.network.encodings
-        if same_server(begin, at):
-            own |= {
-                name: " ".join(value.split())
-                for name, value in headers.items()
-                if name.lower() not in _OURS and not (name.lower() == "accept" and accept)
-            }
-        return own
-
     def _cookies(self, at: Target) -> dict[str, str]:
         """Return the header with the cookies for a request: imported ones, and those that a hop has set."""
         if self._sent is not None and not self._sent.jar.covers(at):
@@ -151,43 +146,53 @@ class RedirectChain:
         pairs += [f"{name}={text}" for name, text in fresh.items()]
         return {"Cookie": "; ".join(pairs)} if pairs else {}
 
-    async def _tried(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
+    async def _fetch_with_retries(
+        self, at: Target, headers: Mapping[str, str]
+    ) -> FetchedResource | RedirectLocation:
         """Return one hop, with the retries that it is worth."""
         for left in range(self._ground.policy.retries, -1, -1):
             try:
-                return await self._asked(at, headers)
+                return await self._request(at, headers)
             except TransientFetchError as trouble:
-                wait = self._wait(trouble, self._ground.policy.retries - left)
+                tried = self._ground.policy.retries - left
+                if trouble.wait is not None:
+                    wait = trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
+                else:
+                    # A broken connection may have been an old one: its first retry is immediate.
+                    at_once = trouble.error.cause == "broken"
+                    wait = self._ground.policy.backoff * ((1, 2, 4)[min(tried, 2)] - at_once)
                 if not left or wait is None:
                     raise trouble.error from None
                 self.phase = say("waiting until {host} responds again", host=at.authority)
                 await self._ground.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
-    def _wait(self, trouble: TransientFetchError, tried: int) -> float | None:
-        """Return seconds until the next try; None if no retry is useful. A connection that broke may have
-        been an old one, so the first retry after it is immediate.
-        """
-        if trouble.wait is not None:
-            return trouble.wait if trouble.wait <= self._ground.policy.longest_wait else None
-        at_once = trouble.error.cause == "broken"
-        return self._ground.policy.backoff * ((1, 2, 4)[min(tried, 2)] - at_once)
-
-    async def _asked(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
+    async def _request(self, at: Target, headers: Mapping[str, str]) -> FetchedResource | RedirectLocation:
         self.phase = say("waiting to send a request to {host}", host=at.authority)
         async with self._ground.turns.turn(at.host, self._ground.policy.gap):
             self.phase = say("an answer of {host}", host=at.authority)
             async with self._ground.network.answer(at, headers) as response:
-                return await self._read(at, response)
+                return await self._read_response(at, response)
 
-    async def _read(self, at: Target, response: StreamedResponse) -> FetchedResource | RedirectLocation:
+    async def _read_response(
+        self, at: Target, response: StreamedResponse
+    ) -> FetchedResource | RedirectLocation:
         status, headers = response.status, response.headers
         if status in _MOVED:
-            return await self._moved(at, response)
+            location = response.headers.get("location", "")
+            if not location:
+                raise ReadError(
+                    say("{host} redirects (HTTP {status}) without an address.",
+                        host=at.authority, status=response.status),
+                    "redirect", status=response.status,
+                )  # fmt: skip
+            await _drain_body(response)
+            self._set.take(at, response.headers.get("set-cookie", ""), self._ground.wall())
+            return RedirectLocation(location)
         if not 200 <= status < 300 and status != 304:
             wait = seconds_to_wait(headers, self._ground.wall())
             error = refusal(status, at.authority, wait)
-            data = await _drained(response)
+            data = await _drain_body(response)
             vendor = page_kinds.of_refusal(status, headers, data) if status in _WALLED else None
             if vendor is not None:
                 raise walled(status, at.authority, vendor)
@@ -198,20 +203,8 @@ class RedirectChain:
         kind, charset = media(headers.get("content-type", ""))
         return FetchedResource(at.url, status, kept(headers), data, kind, charset)
 
-    async def _moved(self, at: Target, response: StreamedResponse) -> RedirectLocation:
-        location = response.headers.get("location", "")
-        if not location:
-            raise ReadError(
-                say("{host} redirects (HTTP {status}) without an address.",
-                    host=at.authority, status=response.status),
-                "redirect", status=response.status,
-            )  # fmt: skip
-        await _drained(response)
-        self._set.take(at, response.headers.get("set-cookie", ""), self._ground.wall())
-        return RedirectLocation(location)
 
-
-async def _drained(response: StreamedResponse) -> bytes:
+async def _drain_body(response: StreamedResponse) -> bytes:
     """Read a short body to its end, so that the connection can be used again, and return it."""
     with contextlib.suppress(TimeoutError, ReadError, TransientFetchError):
         async with asyncio.timeout(_SOON):
@@ -249,7 +242,9 @@ class SetCookies:
                 for key, _, text in (each[:LONGEST_COOKIE].partition("=") for each in attributes)
             }
             domain = domain_of(said.get("domain", "")) or at.host
-            if domain != at.host and (at.address is not None or not _is_above(domain, at.host)):
+            if domain != at.host and (
+                at.address is not None or not ("." in domain and at.host.endswith("." + domain))
+            ):
                 continue
             path = said.get("path", "")
             path = path if path.startswith("/") else at.path.partition("?")[0].rpartition("/")[0] or "/"
@@ -267,11 +262,6 @@ class SetCookies:
             if cookie.is_for_host(at) and cookie.is_for_path(at.path) and (at.scheme == "https" or not secure)
         ]
         return {cookie.name: cookie.value for cookie in sorted(found, key=lambda each: len(each.path))}
-
-
-def _is_above(domain: str, host: str) -> bool:
-    """Return whether a host is below a domain that is more than a top-level one."""
-    return "." in domain and host.endswith("." + domain)
 
 
 def _is_over(said: dict[str, str], now: float) -> bool:

@@ -31,7 +31,11 @@ def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return headers by lower-case name; repeated ones are joined by commas, cookies by lines (RFC 9110)."""
     found: dict[str, list[str]] = {}
     for name, value in raw:
-        found.setdefault(name.decode("ascii", "replace").lower(), []).append(_text(value).strip())
+        try:
+            text = value.decode()
+        except UnicodeDecodeError:
+            text = value.decode("latin-1")
+        found.setdefault(name.decode("ascii", "replace").lower(), []).append(text.strip())
     return {name: ("\n" if name == "set-cookie" else ", ").join(values) for name, values in found.items()}
 
 
@@ -75,13 +79,6 @@ def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
     return None
 
 
-def _text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
-
-
 PIECE = 256 * 1024
 """The most bytes that come out at once: a millisecond or so of work."""
 
@@ -113,7 +110,7 @@ class Decompressor(Protocol):
 def accepted() -> str:
     """Return the value of Accept-Encoding: the encodings that can be decompressed here."""
     brotli = ", br" if importlib.util.find_spec("brotli") else ""  # not imported before it is needed
-    return f"gzip, deflate{brotli}" + (", zstd" if _zstd() is not None else "")
+    return f"gzip, deflate{brotli}" + (", zstd" if _zstd_module() is not None else "")
 
 
 def unpacking(encoding: str) -> Decompressor | None:
@@ -125,9 +122,9 @@ def unpacking(encoding: str) -> Decompressor | None:
         return _Gzip()
     if names == ["deflate"]:
         return _Deflate()
-    if names == ["br"] and (brotli := _brotli()) is not None:
+    if names == ["br"] and (brotli := _load_module("brotli")) is not None:
         return _Brotli(brotli)
-    if names == ["zstd"] and (zstd := _zstd()) is not None:
+    if names == ["zstd"] and (zstd := _zstd_module()) is not None:
         return _Zstd(zstd)
     raise UnknownEncoding(", ".join(names)[:80])
 
@@ -143,7 +140,7 @@ class _Gzip:
             if self._whole and self._begun and not data.startswith(b"\x1f"):
                 return
             self._begun, self._whole = True, False
-            yield from _inflated(self._state, data)
+            yield from _inflate(self._state, data)
             data = b""
             if self._state.eof:
                 data, self._state, self._whole = self._state.unused_data, zlib.decompressobj(wbits=31), True
@@ -168,13 +165,13 @@ class _Deflate:
             dressed = first >> 8 & 15 == 8 and first % 31 == 0
             self._state = zlib.decompressobj() if dressed else zlib.decompressobj(wbits=-15)
         if not self._state.eof:
-            yield from _inflated(self._state, data)
+            yield from _inflate(self._state, data)
 
     def done(self) -> bool:
         return self._state is None or bool(self._state.eof)
 
 
-def _inflated(state: Any, data: bytes) -> Iterator[bytes]:
+def _inflate(state: Any, data: bytes) -> Iterator[bytes]:
     while True:
         try:
             piece: bytes = state.decompress(data, PIECE)
@@ -211,20 +208,20 @@ class _Brotli:
 class _Zstd:
     def __init__(self, zstd: Any) -> None:
         self._zstd, self._whole = zstd, True
-        self._state = self._fresh()
+        self._state = self._new_stream()
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
         while data:
             self._whole = False
-            yield from self._unpacked(data)
+            yield from self._unpack(data)
             data = b""
             if self._state.eof:
-                data, self._state, self._whole = self._state.unused_data, self._fresh(), True
+                data, self._state, self._whole = self._state.unused_data, self._new_stream(), True
 
     def done(self) -> bool:
         return self._whole
 
-    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+    def _unpack(self, data: bytes) -> Iterator[bytes]:
         while True:
             try:
                 piece: bytes = self._state.decompress(data, PIECE)
@@ -235,22 +232,17 @@ class _Zstd:
             if self._state.eof or self._state.needs_input:
                 return
 
-    def _fresh(self) -> Any:
+    def _new_stream(self) -> Any:
         widest = {self._zstd.DecompressionParameter.window_log_max: _ZSTD_WINDOW}
         return self._zstd.ZstdDecompressor(options=widest)
 
 
-def _brotli() -> Any | None:
-    """Return the module of the extra ``brotli``, if it is installed."""
-    return _module("brotli")
-
-
-def _zstd() -> Any | None:
+def _zstd_module() -> Any | None:
     """Return the standard library's module (Python 3.14 and later), or its backport if that is installed."""
-    return _module("compression.zstd", "backports.zstd")
+    return _load_module("compression.zstd", "backports.zstd")
 
 
-def _module(*names: str) -> Any | None:
+def _load_module(*names: str) -> Any | None:
     for name in names:
         try:
             return importlib.import_module(name)
@@ -270,19 +262,19 @@ async def body(
     """
     said = declared(headers)
     if said is not None and said > limit and not cut:
-        raise _large(limit)
+        raise _too_large(limit)
     whole = bytearray()
     try:
-        async with aclosing(_pieces(stream, headers.get("content-encoding", ""), limit)) as pieces:
+        async with aclosing(_read_pieces(stream, headers.get("content-encoding", ""), limit)) as pieces:
             async for piece in pieces:
                 whole += piece
                 if len(whole) > limit:
                     raise _BodyTooLarge
     except _BodyTooLarge:
         if not cut:
-            raise _large(limit) from None
+            raise _too_large(limit) from None
     except DamagedEncoding as error:
-        raise _damaged(str(error)) from None
+        raise _damaged_error(str(error)) from None
     except UnknownEncoding as error:
         raise ReadError(
             say("the page is compressed as {encoding}, which is not supported.", encoding=error), "broken"
@@ -295,7 +287,7 @@ class _BodyTooLarge(Exception):
     """More than the limit."""
 
 
-async def _pieces(stream: AsyncIterator[bytes], encoding: str, limit: int) -> AsyncGenerator[bytes]:
+async def _read_pieces(stream: AsyncIterator[bytes], encoding: str, limit: int) -> AsyncGenerator[bytes]:
     packed, came = unpacking(encoding), 0
     async for data in stream:
         if (came := came + len(data)) > limit:
@@ -307,14 +299,14 @@ async def _pieces(stream: AsyncIterator[bytes], encoding: str, limit: int) -> As
             yield piece
             await asyncio.sleep(0)  # a bomb is unpacked between other work
     if packed is not None and not packed.done():
-        raise _damaged(say("it ends too early"))
+        raise _damaged_error(say("it ends too early"))
 
 
-def _damaged(why: Message | str) -> ReadError:
+def _damaged_error(why: Message | str) -> ReadError:
     return ReadError(say("the page cannot be decompressed: {why}.", why=why), "broken")
 
 
-def _large(limit: int) -> ReadError:
+def _too_large(limit: int) -> ReadError:
     return ReadError(
         say(
 
@@ -333,7 +325,7 @@ def refusal(status: int, host: str, wait: float | None) -> ReadError:
     """
     timely = status in (429, 503) or (status == 403 and wait is not None)
     return ReadError(
-        _slow(status, host, wait) if timely else _other(status, host),
+        _rate_message(status, host, wait) if timely else _status_message(status, host),
         "rate" if timely else "status",
         status=status,
         wait=wait,
@@ -362,7 +354,7 @@ def walled(status: int, host: str, vendor: str) -> ReadError:
     return ReadError(message, "wall", status=status)
 
 
-def _slow(status: int, host: str, wait: float | None) -> Message:
+def _rate_message(status: int, host: str, wait: float | None) -> Message:
     if wait:
         return say(
             "{host} asks Tabane to wait for {seconds:.0f} s (HTTP {status}). Try again after that.",
@@ -373,7 +365,7 @@ def _slow(status: int, host: str, wait: float | None) -> Message:
     return say("{host} is too busy (HTTP {status}). Try again later.", host=host, status=status)
 
 
-def _other(status: int, host: str) -> Message:
+def _status_message(status: int, host: str) -> Message:
     if status in (401, 407):
         return say("{host} requires a login for this page (HTTP {status}).", host=host, status=status)
     if status == 403:
@@ -436,7 +428,7 @@ def by_proxy(error: BaseException, host: str) -> ReadError:
         say(
             "the proxy of the setting reader_proxy does not connect to {host}: {error}.",
             host=host,
-            error=_first(error),
+            error=_first_reason(error),
         ),
         "connect",
     )
@@ -448,7 +440,7 @@ def tls(error: BaseException, host: str) -> ReadError | None:
     if found is None:
         return None
     if isinstance(found, ssl.SSLCertVerificationError):
-        return ReadError(_certificate(found, host), "tls")
+        return ReadError(_certificate_message(found, host), "tls")
     return ReadError(
         say(
             "no TLS connection to {host}: {error}. The server may support only http://, not https://.",
@@ -459,7 +451,7 @@ def tls(error: BaseException, host: str) -> ReadError | None:
     )
 
 
-def _certificate(error: ssl.SSLCertVerificationError, host: str) -> Message:
+def _certificate_message(error: ssl.SSLCertVerificationError, host: str) -> Message:
     if error.verify_code == _EXPIRED:
         return say("the certificate of {host} has expired. The site's owner must renew it.", host=host)
     if error.verify_code == _EARLY:
@@ -483,7 +475,7 @@ def broken(error: BaseException, host: str) -> TransientFetchError:
             say(
                 "the response of {host} ended too early or is not HTTP ({error}).",
                 host=host,
-                error=_first(error),
+                error=_first_reason(error),
             ),
             "broken",
         )
@@ -512,6 +504,6 @@ def chain(error: BaseException) -> Iterator[BaseException]:
         seen += [e for e in inner if isinstance(e, BaseException) and e not in seen][:8]
 
 
-def _first(error: BaseException) -> str:
+def _first_reason(error: BaseException) -> str:
     text = next((str(e) for e in chain(error) if str(e)), type(error).__name__)
     return " ".join(text.split())[:120].rstrip(".")

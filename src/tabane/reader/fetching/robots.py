@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from string import ascii_letters, digits
 from urllib.parse import quote, urlsplit
@@ -50,7 +50,7 @@ class RobotsRules:
 
     def allow(self, path: str) -> bool:
         """Return whether ``path``, with its query, may be read: the longest matching pattern decides."""
-        path = _plain(path)
+        path = _normal_path(path)
         if path == "/robots.txt":
             return True
         return next((allowed for allowed, pattern in self.lines if matches(pattern, path)), True)
@@ -66,16 +66,18 @@ def rules(text: str, product: str) -> RobotsRules:
     wanted = {product.lower(), "*"}
     agents: set[str] = set()
     begun = True
-    for key, value in _lines(text):
+    for line in _LINES.split(text.removeprefix("\ufeff")):
+        key, colon, value = line.partition("#")[0].partition(":")
+        key, value = key.strip().lower() if colon else "", value.strip()
         if key == "user-agent":
             agents, begun = (set() if begun else agents), False
-            if (name := _name(value)) in wanted:
+            if (name := _product_name(value)) in wanted:
                 agents.add(name)
                 groups.setdefault(name, [])
         elif key in ("allow", "disallow"):
             begun = True
             if value and agents:
-                rule = (key == "allow", _plain(value))
+                rule = (key == "allow", _normal_path(value))
                 for agent in agents:
                     groups[agent].append(rule)
     found = groups.get(product.lower(), groups.get("*", []))
@@ -103,14 +105,7 @@ def matches(pattern: str, path: str) -> bool:
     return path.find(rest[-1], at) >= 0
 
 
-def _lines(text: str) -> Iterator[tuple[str, str]]:
-    for line in _LINES.split(text.removeprefix("\ufeff")):
-        key, colon, value = line.partition("#")[0].partition(":")
-        if colon:
-            yield key.strip().lower(), value.strip()
-
-
-def _name(value: str) -> str:
+def _product_name(value: str) -> str:
     """Return the product that a line of User-agent names: a version after it is not part of it."""
     if value.startswith("*"):
         return "*"
@@ -118,12 +113,12 @@ def _name(value: str) -> str:
     return found[0].lower() if found else ""
 
 
-def _plain(path: str) -> str:
+def _normal_path(path: str) -> str:
     """Return a path or pattern with one spelling for each octet (RFC 9309, 2.2.2)."""
-    return _ENCODED.sub(_octet, quote(path, safe="/:@!$&'()*+,;=~%-._?[]|#"))
+    return _ENCODED.sub(_normal_octet, quote(path, safe="/:@!$&'()*+,;=~%-._?[]|#"))
 
 
-def _octet(found: re.Match[str]) -> str:
+def _normal_octet(found: re.Match[str]) -> str:
     character = chr(int(found[1], 16))
     return character if character in _UNRESERVED else found[0].upper()
 
@@ -161,7 +156,13 @@ class RobotsCache:
 
     async def judge(self, target: Target) -> None:
         """Raise ReadError, cause ``robots``, if the host asks not to be read there."""
-        known = await self._known(target.origin)
+        origin = target.origin
+        known = self._hosts.setdefault(origin, _HostRobots())
+        self._hosts.move_to_end(origin)
+        async with known.lock:
+            if known.until <= self._clock():
+                await self._fetch_rules(origin, known)
+                self._forget_oldest()
         if known.away is not None:
             raise ReadError(known.away.message, known.away.cause)
         if known.why is not None:
@@ -188,16 +189,7 @@ class RobotsCache:
                 "robots",
             )
 
-    async def _known(self, origin: str) -> _HostRobots:
-        known = self._hosts.setdefault(origin, _HostRobots())
-        self._hosts.move_to_end(origin)
-        async with known.lock:
-            if known.until <= self._clock():
-                await self._ask(origin, known)
-                self._forget()
-        return known
-
-    async def _ask(self, origin: str, known: _HostRobots) -> None:
+    async def _fetch_rules(self, origin: str, known: _HostRobots) -> None:
         known.rules, known.why, known.away, known.size, kept = RobotsRules(), None, None, 0, KEPT
         try:
             async with asyncio.timeout(self._timeout):
@@ -213,7 +205,7 @@ class RobotsCache:
                 known.why, kept = error.message, RETRIED
         known.until = self._clock() + kept
 
-    def _forget(self) -> None:
+    def _forget_oldest(self) -> None:
         while len(self._hosts) > _HOSTS or sum(known.size for known in self._hosts.values()) > _CHARACTERS:
             oldest = next(iter(self._hosts))
             if self._hosts[oldest].lock.locked():

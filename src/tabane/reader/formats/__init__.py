@@ -42,17 +42,17 @@ def page_of(body: bytes, url: str, media_type: str = "", charset: str | None = N
     ReadError: ``type`` if the type is not supported, ``broken`` if the bytes are not of that type, ``large``,
     ``empty``, ``key``.
     """
-    kind, media = _kind(body, media_type, name, url)
+    kind, media = _kind_of_body(body, media_type, name, url)
     return _READERS[kind](_TypedBody(kind, body, url, media, charset, name))
 
 
-def _kind(body: bytes, media_type: str, name: str, url: str) -> tuple[Kind, str]:
+def _kind_of_body(body: bytes, media_type: str, name: str, url: str) -> tuple[Kind, str]:
     """Return the kind of the bytes, and the media type without its parameters. Raises ReadError, ``type``."""
     media = media_type.partition(";")[0].strip().lower()
     try:
         return kind_of(body, media, name, url), media
     except UnsupportedMediaType as error:
-        raise _unread(str(error.args[0])) from None
+        raise _unsupported(str(error.args[0])) from None
 
 
 _STRUCTURED = frozenset({"html", "whole", "wiki", "xml"})
@@ -73,18 +73,14 @@ def plain_page_of(
     Parameters as in page_of. Without ``with_scripts``, it includes what browsers without scripts show. Raises
     ReadError: ``type`` if it is neither text nor such a document.
     """
-    kind, media = _kind(body, media_type, name, url)
-    if _READERS.get(kind) is _office:
-        return _office(_TypedBody(kind, body, url, media, charset, name), quick=True)
+    kind, media = _kind_of_body(body, media_type, name, url)
+    if _READERS.get(kind) is _read_office:
+        return _read_office(_TypedBody(kind, body, url, media, charset, name), quick=True)
     if kind not in _STRUCTURED | _TEXTUAL:
-        raise _unread(media or kind)
+        raise _unsupported(media or kind)
     text = decode_leniently(body, charset, "text/html" if kind in _STRUCTURED else media)
     if kind in _TEXTUAL:
         return _plain_page(unix(text), url, media)
-    return _seen(text, url, media, with_scripts=with_scripts)
-
-
-def _seen(text: str, url: str, media: str, *, with_scripts: bool) -> Page:
     page = _plain_page(visible_text(text[:_LONGEST], with_scripts=with_scripts), url, media)
     page = replace(page, title=title_of(text))
     if len(text) <= _LONGEST:
@@ -98,18 +94,19 @@ def _plain_page(text: str, url: str, media: str) -> Page:
     return Page(url, shown, way="plain", media_type=media or "text/plain", warnings=warnings)
 
 
-def _unread(kind: str) -> ReadError:
+def _unsupported(kind: str) -> ReadError:
     return ReadError(say("Content of type {type} cannot be read.", type=kind or "?"), "type")
 
 
-def _html(body: _TypedBody) -> Page:
-    from tabane.reader.extraction.article import extract
+# Each format has its seam: a process loads the parsers of the formats that it has met.
+def _read_html(body: _TypedBody) -> Page:
+    from tabane.reader.extraction.article import extract  # lxml
 
     page = extract(body.data, body.url, body.charset)
     return replace(page, media_type=body.media) if "xhtml" in body.media else page
 
 
-def _text(body: _TypedBody) -> Page:
+def _read_text(body: _TypedBody) -> Page:
     if body.kind == "plain":
         return plain(body.text(), body.url)
     if body.kind == "markdown":
@@ -117,49 +114,45 @@ def _text(body: _TypedBody) -> Page:
     return code(body.text(), body.url, code_language(body.media, body.name, body.url))
 
 
-def _json(body: _TypedBody) -> Page:
-    from tabane.reader.formats.data_files import json_page
+def _read_data(body: _TypedBody) -> Page:
+    from tabane.reader.formats.data_files import csv_page, json_page
 
-    return json_page(body.text(), body.url, lines=body.kind == "ndjson")
-
-
-def _rows(body: _TypedBody) -> Page:
-    from tabane.reader.formats.data_files import csv_page
-
+    if body.kind in ("json", "ndjson"):
+        return json_page(body.text(), body.url, lines=body.kind == "ndjson")
     return csv_page(body.text(), body.url, "\t" if body.kind == "tsv" else "")
 
 
-def _xml(body: _TypedBody) -> Page:
+def _read_xml(body: _TypedBody) -> Page:
     from tabane.reader.formats.xml import xml_page
 
     return xml_page(decode_leniently(body.data, body.charset, "application/xml"), body.url)
 
 
-def _pdf(body: _TypedBody) -> Page:
+def _read_pdf(body: _TypedBody) -> Page:
     from tabane.reader.formats.pdf import pdf_page
 
     return pdf_page(body.data, body.url)
 
 
-def _image(body: _TypedBody) -> Page:
+def _read_image(body: _TypedBody) -> Page:
     from tabane.reader.formats.images import image_page
 
     return image_page(body.data, body.url, PurePosixPath(body.name or body.url.partition("?")[0]).name)
 
 
-def _book(body: _TypedBody) -> Page:
+def _read_book(body: _TypedBody) -> Page:
     from tabane.reader.formats.epub import book_page
 
     return book_page(body.data, body.url)
 
 
-def _office(body: _TypedBody, *, quick: bool = False) -> Page:
+def _read_office(body: _TypedBody, *, quick: bool = False) -> Page:
     from tabane.reader.formats.office import FEW_SECONDS, SECONDS, office_page
 
     return office_page(body.data, body.url, body.kind, FEW_SECONDS if quick else SECONDS)
 
 
-def _article(body: _TypedBody) -> Page:
+def _read_article(body: _TypedBody) -> Page:
     from tabane.reader.formats.article_html import whole_page, wiki_page
 
     page = wiki_page if body.kind == "wiki" else whole_page
@@ -167,24 +160,24 @@ def _article(body: _TypedBody) -> Page:
 
 
 _READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
-    "html": _html,
-    "plain": _text,
-    "code": _text,
-    "markdown": _text,
-    "json": _json,
-    "ndjson": _json,
-    "xml": _xml,
-    "csv": _rows,
-    "tsv": _rows,
-    "pdf": _pdf,
-    "image": _image,
-    "docx": _office,
-    "xlsx": _office,
-    "pptx": _office,
-    "odt": _office,
-    "ods": _office,
-    "odp": _office,
-    "epub": _book,
-    "whole": _article,
-    "wiki": _article,
+    "html": _read_html,
+    "plain": _read_text,
+    "code": _read_text,
+    "markdown": _read_text,
+    "json": _read_data,
+    "ndjson": _read_data,
+    "xml": _read_xml,
+    "csv": _read_data,
+    "tsv": _read_data,
+    "pdf": _read_pdf,
+    "image": _read_image,
+    "docx": _read_office,
+    "xlsx": _read_office,
+    "pptx": _read_office,
+    "odt": _read_office,
+    "ods": _read_office,
+    "odp": _read_office,
+    "epub": _read_book,
+    "whole": _read_article,
+    "wiki": _read_article,
 }

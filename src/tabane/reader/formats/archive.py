@@ -85,7 +85,9 @@ def bounded_tree(data: bytes, what: Message, most: int = _TAGS) -> BoundedTree:
     try:
         return BoundedTree(etree.fromstring(data, _parser(recover=cut)), cut)
     except (etree.XMLSyntaxError, ValueError) as error:
-        if _too_deep(error) and (root := etree.fromstring(data, _parser(recover=True))) is not None:
+        if ("depth" in str(error).lower() or "huge" in str(error).lower()) and (
+            root := etree.fromstring(data, _parser(recover=True))
+        ) is not None:
             return BoundedTree(root, True)
         raise broken(what, error) from None
 
@@ -106,10 +108,6 @@ def _parser(*, recover: bool = False) -> etree.XMLParser:
         remove_comments=True,
         remove_pis=True,
     )
-
-
-def _too_deep(error: Exception) -> bool:
-    return "depth" in str(error).lower() or "huge" in str(error).lower()
 
 
 def _nth_tag(data: bytes, most: int) -> int:

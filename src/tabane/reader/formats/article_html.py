@@ -14,24 +14,17 @@ from typing import Any
 from tabane.messages import say
 from tabane.reader.extraction.html_tree import drop, parsed_within_limits
 from tabane.reader.formats.text import bounded, first_line
+from tabane.reader.markdown import markdown
 from tabane.reader.page import Page
-
-WHOLE_MEDIA = "application/vnd.tabane.whole+html"
-"""Media type with which an adapter marks HTML that is all content."""
 
 
 def whole_page(text: str, url: str) -> Page:
     """Return all of it as Markdown; scripts and styles show nothing."""
-    from tabane.reader.markdown import markdown
-
     root, limits = parsed_within_limits(text)
     body = root.find("body")
     written, warnings = bounded(markdown([root if body is None else body], url))
     return Page(url, written, way="html", share=1.0, warnings=(*limits, *warnings))
 
-
-WIKI_MEDIA = "application/vnd.tabane.mediawiki+html"
-"""Media type with which an adapter marks HTML of Parsoid."""
 
 Element = Any
 
@@ -51,98 +44,71 @@ _HEADINGS = ("h2", "h3", "h4", "h5", "h6")
 
 def wiki_page(text: str, url: str) -> Page:
     """Return the article. ``url`` is its public address, and the base of its links."""
-    from tabane.reader.markdown import markdown
-
     root, limits = parsed_within_limits(text)
     body = root.find("body")
     body = root if body is None else body
     title = first_line(root.findtext(".//title") or "")
     is_list = root.find(".//meta[@property='mw:PageProp/disambiguation']") is not None
-    _clean(body)
-    written, warnings = bounded(markdown([body], url))
-    if is_list:
-        warnings = (say("The name has several meanings. This page links to an article on each."), *warnings)
-    return Page(
-        url,
-        f"# {title}\n\n{written}".strip() if title else written,
-        title=title,
-        date=_property(root, "dc:modified"),
-        lang=root.get("lang") or body.get("lang") or None,
-        canonical=_address(root),
-        way="wiki",
-        warnings=(*limits, *warnings),
+    # Notes of a group of their own explain, and are kept; the others name sources.
+    groups = (
+        each for each in body.iter("ol") if each.get("data-mw-group") and _REFERENCES & _class_names(each)
     )
-
-
-def _clean(body: Element) -> None:
-    kept = _kept_notes(body)
+    kept = frozenset(item.get("id") for each in groups for item in each.iter("li") if item.get("id"))
     for element in list(body.iter()):
-        if not isinstance(element.tag, str):
-            continue
-        if _is_left_out(element, kept):
+        if isinstance(element.tag, str) and _is_left_out(element, kept):
             drop(element)
     for link in body.iter("a"):
         href = link.get("href", "")
         if "#cite_" in href:
             link.set("href", href[href.index("#") :])
-    _without_empty_sections(body)
-
-
-def _kept_notes(body: Element) -> frozenset[str]:
-    """Return ids of notes of a group of their own: those explain, and the others name sources."""
-    groups = (each for each in body.iter("ol") if each.get("data-mw-group") and _REFERENCES & _names(each))
-    return frozenset(item.get("id") for each in groups for item in each.iter("li") if item.get("id"))
+    # Sections that are empty now lose their headings, the innermost first.
+    for section in reversed(list(body.iter("section"))):
+        if not any(text.strip() for text in _below_heading(section)) and section.find(".//img") is None:
+            drop(section)
+    written, warnings = bounded(markdown([body], url))
+    if is_list:
+        warnings = (say("The name has several meanings. This page links to an article on each."), *warnings)
+    link = root.find(".//link[@rel='dc:isVersionOf']")
+    href = link.get("href") if link is not None else None
+    return Page(
+        url,
+        f"# {title}\n\n{written}".strip() if title else written,
+        title=title,
+        date=_meta_property(root, "dc:modified"),
+        lang=root.get("lang") or body.get("lang") or None,
+        canonical=f"https:{href}" if href and href.startswith("//") else href,
+        way="wiki",
+        warnings=(*limits, *warnings),
+    )
 
 
 def _is_left_out(element: Element, kept: frozenset[str]) -> bool:
-    names = _names(element)
+    names = _class_names(element)
     if names & _LEFT_OUT or element.get("role") == "navigation":
         return True
     if element.tag in ("sup", "span") and names & _MARKS:
-        return not any(_target(link) in kept for link in element.iter("a"))
+        return not any(str(link.get("href", "")).rpartition("#")[2] in kept for link in element.iter("a"))
     if names & _REFERENCES:
         return not any(item.get("id") in kept for item in element.iter("li"))
     if names & {"mw-cite-backlink", "mw-linkback-text"} or element.get("rel") == "mw:referencedBy":
         return True
-    return _is_hidden(element)
-
-
-def _is_hidden(element: Element) -> bool:
-    """Not formulas: their MathML is hidden from those who see its picture."""
     style = element.get("style")
     return bool(style and _HIDDEN.search(style)) and element.tag != "math" and element.find(".//math") is None
 
 
-def _target(link: Element) -> str:
-    return str(link.get("href", "")).rpartition("#")[2]
-
-
-def _names(element: Element) -> frozenset[str]:
+def _class_names(element: Element) -> frozenset[str]:
     return frozenset(element.get("class", "").lower().split())
-
-
-def _without_empty_sections(body: Element) -> None:
-    """Remove the headings of sections that are now empty, the innermost first."""
-    for section in reversed(list(body.iter("section"))):
-        if not any(text.strip() for text in _below_heading(section)) and section.find(".//img") is None:
-            drop(section)
 
 
 def _below_heading(section: Element) -> Iterator[str]:
     yield section.text or ""
     for child in section:
-        heads = child.tag in _HEADINGS or "mw-heading" in _names(child)
+        heads = child.tag in _HEADINGS or "mw-heading" in _class_names(child)
         if not heads and isinstance(child.tag, str) and child.tag not in ("style", "link", "meta"):
             yield "".join(child.itertext("*"))
         yield child.tail or ""
 
 
-def _property(root: Element, name: str) -> str | None:
+def _meta_property(root: Element, name: str) -> str | None:
     meta = root.find(f".//meta[@property='{name}']")
     return str(meta.get("content")) if meta is not None and meta.get("content") else None
-
-
-def _address(root: Element) -> str | None:
-    link = root.find(".//link[@rel='dc:isVersionOf']")
-    href = link.get("href") if link is not None else None
-    return f"https:{href}" if href and href.startswith("//") else href

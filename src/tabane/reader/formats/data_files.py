@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from tabane.messages import Message, say
@@ -119,30 +119,27 @@ class _OutlineTooLarge(Exception):
 def json_page(text: str, url: str, *, lines: bool = False) -> Page:
     """JSON, or with ``lines`` a JSON value in each line. Text that is not JSON is shown unchanged."""
     try:
-        value = list(_lines(text)) if lines else json.loads(text)
+        if lines:
+            value = [json.loads(line) for line in text.splitlines() if line.strip()]
+        else:
+            value = json.loads(text)
     except RecursionError:
         raise broken("JSON", say("it is nested too deeply")) from None
     except ValueError as error:
         shown, cut = bounded(text.strip(), LISTED)
         warning = say("This is not valid JSON: {reason}", reason=str(error)[:100])
-        return _page(url, shown, (warning, *cut))
+        return _data_page(url, shown, (warning, *cut))
     shown, warnings = _shown(value)
-    return _page(url, shown, warnings, _title(value))
+    return _data_page(url, shown, warnings, _title_of_value(value))
 
 
-def _page(url: str, shown: str, warnings: tuple[Message, ...], title: str | None = None) -> Page:
+def _data_page(url: str, shown: str, warnings: tuple[Message, ...], title: str | None = None) -> Page:
     return Page(
         url, fence(shown, "json"), title=title, way="json", media_type="application/json", warnings=warnings
     )
 
 
-def _lines(text: str) -> Iterator[object]:
-    for line in text.splitlines():
-        if line.strip():
-            yield json.loads(line)
-
-
-def _title(value: object) -> str | None:
+def _title_of_value(value: object) -> str | None:
     for name in ("title", "name", "full_name"):
         if isinstance(value, dict) and isinstance(said := value.get(name), str) and said.strip():
             return " ".join(said.split())[:200]
@@ -159,12 +156,12 @@ def _shown(value: object) -> tuple[str, tuple[Message, ...]]:
             raise broken("JSON", say("it is nested too deeply")) from None
         if len(text) <= LISTED:
             whole = (items, chars) == _LEVELS[0]
-            return text, () if whole else (_said(items, chars),)
+            return text, () if whole else (_omission_note(items, chars),)
     text, warnings = bounded(text if len(text) < LISTED * 20 else text[: LISTED * 20], LISTED)
-    return text, (_said(*_LEVELS[-1]), *warnings)
+    return text, (_omission_note(*_LEVELS[-1]), *warnings)
 
 
-def _said(items: int, chars: int) -> Message:
+def _omission_note(items: int, chars: int) -> Message:
     return say(
         "This JSON is long. Only {items} {items:item|items} of each array and {chars} "
         "{chars:character|characters} of each string are shown; the number left out is given in their "
@@ -188,9 +185,9 @@ class _JsonOutline:
         if self._room < 0:
             raise _OutlineTooLarge
         if isinstance(value, list):
-            return self._array(value, depth)
+            return self._outline_array(value, depth)
         if isinstance(value, dict):
-            return self._object(value, depth)
+            return self._outline_object(value, depth)
         return value
 
     def _text(self, value: str) -> str:
@@ -199,14 +196,14 @@ class _JsonOutline:
         rest = len(value) - len(kept)
         return f"{kept}… (+{rest})" if rest else value
 
-    def _array(self, value: list[object], depth: int) -> list[object]:
+    def _outline_array(self, value: list[object], depth: int) -> list[object]:
         if depth >= _DEEPEST and value:
             return [f"… ({len(value)})"]
         kept = [self.of(item, depth + 1) for item in value[: self._items]]
         rest = len(value) - len(kept)
         return [*kept, f"… (+{rest})"] if rest else kept
 
-    def _object(self, value: dict[str, object], depth: int) -> dict[str, object]:
+    def _outline_object(self, value: dict[str, object], depth: int) -> dict[str, object]:
         if depth >= _DEEPEST and value:
             return {"…": len(value)}
         most = max(self._items, 20)  # the members of an object say different things
@@ -236,6 +233,7 @@ class CellRange(NamedTuple):
 
     @property
     def columns(self) -> int:
+        """Number of columns."""
         return self.right - self.left + 1
 
     @property
@@ -289,7 +287,7 @@ def sheet_text(title: str, cells: Cells, merged: Iterable[CellRange], rows_left:
 
     ``rows_left`` is how many rows there are below those given.
     """
-    filled = _filled(cells, merged)
+    filled = _filled_cells(cells, merged)
     ranges = tables_of(filled)
     parts = [f"## {spans.inline(title)}"]
     warnings: list[Message] = []
@@ -329,14 +327,15 @@ def sheet_text(title: str, cells: Cells, merged: Iterable[CellRange], rows_left:
 def tables_of(cells: Cells) -> list[CellRange]:
     """Return the ranges of the tables, from the top, those beside each other from the left."""
     found: list[CellRange] = []
-    for rows in _runs(sorted(cells)):
-        for columns in _column_runs(cells, rows):
+    for rows in _runs_of(sorted(cells)):
+        used = sorted({column for row in rows for column in cells[row]})
+        for columns in [used] if len(rows) < 2 else _runs_of(used):
             inner = [row for row in rows if any(columns[0] <= column <= columns[-1] for column in cells[row])]
-            found.extend(CellRange(part[0], columns[0], part[-1], columns[-1]) for part in _runs(inner))
-    return _joined(cells, found)
+            found.extend(CellRange(part[0], columns[0], part[-1], columns[-1]) for part in _runs_of(inner))
+    return _join_tables(cells, found)
 
 
-def _filled(cells: Cells, merged: Iterable[CellRange]) -> dict[int, dict[int, str]]:
+def _filled_cells(cells: Cells, merged: Iterable[CellRange]) -> dict[int, dict[int, str]]:
     """Return the cells with those that merged ones cover: a short text is repeated in each of its rows."""
     found = {row: dict(values) for row, values in cells.items() if values}
     for area in merged:
@@ -351,7 +350,7 @@ def _filled(cells: Cells, merged: Iterable[CellRange]) -> dict[int, dict[int, st
     return found
 
 
-def _runs(numbers: list[int]) -> list[list[int]]:
+def _runs_of(numbers: list[int]) -> list[list[int]]:
     """Divide sorted numbers where one is missing."""
     found: list[list[int]] = []
     for each in numbers:
@@ -362,14 +361,7 @@ def _runs(numbers: list[int]) -> list[list[int]]:
     return found
 
 
-def _column_runs(cells: Cells, rows: list[int]) -> list[list[int]]:
-    used = sorted({column for row in rows for column in cells[row]})
-    if len(rows) < 2:
-        return [used]
-    return _runs(used)
-
-
-def _joined(cells: Cells, ranges: list[CellRange]) -> list[CellRange]:
+def _join_tables(cells: Cells, ranges: list[CellRange]) -> list[CellRange]:
     """Join a table with the next one below one blank row, if that has the same columns and no head."""
     found: list[CellRange] = []
     for area in ranges:

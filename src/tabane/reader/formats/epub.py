@@ -14,7 +14,7 @@ from lxml import etree, html
 from lxml.html import HtmlElement
 
 from tabane.errors import ReadError
-from tabane.messages import Message, say
+from tabane.messages import say
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import drop
 from tabane.reader.formats.archive import beginning, member, opened, said, tree
@@ -45,9 +45,13 @@ def book_page(body: bytes, url: str) -> Page:
         if not path:
             raise broken(_BOOK, say("it has no table of contents"))
         package = tree(member(archive, path, _BOOK), _BOOK)
-        spine = _spine(package, posixpath.dirname(path))
+        spine = _spine_names(package, posixpath.dirname(path))
         reader = _ChapterReader(archive, url)
         left = reader.read(spine[:_CHAPTERS]) + max(0, len(spine) - _CHAPTERS)
+    warnings = hidden_warnings(reader.hidden)
+    if left:
+        warning = say("The last {count} {count:chapter is|chapters are} left out.", count=left)
+        warnings = (*warnings, warning)
     return Page(
         url,
         "\n\n".join(reader.parts),
@@ -58,14 +62,8 @@ def book_page(body: bytes, url: str) -> Page:
         site=said(package, "publisher"),
         way="epub",
         media_type="application/epub+zip",
-        warnings=(*hidden_warnings(reader.hidden), *_left(left)),
+        warnings=warnings,
     )
-
-
-def _left(count: int) -> tuple[Message, ...]:
-    if not count:
-        return ()
-    return (say("The last {count} {count:chapter is|chapters are} left out.", count=count),)
 
 
 class _Item(NamedTuple):
@@ -73,15 +71,17 @@ class _Item(NamedTuple):
     properties: frozenset[str]
 
 
-def _spine(package: etree._Element, folder: str) -> list[str]:
+def _spine_names(package: etree._Element, folder: str) -> list[str]:
     """Return the names of the chapters in reading order: those beside the text last, and no navigation."""
     items = {
-        item.get("id"): _Item(_resolved(folder, item.get("href") or ""), _words(item.get("properties")))
+        item.get("id"): _Item(
+            _resolve_path(folder, item.get("href") or ""), _word_set(item.get("properties"))
+        )
         for item in package.iter("{*}item")
         if item.get("href")
     }
     contents = {
-        _resolved(folder, each.get("href") or "")
+        _resolve_path(folder, each.get("href") or "")
         for each in package.iter("{*}reference")
         if (each.get("type") or "").lower() == "toc"
     }
@@ -95,11 +95,11 @@ def _spine(package: etree._Element, folder: str) -> list[str]:
     return main + beside
 
 
-def _words(text: str | None) -> frozenset[str]:
+def _word_set(text: str | None) -> frozenset[str]:
     return frozenset((text or "").lower().split())
 
 
-def _resolved(folder: str, href: str) -> str:
+def _resolve_path(folder: str, href: str) -> str:
     return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0])))
 
 
@@ -115,11 +115,13 @@ class StyleSheets:
         links = [
             link
             for link in root.iter("link")
-            if "stylesheet" in _words(link.get("rel")) and "alternate" not in _words(link.get("rel"))
+            if "stylesheet" in _word_set(link.get("rel")) and "alternate" not in _word_set(link.get("rel"))
         ]
         for link in links[:_SHEETS]:
             style = link.makeelement("style")
-            style.text = self._text(_resolved(posixpath.dirname(name), link.get("href") or ""))
+            style.text = self._read_chapter_text(
+                _resolve_path(posixpath.dirname(name), link.get("href") or "")
+            )
             if link.get("media"):
                 style.set("media", link.get("media") or "")
             style.tail = link.tail
@@ -127,13 +129,13 @@ class StyleSheets:
             if parent is not None:
                 parent.replace(link, style)
 
-    def _text(self, name: str) -> str:
+    def _read_chapter_text(self, name: str) -> str:
         if name not in self._texts:
             try:
                 data, _ = beginning(self._archive, name, _STYLES, _BOOK)
             except ReadError:  # a book without one of its style sheets can still be read
                 data = b""
-            self._texts[name] = _printable(decode_leniently(data, None, "text/css"))
+            self._texts[name] = _printable_text(decode_leniently(data, None, "text/css"))
         return self._texts[name]
 
 
@@ -162,21 +164,19 @@ class _ChapterReader:
             if tags > self._tags:
                 return len(names) - nth
             self._tags -= tags
-            written = self._chapter(text, name)
+            root = _parse_chapter(text)
+            body = root.find("body") if root is not None else None
+            if root is None or body is None:
+                written = ""
+            else:
+                self._styles.put_into(root, name)
+                self._remove_hidden(root, body)
+                _remove_inner_addresses(body, posixpath.basename(name))
+                written = markdown([body], self.url)
             if written:
                 self.parts.append(written)
                 room -= len(written)
         return 0
-
-    def _chapter(self, text: str, name: str) -> str:
-        root = _parsed(text)
-        body = root.find("body") if root is not None else None
-        if root is None or body is None:
-            return ""
-        self._styles.put_into(root, name)
-        self._remove_hidden(root, body)
-        _localize(body, posixpath.basename(name))
-        return markdown([body], self.url)
 
     def _remove_hidden(self, root: HtmlElement, body: HtmlElement) -> None:
         """Remove the elements that nobody sees, and count the outermost of them that have text."""
@@ -190,9 +190,9 @@ class _ChapterReader:
             drop(each)
 
 
-def _parsed(text: str) -> HtmlElement | None:
+def _parse_chapter(text: str) -> HtmlElement | None:
     """Return a chapter: as XHTML, where an empty ``<title/>`` ends, else as HTML."""
-    data = _ENTITY.sub(_character, text)
+    data = _ENTITY.sub(_entity_character, text)
     data = re.sub(r"^\s*<\?xml[^>]*\?>", "", data).strip()
     root: HtmlElement
     try:
@@ -204,25 +204,25 @@ def _parsed(text: str) -> HtmlElement | None:
     except (etree.ParserError, etree.XMLSyntaxError, ValueError):
         try:
             root = html.document_fromstring(
-                _printable(text).encode("utf-8", "replace"), parser=html.HTMLParser(encoding="utf-8")
+                _printable_text(text).encode("utf-8", "replace"), parser=html.HTMLParser(encoding="utf-8")
             )
         except (etree.ParserError, ValueError):
             return None
     return root
 
 
-def _character(found: re.Match[str]) -> str:
+def _entity_character(found: re.Match[str]) -> str:
     """Return the character of an entity that XML does not have."""
     if found[1] in _XML:
         return found[0]
     return html5.get(found[1] + ";", found[0])
 
 
-def _printable(text: str) -> str:
+def _printable_text(text: str) -> str:
     return re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]", " ", text)
 
 
-def _localize(body: HtmlElement, file: str) -> None:
+def _remove_inner_addresses(body: HtmlElement, file: str) -> None:
     """Remove addresses within the book, which lead nowhere outside it; notes of the chapter stay linked."""
     for link in body.iter("a"):
         href = (link.get("href") or "").strip()

@@ -37,23 +37,21 @@ class ImageHeader(NamedTuple):
 def image_header(body: bytes) -> ImageHeader | None:
     """Return the header of an image; None for other formats, and for one that breaks off."""
     try:
-        size = _size(body)
+        size: ImageHeader | None = None
+        if body.startswith(b"\x89PNG\r\n\x1a\n") and body[12:16] == b"IHDR":
+            size = ImageHeader("PNG", *struct.unpack_from(">II", body, 16))
+        elif body.startswith((b"GIF87a", b"GIF89a")):
+            size = ImageHeader("GIF", *struct.unpack_from("<HH", body, 6))
+        elif body.startswith(b"RIFF") and body[8:12] == b"WEBP":
+            size = _webp_header(body)
+        elif body.startswith(b"\xff\xd8\xff"):
+            size = _jpeg_header(body)
     except (struct.error, IndexError):
         return None
     return None if size is None or 0 in size[1:] else size
 
 
-def _size(body: bytes) -> ImageHeader | None:
-    if body.startswith(b"\x89PNG\r\n\x1a\n") and body[12:16] == b"IHDR":
-        return ImageHeader("PNG", *struct.unpack_from(">II", body, 16))
-    if body.startswith((b"GIF87a", b"GIF89a")):
-        return ImageHeader("GIF", *struct.unpack_from("<HH", body, 6))
-    if body.startswith(b"RIFF") and body[8:12] == b"WEBP":
-        return _webp(body)
-    return _jpeg(body) if body.startswith(b"\xff\xd8\xff") else None
-
-
-def _jpeg(body: bytes) -> ImageHeader | None:
+def _jpeg_header(body: bytes) -> ImageHeader | None:
     """Follow the segments of a JPEG to its frame header (ITU-T T.81, B.2.2)."""
     at = 2
     for _ in range(_MOST_SEGMENTS):
@@ -72,7 +70,7 @@ def _jpeg(body: bytes) -> ImageHeader | None:
     return None
 
 
-def _webp(body: bytes) -> ImageHeader | None:
+def _webp_header(body: bytes) -> ImageHeader | None:
     """Read the three kinds of WebP: lossy (RFC 6386, 9.1), lossless, and extended (RFC 9649, 2)."""
     kind = body[12:16]
     if kind == b"VP8 ":
@@ -107,14 +105,14 @@ def image_page(body: bytes, url: str, name: str) -> Page:
         with Image.open(io.BytesIO(body)) as image:
             wide, high = image.size
             form = image.format or ""
-            picture = _picture(image, body)
+            picture = _picture_of(image, body)
     except Image.DecompressionBombError:
         raise too_large(_IMAGE, "179 MP", f"{_PIXELS // 1_000_000} MP") from None
     except UnidentifiedImageError:
         raise ReadError(say("Images of this type cannot be read."), "type") from None
     except (OSError, SyntaxError, ValueError) as error:
         raise broken(_IMAGE, error) from None
-    return _page(url, name, f"{form}, {wide} × {high}", Image.MIME.get(form, "image/*"), picture)
+    return _image_page_of(url, name, f"{form}, {wide} × {high}", Image.MIME.get(form, "image/*"), picture)
 
 
 def unscaled_page(body: bytes, url: str, name: str) -> Page:
@@ -142,10 +140,10 @@ def unscaled_page(body: bytes, url: str, name: str) -> Page:
             "large",
         )
     media_type = _PASSED[header.form]
-    return _page(url, name, f"{header.form}, {size}", media_type, Picture(media_type, body))
+    return _image_page_of(url, name, f"{header.form}, {size}", media_type, Picture(media_type, body))
 
 
-def _page(url: str, name: str, facts: str, media_type: str, picture: Picture) -> Page:
+def _image_page_of(url: str, name: str, facts: str, media_type: str, picture: Picture) -> Page:
     words = spans.label(spans.inline(name))
     text = f"![{words}]({url})\n\n{facts}"
     return Page(url, text, title=name or None, way="image", media_type=media_type, pictures=(picture,))
@@ -154,7 +152,7 @@ def _page(url: str, name: str, facts: str, media_type: str, picture: Picture) ->
 _IMAGE = say("image")
 
 
-def _picture(image: Image, body: bytes) -> Picture:
+def _picture_of(image: Image, body: bytes) -> Picture:
     wide, high = image.size
     if max(wide, high) <= _SIDE and len(body) <= _BYTES and image.format in _PASSED:
         image.load()  # a broken image must fail here, not at the assistant
@@ -164,10 +162,10 @@ def _picture(image: Image, body: bytes) -> Picture:
         image.draft("RGB", (_SIDE * 2, _SIDE * 2))  # decodes at a fraction of the size
     if image.size[0] * image.size[1] > _PIXELS:
         raise too_large(_IMAGE, f"{wide} × {high}", f"{_PIXELS // 1_000_000} MP")
-    return _scaled(image)
+    return _scale_down(image)
 
 
-def _scaled(image: Image) -> Picture:
+def _scale_down(image: Image) -> Picture:
     from PIL import ImageOps
 
     drawn = image.mode in ("P", "1", "L", "LA", "PA") or "transparency" in image.info
@@ -180,20 +178,18 @@ def _scaled(image: Image) -> Picture:
         small.save(file, "PNG", optimize=True)
         if file.tell() <= _BYTES:
             return Picture("image/png", file.getvalue())
-    return _pressed(_on_white(small))
-
-
-def _on_white(image: Image) -> Image:
     from PIL import Image as images
 
-    if image.mode != "RGBA":
-        return image
-    ground = images.new("RGB", image.size, "white")
-    ground.paste(image, mask=image.getchannel("A"))
-    return ground
+    if small.mode != "RGBA":
+        on_white = small
+    else:
+        ground = images.new("RGB", small.size, "white")
+        ground.paste(small, mask=small.getchannel("A"))
+        on_white = ground
+    return _compress(on_white)
 
 
-def _pressed(image: Image) -> Picture:
+def _compress(image: Image) -> Picture:
     """Return a JPEG of the best quality within the limit; scale down if the lowest quality is too large."""
     while True:
         for quality in _QUALITIES:

@@ -19,6 +19,12 @@ Kind = Literal[
     "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub", "whole", "wiki",
 ]  # fmt: skip
 
+WHOLE_MEDIA = "application/vnd.tabane.whole+html"
+"""Media type with which an adapter marks HTML that is all content."""
+
+WIKI_MEDIA = "application/vnd.tabane.mediawiki+html"
+"""Media type with which an adapter marks HTML of Parsoid."""
+
 _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", 0, "image"),
     (b"\xff\xd8\xff", 0, "image"),
@@ -60,8 +66,8 @@ _MEDIA: dict[str, Kind] = {
     "application/csv": "csv",
     "text/tab-separated-values": "tsv",
     "text/plain": "plain",
-    "application/vnd.tabane.whole+html": "whole",
-    "application/vnd.tabane.mediawiki+html": "wiki",
+    WHOLE_MEDIA: "whole",
+    WIKI_MEDIA: "wiki",
 }
 _NAMES: dict[str, Kind] = {
     ".html": "html",
@@ -136,14 +142,22 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
     Raises UnsupportedMediaType, with the type, for other content.
     """
     media = media_type.partition(";")[0].strip().lower()
-    if signed := _signed(body):
+    if signed := _kind_by_signature(body):
         return signed
-    if _is_binary(body[:2048], media):
+    head = body[:2048]
+    # Declared text may contain a few zeros, because some pages do.
+    zeros = head.count(0)
+    if not zeros or _is_utf16(head):
+        is_binary = False
+    else:
+        text = media.startswith("text/") or media.endswith(("json", "xml"))
+        is_binary = not text or zeros * 20 > len(head)
+    if is_binary:
         raise UnsupportedMediaType(media if media not in _VAGUE else "application/octet-stream")
     suffix = suffix_of(name, url)
-    found = _said(media, body) if media not in _VAGUE else None
+    found = _kind_by_media_type(media, body) if media not in _VAGUE else None
     if found is None and media in _VAGUE:
-        found = _NAMES.get(suffix) or ("code" if suffix in CODE else None) or _looks(body, media)
+        found = _NAMES.get(suffix) or ("code" if suffix in CODE else None) or _kind_by_look(body, media)
         if found == "html" and media == "text/plain":
             found = "plain"  # browsers show such a page as it is written, and so do we
     if found is None:
@@ -162,11 +176,14 @@ def code_language(media_type: str, name: str, url: str) -> str:
     return CODE.get(suffix_of(name, url)) or _CODE_MEDIA.get(media_type.partition(";")[0].strip().lower(), "")
 
 
-def _signed(body: bytes) -> Kind | None:
+def _kind_by_signature(body: bytes) -> Kind | None:
     if b"%PDF-" in body[:1024]:
         return "pdf"
     if body.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _zipped(body)
+        kind = zipped_kind(body)
+        if kind is None:
+            raise UnsupportedMediaType("application/zip")
+        return cast(Kind, kind)
     for signature, at, kind in _SIGNATURES:
         if body.startswith(signature, at):
             if kind == "bmp":
@@ -183,14 +200,7 @@ def _signed(body: bytes) -> Kind | None:
     return None
 
 
-def _zipped(body: bytes) -> Kind:
-    kind = zipped_kind(body)
-    if kind is None:
-        raise UnsupportedMediaType("application/zip")
-    return cast(Kind, kind)
-
-
-def _said(media: str, body: bytes) -> Kind | None:
+def _kind_by_media_type(media: str, body: bytes) -> Kind | None:
     """Return the kind of a media type; None if it is not supported."""
     if found := _MEDIA.get(media):
         return found
@@ -201,13 +211,13 @@ def _said(media: str, body: bytes) -> Kind | None:
     if media.endswith("+xml"):
         return "xml"
     if media.startswith("text/") and media != "text/rtf":
-        return _looks(body, media) or "plain"
+        return _kind_by_look(body, media) or "plain"
     if media.startswith("image/"):
         return "image"
     return None
 
 
-def _looks(body: bytes, media: str) -> Kind | None:
+def _kind_by_look(body: bytes, media: str) -> Kind | None:
     """Return the kind that text without a declared type looks like."""
     head = body[:1024].lstrip(b"\xef\xbb\xbf \t\r\n")
     if head.startswith(b"<?xml"):
@@ -230,15 +240,6 @@ def _is_json(body: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _is_binary(head: bytes, media: str) -> bool:
-    """Return whether the bytes contain zeros; declared text may have a few, because some pages do."""
-    zeros = head.count(0)
-    if not zeros or _is_utf16(head):
-        return False
-    text = media.startswith("text/") or media.endswith(("json", "xml"))
-    return not text or zeros * 20 > len(head)
 
 
 def _is_utf16(body: bytes) -> bool:
@@ -269,7 +270,7 @@ def zipped_kind(body: bytes) -> str | None:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             names = archive.namelist()
             present = set(names)
-            declared = _declared(archive) if "mimetype" in present else ""
+            declared = _declared_media_type(archive) if "mimetype" in present else ""
     except UNREADABLE_INDEX:
         return None
     if declared.startswith(_ODF):
@@ -289,7 +290,7 @@ def zipped_kind(body: bytes) -> str | None:
     return None
 
 
-def _declared(archive: zipfile.ZipFile) -> str:
+def _declared_media_type(archive: zipfile.ZipFile) -> str:
     """Return the media type that an OpenDocument file or a book contains as its first file."""
     try:
         with archive.open("mimetype") as file:

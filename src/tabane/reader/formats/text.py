@@ -108,22 +108,22 @@ def marked(text: str, url: str) -> Page:
     body, warnings = bounded(body.strip("\n"))
     page = Page(url, body, way="markdown", media_type="text/markdown", warnings=warnings)
     if front:
-        page = _with(page, front[1])
+        page = _with_front_matter(page, front[1])
     if page.title is None and (title := _TITLE.search(seen_markup(body[:5000]).markdown)):
         page = replace(page, title=first_line(re.sub(r"[*_`]|\[([^\]]*)\]\([^)]*\)", r"\1", title[1])))
     return page
 
 
-def _with(page: Page, front: str) -> Page:
+def _with_front_matter(page: Page, front: str) -> Page:
     """Return the page with the single-value fields of its front matter; other YAML is ignored."""
     fields: dict[str, str] = {}
     last = ""
     for line in front.split("\n"):
         if found := _FIELD.match(line):
             last = _KNOWN.get(found[1].lower(), "")
-            value = _value(found[2])
+            value = _front_value(found[2])
         elif line.startswith(("- ", "  - ")) and last == "author":
-            value = _value(line.strip()[2:])
+            value = _front_value(line.strip()[2:])
         else:
             continue
         if last and value:
@@ -139,12 +139,12 @@ def _with(page: Page, front: str) -> Page:
     )
 
 
-def _value(text: str) -> str:
+def _front_value(text: str) -> str:
     text = text.strip()
     if text[:1] in "\"'" and text[-1:] == text[:1] and len(text) > 1:
         text = text[1:-1]
     elif text.startswith("[") and text.endswith("]"):
-        text = ", ".join(_value(part) for part in text[1:-1].split(","))
+        text = ", ".join(_front_value(part) for part in text[1:-1].split(","))
     else:
         text = re.sub(r"\s+#.*$", "", text)
     return text[:500] if text not in ("|", ">", "null", "~") else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
@@ -23,21 +22,23 @@ _MARKED = re.compile(r"<(?:/?[a-zA-Z][^<>]*|!--.*?--)>|&(?:#\d+|\w+);")
 
 def feed_page(root: etree._Element, url: str) -> Page:
     """Return the feed, its entries in its order."""
-    channel = _child(root, "channel")
+    channel = _first_child(root, "channel")
     top = channel if channel is not None else root
-    entries = list(_entries(root))
-    parts = [_about(top)]
-    parts += [_entry(entry, url) for entry in entries[:_ENTRIES]]
-    title = first_line(_text(top, "title"))
+    nodes = (node for node in root.iter() if isinstance(node.tag, str))
+    entries = [node for node in nodes if local_name(node) in ("item", "entry")]
+    text = _child_text(top, "description") or _child_text(top, "subtitle")
+    parts = [spans.lines(spans.inline(" ".join(_without_tags(text).split())))]
+    parts += [_entry_markdown(entry, url) for entry in entries[:_ENTRIES]]
+    title = first_line(_child_text(top, "title"))
     return Page(
         url,
         "\n\n".join(part for part in parts if part),
         title=title,
-        author=first_line(_author(top)),
-        date=_date(top),
+        author=first_line(_entry_author(top)),
+        date=_entry_date(top),
         site=title,
-        lang=_text(top, "language") or root.get("{http://www.w3.org/XML/1998/namespace}lang"),
-        canonical=address(_link(top), url),
+        lang=_child_text(top, "language") or root.get("{http://www.w3.org/XML/1998/namespace}lang"),
+        canonical=address(_entry_address(top), url),
         way="feed",
         media_type="application/atom+xml" if local_name(root) == "feed" else "application/rss+xml",
         warnings=_left_out(len(entries)),
@@ -50,41 +51,34 @@ def _left_out(count: int) -> tuple[Message, ...]:
     return (say("{shown} of {all} {all:entry is|entries are} shown.", shown=_ENTRIES, all=count),)
 
 
-def _entries(root: etree._Element) -> Iterator[etree._Element]:
-    for node in root.iter():
-        if isinstance(node.tag, str) and local_name(node) in ("item", "entry"):
-            yield node
-
-
-def _about(top: etree._Element) -> str:
-    text = _text(top, "description") or _text(top, "subtitle")
-    return spans.lines(spans.inline(" ".join(_bare(text).split())))
-
-
-def _entry(entry: etree._Element, url: str) -> str:
-    title = spans.inline(" ".join(_bare(_text(entry, "title")).split()))
-    where = address(_link(entry), url)
+def _entry_markdown(entry: etree._Element, url: str) -> str:
+    title = spans.inline(" ".join(_without_tags(_child_text(entry, "title")).split()))
+    where = address(_entry_address(entry), url)
     head = f"[{spans.label(title or where)}]({where})" if where else title
-    about = " · ".join(filter(None, (_date(entry), first_line(_author(entry)))))
-    parts = (f"## {head}" if head else "", about, _said(entry, where or url))
+    about = " · ".join(filter(None, (_entry_date(entry), first_line(_entry_author(entry)))))
+    parts = (f"## {head}" if head else "", about, _entry_text(entry, where or url))
     return "\n\n".join(part for part in parts if part)
 
 
-def _said(entry: etree._Element, url: str) -> str:
+def _entry_text(entry: etree._Element, url: str) -> str:
     """Return what an entry says: its summary, or all of it if there is none, as Markdown."""
     for name in ("description", "summary", "encoded", "content"):
-        node = _child(entry, name)
+        node = _first_child(entry, name)
         if node is None:
             continue
         source = (
             str(etree.tostring(node, encoding="unicode")) if len(node) else node.text or ""
         )  # XHTML of Atom
         if source.strip():
-            return _cut(_converted(source, url))
+            text = _convert_entry(source, url)
+            if len(text) <= _LONG:
+                return text
+            at = max(text.rfind("\n\n", 0, _LONG), text.rfind("。", 0, _LONG), text.rfind(". ", 0, _LONG))
+            return text[: at + 1 if at > _LONG // 2 else _LONG].rstrip() + " …"
     return ""
 
 
-def _converted(source: str, url: str) -> str:
+def _convert_entry(source: str, url: str) -> str:
     if not _MARKED.search(source):
         return "\n\n".join(
             spans.lines(spans.inline(" ".join(part.split()))) for part in re.split(r"\n\s*\n", source.strip())
@@ -96,14 +90,7 @@ def _converted(source: str, url: str) -> str:
     return markdown([tree], url)
 
 
-def _cut(text: str) -> str:
-    if len(text) <= _LONG:
-        return text
-    at = max(text.rfind("\n\n", 0, _LONG), text.rfind("。", 0, _LONG), text.rfind(". ", 0, _LONG))
-    return text[: at + 1 if at > _LONG // 2 else _LONG].rstrip() + " …"
-
-
-def _bare(text: str) -> str:
+def _without_tags(text: str) -> str:
     """Return text without the tags that some put into titles."""
     if "<" not in text and "&" not in text:
         return text
@@ -120,23 +107,23 @@ def local_name(node: etree._Element) -> str:
     return str(node.tag).rpartition("}")[2].lower()
 
 
-def _child(node: etree._Element, name: str) -> etree._Element | None:
+def _first_child(node: etree._Element, name: str) -> etree._Element | None:
     return next((child for child in node if isinstance(child.tag, str) and local_name(child) == name), None)
 
 
-def _text(node: etree._Element, name: str) -> str:
-    child = _child(node, name)
+def _child_text(node: etree._Element, name: str) -> str:
+    child = _first_child(node, name)
     return " ".join("".join(child.itertext()).split()) if child is not None else ""
 
 
-def _author(node: etree._Element) -> str:
-    child = _child(node, "author")
-    if child is not None and (named := _text(child, "name")):
+def _entry_author(node: etree._Element) -> str:
+    child = _first_child(node, "author")
+    if child is not None and (named := _child_text(child, "name")):
         return named
-    return _text(node, "creator") or _text(node, "author")
+    return _child_text(node, "creator") or _child_text(node, "author")
 
 
-def _link(node: etree._Element) -> str:
+def _entry_address(node: etree._Element) -> str:
     """Return the address of an entry: the text of RSS, the ``alternate`` of Atom."""
     links = [child for child in node if isinstance(child.tag, str) and local_name(child) == "link"]
     for link in links:
@@ -145,14 +132,14 @@ def _link(node: etree._Element) -> str:
     for link in links:
         if link.text and link.text.strip():
             return link.text.strip()
-    guid = _child(node, "guid")
+    guid = _first_child(node, "guid")
     return (guid.text or "").strip() if guid is not None and guid.get("isPermaLink") != "false" else ""
 
 
-def _date(node: etree._Element) -> str | None:
+def _entry_date(node: etree._Element) -> str | None:
     """Return a date of RSS or Atom as ISO 8601."""
     for name in ("published", "pubdate", "date", "issued", "updated", "lastbuilddate", "modified"):
-        said = _text(node, name)
+        said = _child_text(node, name)
         if re.match(r"\d{4}-\d\d", said):
             return said[:40]
         try:
@@ -169,7 +156,7 @@ _ADDRESSES = 5000
 
 def xml_page(text: str, url: str) -> Page:
     """Return a page of XML. Entities are not put in and nothing is fetched."""
-    root = _root(text)
+    root = _parse_root(text)
     if root is None:
         shown, warnings = bounded(text.strip(), LISTED)
         return Page(
@@ -184,11 +171,16 @@ def xml_page(text: str, url: str) -> Page:
         return feed_page(root, url)
     if name in ("urlset", "sitemapindex"):
         return _site_map(root, url)
-    shown, warnings = bounded(_indented(root, text), LISTED)
+    if text.strip().count("\n") * 400 > len(text):
+        indented = text.strip()
+    else:
+        etree.indent(root)
+        indented = str(etree.tostring(root, encoding="unicode"))
+    shown, warnings = bounded(indented, LISTED)
     return Page(url, fence(shown, "xml"), way="xml", media_type="application/xml", warnings=warnings)
 
 
-def _root(text: str) -> etree._Element | None:
+def _parse_root(text: str) -> etree._Element | None:
     """Return the root; of a feed that is a little broken too, since many are."""
     data = text.strip().encode("utf-8", "replace")
     for recover in (False, True):
@@ -202,14 +194,6 @@ def _root(text: str) -> etree._Element | None:
         if root is not None and (not recover or local_name(root) in ROOTS):
             return root
     return None
-
-
-def _indented(root: etree._Element, text: str) -> str:
-    """Return the document indented; unchanged if it has more than one line."""
-    if text.strip().count("\n") * 400 > len(text):
-        return text.strip()
-    etree.indent(root)
-    return str(etree.tostring(root, encoding="unicode"))
 
 
 def _site_map(root: etree._Element, url: str) -> Page:

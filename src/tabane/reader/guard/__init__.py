@@ -39,7 +39,7 @@ class AllowedHosts:
     """
 
     def __init__(self, entries: Iterable[str] = ()) -> None:
-        self._entries = tuple(_entry(text.strip()) for text in entries if text.strip())
+        self._entries = tuple(_parse_entry(text.strip()) for text in entries if text.strip())
 
     def name(self, host: str, port: int) -> bool:
         """Return whether ``host``, in ASCII and lower case, is allowed by name."""
@@ -63,7 +63,7 @@ class AllowedHosts:
         return any(entry.network is not None and entry.port in (None, port) for entry in self._entries)
 
 
-def _entry(text: str) -> AllowedEntry:
+def _parse_entry(text: str) -> AllowedEntry:
     try:
         if "/" in text:
             network, port = _cut(text)
@@ -79,14 +79,10 @@ def _entry(text: str) -> AllowedEntry:
             entry=repr(text),
         )
         raise ConfigurationError(why) from None
-    port = found.port if _names_port(text) else None
+    port = found.port if (":" in text.rpartition("]")[2]) else None
     if found.address is not None:
         return AllowedEntry(network=ip_network(found.address), port=port)
     return AllowedEntry(name=found.host, under=under, port=port)
-
-
-def _names_port(text: str) -> bool:
-    return ":" in text.rpartition("]")[2]
 
 
 def _cut(text: str) -> tuple[str, int | None]:
@@ -117,11 +113,11 @@ class Guard:
 
     def target(self, url: str) -> Target:
         """Return the target of ``url``, if it is allowed. Raises ReadError: url, scheme, refused."""
-        return self._judged(target(url))
+        return self._judge_target(target(url))
 
     def joined(self, base: Target, location: str) -> Target:
         """Return the target of a redirect, judged like any other URL."""
-        return self._judged(joined(base, location))
+        return self._judge_target(joined(base, location))
 
     def addresses(self, host: str, port: int, found: Sequence[str]) -> list[Address]:
         """Return the addresses of ``host``, of which any may be connected to.
@@ -147,7 +143,7 @@ class Guard:
             address.version == 6 == source.version and int(address) >> 64 == int(source) >> 64
         )
         if near:
-            raise _refused(
+            raise _refusal(
                 say("{host} leads to {address}, which is in this computer's own network, so the reader "
 "does not connect to it.", host=host, address=address), host, port)  # fmt: skip
 
@@ -160,7 +156,7 @@ class Guard:
         address = address_of(host)
         return self._allowed.name(host, port) or (address is not None and self.allows(address, port))
 
-    def _judged(self, found: Target) -> Target:
+    def _judge_target(self, found: Target) -> Target:
         if self.names(found.host, found.port):
             return found
         if found.address is not None:
@@ -168,7 +164,7 @@ class Guard:
         elif self._resolves and self._allowed.networks(found.port):
             return found  # decided by its addresses
         elif is_local(found.host):
-            raise _refused(
+            raise _refusal(
                 say(
                     "{host} is a name in a local network, so the reader does not connect to it.",
                     host=found.host,
@@ -183,13 +179,13 @@ class Guard:
         if self.allows(address, port):
             return
         if (kind := fault(address)) is not None:
-            raise _refused(_not_public(host, address, kind), host, port)
+            raise _refusal(_not_public(host, address, kind), host, port)
         self._at_a_port(host, port)
 
     def _at_a_port(self, host: str, port: int) -> None:
         if port not in self._ports:
             ports = ", ".join(map(str, sorted(self._ports)))
-            raise _refused(
+            raise _refusal(
                 say("the reader connects only to the ports {ports}, not to {port}.", ports=ports, port=port),
                 host,
                 port,
@@ -209,7 +205,7 @@ def _not_public(host: str, address: Address, kind: Message) -> Message:
 "does not connect to it.", host=host, address=address, kind=kind)  # fmt: skip
 
 
-def _refused(why: Message, host: str, port: int) -> ReadError:
+def _refusal(why: Message, host: str, port: int) -> ReadError:
     entry = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     return ReadError(
         say(

@@ -52,6 +52,7 @@ class Target:
 
     @property
     def origin(self) -> str:
+        """Scheme, host and port, as browsers write the origin of a page."""
         return f"{self.scheme}://{self.authority}"
 
     @property
@@ -67,23 +68,23 @@ def target(url: str) -> Target:
     """
     url = url.strip(_SPACE).translate(_BROKEN)
     if len(url) > LONGEST:
-        raise _bad(say("the URL is longer than {limit} {limit:character|characters}.", limit=LONGEST))
+        raise _bad_url(say("the URL is longer than {limit} {limit:character|characters}.", limit=LONGEST))
     if any("\ud800" <= character <= "\udfff" for character in url):
-        raise _bad(say("the URL contains invalid characters."))
+        raise _bad_url(say("the URL contains invalid characters."))
     found = _SCHEME.fullmatch(url)
     if found is None:
-        raise _bad(say("this is not a URL: it must start with https:// or http://."))
+        raise _bad_url(say("this is not a URL: it must start with https:// or http://."))
     scheme = found[1].lower()
     if scheme not in PORTS:
         raise ReadError(
             say("only http and https URLs can be read; this one is {scheme}.", scheme=scheme), "scheme"
         )
-    parts = _AUTHORITY.fullmatch(_forward(found[2]))
+    parts = _AUTHORITY.fullmatch(_forward_slashes(found[2]))
     if parts is None:
-        raise _bad(say("this is not a URL: {scheme}: must be followed by // and a host.", scheme=scheme))
-    host, port, address = _authority(parts[1], PORTS[scheme])
+        raise _bad_url(say("this is not a URL: {scheme}: must be followed by // and a host.", scheme=scheme))
+    host, port, address = _split_authority(parts[1], PORTS[scheme])
     query = "" if parts[3] is None else "?" + quote(parts[3], safe=_QUERY)
-    return Target(scheme, host, port, _path(parts[2]) + query, address)
+    return Target(scheme, host, port, _ascii_path(parts[2]) + query, address)
 
 
 def joined(base: Target, location: str) -> Target:
@@ -91,22 +92,22 @@ def joined(base: Target, location: str) -> Target:
     location = location.strip(_SPACE)
     if _SCHEME.fullmatch(location):
         return target(location)
-    if (forward := _forward(location)).startswith("//"):
+    if (forward := _forward_slashes(location)).startswith("//"):
         return target(f"{base.scheme}:{forward}")
     try:
         return target(urljoin(base.url, forward))
     except ValueError:
-        raise _bad(say("this is not a URL.")) from None
+        raise _bad_url(say("this is not a URL.")) from None
 
 
-def _forward(rest: str) -> str:
+def _forward_slashes(rest: str) -> str:
     """Backward slashes before the query are slashes: a browser takes them for such."""
     end = re.search(r"[?#]", rest)
     at = end.start() if end else len(rest)
     return rest[:at].replace("\\", "/") + rest[at:]
 
 
-def _path(path: str) -> str:
+def _ascii_path(path: str) -> str:
     """Return the path in ASCII, without dot segments; encoded characters stay encoded."""
     kept: list[str] = []
     segments = path.split("/")[1:] or [""]
@@ -121,22 +122,22 @@ def _path(path: str) -> str:
     return "/" + "/".join(kept)
 
 
-def _authority(text: str, port: int) -> tuple[str, int, Address | None]:
+def _split_authority(text: str, port: int) -> tuple[str, int, Address | None]:
     if "@" in text:
-        raise _bad(say("the URL has a user name or password before its host. Remove it."))
-    host, colon, digits = text.partition(":") if not text.startswith("[") else _bracketed(text)
+        raise _bad_url(say("the URL has a user name or password before its host. Remove it."))
+    host, colon, digits = text.partition(":") if not text.startswith("[") else _split_bracketed(text)
     if colon and digits:
         if not re.fullmatch(r"[0-9]{1,5}", digits) or not 0 < int(digits) < 65536:
-            raise _bad(say("the port in the URL is not a number from 1 to 65535."))
+            raise _bad_url(say("the port in the URL is not a number from 1 to 65535."))
         port = int(digits)
     name, address = _host(host)
     return name, port, address
 
 
-def _bracketed(text: str) -> tuple[str, str, str]:
+def _split_bracketed(text: str) -> tuple[str, str, str]:
     inside, bracket, rest = text.partition("]")
     if not bracket or (rest and not rest.startswith(":")):
-        raise _bad(say("the address in brackets in the URL cannot be parsed."))
+        raise _bad_url(say("the address in brackets in the URL cannot be parsed."))
     return inside + bracket, rest[:1], rest[1:]
 
 
@@ -144,20 +145,20 @@ def _host(text: str) -> tuple[str, Address | None]:
     if text.startswith("["):
         address = None if "%" in text else address_of(text[1:-1])
         if address is None or address.version != 6:
-            raise _bad(say("the address in brackets in the URL cannot be parsed."))
+            raise _bad_url(say("the address in brackets in the URL cannot be parsed."))
         return str(address), address
-    name = _ascii(text).removesuffix(".")
+    name = _ascii_host(text).removesuffix(".")
     if not name:
-        raise _bad(say("the URL has no host."))
+        raise _bad_url(say("the URL has no host."))
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
-        number = _number(name)
+        number = _ipv4_of_number(name)
         return str(number), number
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
-        raise _bad(say("the host {host} in the URL is not valid.", host=name[:80]))
+        raise _bad_url(say("the host {host} in the URL is not valid.", host=name[:80]))
     return name, None
 
 
-def _ascii(host: str) -> str:
+def _ascii_host(host: str) -> str:
     """Return the host in ASCII and lower case, by UTS 46: full-width letters, digits and stops are plain
     ones.
     """
@@ -168,19 +169,19 @@ def _ascii(host: str) -> str:
         import idna
 
         plain = idna.uts46_remap(host, std3_rules=False, transitional=False)
-        return ".".join(map(_label, plain.split("."))).lower()
+        return ".".join(map(_ascii_label, plain.split("."))).lower()
     except (UnicodeError, ValueError):  # IDNAError is a UnicodeError
-        raise _bad(say("the host in the URL is not a valid name.")) from None
+        raise _bad_url(say("the host in the URL is not a valid name.")) from None
 
 
-def _label(label: str) -> str:
+def _ascii_label(label: str) -> str:
     return label if label.isascii() else "xn--" + label.encode("punycode").decode("ascii")
 
 
-def _number(host: str) -> Address:
+def _ipv4_of_number(host: str) -> Address:
     """Return an IPv4 address in any of the ways of inet_aton: 127.1, 0x7f.0.0.1, 017700000001, 2130706433."""
     parts = host.split(".")
-    numbers = [_digits(part) for part in parts]
+    numbers = [_parse_digits(part) for part in parts]
     if len(parts) > 4 or any(number > 255 for number in numbers[:-1]):
         raise _no_address(host)
     if numbers[-1] >= 256 ** (5 - len(parts)):
@@ -191,7 +192,7 @@ def _number(host: str) -> Address:
     return address
 
 
-def _digits(part: str) -> int:
+def _parse_digits(part: str) -> int:
     try:
         if part[:2].lower() == "0x":
             return int(part[2:] or "0", 16)
@@ -201,7 +202,7 @@ def _digits(part: str) -> int:
 
 
 def _no_address(host: str) -> ReadError:
-    return _bad(
+    return _bad_url(
         say(
             "the host {host} in the URL is neither a valid address nor a name, because no name "
             "ends in a number.",
@@ -210,5 +211,5 @@ def _no_address(host: str) -> ReadError:
     )
 
 
-def _bad(message: Message) -> ReadError:
+def _bad_url(message: Message) -> ReadError:
     return ReadError(message, "url")

@@ -59,7 +59,7 @@ def fenced(element: HtmlElement, shared: Collection[HtmlElement]) -> str:
 
 def source(element: HtmlElement) -> str:
     """Return the lines of a listing, without a gutter of numbers, buttons and white space around it."""
-    code = "".join(_parts(element)).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
+    code = "".join(_text_parts(element)).replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ")
     lines = [line.rstrip() for line in code.split("\n")]
     while lines and not lines[0]:
         lines.pop(0)
@@ -68,9 +68,10 @@ def source(element: HtmlElement) -> str:
     return "\n".join(lines)
 
 
-def _parts(element: HtmlElement) -> Iterator[str]:
+def _text_parts(element: HtmlElement) -> Iterator[str]:
     """Texts in order, with the newlines that rows, items and boxes make. Not recursive."""
-    boxed = _boxed(element)
+    # If the text has no newline, each line is an element.
+    boxed = "\n" not in text_of(element).strip()
     fresh = True  # at the beginning of a line
     begun: HtmlElement | None = None  # a line without text so far
     walk = iterwalk(element, events=("start", "end", "comment", "pi"))
@@ -126,11 +127,6 @@ def _is_line(node: HtmlElement, boxed: bool) -> bool:
     return lines or bool(_LINE.intersection(classes(node))) or bool(_BLOCK.search(node.get("style") or ""))
 
 
-def _boxed(element: HtmlElement) -> bool:
-    """Return whether each line is an element, because the text has no newline."""
-    return "\n" not in text_of(element).strip()
-
-
 def around_several(elements: Sequence[HtmlElement]) -> set[HtmlElement]:
     """Return the elements around more than one listing. Each element is visited twice at most."""
     once: set[HtmlElement] = set()
@@ -155,31 +151,33 @@ def language(element: HtmlElement, shared: Collection[HtmlElement]) -> str:
         around.append(above)
         above = above.getparent()
     for node in around:
-        if name := _named(node):
+        if name := _language_of(node):
             return name
     return ""
 
 
-def _named(node: HtmlElement) -> str:
+def _language_of(node: HtmlElement) -> str:
     for attribute in (
         "data-lang",
         "data-language",
         "lang" if node.tag in ("pre", "code") else "data-code-lang",
     ):
-        if found := _clean(node.get(attribute, ""), sure=attribute != "lang"):
+        if found := _clean_language(node.get(attribute, ""), sure=attribute != "lang"):
             return found
     names = classes(node)
     for name in names:
-        if (said := _LANGUAGE.match(name)) and (found := _clean(said["name"], sure=name.startswith("lang"))):
+        if (said := _LANGUAGE.match(name)) and (
+            found := _clean_language(said["name"], sure=name.startswith("lang"))
+        ):
             return found
     if _MARKERS.intersection(names) or node.tag in ("pre", "code"):
         for name in names:
-            if name.strip(";") in _KNOWN and (found := _clean(name.strip(";"), sure=True)):
+            if name.strip(";") in _KNOWN and (found := _clean_language(name.strip(";"), sure=True)):
                 return found
     return ""
 
 
-def _clean(name: str, *, sure: bool) -> str:
+def _clean_language(name: str, *, sure: bool) -> str:
     name = name.strip().lower().partition("{")[0].partition(":")[0]
     if name in _NONE or not re.fullmatch(r"[\w+#.-]{1,24}", name) or name.isdigit():
         return ""
@@ -198,7 +196,9 @@ def in_table(table: HtmlElement) -> HtmlElement | None:
     if len(cells) > 1:
         numbered = next(table.iter("pre"), None)
         if numbered is not None and all(next(cell.iter("pre"), None) is not None for cell in cells):
-            return _other(cells)
+            # The gutter and the code have one class: take the code.
+            words = [cell for cell in cells if text_of(cell).strip("0123456789 \t\r\n")]
+            return words[0] if len(words) == 1 else None
         return table
     return None
 
@@ -210,12 +210,6 @@ def _is_numbered(table: HtmlElement) -> bool:
         len(row) == 2 and _is_before_code(row[0]) and not text_of(row[0]).strip("0123456789 \t\r\n\xa0")
         for row in rows
     )
-
-
-def _other(cells: list[HtmlElement]) -> HtmlElement | None:
-    """Of the gutter and the code, which have one class, the code."""
-    words = [cell for cell in cells if text_of(cell).strip("0123456789 \t\r\n")]
-    return words[0] if len(words) == 1 else None
 
 
 def _beside_numbers(cell: HtmlElement) -> bool:

@@ -55,9 +55,9 @@ class MarkdownConverter:
         self.notes = notes(elements)
         self._base, self._links = base, links
         self._inline = InlineConverter(base, self.notes, links=links)
-        self._mixed = _above(elements, BLOCKS)
+        self._mixed = _ancestors_of(elements, BLOCKS)
         self._shared = code_blocks.around_several(elements)
-        self._headed = _above(elements, HEADINGS.keys())
+        self._headed = _ancestors_of(elements, HEADINGS.keys())
         self._depth = 0
         self._card: str | None = None  # address of the current card
         self._headline = False  # whether its heading carries the link
@@ -66,12 +66,12 @@ class MarkdownConverter:
         """Return the blocks that the elements are."""
         found: list[MarkdownBlock] = []
         for element in elements:
-            extend(found, self._flow("", [element]))
+            extend(found, self._flow_blocks("", [element]))
         return found
 
     def blocks(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return the content of the element as blocks."""
-        return self._flow(element.text or "", element)
+        return self._flow_blocks(element.text or "", element)
 
     def line(self, element: HtmlElement) -> str:
         """Return the content of the element as one line, with its blocks in a row."""
@@ -81,32 +81,32 @@ class MarkdownConverter:
         """Return whether it contains a heading."""
         return element in self._headed
 
-    def _flow(self, text: str, children: Sequence[HtmlElement] | HtmlElement) -> list[MarkdownBlock]:
+    def _flow_blocks(self, text: str, children: Sequence[HtmlElement] | HtmlElement) -> list[MarkdownBlock]:
         """Runs of text between blocks are paragraphs."""
         found: list[MarkdownBlock] = []
         run: list[Piece] = [text]
         for child in children:
             if self._is_block(child):
-                self._end(run, found)
+                self._end_run(run, found)
                 extend(found, self.written(child))
             else:
                 self._inline.add(child, run)
             if isinstance(children, HtmlElement):
                 run.append(child.tail or "")
-        self._end(run, found)
+        self._end_run(run, found)
         return found
 
     def _is_block(self, element: HtmlElement) -> bool:
         return element.tag in BLOCKS or element in self._mixed or _is_listing(element)
 
-    def _end(self, run: list[Piece], found: list[MarkdownBlock]) -> None:
+    def _end_run(self, run: list[Piece], found: list[MarkdownBlock]) -> None:
         """End a run: its text becomes paragraphs, with a link if it is on a card without a heading."""
         line = "" if all(isinstance(piece, str) and not piece.strip() for piece in run) else joined(run)
         run.clear()
         texts = (spans.lines(text.strip()) for text in line.split("\n\n"))
-        found.extend(MarkdownBlock(self._linked(text)) for text in texts if text)
+        found.extend(MarkdownBlock(self._link_card(text)) for text in texts if text)
 
-    def _linked(self, text: str) -> str:
+    def _link_card(self, text: str) -> str:
         if self._card is None or self._headline or "](" in text or "\n" in text:
             return text
         url, self._card = self._card, None
@@ -115,21 +115,38 @@ class MarkdownConverter:
     def said(self, text: str | None) -> list[MarkdownBlock]:
         """Return text as a paragraph; nothing for white space."""
         found: list[MarkdownBlock] = []
-        self._end([text or ""], found)
+        self._end_run([text or ""], found)
         return found
 
     def written(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return the blocks that the element is."""
-        element = self._unwrapped(element)
+        element = self._unwrap(element)
         if self._depth >= _DEEP:
             return [MarkdownBlock(spans.lines(spans.inline(line))) for line in paragraphs_of(element)]
         self._depth += 1
         try:
-            return self._writing(element)
+            tag = str(element.tag)
+            if tag in HEADINGS:
+                return self._write_heading(element, HEADINGS[tag])
+            if tag in LISTS:
+                return listed(self, element)
+            if writing := _WRITING.get(tag):
+                return writing(self, element)
+            if element.get("role") == "heading":
+                said = element.get("aria-level", "2")
+                return self._write_heading(
+                    element,
+                    (min(max(int(said), 1), 6) if said.isascii() and said.isdigit() and len(said) < 3 else 2),
+                )
+            if _is_listing(element):
+                return self.listing(element)
+            label = self.notes.note(element)
+            blocks = self.blocks(element)
+            return [note(label, blocks)] if label and blocks else blocks
         finally:
             self._depth -= 1
 
-    def _unwrapped(self, element: HtmlElement) -> HtmlElement:
+    def _unwrap(self, element: HtmlElement) -> HtmlElement:
         """Return the innermost of nested wrappers with a single child: page builders nest dozens of them."""
         while element.tag in _WRAPPERS and len(element) == 1 and not (element.text or "").strip():
             inner = element[0]
@@ -140,23 +157,7 @@ class MarkdownConverter:
             element = inner
         return element
 
-    def _writing(self, element: HtmlElement) -> list[MarkdownBlock]:
-        tag = str(element.tag)
-        if tag in HEADINGS:
-            return self._heading(element, HEADINGS[tag])
-        if tag in LISTS:
-            return listed(self, element)
-        if writing := _WRITING.get(tag):
-            return writing(self, element)
-        if element.get("role") == "heading":
-            return self._heading(element, _level(element))
-        if _is_listing(element):
-            return self.listing(element)
-        label = self.notes.note(element)
-        blocks = self.blocks(element)
-        return [note(label, blocks)] if label and blocks else blocks
-
-    def _heading(self, element: HtmlElement, level: int) -> list[MarkdownBlock]:
+    def _write_heading(self, element: HtmlElement, level: int) -> list[MarkdownBlock]:
         text = self._inline.line(element, plain=True)
         if not text:
             return []
@@ -170,13 +171,13 @@ class MarkdownConverter:
         code = code_blocks.fenced(element, self._shared)
         return [MarkdownBlock(code, "code")] if code else []
 
-    def _table(self, element: HtmlElement) -> list[MarkdownBlock]:
+    def _write_data_table(self, element: HtmlElement) -> list[MarkdownBlock]:
         return tabled(self, element)
 
-    def _definitions(self, element: HtmlElement) -> list[MarkdownBlock]:
+    def _write_definitions(self, element: HtmlElement) -> list[MarkdownBlock]:
         return defined(self, element)
 
-    def _quotation(self, element: HtmlElement) -> list[MarkdownBlock]:
+    def _write_quotation(self, element: HtmlElement) -> list[MarkdownBlock]:
         blocks = self.blocks(element)
         if all(block.kind == "code" for block in blocks):  # indented by the page, and quoted from nobody
             return blocks
@@ -184,10 +185,10 @@ class MarkdownConverter:
         quoted = "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
         return [MarkdownBlock(quoted, "quotation")] if text else []
 
-    def _rule(self, _element: HtmlElement) -> list[MarkdownBlock]:
+    def _write_rule(self, _element: HtmlElement) -> list[MarkdownBlock]:
         return [MarkdownBlock("---", "rule")]
 
-    def _item(self, element: HtmlElement) -> list[MarkdownBlock]:
+    def _write_item(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return a list item without its list."""
         blocks = self.blocks(element)
         if not blocks or self.has_headings(element):
@@ -196,13 +197,13 @@ class MarkdownConverter:
             return [note(label, blocks)]
         return [MarkdownBlock(indented(stacked(blocks, tight=True), "- "), "list", "-")]
 
-    def _summary(self, element: HtmlElement) -> list[MarkdownBlock]:
+    def _write_summary(self, element: HtmlElement) -> list[MarkdownBlock]:
         if self.has_headings(element):
             return self.blocks(element)
         line = self._inline.line(element, plain=True)
         return [MarkdownBlock(f"**{line}**")] if line else []
 
-    def _anchor(self, element: HtmlElement) -> list[MarkdownBlock]:
+    def _write_card(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return a card: a link around blocks. Its heading is linked, or else its first paragraph."""
         self._card = address(element.get("href"), self._base) if self._links else None
         self._headline = self.has_headings(element)
@@ -214,22 +215,22 @@ class MarkdownConverter:
 
 
 _WRITING: Mapping[str, Callable[[MarkdownConverter, HtmlElement], list[MarkdownBlock]]] = {
-    "a": MarkdownConverter._anchor,
+    "a": MarkdownConverter._write_card,
     "pre": MarkdownConverter.listing,
     "listing": MarkdownConverter.listing,
     "xmp": MarkdownConverter.listing,
-    "table": MarkdownConverter._table,
-    "dl": MarkdownConverter._definitions,
-    "blockquote": MarkdownConverter._quotation,
-    "hr": MarkdownConverter._rule,
-    "li": MarkdownConverter._item,
-    "summary": MarkdownConverter._summary,
+    "table": MarkdownConverter._write_data_table,
+    "dl": MarkdownConverter._write_definitions,
+    "blockquote": MarkdownConverter._write_quotation,
+    "hr": MarkdownConverter._write_rule,
+    "li": MarkdownConverter._write_item,
+    "summary": MarkdownConverter._write_summary,
 }
 TAGS = frozenset(_WRITING)
 """Blocks that are written in a way of their own, beside headings and lists."""
 
 
-def _above(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElement]:
+def _ancestors_of(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElement]:
     """Return every element that has one of the tags somewhere in it."""
     found: set[HtmlElement] = set()
     for element in elements:
@@ -257,11 +258,6 @@ def _is_listing(element: HtmlElement) -> bool:
     )
 
 
-def _level(element: HtmlElement) -> int:
-    said = element.get("aria-level", "2")
-    return min(max(int(said), 1), 6) if said.isascii() and said.isdigit() and len(said) < 3 else 2
-
-
 _WRAPPED = 8  # elements between a list and its items
 
 
@@ -274,66 +270,62 @@ def listed(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBloc
     """Return a list as one block. If its items have headings, as cards and search results do, return their
     blocks.
     """
-    items = _items(writer, element)
-    if not items:
-        return []
-    if any(item.element is not element and writer.has_headings(item.element) for item in items):
-        return [block for item in items for block in item.blocks]
-    notes = [item for item in items if writer.notes.note(item.element)]
-    if notes:
-        return [block for item in items for block in _noted(writer, item)]
-    ordered = element.tag == "ol"
-    texts = (
-        list(_numbered(element, items))
-        if ordered
-        else [indented(stacked(item.blocks, tight=True), "- ") for item in items]
-    )
-    loose = any(_is_loose(item.blocks) for item in items)
-    return [MarkdownBlock(("\n\n" if loose else "\n").join(texts), "list", "." if ordered else "-")]
-
-
-def _items(writer: MarkdownConverter, element: HtmlElement) -> list[_ListItem]:
-    """Return the items that say something. A list right within a list belongs to the item before it."""
-    found: list[_ListItem] = []
-    for child, text in _children(element):
+    # Only items that say something. A list right within a list belongs to the item before it.
+    items: list[_ListItem] = []
+    for child, text in _list_children(element):
         nested = child.tag in LISTS and text is None
         if text is not None:
             blocks = writer.said(text)
         else:
             blocks = writer.blocks(child) if child.tag == "li" else writer.written(child)
-        if nested and found:
-            found[-1].blocks.extend(blocks)
+        if nested and items:
+            items[-1].blocks.extend(blocks)
         elif blocks:
-            found.append(_ListItem(child, blocks))
-    return found
+            items.append(_ListItem(child, blocks))
+    if not items:
+        return []
+    if any(item.element is not element and writer.has_headings(item.element) for item in items):
+        return [block for item in items for block in item.blocks]
+    labels = [writer.notes.note(item.element) for item in items]
+    if any(labels):
+        return [
+            block
+            for item, label in zip(items, labels, strict=True)
+            for block in ([note(label, item.blocks)] if label else item.blocks)
+        ]
+    ordered = element.tag == "ol"
+    texts = (
+        list(_numbered_items(element, items))
+        if ordered
+        else [indented(stacked(item.blocks, tight=True), "- ") for item in items]
+    )
+    loose = any(
+        len(item.blocks) > 2 or (len(item.blocks) == 2 and item.blocks[1].kind != "list") for item in items
+    )
+    return [MarkdownBlock(("\n\n" if loose else "\n").join(texts), "list", "." if ordered else "-")]
 
 
-def _children(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, str | None]]:
+def _list_children(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, str | None]]:
     """Yield the items, also inside wrappers; text directly in the list comes with the list element."""
     yield element, element.text or ""
     for child in element:
         if child.tag not in LISTS and child.tag != "li" and child.find("li") is not None and depth < _WRAPPED:
-            yield from _children(child, depth + 1)
+            yield from _list_children(child, depth + 1)
         elif isinstance(child.tag, str):
             yield child, None
         yield element, child.tail or ""
 
 
-def _is_loose(blocks: list[MarkdownBlock]) -> bool:
-    """Return whether an item has more than a paragraph and a list below it."""
-    return len(blocks) > 2 or (len(blocks) == 2 and blocks[1].kind != "list")
-
-
-def _numbered(element: HtmlElement, items: list[_ListItem]) -> Iterator[str]:
+def _numbered_items(element: HtmlElement, items: list[_ListItem]) -> Iterator[str]:
     step = -1 if element.get("reversed") is not None else 1
-    number = _number(element.get("start"), len(items) if step < 0 else 1)
+    number = _number_of(element.get("start"), len(items) if step < 0 else 1)
     for item in items:
-        number = _number(item.element.get("value"), number)
+        number = _number_of(item.element.get("value"), number)
         yield indented(stacked(item.blocks, tight=True), f"{number}. ")
         number = max(0, number + step)
 
 
-def _number(said: str | None, otherwise: int) -> int:
+def _number_of(said: str | None, otherwise: int) -> int:
     """Return the number in an attribute, if a Markdown list can begin with it: up to nine digits."""
     return int(said) if said and re.fullmatch(r"\s*\d{1,9}\s*", said) else otherwise
 
@@ -357,11 +349,6 @@ def again(block: MarkdownBlock, before: MarkdownBlock) -> MarkdownBlock:
     return block
 
 
-def _noted(writer: MarkdownConverter, item: _ListItem) -> list[MarkdownBlock]:
-    label = writer.notes.note(item.element)
-    return [note(label, item.blocks)] if label else item.blocks
-
-
 def note(label: str, blocks: list[MarkdownBlock]) -> MarkdownBlock:
     """Return a footnote below the text; its further blocks are four spaces in."""
     first = f"[^{label}]: "
@@ -372,8 +359,11 @@ def note(label: str, blocks: list[MarkdownBlock]) -> MarkdownBlock:
 def defined(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlock]:
     """Return a definition list: items if each is one line, else terms with their definitions below them."""
     groups = list(_groups(writer, element))
-    if all(len(group.blocks) <= 1 and _plain(group.blocks) for group in groups):
-        items = [_line(term, blocks) for term, blocks in groups]
+    if all(len(group.blocks) <= 1 and _is_plain(group.blocks) for group in groups):
+        items = [
+            ": ".join(part for part in (term, blocks[0].markdown if blocks else "") if part)
+            for term, blocks in groups
+        ]
         return (
             [MarkdownBlock("\n".join(f"- {item}" for item in items if item), "list", "-")]
             if any(items)
@@ -392,17 +382,13 @@ class _ListGroup(NamedTuple):
     blocks: list[MarkdownBlock]
 
 
-def _plain(blocks: list[MarkdownBlock]) -> bool:
+def _is_plain(blocks: list[MarkdownBlock]) -> bool:
     return all(block.kind == "paragraph" and "\n" not in block.markdown for block in blocks)
-
-
-def _line(term: str, blocks: list[MarkdownBlock]) -> str:
-    return ": ".join(part for part in (term, blocks[0].markdown if blocks else "") if part)
 
 
 def _groups(writer: MarkdownConverter, element: HtmlElement) -> Iterator[_ListGroup]:
     terms: list[str] = []
-    for child, text in _terms(element):
+    for child, text in _terms_and_texts(element):
         if text is not None:
             if stray := writer.said(text):
                 yield _ListGroup("", stray)
@@ -410,7 +396,7 @@ def _groups(writer: MarkdownConverter, element: HtmlElement) -> Iterator[_ListGr
         if child.tag == "dt":
             if writer.has_headings(child):
                 yield _ListGroup("", writer.blocks(child))
-            elif term := _term(writer, child):
+            elif term := _term_markdown(writer, child):
                 terms.append(term)
             continue
         blocks = writer.blocks(child) if child.tag == "dd" else writer.written(child)
@@ -424,19 +410,19 @@ def _groups(writer: MarkdownConverter, element: HtmlElement) -> Iterator[_ListGr
         yield _ListGroup(", ".join(terms), [])
 
 
-def _terms(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, str | None]]:
+def _terms_and_texts(element: HtmlElement, depth: int = 0) -> Iterator[tuple[HtmlElement, str | None]]:
     """Terms and definitions, and text beside them; HTML allows a ``<div>`` around a group."""
     yield element, element.text or ""
     for child in element:
         wraps = child.tag == "div" and (child.find("dt") is not None or child.find("dd") is not None)
         if wraps and depth < _WRAPPED:
-            yield from _terms(child, depth + 1)
+            yield from _terms_and_texts(child, depth + 1)
         elif isinstance(child.tag, str):
             yield child, None
         yield element, child.tail or ""
 
 
-def _term(writer: MarkdownConverter, element: HtmlElement) -> str:
+def _term_markdown(writer: MarkdownConverter, element: HtmlElement) -> str:
     """Return a term in bold, a signature as code."""
     if {"sig", "sig-object"}.intersection(classes(element)):
         return spans.code(text_of(element).replace("¶", "").replace("[source]", ""))
@@ -471,16 +457,21 @@ def tabled(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBloc
     listing = code_blocks.in_table(element)
     if listing is not None:
         return writer.listing(listing)
-    rows = list(_rows(element))
+    rows = list(_table_rows(element))
     blocks = [block for caption in element.iterchildren("caption") for block in writer.blocks(caption)]
-    blocks += _beside(writer, element)
-    if _arranges(element, rows):
+    blocks += _content_outside_cells(writer, element)
+    if _is_layout(element, rows):
         return blocks + [block for row in rows for cell in row.cells for block in writer.blocks(cell.element)]
-    table = _written(_grid(writer, rows), _heads(rows), titled=_titled(rows))
+    lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
+    table = _write_table(
+        _text_grid(writer, rows),
+        _count_heads(rows),
+        titled=(_count_heads(rows) == 0 and sum(lefts) * 2 > len(lefts)),
+    )
     return [*blocks, MarkdownBlock(table, "table")] if table else blocks
 
 
-def _beside(writer: MarkdownConverter, table: HtmlElement) -> list[MarkdownBlock]:
+def _content_outside_cells(writer: MarkdownConverter, table: HtmlElement) -> list[MarkdownBlock]:
     """Return the content of a table outside its cells: browsers show it above the table."""
     found: list[MarkdownBlock] = []
     parts = list(table.iterchildren(*_PARTS))
@@ -495,7 +486,7 @@ def _beside(writer: MarkdownConverter, table: HtmlElement) -> list[MarkdownBlock
     return found
 
 
-def _rows(table: HtmlElement) -> Iterator[_TableRow]:
+def _table_rows(table: HtmlElement) -> Iterator[_TableRow]:
     """Yield rows in display order: the foot comes last, wherever it is in the source."""
     feet: list[_TableRow] = []
     loose: list[HtmlElement] = []  # cells without a row, which libxml2 does not wrap
@@ -504,10 +495,10 @@ def _rows(table: HtmlElement) -> Iterator[_TableRow]:
             loose.append(part)
             continue
         if loose:
-            yield _row(loose, head=False)
+            yield _table_row(loose, head=False)
             loose = []
         if part.tag == "tr":
-            yield _row(part.iterchildren(*_CELL), head=False)
+            yield _table_row(part.iterchildren(*_CELL), head=False)
         elif part.tag in _PARTS:
             found = list(_of_part(part))
             if part.tag == "tfoot":
@@ -515,29 +506,29 @@ def _rows(table: HtmlElement) -> Iterator[_TableRow]:
             else:
                 yield from found
     if loose:
-        yield _row(loose, head=False)
+        yield _table_row(loose, head=False)
     yield from feet
 
 
 def _of_part(part: HtmlElement) -> Iterator[_TableRow]:
     loose = list(part.iterchildren(*_CELL))
     if loose:
-        yield _row(loose, head=False)
+        yield _table_row(loose, head=False)
     for row in part.iterchildren("tr"):
-        yield _row(row.iterchildren(*_CELL), head=part.tag == "thead")
+        yield _table_row(row.iterchildren(*_CELL), head=part.tag == "thead")
 
 
-def _row(elements: Iterable[HtmlElement], *, head: bool) -> _TableRow:
-    cells = [_TableCell(cell, _span(cell, "colspan"), _span(cell, "rowspan")) for cell in elements]
+def _table_row(elements: Iterable[HtmlElement], *, head: bool) -> _TableRow:
+    cells = [_TableCell(cell, _cell_span(cell, "colspan"), _cell_span(cell, "rowspan")) for cell in elements]
     return _TableRow(cells, head or (bool(cells) and all(cell.element.tag == "th" for cell in cells)))
 
 
-def _span(cell: HtmlElement, name: str) -> int:
+def _cell_span(cell: HtmlElement, name: str) -> int:
     said = cell.get(name, "1").strip()
     return min(max(1, int(said)), _WIDEST) if said.isascii() and said.isdigit() and len(said) < 6 else 1
 
 
-def _arranges(table: HtmlElement, rows: list[_TableRow]) -> bool:
+def _is_layout(table: HtmlElement, rows: list[_TableRow]) -> bool:
     """Return whether the table only puts parts of the page beside each other."""
     widest = max((len(row.cells) for row in rows), default=0)
     named = any(cell.element.tag == "th" for row in rows for cell in row.cells)
@@ -563,18 +554,18 @@ def _is_page(cell: HtmlElement, named: bool) -> bool:
     return len(cell) > 0 and len(text_of(cell)) > long
 
 
-def _grid(writer: MarkdownConverter, rows: list[_TableRow]) -> list[list[str]]:
+def _text_grid(writer: MarkdownConverter, rows: list[_TableRow]) -> list[list[str]]:
     """Return a text for each place. A cell over several columns is in the first of them, or in each of a
     head's.
     """
     grid: list[list[str]] = []
     over: dict[int, tuple[int, str]] = {}  # column → rows still to fill, and their text
     room = _CELLS
-    several = _heads(rows) > 1
+    several = _count_heads(rows) > 1
     for row in rows:
         places: list[str] = []
         for cell in row.cells:
-            _fill(places, over)
+            _fill_places(places, over)
             text = spans.cell(writer.line(cell.element))
             wide = min(cell.wide, _WIDEST - len(places)) if room > 0 else 1
             for nth in range(max(wide, 1)):
@@ -584,13 +575,13 @@ def _grid(writer: MarkdownConverter, rows: list[_TableRow]) -> list[list[str]]:
                 places.append(said)
             if len(places) >= _WIDEST:
                 break
-        _fill(places, over)
+        _fill_places(places, over)
         room -= len(places)
         grid.append(places)
     return grid
 
 
-def _fill(places: list[str], over: dict[int, tuple[int, str]]) -> None:
+def _fill_places(places: list[str], over: dict[int, tuple[int, str]]) -> None:
     """Insert cells that span down from rows above, up to the first free column."""
     while len(places) in over:
         column = len(places)
@@ -600,7 +591,7 @@ def _fill(places: list[str], over: dict[int, tuple[int, str]]) -> None:
         places.append(text)
 
 
-def _heads(rows: list[_TableRow]) -> int:
+def _count_heads(rows: list[_TableRow]) -> int:
     """Return how many rows at the top are heads."""
     count = 0
     while count < len(rows) and rows[count].head:
@@ -608,26 +599,16 @@ def _heads(rows: list[_TableRow]) -> int:
     return count if count < len(rows) else min(count, 1)
 
 
-def _titled(rows: list[_TableRow]) -> bool:
-    """Return whether the header cells are at the left of the rows, and no row is a header."""
-    lefts = [row.cells[0].element.tag == "th" for row in rows if row.cells]
-    return _heads(rows) == 0 and sum(lefts) * 2 > len(lefts)
-
-
-def _written(grid: list[list[str]], heads: int, *, titled: bool) -> str:
+def _write_table(grid: list[list[str]], heads: int, *, titled: bool) -> str:
     wide = max(map(len, grid), default=0)
     padded = [row + [""] * (wide - len(row)) for row in grid]
     used = [column for column in range(wide) if any(row[column] for row in padded)]
     if not used:
         return ""
-    head = _merged(padded[:heads], wide) if heads else [""] * wide
     body = padded[heads:]
+    # Several header rows become one: the headers above each column, from the top.
+    head = [" / ".join(dict.fromkeys(row[at] for row in padded[:heads] if row[at])) for at in range(wide)]
     if not heads and not titled and body:
         head, body = body[0], body[1:]
     rows = [head, ["---"] * wide, *(row for row in body if any(row))]
     return "\n".join("| " + " | ".join(row[column] for column in used) + " |" for row in rows)
-
-
-def _merged(heads: list[list[str]], wide: int) -> list[str]:
-    """Join several header rows into one: the headers above each column, from the top."""
-    return [" / ".join(dict.fromkeys(row[column] for row in heads if row[column])) for column in range(wide)]

@@ -102,16 +102,18 @@ def _of_card(element: Element, where: str) -> str | None:
     return linked if linked.startswith(("https://", "http://")) else where[:_MOST] or None
 
 
-def _plays(element: Element) -> bool:
+def _has_player(element: Element) -> bool:
     where = embedded_address(element)
-    return where is not None and not _invisible(element) and is_embedded(element, where)
+    return (
+        where is not None
+        and not any(
+            re.fullmatch(r"\s*[01](?:px)?\s*", element.get(side) or "") for side in ("width", "height")
+        )
+        and is_embedded(element, where)
+    )
 
 
-def _invisible(element: Element) -> bool:
-    return any(re.fullmatch(r"\s*[01](?:px)?\s*", element.get(side) or "") for side in ("width", "height"))
-
-
-def _always(_element: Element) -> bool:
+def _is_always(_element: Element) -> bool:
     return True
 
 
@@ -127,13 +129,13 @@ def _shows_a_picture(noscript: Element) -> bool:
 
 
 WORDLESS: Mapping[str, Callable[[Element], bool]] = {
-    "img": _always,
-    "math": _always,
+    "img": _is_always,
+    "math": _is_always,
     "input": is_task_box,
     "script": is_formula,
     "source": _of_picture,
     "noscript": _shows_a_picture,
-    **dict.fromkeys(PLAYERS, _plays),
+    **dict.fromkeys(PLAYERS, _has_player),
 }
 """Elements that may carry meaning without text, and what decides whether one does."""
 
@@ -175,24 +177,18 @@ def address(href: str | None, base: str) -> str | None:
             urlsplit(whole)
     except ValueError:  # urlsplit raises it for brackets in a host
         return None
-    if not whole.lower().startswith(_OPENED) or _same_page(whole, base):
+    if not whole.lower().startswith(_OPENED) or (
+        "#" in whole and whole.partition("#")[0] == base.partition("#")[0]
+    ):
         return None
-    return _written(whole)
-
-
-def _same_page(whole: str, base: str) -> bool:
-    return "#" in whole and whole.partition("#")[0] == base.partition("#")[0]
-
-
-def _written(url: str) -> str:
-    """Return the URL, encoded for the parentheses of a Markdown link."""
+    url = whole
     url = re.sub(r"[\s<>]", lambda char: "".join(f"%{byte:02X}" for byte in char[0].encode()), url)
-    if _balanced(url):
+    if _is_balanced(url):
         return url
     return url.replace("(", "%28").replace(")", "%29")
 
 
-def _balanced(url: str) -> bool:
+def _is_balanced(url: str) -> bool:
     depth = 0
     for char in re.findall(r"[()]", url) if "(" in url or ")" in url else "":
         depth += (char == "(") - (char == ")")
@@ -203,7 +199,8 @@ def _balanced(url: str) -> bool:
 
 def image(element: HtmlElement, base: str) -> str | None:
     """Return the URL of an ``<img>``; None for tracking pixels and placeholders."""
-    if _tiny(element):
+    sizes = [pixels(element, side) for side in ("width", "height")]
+    if any(size is not None and size <= 2 for size in sizes):
         return None
     for source in _sources(element):
         if not _PLACEHOLDER.search(source) and (whole := address(source, base)):
@@ -230,11 +227,6 @@ def _of_set(srcset: str | None) -> str | None:
         if width < wide <= _WIDEST:
             best, width = source, wide
     return best
-
-
-def _tiny(element: HtmlElement) -> bool:
-    sizes = [pixels(element, side) for side in ("width", "height")]
-    return any(size is not None and size <= 2 for size in sizes)
 
 
 def pixels(element: HtmlElement, side: str) -> float | None:
@@ -280,9 +272,9 @@ def text_of(element: HtmlElement, most: int | None = None) -> str:
     Text that begins after the first ``most`` characters may be missing.
     """
     if most is None:
-        return "".join(_texts(element))
+        return "".join(_text_nodes(element))
     parts: list[str] = []
-    for text in _texts(element):
+    for text in _text_nodes(element):
         parts.append(text)
         most -= len(text)
         if most < 0:
@@ -321,7 +313,7 @@ def paragraphs_of(element: HtmlElement) -> Iterator[str]:
         yield line
 
 
-def _texts(element: HtmlElement) -> Iterator[str]:
+def _text_nodes(element: HtmlElement) -> Iterator[str]:
     walk = iterwalk(element, events=("start", "end", "comment", "pi"))
     for event, node in walk:
         if event == "start":

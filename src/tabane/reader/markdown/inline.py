@@ -91,30 +91,33 @@ class InlineConverter:
             return
         self._depth += 1
         try:
-            self._write(tag, element, found)
+            if not self._left_out(element):
+                made = formula(element)
+                if made is not None:
+                    found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
+                    found.append(AtomicSpan(made.markdown))
+                    found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
+                elif tag in _MARKS:
+                    self._write_mark(_MARKS[tag], element, found)
+                elif writing := _WRITING.get(tag):
+                    writing(self, element, found)
+                elif tag in _CODE:
+                    self._write_code(element, found)
+                elif tag in PLAYERS:
+                    where = embedded_address(element)
+                    url = address(where, self._base)
+                    words = _attribute_text(element.get("title") or element.get("aria-label"))
+                    if url and self._links and (words or is_embedded(element, url)):
+                        label = spans.label(spans.inline(words)) if words else None
+                        found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
+                    elif element.tag in ("object", "video", "audio"):
+                        found.extend(self.pieces(element))
+                elif tag in BLOCKS:
+                    self._write_block(tag, element, found)
+                elif tag not in SILENT:
+                    found.extend(self.pieces(element))
         finally:
             self._depth -= 1
-
-    def _write(self, tag: str, element: HtmlElement, found: list[Piece]) -> None:
-        if self._left_out(element):
-            return
-        made = formula(element)
-        if made is not None:
-            found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
-            found.append(AtomicSpan(made.markdown))
-            found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
-        elif tag in _MARKS:
-            self._mark(_MARKS[tag], element, found)
-        elif writing := _WRITING.get(tag):
-            writing(self, element, found)
-        elif tag in _CODE:
-            self._code(element, found)
-        elif tag in PLAYERS:
-            self._embedded(element, found)
-        elif tag in BLOCKS:
-            self._block(tag, element, found)
-        elif tag not in SILENT:
-            found.extend(self.pieces(element))
 
     def _left_out(self, element: HtmlElement) -> bool:
         """Return whether to skip an element: links to a heading, copy buttons, images of formulas."""
@@ -128,7 +131,7 @@ class InlineConverter:
             return element.tag != "a" or not re.search(r"\w{3}", text) or "headerlink" in names
         return "katex-html" in names or rendered(element)
 
-    def _mark(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_mark(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
         inside = self.pieces(element)
         if blank(inside) or (self._plain and sign == "**"):
             found.extend(inside)
@@ -139,7 +142,7 @@ class InlineConverter:
             return
         found.extend([OpeningMark(sign), *inside, ClosingMark(sign)])
 
-    def _link(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_link(self, element: HtmlElement, found: list[Piece]) -> None:
         if label := self._notes.mark(element):
             found.append(AtomicSpan(f"[^{label}]"))
             return
@@ -151,13 +154,15 @@ class InlineConverter:
             found.extend(inside)
             return
         label = " ".join(joined(inside).split())
-        before, behind = _edges(inside)
+        texts = [piece for piece in inside if isinstance(piece, str) and piece]
+        first, last = (texts[0], texts[-1]) if texts else ("", "")
+        before, behind = " " if first[:1].isspace() else "", " " if last[-1:].isspace() else ""
         found.append(before)
         found.append(LinkSpan(label, url))
         found.append(behind)
 
-    def _image(self, element: HtmlElement, found: list[Piece]) -> None:
-        words = _unread(element.get("alt"))
+    def _write_image(self, element: HtmlElement, found: list[Piece]) -> None:
+        words = _attribute_text(element.get("alt"))
         names = classes(element)
         if "emoji" in names or "wp-smiley" in names:
             found.append(words if len(words) <= _EMOJI else "")
@@ -167,14 +172,12 @@ class InlineConverter:
             if words and set(element.attrib) == {"alt"}:  # of a document, which has its images in it
                 found.append(AtomicSpan(f"![{spans.label(spans.inline(words))}]()"))
             return
-        if words or not (decorative(element) and not self._in_figure(element)):
+        in_figure = next(element.iterancestors("figure"), None) is not None
+        if words or in_figure or not decorative(element):
             label = spans.label(spans.inline(words))
             found.append(AtomicSpan(f"![{label}]({where if self._links else ''})"))
 
-    def _in_figure(self, element: HtmlElement) -> bool:
-        return next(element.iterancestors("figure"), None) is not None
-
-    def _code(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_code(self, element: HtmlElement, found: list[Piece]) -> None:
         text = text_of(element)
         links = [child for child in element if child.tag == "a"]
         code = spans.code(text.replace("\xa0", " "))
@@ -187,16 +190,16 @@ class InlineConverter:
             return
         found.extend([text[: len(text) - len(text.lstrip())], AtomicSpan(code), text[len(text.rstrip()) :]])
 
-    def _break(self, _element: HtmlElement, found: list[Piece]) -> None:
+    def _write_break(self, _element: HtmlElement, found: list[Piece]) -> None:
         found.append(HardLineBreak())
 
-    def _raised(self, element: HtmlElement, found: list[Piece]) -> None:
-        self._moved("^", element, found)
+    def _write_superscript(self, element: HtmlElement, found: list[Piece]) -> None:
+        self._write_script("^", element, found)
 
-    def _lowered(self, element: HtmlElement, found: list[Piece]) -> None:
-        self._moved("_", element, found)
+    def _write_subscript(self, element: HtmlElement, found: list[Piece]) -> None:
+        self._write_script("_", element, found)
 
-    def _moved(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_script(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
         """Exponents as ``10^3``, indexes as ``x_i``, but ``H2O`` and ``1st`` as everybody writes them."""
         inside = self.pieces(element)
         text = short_text(element, _LONGEST_VALUE)
@@ -212,7 +215,7 @@ class InlineConverter:
             return
         found.append(AtomicSpan(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
 
-    def _ruby(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_ruby(self, element: HtmlElement, found: list[Piece]) -> None:
         """Return the words of a ruby and of those right behind it, as one word: then their readings."""
         before = element.getprevious()
         if before is not None and before.tag == "ruby" and not before.tail:
@@ -221,15 +224,20 @@ class InlineConverter:
         readings: list[list[str]] = []
         ruby: HtmlElement | None = element
         while ruby is not None and ruby.tag == "ruby":
-            self._annotated(ruby, base, readings)
+            self._write_annotated(ruby, base, readings)
             ruby = None if ruby.tail else ruby.getnext()
-        found.extend(_unspaced(piece) if isinstance(piece, str) else piece for piece in base)
+        found.extend(
+            (piece if re.search(r"[a-zA-Z]", piece) else "".join(piece.split()))
+            if isinstance(piece, str)
+            else piece
+            for piece in base
+        )
         for texts in readings:
             if any(texts):
                 apart = " " if re.search(r"[a-zA-Z]", "".join(texts)) else ""
                 found.append(f"({apart.join(filter(None, texts))})")
 
-    def _annotated(self, element: HtmlElement, base: list[Piece], readings: list[list[str]]) -> None:
+    def _write_annotated(self, element: HtmlElement, base: list[Piece], readings: list[list[str]]) -> None:
         """Add the base text of a part of a ruby, and its readings: a list for each level of them."""
         if self._depth >= _DEEP:
             base.append(text_of(element))
@@ -244,46 +252,35 @@ class InlineConverter:
                 readings[level] += [self.line(each, plain=True) for each in parts or [child]]
                 level += child.tag == "rtc"
             elif child.tag in ("ruby", "rb", "rbc", "span"):
-                self._annotated(child, base, readings)
+                self._write_annotated(child, base, readings)
             else:
                 self.add(child, base)
             base.append(child.tail or "")
         self._depth -= 1
 
-    def _reading(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_reading(self, element: HtmlElement, found: list[Piece]) -> None:
         """Return ruby text outside of a ruby: the reading after its base text."""
         inside = self.pieces(element)
         if not blank(inside):
             found.extend(["(", *inside, ")"])
 
-    def _quoted(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_quotation(self, element: HtmlElement, found: list[Piece]) -> None:
         found.extend(['"', *self.pieces(element), '"'])
 
-    def _box(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_checkbox(self, element: HtmlElement, found: list[Piece]) -> None:
         """Return the checkbox of a task list."""
         if is_task_box(element):
             found.extend([AtomicSpan("[x]" if element.get("checked") is not None else "[ ]"), " "])
 
-    def _unscripted(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_noscript(self, element: HtmlElement, found: list[Piece]) -> None:
         """Return the image for browsers without scripts, if the one for the others has no address."""
         before = element.getprevious()
         shown = before is not None and before.tag == "img" and image(before, self._base)
         for child in element.iter("img"):
             if not shown:
-                self._image(child, found)
+                self._write_image(child, found)
 
-    def _embedded(self, element: HtmlElement, found: list[Piece]) -> None:
-        """Return a player or a frame as a link to it."""
-        where = embedded_address(element)
-        url = address(where, self._base)
-        words = _unread(element.get("title") or element.get("aria-label"))
-        if url and self._links and (words or is_embedded(element, url)):
-            label = spans.label(spans.inline(words)) if words else None
-            found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
-        elif element.tag in ("object", "video", "audio"):
-            found.extend(self.pieces(element))
-
-    def _block(self, tag: str, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_block(self, tag: str, element: HtmlElement, found: list[Piece]) -> None:
         """Return a block as inline text, as in a cell, set off by white space."""
         if tag in _LISTINGS:
             lines = source(element).split("\n")
@@ -297,37 +294,25 @@ class InlineConverter:
 
 
 _WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], None]] = {
-    "a": InlineConverter._link,
-    "img": InlineConverter._image,
-    "br": InlineConverter._break,
-    "sup": InlineConverter._raised,
-    "sub": InlineConverter._lowered,
-    "ruby": InlineConverter._ruby,
-    "rt": InlineConverter._reading,
-    "q": InlineConverter._quoted,
-    "input": InlineConverter._box,
-    "noscript": InlineConverter._unscripted,
+    "a": InlineConverter._write_link,
+    "img": InlineConverter._write_image,
+    "br": InlineConverter._write_break,
+    "sup": InlineConverter._write_superscript,
+    "sub": InlineConverter._write_subscript,
+    "ruby": InlineConverter._write_ruby,
+    "rt": InlineConverter._write_reading,
+    "q": InlineConverter._write_quotation,
+    "input": InlineConverter._write_checkbox,
+    "noscript": InlineConverter._write_noscript,
 }
 TAGS = frozenset((*_MARKS, *_CODE, *_WRITING, *PLAYERS))
 """Elements of a line that are written in a way of their own."""
 
 
-def _unread(text: str | None) -> str:
+def _attribute_text(text: str | None) -> str:
     """Return the text that an attribute gives for a picture or a player, in one line and not too long."""
     words = " ".join((text or "").split())
     return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1].rstrip()}…"
-
-
-def _unspaced(text: str) -> str:
-    """Return base text of a ruby without the white space of its source, if it is not of words in Latin."""
-    return text if re.search(r"[a-zA-Z]", text) else "".join(text.split())
-
-
-def _edges(pieces: list[Piece]) -> tuple[str, str]:
-    """White space at both ends of a run."""
-    texts = [piece for piece in pieces if isinstance(piece, str) and piece]
-    first, last = (texts[0], texts[-1]) if texts else ("", "")
-    return " " if first[:1].isspace() else "", " " if last[-1:].isspace() else ""
 
 
 def _last_char(pieces: list[Piece]) -> str:
@@ -377,9 +362,11 @@ def formula(element: HtmlElement) -> Formula | None:
     """Return the formula of this element; None if it is not one or its source is unknown."""
     tag = element.tag
     if tag == "math":
-        return _made(_of_mathml(element), element.get("display") == "block")
+        return _made_formula(_of_mathml(element), element.get("display") == "block")
     if tag == "script":
-        return _of_script(element)
+        if not is_formula(element):
+            return None
+        return _given(element.text or "", "mode=display" in element.get("type", "").replace(" ", ""))
     if tag == "img":
         return _of_image(element)
     if element.get("class") is None and tag != "mjx-container" and element.get("data-tex") is None:
@@ -398,20 +385,10 @@ def rendered(element: HtmlElement) -> bool:
     for _ in range(2):
         if behind is None:
             return "mathjax_preview" in classes(element)
-        if _is_source(behind):
+        if behind.tag == "script" and str(behind.get("type", "")).startswith("math/"):
             return True
         behind = behind.getnext()
     return False
-
-
-def _is_source(element: HtmlElement) -> bool:
-    return element.tag == "script" and str(element.get("type", "")).startswith("math/")
-
-
-def _of_script(element: HtmlElement) -> Formula | None:
-    if not is_formula(element):
-        return None
-    return _given(element.text or "", "mode=display" in element.get("type", "").replace(" ", ""))
 
 
 def _of_image(element: HtmlElement) -> Formula | None:
@@ -425,21 +402,21 @@ def _of_wrapper(element: HtmlElement, names: set[str]) -> Formula | None:
     shown = bool(names & {"katex-display", "display"}) or element.get("display") == "true"
     math = next(element.iter("math"), None)
     if math is not None:
-        return _made(_of_mathml(math), shown or math.get("display") == "block")
+        return _made_formula(_of_mathml(math), shown or math.get("display") == "block")
     if tex := element.get("data-tex"):
         return _given(tex, shown)
     text = text_of(element)
     if "math-container" in names or (names & {"inline", "display"} and "math" in names):
-        return _made(text, shown or text.strip().startswith(("$$", "\\[")))
+        return _made_formula(text, shown or text.strip().startswith(("$$", "\\[")))
     return None
 
 
 def _given(tex: str, shown: bool) -> Formula | None:
     """Return the TeX source that the page hides next to a formula; None if it is prose."""
-    return None if _PROSE.search(tex) else _made(tex, shown)
+    return None if _PROSE.search(tex) else _made_formula(tex, shown)
 
 
-def _made(tex: str, shown: bool) -> Formula | None:
+def _made_formula(tex: str, shown: bool) -> Formula | None:
     tex = " ".join(tex.split())
     for before, behind in (("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]"), ("$", "$")):
         if tex.startswith(before) and tex.endswith(behind) and len(tex) >= len(before) * 2:
@@ -455,30 +432,27 @@ def _of_mathml(math: HtmlElement) -> str:
         if "tex" in str(note.get("encoding", "")).lower() and not _PROSE.search(note.text or ""):
             return note.text or ""
     said = math.get("alttext") or ""
-    return said if said and not _PROSE.search(said) else _tex(math, 0)
+    return said if said and not _PROSE.search(said) else _tex_of_node(math, 0)
 
 
-def _tex(node: HtmlElement, depth: int) -> str:
+def _tex_of_node(node: HtmlElement, depth: int) -> str:
     tag = str(node.tag).rpartition(":")[2]
     if depth > _DEEPEST_FORMULA or tag in ("mi", "mn", "mo", "mtext", "ms"):
-        return _leaf(tag, text_of(node))
+        text = text_of(node)
+        text = text.strip()
+        if tag == "mtext":
+            return rf"\text{{{text}}}" if text else ""
+        if tag == "mi" and len(text) > 1 and text.isascii() and text.isalpha():
+            return rf"\operatorname{{{text}}}"
+        return "".join(_GLYPHS.get(char, char) for char in text)
     if tag in ("annotation", "annotation-xml"):
         return ""
-    parts = [_tex(child, depth + 1) for child in node if isinstance(child.tag, str)]
+    parts = [_tex_of_node(child, depth + 1) for child in node if isinstance(child.tag, str)]
     form = _FORMS.get(tag)
     return form(parts) if form and len(parts) >= _NEEDS.get(tag, 1) else "".join(parts)
 
 
-def _leaf(tag: str, text: str) -> str:
-    text = text.strip()
-    if tag == "mtext":
-        return rf"\text{{{text}}}" if text else ""
-    if tag == "mi" and len(text) > 1 and text.isascii() and text.isalpha():
-        return rf"\operatorname{{{text}}}"
-    return "".join(_GLYPHS.get(char, char) for char in text)
-
-
-def _rows(parts: list[str]) -> str:
+def _tex_rows(parts: list[str]) -> str:
     return r"\begin{matrix}" + r" \\ ".join(parts) + r"\end{matrix}"
 
 
@@ -492,7 +466,7 @@ _FORMS: Mapping[str, Callable[[list[str]], str]] = {
     "munderover": lambda parts: f"{parts[0]}_{{{parts[1]}}}^{{{parts[2]}}}",
     "msqrt": lambda parts: rf"\sqrt{{{''.join(parts)}}}",
     "mroot": lambda parts: rf"\sqrt[{parts[1]}]{{{parts[0]}}}",
-    "mtable": _rows,
+    "mtable": _tex_rows,
     "mtr": lambda parts: " & ".join(parts),
 }
 _NEEDS = {
@@ -527,7 +501,7 @@ class Footnotes:
 
     def mark(self, link: HtmlElement) -> str | None:
         """Return the label of the note that this link leads to, if it is a reference."""
-        return self.marks.get(link.get("href", "")) if self.marks and _refers(link) else None
+        return self.marks.get(link.get("href", "")) if self.marks and _is_reference(link) else None
 
     def note(self, element: HtmlElement) -> str | None:
         """Return the label of the note that this element is."""
@@ -544,11 +518,11 @@ def notes(elements: Sequence[HtmlElement]) -> Footnotes:
     for element in elements:
         for link in element.iter("a"):
             href = link.get("href", "")
-            if len(href) > 1 and href[0] == "#" and _refers(link):
+            if len(href) > 1 and href[0] == "#" and _is_reference(link):
                 wanted.setdefault(href, link)
     if not wanted:
         return Footnotes()
-    there = _targets(elements, {unquote(href[1:]) for href in wanted})
+    there = _note_ids(elements, {unquote(href[1:]) for href in wanted})
     marks: dict[str, str] = {}
     taken: set[str] = set()
     for href, link in wanted.items():
@@ -556,10 +530,10 @@ def notes(elements: Sequence[HtmlElement]) -> Footnotes:
             marks[href] = _mark_of(link, taken)
             taken.add(marks[href])
     labels = {unquote(href[1:]): label for href, label in marks.items()}
-    return Footnotes(marks, labels, frozenset(_backs(elements, labels)))
+    return Footnotes(marks, labels, frozenset(_back_links(elements, labels)))
 
 
-def _refers(link: HtmlElement) -> bool:
+def _is_reference(link: HtmlElement) -> bool:
     if not link.get("href", "").startswith("#"):
         return False
     parent = link.getparent()
@@ -569,7 +543,7 @@ def _refers(link: HtmlElement) -> bool:
     return bool(_REFERENCE.search(names)) and len(text_of(link, 8)) <= 8
 
 
-def _targets(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
+def _note_ids(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
     """Return the ids that are notes: in a section marked as such, or with a link back."""
     linking = _linking_back(elements)
     found: set[str] = set()
@@ -607,7 +581,7 @@ def _linking_back(elements: Sequence[HtmlElement]) -> set[HtmlElement]:
     return found
 
 
-def _backs(elements: Sequence[HtmlElement], labels: Mapping[str, str]) -> Iterator[HtmlElement]:
+def _back_links(elements: Sequence[HtmlElement], labels: Mapping[str, str]) -> Iterator[HtmlElement]:
     """Yield the links in notes that only lead back."""
     for element in elements:
         inside = 0

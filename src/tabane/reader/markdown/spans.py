@@ -32,10 +32,10 @@ _LINE = re.compile(
 
 def inline(text: str) -> str:
     """Escape running text, so that nothing in it is a mark."""
-    return _INLINE.sub(_each, text)
+    return _INLINE.sub(_escape_each, text)
 
 
-def _each(found: re.Match[str]) -> str:
+def _escape_each(found: re.Match[str]) -> str:
     return "\\" + "\\".join(found[0])
 
 
@@ -51,10 +51,10 @@ def label(text: str) -> str:
 
 def lines(text: str) -> str:
     """Escape a paragraph, so that none of its lines begins like a heading, a list, a quotation or a rule."""
-    return _LINE.sub(_escaped, text)
+    return _LINE.sub(_escape_match, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape_match(found: re.Match[str]) -> str:
     mark = found[2]
     return found[1] + (mark + "\\" if mark.isdigit() else "\\" + mark)
 
@@ -131,11 +131,11 @@ def joined(pieces: Iterable[Piece]) -> str:
     tokens = _Tokens()
     for piece in pieces:
         if isinstance(piece, str):
-            for part in _formulas(piece):
+            for part in _split_formulas(piece):
                 tokens.add(part)
         else:
             tokens.add(piece)
-    return _written(_holding(tokens.done()))
+    return _write_tokens(_valid_marks(tokens.done()))
 
 
 def blank(pieces: Iterable[Piece]) -> bool:
@@ -148,7 +148,7 @@ def blank(pieces: Iterable[Piece]) -> bool:
     )
 
 
-def _formulas(text: str) -> list[Piece]:
+def _split_formulas(text: str) -> list[Piece]:
     """Return text with the formulas that a script would render: their characters are not escaped as marks."""
     if "\\(" not in text and "\\[" not in text and "$$" not in text:
         return [text]
@@ -177,20 +177,23 @@ class _Tokens:
 
     def add(self, piece: Piece) -> None:
         if isinstance(piece, str):
-            self._text(piece)
+            self._add_text(piece)
         elif isinstance(piece, OpeningMark):
             self._waiting.append(piece.sign)
         elif isinstance(piece, ClosingMark):
-            self._close(piece.sign)
+            if self._waiting:
+                self._waiting.pop()
+            else:
+                self._tokens.append(_Token("close", piece.sign))
         elif isinstance(piece, HardLineBreak):
             self._space = ""
             self._tokens.append(_Token("break", "\n"))
         elif isinstance(piece, LinkSpan):
-            self._visible("atom", f"[{label(piece.label)}]({piece.url})")
+            self._add_visible("atom", f"[{label(piece.label)}]({piece.url})")
         elif piece.markdown:
-            self._visible("atom", piece.markdown)
+            self._add_visible("atom", piece.markdown)
 
-    def _text(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         core = text.strip(_SPACE)
         if not core:
             self._space = self._space or text
@@ -199,12 +202,15 @@ class _Tokens:
             self._space = self._space or text[: len(text) - len(text.lstrip(_SPACE))]
         if "\n" in core:
             core = _FOLD.sub("", core)
-        self._visible("text", _SPACES.sub(" ", core))
+        self._add_visible("text", _SPACES.sub(" ", core))
         self._space = text[len(text.rstrip(_SPACE)) :]
 
-    def _visible(self, kind: str, text: str) -> None:
+    def _add_visible(self, kind: str, text: str) -> None:
         if self._space and self._tokens and self._tokens[-1].kind != "break":
-            if not self._folds(text):
+            # A line of Japanese is cut anywhere in the source, and goes on without a space.
+            texts = (token.text for token in reversed(self._tokens) if token.kind in ("text", "atom"))
+            last = next(texts, "") if "\n" in self._space else ""
+            if not (last and _IS_WIDE.match(last[-1]) and _IS_WIDE.match(text)):
                 self._tokens.append(_Token("text", " "))
         elif kind == "atom" and text.startswith("[") and self._after_link():
             self._tokens.append(_Token("text", " "))
@@ -213,64 +219,50 @@ class _Tokens:
         self._waiting.clear()
         self._tokens.append(_Token(kind, inline(text) if kind == "text" else text))
 
-    def _folds(self, text: str) -> bool:
-        """Return whether white space before ``text`` is a line of Japanese that was cut in the source."""
-        if "\n" not in self._space:
-            return False
-        last = next((token.text for token in reversed(self._tokens) if token.kind in ("text", "atom")), "")
-        return bool(last and _IS_WIDE.match(last[-1]) and _IS_WIDE.match(text))
-
     def _after_link(self) -> bool:
         return bool(self._tokens) and self._tokens[-1].kind == "atom" and self._tokens[-1].text.endswith(")")
-
-    def _close(self, sign: str) -> None:
-        if self._waiting:
-            self._waiting.pop()
-        else:
-            self._tokens.append(_Token("close", sign))
 
     def done(self) -> list[_Token]:
         return self._tokens
 
 
-def _holding(tokens: Sequence[_Token]) -> list[_Token]:
+def _valid_marks(tokens: Sequence[_Token]) -> list[_Token]:
     """Return the tokens with marks only where CommonMark reads them as marks."""
     found = list(tokens)
-    for begin, end in _pairs(found):
-        _move_in(found, begin, end)
-        if not _holds(found, begin, end):
-            found[begin] = found[end] = _Token("text", "")
-    return found
-
-
-def _pairs(tokens: Sequence[_Token]) -> list[tuple[int, int]]:
-    """Return positions of paired marks, inner before outer; a mark within the same mark is dropped."""
     pairs: list[tuple[int, int]] = []
     begun: list[int] = []
-    for position, token in enumerate(tokens):
+    for position, token in enumerate(found):
         if token.kind == "open":
             begun.append(position)
         elif token.kind == "close" and begun:
             pairs.append((begun.pop(), position))
-    return pairs
+    for begin, end in pairs:
+        _move_in(found, begin, end)
+        if not _is_valid_mark(found, begin, end):
+            found[begin] = found[end] = _Token("text", "")
+    return found
 
 
 def _move_in(tokens: list[_Token], begin: int, end: int) -> None:
     """Move punctuation at the edges outside of the marks, if a mark next to it would be invalid."""
-    first, last = _near(tokens, begin, 1), _near(tokens, end, -1)
+    first, last = _nearest_visible(tokens, begin, 1), _nearest_visible(tokens, end, -1)
     if first is None or last is None or first > last:
         return
-    before, behind = _char(tokens, begin, -1), _char(tokens, end, 1)
+    before, behind = _char_beside(tokens, begin, -1), _char_beside(tokens, end, 1)
     if _is_word(before) and tokens[first].kind == "text":
-        _split(tokens, first, begin, leading=True)
+        _move_punctuation(tokens, first, begin, leading=True)
     if _is_word(behind) and tokens[last].kind == "text":
-        _split(tokens, last, end, leading=False)
+        _move_punctuation(tokens, last, end, leading=False)
 
 
-def _split(tokens: list[_Token], text: int, mark: int, *, leading: bool) -> None:
+def _move_punctuation(tokens: list[_Token], text: int, mark: int, *, leading: bool) -> None:
     """Move punctuation at one end of a text over the mark beside it: it is joined to the mark's own token."""
     whole = tokens[text].text
-    edge = len(whole) - len(_unpunctuated(whole, leading=leading))
+    position = 0
+    chars = whole if leading else whole[::-1]
+    while position < len(chars) and _is_punctuation(chars[position]):
+        position += 1
+    edge = len(whole) - len(whole[position:] if leading else whole[: len(whole) - position])
     if not edge or edge == len(whole):
         return
     sign = tokens[mark].text
@@ -282,22 +274,14 @@ def _split(tokens: list[_Token], text: int, mark: int, *, leading: bool) -> None
         tokens[mark] = _Token("close", sign + whole[-edge:])
 
 
-def _unpunctuated(text: str, *, leading: bool) -> str:
-    position = 0
-    chars = text if leading else text[::-1]
-    while position < len(chars) and _is_punctuation(chars[position]):
-        position += 1
-    return text[position:] if leading else text[: len(text) - position]
-
-
-def _holds(tokens: Sequence[_Token], begin: int, end: int) -> bool:
+def _is_valid_mark(tokens: Sequence[_Token], begin: int, end: int) -> bool:
     if any(token.kind == "break" for token in tokens[begin:end]) and _two_breaks(tokens[begin:end]):
         return False
     opens, closes = tokens[begin].text, tokens[end].text
-    before = opens[0] if opens[0] not in "*~" else _char(tokens, begin, -1)
-    behind = closes[-1] if closes[-1] not in "*~" else _char(tokens, end, 1)
-    first, last = _char(tokens, begin, 1), _char(tokens, end, -1)
-    if not first.strip() or not last.strip() or _crowded(tokens, begin, end):
+    before = opens[0] if opens[0] not in "*~" else _char_beside(tokens, begin, -1)
+    behind = closes[-1] if closes[-1] not in "*~" else _char_beside(tokens, end, 1)
+    first, last = _char_beside(tokens, begin, 1), _char_beside(tokens, end, -1)
+    if not first.strip() or not last.strip() or _is_crowded(tokens, begin, end):
         return False
     return not ((_is_punctuation(first) and _is_word(before)) or (_is_punctuation(last) and _is_word(behind)))
 
@@ -306,20 +290,20 @@ def _two_breaks(tokens: Sequence[_Token]) -> bool:
     return any(one.kind == two.kind == "break" for one, two in pairwise(tokens))
 
 
-def _crowded(tokens: Sequence[_Token], begin: int, end: int) -> bool:
+def _is_crowded(tokens: Sequence[_Token], begin: int, end: int) -> bool:
     """Return whether another mark is right before the first, or the same mark is within or around it."""
     if begin and tokens[begin - 1].kind == "close" and tokens[begin - 1].text:
         return True
-    sign = _sign(tokens[begin])
-    return any(token.kind == "open" and _sign(token) == sign for token in tokens[begin + 1 : end])
+    sign = _sign_of(tokens[begin])
+    return any(token.kind == "open" and _sign_of(token) == sign for token in tokens[begin + 1 : end])
 
 
-def _sign(opening: _Token) -> str:
+def _sign_of(opening: _Token) -> str:
     found = _SIGN.search(opening.text)
     return found[0] if found else ""
 
 
-def _near(tokens: Sequence[_Token], position: int, step: int) -> int | None:
+def _nearest_visible(tokens: Sequence[_Token], position: int, step: int) -> int | None:
     """Return the nearest token that has something to see."""
     position += step
     while 0 <= position < len(tokens):
@@ -329,7 +313,7 @@ def _near(tokens: Sequence[_Token], position: int, step: int) -> int | None:
     return None
 
 
-def _char(tokens: Sequence[_Token], position: int, step: int) -> str:
+def _char_beside(tokens: Sequence[_Token], position: int, step: int) -> str:
     """Return the character beside a mark, beyond other marks; a space at a border."""
     position += step
     while 0 <= position < len(tokens):
@@ -350,7 +334,7 @@ def _is_word(char: str) -> bool:
     return not char.isspace() and not _is_punctuation(char)
 
 
-def _written(tokens: Sequence[_Token]) -> str:
+def _write_tokens(tokens: Sequence[_Token]) -> str:
     parts: list[str] = []
     for kind, text in tokens:
         parts.append("\0" if kind == "break" else text)

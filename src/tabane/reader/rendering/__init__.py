@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tabane.errors import ReadError
 from tabane.messages import say
@@ -32,6 +32,20 @@ if TYPE_CHECKING:
 __all__ = ["PageRenderer", "RenderLimits"]
 
 
+class BrowserChoice(NamedTuple):
+    """``program`` is the path or name of the browser, "" for the first that is found, None to render nothing.
+
+    ``sandbox``: whether the browser has to confine its own processes. False is for an environment that
+    confines them itself, such as a container in which the sandbox is not permitted. The sandbox is never
+    disabled automatically, also not for root: then the browser runs as a user without any rights. ``scrolls``
+    is how many screens pages are scrolled down, to load what they add.
+    """
+
+    program: str | None
+    sandbox: bool = True
+    scrolls: int = 0
+
+
 class PageRenderer:
     """Renders pages in a browser, one at a time: see :class:`~tabane.reader.sites.any_page.Renderer`.
 
@@ -40,15 +54,7 @@ class PageRenderer:
     ``proxy``, which the egress proxy does not support. robots.txt was obeyed when the page was fetched. As in
     every browser, it does not apply to the requests of the page's scripts.
 
-    ``program`` is called at each page too: it returns the path or name of the browser, "" for the first that
-    is found, None to render nothing. ``sandbox``: whether the browser has to confine its own processes. False
-    is for an environment that confines them itself, such as a container in which the sandbox is not
-    permitted. The sandbox is never disabled automatically, also not for root: then the browser runs as a user
-    without any rights.
-
-    ``scrolls`` is called at each page: how many screens pages are scrolled down, to load what they add.
-
-    Use it only on the event loop of its first rendering.
+    ``choice`` is called at each page too. Use it only on the event loop of its first rendering.
 
     Causes of its ReadErrors: refused, url, scheme, dns, connect, timeout, status, rate, type, large, broken,
     and ``way`` if the browser does not run here.
@@ -57,18 +63,15 @@ class PageRenderer:
     def __init__(
         self,
         policy: Callable[[], Policy],
-        program: Callable[[], str | None],
+        choice: Callable[[], BrowserChoice],
         environ: Mapping[str, str],
         *,
-        sandbox: Callable[[], bool] = lambda: True,
-        scrolls: Callable[[], int] = lambda: 0,
         limits: RenderLimits | None = None,
         resolve: Resolver | None = None,
         source: Source | None = None,
         errors: int | None = None,
     ) -> None:
-        self._policy, self._program, self._environ, self._sandbox = policy, program, environ, sandbox
-        self._scrolls = scrolls
+        self._policy, self._choice, self._environ = policy, choice, environ
         self._limits, self._errors = limits or RenderLimits(), errors
         self._resolve, self._source = resolve or SystemResolver(), source
         self._turn = asyncio.Lock()
@@ -82,16 +85,19 @@ class PageRenderer:
         ``scrolls`` is the number of screens to scroll down, by default that of the settings.
         Raises ReadError, and ConfigurationError if the policy allows something that is not a host.
         """
-        named = self._program()
-        if named is None:
+        choice = self._choice()
+        if choice.program is None:
             return None
-        found = await asyncio.to_thread(browser, named, self._environ)
-        if found is None:
-            if named:
+        program = await asyncio.to_thread(browser, choice.program, self._environ)
+        if program is None:
+            if choice.program:
                 raise ReadError(
-                    say("there is no browser {path}. Fix the setting reader_browser.", path=named), "way"
+                    say("there is no browser {path}. Fix the setting reader_browser.", path=choice.program),
+                    "way",
                 )
             return None
+        if scrolls is not None:
+            choice = choice._replace(scrolls=scrolls)
         if self._waiting > self._limits.waiting:
             raise ReadError(
                 say("too many pages are waiting for the browser. Try again later."), "rate", wait=5.0
@@ -99,7 +105,7 @@ class PageRenderer:
         self._waiting += 1
         try:
             async with self._turn:
-                return await self._shown(found, url, self._scrolls() if scrolls is None else scrolls)
+                return await self._render(program, url, choice)
         finally:
             self._waiting -= 1
 
@@ -111,18 +117,17 @@ class PageRenderer:
         async with self._turn:
             pass
 
-    async def _shown(self, program: str, url: str, scrolls: int) -> FetchedResource:
+    async def _render(self, program: str, url: str, choice: BrowserChoice) -> FetchedResource:
         # In a thread: it takes a while, in which the hub has other things to do.
         await asyncio.to_thread(importlib.import_module, "tabane.reader.rendering.browser_process")
-        from tabane.reader.fetching.network import source
         from tabane.reader.rendering.browser_process import RenderedPage
 
         if self._closed:
             raise ReadError(say("The reader is stopping."), "broken")
         page = self._page = RenderedPage(
-            self._policy(), self._limits, self._resolve, self._source or source, self._errors
+            self._policy(), self._limits, self._resolve, self._source, self._errors
         )
         try:
-            return await page.shown(program, url, sandbox=self._sandbox(), scrolls=scrolls)
+            return await page.shown(program, url, sandbox=choice.sandbox, scrolls=choice.scrolls)
         finally:
             self._page = None

@@ -20,6 +20,7 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver
 from tabane.reader.fetching.network import GuardedNetworkBackend, Source
+from tabane.reader.fetching.network import source as local_address
 from tabane.reader.guard import Guard
 from tabane.reader.rendering.chromium import (
     BrowserGone,
@@ -36,11 +37,16 @@ class RenderedPage:
     """A page under one policy. To be shown once; :meth:`end` may come at any time."""
 
     def __init__(
-        self, policy: Policy, limits: RenderLimits, resolve: Resolver, source: Source, errors: int | None
+        self,
+        policy: Policy,
+        limits: RenderLimits,
+        resolve: Resolver,
+        source: Source | None,
+        errors: int | None,
     ) -> None:
         self._policy, self._limits = policy, limits
         self._guard = Guard(policy.allowed, policy.ports)
-        self._network = GuardedNetworkBackend(self._guard, resolve, source)
+        self._network = GuardedNetworkBackend(self._guard, resolve, source or local_address)
         self._browser = BrowserProcess(limits, errors)
 
     async def shown(self, program: str, url: str, *, sandbox: bool, scrolls: int = 0) -> FetchedResource:
@@ -56,7 +62,21 @@ class RenderedPage:
                 asyncio.timeout(self._limits.seconds) as limit,
                 EgressProxy(self._guard, self._network, self._limits, self._policy.connect_timeout) as gate,
             ):
-                return await self._visited(gate, program, at, sandbox, scrolls)
+                talk = await self._browser.start(
+                    program,
+                    lambda profile: flags(
+                        profile, gate.name, gate.port, self._policy.user_agent, sandbox=sandbox
+                    ),
+                )
+                visit = PageVisit(talk, gate, self._guard, self._limits)
+                try:
+                    await talk.ask("Browser.getVersion")
+                except (BrowserGone, DevToolsError):
+                    raise _start_error(await self._browser.end()) from None
+                try:
+                    return await visit.go(at, scrolls)
+                except BrowserGone:
+                    raise _ended(await self._browser.end(), visit.crashed) from None
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -71,25 +91,8 @@ class RenderedPage:
         """End the browser, if there is one."""
         await self._browser.end()
 
-    async def _visited(
-        self, gate: EgressProxy, program: str, url: str, sandbox: bool, scrolls: int
-    ) -> FetchedResource:
-        talk = await self._browser.start(
-            program,
-            lambda profile: flags(profile, gate.name, gate.port, self._policy.user_agent, sandbox=sandbox),
-        )
-        visit = PageVisit(talk, gate, self._guard, self._limits)
-        try:
-            await talk.ask("Browser.getVersion")
-        except (BrowserGone, DevToolsError):
-            raise _unstarted(await self._browser.end()) from None
-        try:
-            return await visit.go(url, scrolls)
-        except BrowserGone:
-            raise _ended(await self._browser.end(), visit.crashed) from None
 
-
-def _unstarted(report: BrowserExit) -> ReadError:
+def _start_error(report: BrowserExit) -> ReadError:
     """Return why it never answered."""
     if "usable sandbox" in report.said:
         return ReadError(
@@ -149,10 +152,14 @@ class BrowserProcess:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
+                # The folder of the system for temporary files, or one with a shorter path.
+                place = tempfile.gettempdir()
                 self._profile = await asyncio.to_thread(
-                    tempfile.mkdtemp, prefix="tabane-page-", dir=_folder()
+                    tempfile.mkdtemp,
+                    prefix="tabane-page-",
+                    dir=(place if len(place) <= _LONGEST or not os.access("/tmp", os.W_OK) else "/tmp"),
                 )
-                await self._kept([program, *arguments(self._profile)], theirs.fileno())
+                await self._start_keeper([program, *arguments(self._profile)], theirs.fileno())
             except OSError as error:
                 ours.close()
                 raise ReadError(
@@ -172,7 +179,7 @@ class BrowserProcess:
             self._ending = asyncio.create_task(self._ended())
         return await asyncio.shield(self._ending)
 
-    async def _kept(self, run: list[str], talk: int) -> None:
+    async def _start_keeper(self, run: list[str], talk: int) -> None:
         user = _USERS[0] + secrets.randbelow(_USERS[1] - _USERS[0]) if os.geteuid() == 0 else None
         order = {
             "run": run, "talk": talk, "profile": self._profile, "user": user, "memory": self._limits.memory,
@@ -193,14 +200,14 @@ class BrowserProcess:
             await self._talk.close()
         said = b""
         if self._keeper is not None:
-            said = await self._left(self._keeper)
+            said = await self._read_report(self._keeper)
         if self._profile:
             await asyncio.to_thread(shutil.rmtree, self._profile, ignore_errors=True)
         with contextlib.suppress(msgspec.DecodeError, msgspec.ValidationError):
             return BrowserExit(**msgspec.json.decode(said, type=dict))
         return BrowserExit("ended", None, "")
 
-    async def _left(self, keeper: asyncio.subprocess.Process) -> bytes:
+    async def _read_report(self, keeper: asyncio.subprocess.Process) -> bytes:
         assert keeper.stdin is not None
         assert keeper.stdout is not None
         keeper.stdin.close()
@@ -214,9 +221,3 @@ class BrowserProcess:
             await keeper.wait()
             return b""
         return said
-
-
-def _folder() -> str:
-    """Return the folder for profiles: the system's temporary one, or one with a shorter path."""
-    place = tempfile.gettempdir()
-    return place if len(place) <= _LONGEST or not os.access("/tmp", os.W_OK) else "/tmp"

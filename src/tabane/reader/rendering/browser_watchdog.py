@@ -30,11 +30,18 @@ _ADOPTS = 36  # PR_SET_CHILD_SUBREAPER
 
 
 def main() -> None:
+    """Read an order, keep the browser until its end, and write the report."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: os.close(0))
-    order = json.loads(_line())
-    _adopt()
+    # Exit if the hub ends before it has sent an order.
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (piece := os.read(0, 65536)):
+            sys.exit(0)
+        line += piece
+    order = json.loads(line)
+    _adopt_orphans()
     keeper = BrowserWatchdog(order)
     try:
         report = keeper.keep()
@@ -57,12 +64,27 @@ class BrowserWatchdog:
 
     def keep(self) -> dict[str, Any]:
         """Start it, wait for its end and return the report. Raises OSError if it cannot be started."""
-        browser = self._browser = _started(self._order)
+        order = self._order
+        profile, user = order["profile"], order["user"]
+        _at_3_and_4(order["talk"])
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if user is not None:
+            os.chown(profile, user, user)
+        other: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
+        try:
+            started = subprocess.Popen(
+                order["run"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                env=_browser_environ(profile), cwd=profile, pass_fds=(3, 4), start_new_session=True, **other,
+            )  # fmt: skip
+        finally:
+            os.close(3)
+            os.close(4)
+        browser = self._browser = started
         assert browser.stderr is not None
-        why = self._watched(browser, browser.stderr.fileno())
+        why = self._watch(browser, browser.stderr.fileno())
         return {"why": why, "status": browser.poll(), "said": self._said.decode(errors="replace")}
 
-    def _watched(self, browser: subprocess.Popen[bytes], errors: int) -> str:
+    def _watch(self, browser: subprocess.Popen[bytes], errors: int) -> str:
         watched = [0, errors]
         while True:
             ended = browser.poll() is not None
@@ -78,7 +100,8 @@ class BrowserWatchdog:
                 return "ended"
             if 0 in ready and not os.read(0, 4096):
                 return "asked"
-            if _held() > self._order["memory"]:
+            # Private memory, because pages mapped from files are shared.
+            if sum(map(_private_memory, _descendants())) > self._order["memory"]:
                 return "memory"
 
     def end(self) -> None:
@@ -90,48 +113,21 @@ class BrowserWatchdog:
             with contextlib.suppress(OSError):
                 os.killpg(self._browser.pid, signal.SIGKILL)
         until = time.monotonic() + _PATIENCE
-        while (family := _family()) and time.monotonic() < until:
+        while (family := _descendants()) and time.monotonic() < until:
             for process in family:
                 with contextlib.suppress(OSError):
                     os.kill(process, signal.SIGKILL)
-            _reap()
+            _reap_children()
             time.sleep(0.005)
-        _reap()
+        _reap_children()
 
 
-def _line() -> bytes:
-    """Return the order; exit if the hub ends before it has sent one."""
-    line = b""
-    while not line.endswith(b"\n"):
-        if not (piece := os.read(0, 65536)):
-            sys.exit(0)
-        line += piece
-    return line
-
-
-def _adopt() -> None:
+def _adopt_orphans() -> None:
     """Make orphaned descendants children of this process instead of init (Linux)."""
     with contextlib.suppress(ImportError, OSError, AttributeError):
         import ctypes
 
         ctypes.CDLL(None).prctl(_ADOPTS, 1, 0, 0, 0)
-
-
-def _started(order: dict[str, Any]) -> subprocess.Popen[bytes]:
-    profile, user = order["profile"], order["user"]
-    _at_3_and_4(order["talk"])
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if user is not None:
-        os.chown(profile, user, user)
-    other: dict[str, Any] = {} if user is None else {"user": user, "group": user, "extra_groups": []}
-    try:
-        return subprocess.Popen(
-            order["run"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-            env=_environ(profile), cwd=profile, pass_fds=(3, 4), start_new_session=True, **other,
-        )  # fmt: skip
-    finally:
-        os.close(3)
-        os.close(4)
 
 
 def _at_3_and_4(socket: int) -> None:
@@ -143,7 +139,7 @@ def _at_3_and_4(socket: int) -> None:
     os.close(aside)
 
 
-def _environ(profile: str) -> dict[str, str]:
+def _browser_environ(profile: str) -> dict[str, str]:
     """Nothing of the hub's own, which has keys in it, and no folder but the profile to write to."""
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -156,12 +152,18 @@ def _environ(profile: str) -> dict[str, str]:
     }
 
 
-def _family() -> list[int]:
+def _descendants() -> list[int]:
     """Return all descendants of this process (Linux; elsewhere the browser's process group is used)."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
-            children.setdefault(_parent(name), []).append(int(name))
+            process = name
+            try:
+                with open(f"/proc/{process}/stat", "rb") as file:
+                    parent = int(file.read().rpartition(b")")[2].split()[1])
+            except (OSError, ValueError, IndexError):  # it has ended meanwhile
+                parent = 0
+            children.setdefault(parent, []).append(int(name))
     found, at = list(children.get(os.getpid(), [])), 0
     while at < len(found):
         found += children.get(found[at], [])
@@ -169,20 +171,7 @@ def _family() -> list[int]:
     return found
 
 
-def _parent(process: str) -> int:
-    try:
-        with open(f"/proc/{process}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except (OSError, ValueError, IndexError):  # it has ended meanwhile
-        return 0
-
-
-def _held() -> int:
-    """Return the private memory of all processes, in bytes: pages mapped from files are shared."""
-    return sum(map(_own, _family()))
-
-
-def _own(process: int) -> int:
+def _private_memory(process: int) -> int:
     held = 0
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{process}/status", "rb") as file:
         for line in file:
@@ -191,7 +180,7 @@ def _own(process: int) -> int:
     return held
 
 
-def _reap() -> None:
+def _reap_children() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

@@ -258,7 +258,7 @@ class DevToolsConnection:
     async def ask(self, method: str, session: str = "", **said: Any) -> dict[str, Any]:
         """Send a request and return its response. Raises BrowserGone and DevToolsError."""
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        number = self._send(method, session, said)
+        number = self._send_command(method, session, said)
         self._pending[number] = answer
         try:
             return await answer
@@ -268,7 +268,7 @@ class DevToolsConnection:
     def tell(self, method: str, session: str = "", **said: Any) -> None:
         """Send a request without waiting for its response."""
         with contextlib.suppress(BrowserGone):
-            self._send(method, session, said)
+            self._send_command(method, session, said)
 
     def drop(self) -> None:
         """Send nothing more, and fail all pending requests."""
@@ -278,11 +278,12 @@ class DevToolsConnection:
                 answer.set_exception(BrowserGone())
 
     async def close(self) -> None:
+        """Stop listening, and close the connection."""
         self._listening.cancel()
         await asyncio.gather(self._listening, return_exceptions=True)
         self._writer.close()
 
-    def _send(self, method: str, session: str, said: dict[str, Any]) -> int:
+    def _send_command(self, method: str, session: str, said: dict[str, Any]) -> int:
         if self._ended:
             raise BrowserGone
         self._number += 1
@@ -295,7 +296,7 @@ class DevToolsConnection:
     async def _listen(self) -> None:
         try:
             while True:
-                self._take(msgspec.json.decode((await self._reader.readuntil(b"\0"))[:-1]))
+                self._take_message(msgspec.json.decode((await self._reader.readuntil(b"\0"))[:-1]))
                 # A page that floods the socket with events waits here.
                 await self._writer.drain()
         except (OSError, EOFError, asyncio.LimitOverrunError, msgspec.DecodeError, UnicodeDecodeError):
@@ -303,7 +304,7 @@ class DevToolsConnection:
         finally:
             self.drop()
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _take_message(self, message: dict[str, Any]) -> None:
         if "method" in message:
             return self.heard(message["method"], message.get("params", {}), message.get("sessionId", ""))
         answer = self._pending.get(message.get("id", 0))

@@ -83,7 +83,7 @@ class EgressProxy:
         self._busy: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> EgressProxy:
-        self._server = await asyncio.start_server(self._came, "127.0.0.1", 0, limit=_HEAD)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_HEAD)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -96,22 +96,23 @@ class EgressProxy:
             task.cancel()
         await asyncio.gather(*self._busy, return_exceptions=True)
 
-    def _came(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._busy) >= _AT_ONCE:
             writer.transport.abort()
             return
-        task = asyncio.create_task(self._served(reader, writer))
+        task = asyncio.create_task(self._serve(reader, writer))
         self._busy.add(task)
         task.add_done_callback(self._busy.discard)
 
-    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_SILENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-            if not self._known(head):
+            found = _PASSWORD.search(head)
+            if found is None or not secrets.compare_digest(found[1].strip(), self._key):
                 writer.write(_ASKS + _ENDS)
                 return
-            await self._passed(head, reader, writer)
+            await self._forward(head, reader, writer)
         except _BadProxyRequest:
             writer.write(_BAD)
         except (OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
@@ -119,40 +120,36 @@ class EgressProxy:
         finally:
             writer.close()
 
-    def _known(self, head: bytes) -> bool:
-        found = _PASSWORD.search(head)
-        return found is not None and secrets.compare_digest(found[1].strip(), self._key)
-
-    async def _passed(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        host = _host(head)
+    async def _forward(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        found = _LINE.match(head.split(b"\r\n", 1)[0].decode("latin-1"))
+        if found is None:
+            raise _BadProxyRequest
+        host = re.sub(r"^[a-z]+://", "", found[2], flags=re.IGNORECASE).partition("/")[0][:100]
         try:
-            way = _way(head, self._guard)
-            self._count()
+            way = _allowed_request(head, self._guard)
+            self._connections -= 1
+            if self._connections < 0 or self.spent:
+                self.spent = True
+                raise ReadError(
+                    say("the page opens more connections than are allowed for one page."), "large"
+                )
             stream = await self._network.connect_tcp(way.target.host, way.target.port, self._connecting)
         except (ReadError, TransientFetchError) as error:
-            self._note(host, error.error if isinstance(error, TransientFetchError) else error)
+            cause = error.error if isinstance(error, TransientFetchError) else error
+            log.info("a page's programs asked for %s: %s", host, cause)
+            kept = self.refused if cause.cause in ("refused", "url", "scheme") else self.failed
+            if len(kept) < _MOST_REFUSED:
+                kept.setdefault(host, cause)
             if head.startswith(b"CONNECT "):
                 writer.write(_NO)
             # In a tunnel, an answer would be taken for one of the site, so none is sent.
             return
         try:
-            await self._joined(way, reader, writer, stream)
+            await self._join(way, reader, writer, stream)
         finally:
             await asyncio.shield(stream.aclose())
 
-    def _count(self) -> None:
-        self._connections -= 1
-        if self._connections < 0 or self.spent:
-            self.spent = True
-            raise ReadError(say("the page opens more connections than are allowed for one page."), "large")
-
-    def _note(self, host: str, error: ReadError) -> None:
-        log.info("a page's programs asked for %s: %s", host, error)
-        kept = self.refused if error.cause in ("refused", "url", "scheme") else self.failed
-        if len(kept) < _MOST_REFUSED:
-            kept.setdefault(host, error)
-
-    async def _joined(
+    async def _join(
         self,
         way: ProxyRequest,
         reader: asyncio.StreamReader,
@@ -165,8 +162,8 @@ class EgressProxy:
             up, length = b"", None
         else:
             up, length = way.head, way.length
-        down = asyncio.create_task(self._down(stream, writer, plain=not way.tunnel))
-        sending = asyncio.create_task(_up(reader, stream, up, length))
+        down = asyncio.create_task(self._copy_down(stream, writer, plain=not way.tunnel))
+        sending = asyncio.create_task(_copy_up(reader, stream, up, length))
         try:
             done, _ = await asyncio.wait({down, sending}, return_when=asyncio.FIRST_COMPLETED)
             if down not in done and not way.tunnel:
@@ -178,30 +175,24 @@ class EgressProxy:
                 if isinstance(end, Exception):
                     log.debug("a connection of a page ended: %r", end)
 
-    async def _down(self, stream: AsyncNetworkStream, writer: asyncio.StreamWriter, *, plain: bool) -> None:
-        first = await _headed(stream, self._counted) if plain else b""
+    async def _copy_down(
+        self, stream: AsyncNetworkStream, writer: asyncio.StreamWriter, *, plain: bool
+    ) -> None:
+        first = await _answer_head(stream, self._count_bytes) if plain else b""
         writer.write(first)
         while data := await stream.read(_PIECE, _SILENCE):
-            self._counted(data)
+            self._count_bytes(data)
             writer.write(data)
             await writer.drain()
 
-    def _counted(self, data: bytes) -> None:
+    def _count_bytes(self, data: bytes) -> None:
         self._traffic -= len(data)
         if self._traffic < 0:
             self.spent = True
             raise EOFError
 
 
-def _host(head: bytes) -> str:
-    """Return the host that the request names, for the log and for messages."""
-    found = _LINE.match(head.split(b"\r\n", 1)[0].decode("latin-1"))
-    if found is None:
-        raise _BadProxyRequest
-    return re.sub(r"^[a-z]+://", "", found[2], flags=re.IGNORECASE).partition("/")[0][:100]
-
-
-def _way(head: bytes, guard: Guard) -> ProxyRequest:
+def _allowed_request(head: bytes, guard: Guard) -> ProxyRequest:
     """Return the request, if the guard allows it. Raises ReadError, and _BadProxyRequest."""
     line, _, fields = head.partition(b"\r\n")
     found = _LINE.fullmatch(line.decode("latin-1"))
@@ -209,7 +200,12 @@ def _way(head: bytes, guard: Guard) -> ProxyRequest:
         raise _BadProxyRequest
     method, what = found[1], found[2]
     if method == "CONNECT":
-        return ProxyRequest(_tunnelled(what, guard), tunnel=True)
+        host, colon, port = what.rpartition(":")
+        if not colon or not port.isdigit() or "/" in host:
+            raise _BadProxyRequest
+        # The scheme is the one whose default port it is, because messages leave that out.
+        scheme = "http" if port == "80" else "https"
+        return ProxyRequest(guard.target(f"{scheme}://{what}/"), tunnel=True)
     target = guard.target(what)
     if target.scheme != "http" or _CHUNKED.search(fields):
         raise _BadProxyRequest
@@ -227,15 +223,7 @@ def _way(head: bytes, guard: Guard) -> ProxyRequest:
     )
 
 
-def _tunnelled(authority: str, guard: Guard) -> Target:
-    host, colon, port = authority.rpartition(":")
-    if not colon or not port.isdigit() or "/" in host:
-        raise _BadProxyRequest
-    # By the scheme whose own port it is: that is left out of what is said, and any other is written anyway.
-    return guard.target(f"{'http' if port == '80' else 'https'}://{authority}/")
-
-
-async def _up(
+async def _copy_up(
     reader: asyncio.StreamReader, stream: AsyncNetworkStream, first: bytes, length: int | None
 ) -> None:
     """Copy what the browser sends, at most ``length`` bytes: the next request may be for another host."""
@@ -250,7 +238,7 @@ async def _up(
         await stream.write(data, _SILENCE)
 
 
-async def _headed(stream: AsyncNetworkStream, counted: Callable[[bytes], None]) -> bytes:
+async def _answer_head(stream: AsyncNetworkStream, counted: Callable[[bytes], None]) -> bytes:
     """Return the beginning of an answer, with its head saying that no other request goes this way."""
     data = b""
     while True:

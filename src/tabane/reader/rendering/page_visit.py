@@ -71,14 +71,14 @@ class PageVisit:
         self._open = OpenRequests()
         self._wall: str | None = None
         self._heard: dict[str, Callable[[dict[str, Any]], None]] = {
-            "Fetch.requestPaused": self._paused,
-            "Fetch.authRequired": self._challenge,
+            "Fetch.requestPaused": self._judge_request,
+            "Fetch.authRequired": self._answer_challenge,
             "Network.requestWillBeSent": self._begun,
             "Network.loadingFinished": self._ended,
             "Network.loadingFailed": self._ended,
-            "Page.lifecycleEvent": self._lived,
-            "Page.frameNavigated": self._navigated,
-            "Page.javascriptDialogOpening": self._dialog,
+            "Page.lifecycleEvent": self._life_cycle_event,
+            "Page.frameNavigated": self._frame_navigated,
+            "Page.javascriptDialogOpening": self._answer_dialog,
         }
 
     async def go(self, url: str, scrolls: int = 0) -> FetchedResource:
@@ -86,21 +86,31 @@ class PageVisit:
 
         Raises ReadError, and BrowserGone if the browser ended.
         """
-        self._talk.heard = self._event
-        await self._prepared()
-        late = await self._loaded(url)
-        self._check(url)
-        more = bool(scrolls) and not late and await self._scrolled(scrolls)
+        self._talk.heard = self._take_event
+        await self._open_page()
+        late = await self._load(url)
+        self._raise_load_error(url)
+        more = bool(scrolls) and not late and await self._scroll_down(scrolls)
         try:
             shown = await self._shown()
         except DevToolsError as error:
             raise ReadError(
                 say("the browser cannot show the page: {reason}.", reason=error), "broken"
             ) from None
-        self._check(url)
-        return self._fetched(shown, late, more)
+        self._raise_load_error(url)
+        # Scripts may have led the browser to an address that is not a page.
+        at = self._guard.target(str(shown["url"]))
+        return FetchedResource(
+            at.url,
+            self._status or 200,
+            {"content-type": "text/html; charset=utf-8"},
+            str(shown["html"]).encode(),
+            "text/html",
+            "utf-8",
+            warnings=tuple(self._warnings(late, more)),
+        )
 
-    async def _prepared(self) -> None:
+    async def _open_page(self) -> None:
         """Open an empty page, in a context that exists only in memory."""
         ask = self._talk.ask
         context = (await ask("Target.createBrowserContext", disposeOnDetach=True))["browserContextId"]
@@ -124,7 +134,7 @@ class PageVisit:
             ask("Page.addScriptToEvaluateOnNewDocument", on, source=_NARROW),
         )
 
-    async def _loaded(self, url: str) -> bool:
+    async def _load(self, url: str) -> bool:
         """Return whether the time was up before the page showed its content. Raises ReadError if no page came
         at all.
         """
@@ -132,14 +142,14 @@ class PageVisit:
             async with asyncio.timeout(self._limits.settle):
                 answer = await self._talk.ask("Page.navigate", self._session, url=url)
                 self._error = str(answer.get("errorText", ""))
-                await self._content()
+                await self._wait_for_content()
         except DevToolsError as error:
             raise ReadError(
                 say("the browser cannot show the page: {reason}.", reason=error), "broken"
             ) from None
         except TimeoutError:
             if not self._status and not self._unreachable:
-                self._check(url)
+                self._raise_load_error(url)
                 raise ReadError(
                     say("the page was not received within {seconds:g} s.", seconds=self._limits.settle),
                     "timeout",
@@ -147,7 +157,7 @@ class PageVisit:
             return True
         return False
 
-    async def _content(self) -> None:
+    async def _wait_for_content(self) -> None:
         """Return when the content of the page is there, which may be one that its scripts led to."""
         clock = asyncio.get_running_loop().time
         before: Glimpse | None = None
@@ -158,25 +168,22 @@ class PageVisit:
                 return
             if self._loader != document:
                 document, since, before = self._loader, clock(), None
-            now = await self._glimpse()
+            now = await self._look_at_page()
             done = now is not None and is_there(before, now, clock() - since, self._limits.patience)
-            if now is not None and done and self._wall is None and self._is_quiet(now, looked):
+            # If a page has little, any request that is open may bring content.
+            little = now is not None and now.text < ENOUGH
+            quiet = self._open.none if little else self._open.quiet(clock(), looked)
+            if done and quiet and self._wall is None:
                 return
             before, looked = now, clock()
             await asyncio.sleep(_BETWEEN)
 
-    def _is_quiet(self, now: Glimpse, looked: float) -> bool:
-        """Return whether no request may bring content; if a page has little, any request that is open may."""
-        if now.text < ENOUGH:
-            return self._open.none
-        return self._open.quiet(asyncio.get_running_loop().time(), looked)
-
-    async def _glimpse(self) -> Glimpse | None:
+    async def _look_at_page(self) -> Glimpse | None:
         """Look at the page. None if it is being replaced by another."""
-        value = await self._evaluated(GLIMPSE)
+        value = await self._evaluate(GLIMPSE)
         return None if value is None else glimpse(value)
 
-    async def _evaluated(self, expression: str) -> dict[str, Any] | None:
+    async def _evaluate(self, expression: str) -> dict[str, Any] | None:
         """Return what the expression gives in a world that the scripts of the page cannot reach."""
         try:
             world = await self._talk.ask(
@@ -191,15 +198,15 @@ class PageVisit:
         value = answer.get("result", {}).get("value")
         return value if isinstance(value, dict) and "exceptionDetails" not in answer else None
 
-    async def _scrolled(self, scrolls: int) -> bool:
+    async def _scroll_down(self, scrolls: int) -> bool:
         """Scroll down by screens, and wait after each for what it loads. Return whether more may follow."""
         grown = False
         try:
             async with asyncio.timeout(self._limits.scrolling):
                 for _ in range(scrolls):
-                    before = await self._glimpse()
-                    at = await self._evaluated(SCROLL)
-                    after = await self._calm()
+                    before = await self._look_at_page()
+                    at = await self._evaluate(SCROLL)
+                    after = await self._wait_until_calm()
                     grown = before is not None and after is not None and after.height > before.height
                     if not grown and (at is None or at.get("end")):
                         return False
@@ -207,25 +214,25 @@ class PageVisit:
             return True
         return grown
 
-    async def _calm(self) -> Glimpse | None:
+    async def _wait_until_calm(self) -> Glimpse | None:
         """Return a look at the page when it does not change any more, or after a while."""
         clock = asyncio.get_running_loop().time
         before = now = None
         looked = clock()
         for _ in range(_LOOKS):
             await asyncio.sleep(_BETWEEN)
-            now = await self._glimpse()
+            now = await self._look_at_page()
             if now is not None and is_still(before, now) and self._open.quiet(clock(), looked):
                 break
             before, looked = now, clock()
         return now
 
-    def _check(self, url: str) -> None:
+    def _raise_load_error(self, url: str) -> None:
         """Raise the error that kept the page from loading. ``url`` is the requested URL."""
         if self._turned_away is not None and not self._status:
             raise self._turned_away
         if self._unreachable:
-            raise self._missed(self._unreachable)
+            raise self._load_error(self._unreachable)
         host = urlsplit(url).netloc
         if not self._status and (known := self._of_the_gate(host)) is not None:
             raise known
@@ -236,7 +243,7 @@ class PageVisit:
                 else walled(self._status, host, self._wall)
             )
 
-    def _missed(self, url: str) -> ReadError:
+    def _load_error(self, url: str) -> ReadError:
         host = urlsplit(url).netloc.rpartition("@")[2]
         if (known := self._of_the_gate(host)) is not None:
             return known
@@ -249,19 +256,20 @@ class PageVisit:
     def _of_the_gate(self, host: str) -> ReadError | None:
         """Return the proxy's error for ``host``, with or without its port."""
         known = {**self._gate.failed, **self._gate.refused}
-        return next((error for name, error in known.items() if _same(name, host)), None)
+        names = (host, f"{host}:443", f"{host}:80")
+        return next((error for name, error in known.items() if name in names), None)
 
     async def _shown(self) -> dict[str, Any]:
         """Return the HTML of the page. Scripts that never end are stopped, and the page is read again."""
         try:
             async with asyncio.timeout(_ANSWERING):
-                return await self._snapshot()
+                return await self._take_snapshot()
         except TimeoutError:
             self._talk.tell("Emulation.setScriptExecutionDisabled", self._session, value=True)
             self._talk.tell("Runtime.terminateExecution", self._session)
-        return await self._snapshot()
+        return await self._take_snapshot()
 
-    async def _snapshot(self) -> dict[str, Any]:
+    async def _take_snapshot(self) -> dict[str, Any]:
         world = await self._talk.ask(
             "Page.createIsolatedWorld", self._session, frameId=self._target, worldName="reader"
         )
@@ -281,19 +289,6 @@ class PageVisit:
             raise DevToolsError(str(answer["result"].get("description", ""))[:200])
         value: dict[str, Any] = answer["result"]["value"]
         return value
-
-    def _fetched(self, shown: dict[str, Any], late: bool, more: bool) -> FetchedResource:
-        """Raises ReadError if scripts led the browser to an address that is not a page."""
-        at = self._guard.target(str(shown["url"]))
-        return FetchedResource(
-            at.url,
-            self._status or 200,
-            {"content-type": "text/html; charset=utf-8"},
-            str(shown["html"]).encode(),
-            "text/html",
-            "utf-8",
-            warnings=tuple(self._warnings(late, more)),
-        )
 
     def _warnings(self, late: bool, more: bool) -> list[Message]:
         said = []
@@ -328,39 +323,39 @@ class PageVisit:
 
     # Events of the browser
 
-    def _event(self, method: str, said: dict[str, Any], session: str) -> None:
+    def _take_event(self, method: str, said: dict[str, Any], session: str) -> None:
         if session == self._session and method in self._heard:
             self._heard[method](said)
         elif method == "Target.targetCreated":
-            self._other(said["targetInfo"])
+            # Close a window that the page opened.
+            target = said["targetInfo"]
+            if target.get("type") == "page" and target.get("targetId") != self._target:
+                self._talk.tell("Target.closeTarget", targetId=target["targetId"])
         elif method == "Target.targetCrashed" and said.get("targetId") == self._target:
             self.crashed = True
             self._talk.drop()
         elif method == "Target.targetDestroyed" and said.get("targetId") == self._target:
             self._talk.drop()
 
-    def _other(self, target: dict[str, Any]) -> None:
-        """Close a window that the page opened."""
-        if target.get("type") == "page" and target.get("targetId") != self._target:
-            self._talk.tell("Target.closeTarget", targetId=target["targetId"])
-
-    def _paused(self, said: dict[str, Any]) -> None:
+    def _judge_request(self, said: dict[str, Any]) -> None:
         if "responseStatusCode" in said or "responseErrorReason" in said:
-            return self._answered(said)
+            return self._judge_response(said)
         kind, main = said.get("resourceType"), said.get("frameId") == self._target
         if kind == "Document" and main:
             # Another document is loading: events of this one do not count any more.
             self._loader, self._marks = "", set()
             self._open.clear()
             self._settled.clear()
-        elif kind not in _NEEDED or _is_icon(said["request"]):
-            return self._fail(said, "BlockedByClient")
+        elif kind not in _NEEDED or str(said["request"].get("headers", {}).get("Accept", "")).startswith(
+            "image/"
+        ):
+            return self._fail_request(said, "BlockedByClient")
         self._requests += 1
         if self._requests > self._limits.requests or not _by_network(said["request"]["url"]):
-            return self._fail(said, "BlockedByClient")
+            return self._fail_request(said, "BlockedByClient")
         return self._talk.tell("Fetch.continueRequest", self._session, requestId=said["requestId"])
 
-    def _answered(self, said: dict[str, Any]) -> None:
+    def _judge_response(self, said: dict[str, Any]) -> None:
         """The head of a document: whether it is one, and no file to be kept."""
         status = int(said.get("responseStatusCode") or 0)
         if said.get("frameId") != self._target or not 200 <= status < 600 or 300 <= status < 400:
@@ -375,14 +370,14 @@ class PageVisit:
             )
             # The shown page is kept.
             self._settled.set()
-            return self._fail(said, "Aborted")
+            return self._fail_request(said, "Aborted")
         self._status, self._wall = status, page_kinds.by_headers(status, headers)
         return self._talk.tell("Fetch.continueRequest", self._session, requestId=said["requestId"])
 
-    def _fail(self, said: dict[str, Any], why: str) -> None:
+    def _fail_request(self, said: dict[str, Any], why: str) -> None:
         self._talk.tell("Fetch.failRequest", self._session, requestId=said["requestId"], errorReason=why)
 
-    def _challenge(self, said: dict[str, Any]) -> None:
+    def _answer_challenge(self, said: dict[str, Any]) -> None:
         """The proxy's question is answered, once; no other is."""
         challenge, request = said["authChallenge"], said["requestId"]
         ours = challenge.get("source") == "Proxy" and request not in self._challenged
@@ -405,7 +400,7 @@ class PageVisit:
     def _ended(self, said: dict[str, Any]) -> None:
         self._open.end(str(said["requestId"]))
 
-    def _lived(self, said: dict[str, Any]) -> None:
+    def _life_cycle_event(self, said: dict[str, Any]) -> None:
         if said["frameId"] != self._target:
             return
         if said["name"] == "commit" or said["name"] == "init":
@@ -415,14 +410,14 @@ class PageVisit:
             if _LOADED in self._marks:
                 self._settled.set()
 
-    def _navigated(self, said: dict[str, Any]) -> None:
+    def _frame_navigated(self, said: dict[str, Any]) -> None:
         frame = said["frame"]
         if not frame.get("parentId"):
             self._unreachable = str(frame.get("unreachableUrl", ""))
             if self._unreachable:
                 self._settled.set()
 
-    def _dialog(self, said: dict[str, Any]) -> None:
+    def _answer_dialog(self, said: dict[str, Any]) -> None:
         """Dismiss a dialog; accept one that asks whether to leave the page."""
         self._dialogs += 1
         if self._dialogs >= self._limits.dialogs:
@@ -434,18 +429,8 @@ class PageVisit:
         )
 
 
-def _is_icon(request: dict[str, Any]) -> bool:
-    """Return whether the browser itself asks for a picture to put beside the title."""
-    return str(request.get("headers", {}).get("Accept", "")).startswith("image/")
-
-
 def _by_network(url: str) -> bool:
     return url[:7].lower() in ("http://", "https:/") or url[:5].lower() in ("data:", "blob:")
-
-
-def _same(name: str, host: str) -> bool:
-    """Return whether a request's authority is that of a URL, which may omit its port."""
-    return name == host or name in (f"{host}:443", f"{host}:80")
 
 
 ENOUGH = 200
@@ -535,13 +520,16 @@ class OpenRequests:
             self._begun[request] = now
 
     def end(self, request: str) -> None:
+        """Remove a request that has ended."""
         self._begun.pop(request, None)
 
     def clear(self) -> None:
+        """Remove all requests."""
         self._begun.clear()
 
     @property
     def none(self) -> bool:
+        """Whether no request is open."""
         return not self._begun
 
     def quiet(self, now: float, since: float) -> bool:

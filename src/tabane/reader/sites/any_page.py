@@ -83,11 +83,13 @@ class AnyPageAdapter:
         self._renderer = renderer
 
     def takes(self, url: str) -> bool:
+        """Return True: any page can be read."""
         return True
 
     async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        """Return the best page that can be had at ``url``. Raises ReadError."""
         try:
-            fetched = await _fetched(url, tools)
+            fetched = await _fetch_page(url, tools)
         except ReadError as error:
             return await self._instead(url, error, tools)
         return await self._page(fetched, tools, (url,))
@@ -96,39 +98,47 @@ class AnyPageAdapter:
         """Return the page of a response. ``way`` are the URLs that led to it: refreshes, and its own."""
         if fetched.media_type in _HTML:
             return await self._of_html(fetched, tools, way)
-        page = await _converted(fetched, tools)
-        return await asyncio.to_thread(_pruned, page) if is_dump(way[-1], fetched) else page
+        page = await _convert(fetched, tools)
+        return await asyncio.to_thread(_prune_menus, page) if is_dump(way[-1], fetched) else page
 
     async def _instead(self, url: str, error: ReadError, tools: ReadingTools) -> Page:
         """Return what can be had of a page that is refused. Raises ``error`` if that is nothing."""
         if error.cause == "wall" and self._renderer is not None:
-            rendered, _ = await _rendered(url, self._renderer, tools)
+            rendered, _ = await _render(url, self._renderer, tools)
             if rendered is not None and rendered.kind not in NOT_KEPT:
                 return rendered
-        listed = await _listed(url, tools) if error.status in _MAY_BE_LISTED else None
+        listed = await _read_llms_txt(url, tools) if error.status in _MAY_BE_LISTED else None
         if listed is None:
             raise error
-        return replace(listed, warnings=(*listed.warnings, _said(error)))
+        return replace(listed, warnings=(*listed.warnings, _error_note(error)))
 
     async def _of_html(self, fetched: FetchedResource, tools: ReadingTools, way: tuple[str, ...]) -> Page:
-        found, why = await _attempt(fetched, tools)
+        found, why = await _try_extraction(fetched, tools)
         notes: tuple[Message, ...] = ()
-        if to := _refresh(found, fetched, way):
+        if to := _refresh_target(found, fetched, way):
             try:
-                there = await _fetched(to, tools)
+                there = await _fetch_page(to, tools)
             except ReadError as error:
-                notes = (_unfollowed(to, error),)
+                notes = (
+                    (
+                        say(
+                            "The page redirects browsers to {url}, which cannot be read: {reason}",
+                            url=to,
+                            reason=error.message,
+                        )
+                    ),
+                )
             else:
                 return await self._page(there, tools, (*way, to))
-        if found is not None and (frames := _marked(found, FRAME)):
+        if found is not None and (frames := _marked_addresses(found, FRAME)):
             whole, failed = await _of_frames(found, frames, tools)
             if whole is not None:
                 return whole
             notes = (*notes, *failed)
         if found is not None:
-            notes = (*notes, *map(_elsewhere, _marked(found, ELSEWHERE)))
+            notes = (*notes, *map(_elsewhere_note, _marked_addresses(found, ELSEWHERE)))
         if tools.scrolls:
-            scrolled, why_not = await _scrolled(way[-1], self._renderer, tools)
+            scrolled, why_not = await _scroll_page(way[-1], self._renderer, tools)
             if scrolled is not None:
                 return scrolled
             notes, tools = (*notes, why_not), replace(tools, scrolls=None)
@@ -151,19 +161,28 @@ class AnyPageAdapter:
             return await self._barred(url, found, tools)
         page = found if found is not None and (found.markdown.strip() or found.pictures) else None
         hints = await asyncio.to_thread(html_hints, fetched)
-        little = _is_little(page, fetched, hints.programs)
-        for address in _beside(fetched, hints, little):
-            better = await _markdown(address, tools)
+        if page is None:
+            little = True
+        elif page.way == _FOR_MACHINES and hints.programs:
+            little = True  # readers see the visible text of the rendered page
+        else:
+            part = page.share is not None and page.share < 0.5
+            little = tokens(page.markdown) < LITTLE and (hints.programs or part or len(fetched.body) > LARGE)
+        # The page's own Markdown may be at these. A guess is rare: 2 of 257 pages had so little content.
+        addresses = [hints.offered] if hints.offered and (little or hints.documents) else []
+        guessed = beside(fetched.url) if little and not hints.offered else None
+        for address in [*addresses, guessed] if guessed else addresses:
+            better = await _fetch_markdown(address, tools)
             if better is not None and await asyncio.to_thread(_says_the_same, better, page):
                 return _with_facts(better, page, fetched)
         failed: ReadError | None = None
         if little and hints.programs and self._renderer is not None:
-            rendered, failed = await _rendered(url, self._renderer, tools)
+            rendered, failed = await _render(url, self._renderer, tools)
             if rendered is not None and (page is None or _is_fuller(rendered, page)):
                 return rendered
         if page is None or (hints.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
-            return await _last(url, fetched, _why(why, hints.programs, failed), tools)
-        return _warned(page, fetched, hints.programs) if little and not page.warnings else page
+            return await _last_resort(url, fetched, _best_reason(why, hints.programs, failed), tools)
+        return _with_little_warning(page, fetched, hints.programs) if little and not page.warnings else page
 
     async def _barred(self, url: str, page: Page, tools: ReadingTools) -> Page:
         """Return what stands in the place of a page, with its warning; a browser may pass a check for bots.
@@ -171,7 +190,7 @@ class AnyPageAdapter:
         Raises ReadError if it has no text.
         """
         if page.kind == "bot-wall" and self._renderer is not None:
-            rendered, _ = await _rendered(url, self._renderer, tools)
+            rendered, _ = await _render(url, self._renderer, tools)
             if rendered is not None and rendered.kind not in NOT_KEPT:
                 return rendered
         if not page.markdown.strip():
@@ -185,15 +204,17 @@ class PageSourceAdapter:
     name = "raw"
 
     def takes(self, url: str) -> bool:
+        """Return True: any page has a source."""
         return True
 
     async def read(self, url: str, tools: ReadingTools) -> Page | None:
+        """Return the response body as text. Raises ReadError."""
         fetched = await tools.fetcher.fetch(url, accept=HTML_ALONE)
-        text = await asyncio.to_thread(_source, fetched)
+        text = await asyncio.to_thread(_source_text, fetched)
         return Page(fetched.url, text, way=self.name, share=1.0, media_type=fetched.media_type)
 
 
-async def _fetched(url: str, tools: ReadingTools) -> FetchedResource:
+async def _fetch_page(url: str, tools: ReadingTools) -> FetchedResource:
     """Return the response, as Markdown if the site offers it."""
     try:
         fetched = await tools.fetcher.fetch(url, accept=ACCEPT)
@@ -206,14 +227,16 @@ async def _fetched(url: str, tools: ReadingTools) -> FetchedResource:
     return fetched
 
 
-async def _converted(fetched: FetchedResource, tools: ReadingTools) -> Page:
+async def _convert(fetched: FetchedResource, tools: ReadingTools) -> Page:
     return await tools.converting.page(fetched.body, fetched.url, fetched.media_type, fetched.charset)
 
 
-async def _attempt(fetched: FetchedResource, tools: ReadingTools) -> tuple[Page | None, ReadError | None]:
+async def _try_extraction(
+    fetched: FetchedResource, tools: ReadingTools
+) -> tuple[Page | None, ReadError | None]:
     """Return the page extracted from HTML, even if it is empty, or the error if it has no content."""
     try:
-        page = await _converted(fetched, tools)
+        page = await _convert(fetched, tools)
     except ReadError as error:
         if error.cause not in _NOTHING_FOUND:
             raise
@@ -225,7 +248,7 @@ async def _attempt(fetched: FetchedResource, tools: ReadingTools) -> tuple[Page 
     return replace(page, kind=wall.name, warnings=(wall.warning, *page.warnings)), None
 
 
-def _refresh(page: Page | None, fetched: FetchedResource, way: tuple[str, ...]) -> str | None:
+def _refresh_target(page: Page | None, fetched: FetchedResource, way: tuple[str, ...]) -> str | None:
     """Return the address that the response sends browsers to soon, by a header or by the page.
 
     None if it was read on the way here, or the way is too long: then the page itself is read.
@@ -237,12 +260,12 @@ def _refresh(page: Page | None, fetched: FetchedResource, way: tuple[str, ...]) 
     return None if to is None or to in way or len(way) > MOST_REFRESHES else to
 
 
-def _marked(page: Page, mark: str) -> list[str]:
+def _marked_addresses(page: Page, mark: str) -> list[str]:
     """Return the addresses with a mark that a browser would load with the page."""
     return [each.removeprefix(mark) for each in page.onward if each.startswith(mark)]
 
 
-def _elsewhere(address: str) -> Message:
+def _elsewhere_note(address: str) -> Message:
     return say("The page shows a frame of another site. To read that, use: {url}", url=address)
 
 
@@ -251,12 +274,6 @@ def _also_said(error: ReadError, notes: tuple[Message, ...]) -> ReadError:
     if not notes or error.cause not in _NOTHING_FOUND:
         return error
     return ReadError(say("{reason} {note}", reason=error.message, note=notes[-1]), error.cause)
-
-
-def _unfollowed(to: str, error: ReadError) -> Message:
-    return say(
-        "The page redirects browsers to {url}, which cannot be read: {reason}", url=to, reason=error.message
-    )
 
 
 async def _of_frames(
@@ -274,11 +291,11 @@ async def _of_frames(
             break
         address = todo.pop(0)
         try:
-            frame = await _converted(await tools.fetcher.fetch(address, accept=HTML_ALONE), tools)
+            frame = await _convert(await tools.fetcher.fetch(address, accept=HTML_ALONE), tools)
         except ReadError as error:
             failed.append(say("A frame cannot be read ({url}): {reason}", url=address, reason=error.message))
             continue
-        inner = _marked(frame, FRAME)
+        inner = _marked_addresses(frame, FRAME)
         todo[:0] = [each for each in inner if each not in seen]
         seen.update(inner)
         if frame.markdown.strip() and not inner:
@@ -316,26 +333,6 @@ def _is_menu(frame: Page) -> bool:
     return "](" in frame.markdown and 3 * sum(map(str.isalnum, outside)) < sum(map(str.isalnum, whole))
 
 
-def _is_little(page: Page | None, fetched: FetchedResource, programs: bool) -> bool:
-    """Return whether the content is too short for such a page; a page that is short as a whole is fine."""
-    if page is None:
-        return True
-    if page.way == _FOR_MACHINES and programs:
-        return True  # readers see the visible text of the rendered page
-    part = page.share is not None and page.share < 0.5
-    return tokens(page.markdown) < LITTLE and (programs or part or len(fetched.body) > LARGE)
-
-
-def _beside(fetched: FetchedResource, hints: HtmlHints, little: bool) -> list[str]:
-    """Return the URL at which the page's own Markdown may be, if that is worth a request.
-
-    This is rare: little content was found on 2 of 257 pages of seven kinds (WCXB's dev split, postlight).
-    """
-    found = [hints.offered] if hints.offered and (little or hints.documents) else []
-    guessed = beside(fetched.url) if little and not hints.offered else None
-    return [*found, guessed] if guessed else found
-
-
 def _says_the_same(better: Page, page: Page | None) -> bool:
     """Return whether Markdown that a site offers next to a page contains what the page shows.
 
@@ -353,7 +350,7 @@ def _is_fuller(rendered: Page, page: Page) -> bool:
     return page.way == _FOR_MACHINES or tokens(rendered.markdown) > tokens(page.markdown)
 
 
-async def _markdown(url: str, tools: ReadingTools) -> Page | None:
+async def _fetch_markdown(url: str, tools: ReadingTools) -> Page | None:
     """Return the Markdown at that URL; None if it is missing or something else."""
     try:
         fetched = await tools.fetcher.fetch(url, accept=TEXT_ALONE)
@@ -375,13 +372,11 @@ def _with_facts(better: Page, page: Page | None, fetched: FetchedResource) -> Pa
     return replace(better, **{name: getattr(better, name) or getattr(page, name) for name in names})
 
 
-async def _rendered(
-    url: str, renderer: Renderer, tools: ReadingTools
-) -> tuple[Page | None, ReadError | None]:
+async def _render(url: str, renderer: Renderer, tools: ReadingTools) -> tuple[Page | None, ReadError | None]:
     """Return the page after its scripts ran, or the error of the browser; None without a browser."""
     try:
         fetched = await renderer.render(url, scrolls=tools.scrolls)
-        page = await _converted(fetched, tools) if fetched else None
+        page = await _convert(fetched, tools) if fetched else None
     except ReadError as error:
         log.info("a page cannot be rendered: %s", error)
         return None, error
@@ -394,9 +389,11 @@ async def _rendered(
     return replace(page, way="rendered", warnings=(*said, *fetched.warnings)), None
 
 
-async def _scrolled(url: str, renderer: Renderer | None, tools: ReadingTools) -> tuple[Page | None, Message]:
+async def _scroll_page(
+    url: str, renderer: Renderer | None, tools: ReadingTools
+) -> tuple[Page | None, Message]:
     """Return the page after it was scrolled; None if it cannot be, and why."""
-    page, error = await _rendered(url, renderer, tools) if renderer is not None else (None, None)
+    page, error = await _render(url, renderer, tools) if renderer is not None else (None, None)
     if page is not None and page.kind in NOT_KEPT:
         page = None
     if error is not None:
@@ -407,11 +404,11 @@ async def _scrolled(url: str, renderer: Renderer | None, tools: ReadingTools) ->
     )
 
 
-async def _last(url: str, fetched: FetchedResource, why: ReadError, tools: ReadingTools) -> Page:
+async def _last_resort(url: str, fetched: FetchedResource, why: ReadError, tools: ReadingTools) -> Page:
     """Return llms.txt, else all the visible text of the HTML. Raises ``why`` if both are missing."""
-    listed = await _listed(url, tools)
+    listed = await _read_llms_txt(url, tools)
     if listed is not None:
-        return replace(listed, warnings=(*listed.warnings, _said(why)))
+        return replace(listed, warnings=(*listed.warnings, _error_note(why)))
     if not may_be_text(fetched):
         raise _no_text(fetched)
     shown = await tools.converting.text(fetched.body, fetched.url, fetched.media_type, fetched.charset)
@@ -419,21 +416,21 @@ async def _last(url: str, fetched: FetchedResource, why: ReadError, tools: Readi
     if not text or (why.cause == "javascript" and tokens(text) < NEXT_TO_NOTHING):
         raise why
     return Page(
-        fetched.url, text, way="plain", share=1.0, media_type=fetched.media_type, warnings=(_said(why),)
+        fetched.url, text, way="plain", share=1.0, media_type=fetched.media_type, warnings=(_error_note(why),)
     )
 
 
-async def _listed(url: str, tools: ReadingTools) -> Page | None:
+async def _read_llms_txt(url: str, tools: ReadingTools) -> Page | None:
     """Return llms.txt of the URL's folder."""
-    page = await _markdown(list_of(url), tools)
+    page = await _fetch_markdown(list_of(url), tools)
     return replace(page, way="llms.txt") if page else None
 
 
-def _said(why: ReadError) -> Message:
+def _error_note(why: ReadError) -> Message:
     return say("The page itself cannot be read: {reason}", reason=why.message)
 
 
-def _why(why: ReadError | None, programs: bool, failed: ReadError | None = None) -> ReadError:
+def _best_reason(why: ReadError | None, programs: bool, failed: ReadError | None = None) -> ReadError:
     if programs and failed is not None:
         message = say(
             "The page shows nothing without JavaScript, and cannot be rendered: {reason}",
@@ -448,7 +445,7 @@ def _why(why: ReadError | None, programs: bool, failed: ReadError | None = None)
     return why or ReadError(say("There is no text on the page."), "empty")
 
 
-def _warned(page: Page, fetched: FetchedResource, programs: bool) -> Page:
+def _with_little_warning(page: Page, fetched: FetchedResource, programs: bool) -> Page:
     """Return the page with a warning about how little of it there is."""
     size = f"{len(fetched.body) // 1000:,}"
     warning = (
@@ -462,7 +459,7 @@ def _warned(page: Page, fetched: FetchedResource, programs: bool) -> Page:
     return replace(page, warnings=(*page.warnings, warning))
 
 
-def _pruned(page: Page) -> Page:
+def _prune_menus(page: Page) -> Page:
     """Return a whole page that was served as Markdown, without the menus around its content."""
     kept = pruned(page.markdown)
     if kept == page.markdown:
@@ -470,7 +467,7 @@ def _pruned(page: Page) -> Page:
     return replace(page, markdown=kept, share=round(len(kept) / len(page.markdown), 2))
 
 
-def _source(fetched: FetchedResource) -> str:
+def _source_text(fetched: FetchedResource) -> str:
     """Return the body as text. Raises ReadError if it is not text."""
     if not may_be_text(fetched):
         raise _no_text(fetched)
@@ -564,18 +561,18 @@ def may_be_text(fetched: FetchedResource) -> bool:
 def offered(fetched: FetchedResource) -> str | None:
     """Return the address of the page's Markdown, if the page or its header names one."""
     for address, rest in _IN_HEADER.findall(fetched.headers.get("link", "")):
-        if found := _alternate(rest, address, fetched.url):
+        if found := _alternate_address(rest, address, fetched.url):
             return found
     for tag in _LINK.findall(fetched.body[:_HEAD]):
         text = tag.decode("utf-8", "replace")
-        attributes = _attributes(text)
-        if found := _alternate(text, html.unescape(attributes.get("href", "")), fetched.url):
+        attributes = _parse_attributes(text)
+        if found := _alternate_address(text, html.unescape(attributes.get("href", "")), fetched.url):
             return found
     return None
 
 
-def _alternate(said: str, address: str, base: str) -> str | None:
-    attributes = _attributes(said)
+def _alternate_address(said: str, address: str, base: str) -> str | None:
+    attributes = _parse_attributes(said)
     is_alternate = "alternate" in attributes.get("rel", "").lower().split()
     kind = attributes.get("type", "").lower().partition(";")[0].strip()
     if not (is_alternate and kind in MARKDOWN and address):
@@ -587,7 +584,7 @@ def _alternate(said: str, address: str, base: str) -> str | None:
     return there.url if there.origin == here.origin and there.url != here.url else None
 
 
-def _attributes(text: str) -> dict[str, str]:
+def _parse_attributes(text: str) -> dict[str, str]:
     return {name.lower(): a or b or c for name, a, b, c in reversed(_ATTRIBUTE.findall(text))}
 
 
@@ -653,7 +650,7 @@ def pruned(markdown: str) -> str:
     texts = sum(len(block.text) for block in blocks if not block.links)
     if texts * 4 < len(markdown):
         return markdown
-    first, last = _leading(blocks), _trailing(blocks)
+    first, last = _count_leading(blocks), _begin_of_trailing(blocks)
     seen: set[str] = set()
     kept = []
     for block in blocks[first:last]:
@@ -680,7 +677,7 @@ class _MarkdownParagraph:
         )
 
 
-def _leading(blocks: list[_MarkdownParagraph]) -> int:
+def _count_leading(blocks: list[_MarkdownParagraph]) -> int:
     """Return how many blocks before the content go."""
     at = menu = 0
     while at < len(blocks):
@@ -695,7 +692,7 @@ def _leading(blocks: list[_MarkdownParagraph]) -> int:
     return at if menu and at < len(blocks) else 0
 
 
-def _trailing(blocks: list[_MarkdownParagraph]) -> int:
+def _begin_of_trailing(blocks: list[_MarkdownParagraph]) -> int:
     """Return the index at which the blocks after the content begin."""
     at = end = len(blocks)
     while at > 1:

@@ -57,16 +57,16 @@ class ArxivAdapter(SitePages[tuple[str, str]]):
     async def page(self, place: tuple[str, str], url: str, tools: ReadingTools) -> Page | None:
         kind, id_ = place
         if kind == "abs":
-            return _page_of(id_, await self._paper(id_, tools), None)
+            return _page_of(id_, await self._read_paper(id_, tools), None)
         try:
-            paper = await self._paper(id_, tools)
+            paper = await self._read_paper(id_, tools)
         except ReadError as error:
             text = await self._text(id_, tools)
             warning = say("The metadata of the paper could not be read: {reason}", reason=error.message)
             return replace(text, way=self.name, site=self.title, warnings=(*text.warnings, warning))
         return _page_of(id_, paper, await self._text(id_, tools))
 
-    async def _paper(self, id_: str, tools: ReadingTools) -> ArxivPaper:
+    async def _read_paper(self, id_: str, tools: ReadingTools) -> ArxivPaper:
         where = query(f"{self._api}/api/query", id_list=id_, max_results=1)
         fetched = await tools.fetcher.fetch(where, accept="application/atom+xml")
         try:

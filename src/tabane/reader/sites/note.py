@@ -11,7 +11,7 @@ from urllib.parse import SplitResult
 from msgspec import Struct
 
 from tabane.messages import Message, say
-from tabane.reader.formats.article_html import WHOLE_MEDIA
+from tabane.reader.formats.media_type_detection import WHOLE_MEDIA
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
 from tabane.reader.sites.site_api import SiteApi, blocks, one_line
@@ -90,11 +90,11 @@ class NoteAdapter(SitePages[str]):
             lang="ja",
             canonical=home,
             way=self.name,
-            warnings=(*_sold(note), *page.warnings),
+            warnings=(*_paywall_warning(note), *page.warnings),
         )
 
 
-def _sold(note: NoteArticle) -> tuple[Message, ...]:
+def _paywall_warning(note: NoteArticle) -> tuple[Message, ...]:
     if not (note.is_limited or note.remained_char_num):
         return ()
     if note.price:
@@ -104,9 +104,9 @@ def _sold(note: NoteArticle) -> tuple[Message, ...]:
 
 def _written(body: str) -> str:
     """Return the body with links in place of embedded content of other sites."""
-    return _EMBEDDED.sub(_link, body)
+    return _EMBEDDED.sub(_link_of, body)
 
 
-def _link(found: re.Match[str]) -> str:
+def _link_of(found: re.Match[str]) -> str:
     url = html.escape(html.unescape(found[1]))
     return f'{found[0]}<a href="{url}">{url}</a>'

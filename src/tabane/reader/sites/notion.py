@@ -21,7 +21,7 @@ from tabane.messages import Message, say
 from tabane.reader.formats.text import fence
 from tabane.reader.markdown import spans
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
 from tabane.reader.sites.site_api import SiteApi, blocks, decode_each, facts, one_line
 
 
@@ -178,7 +178,7 @@ class NotionBlockReader:
         """Return all blocks, with a warning about those that are missing. Raises ReadError if no block could
         be read.
         """
-        nodes = await self._children(id_)
+        nodes = await self._fetch_children(id_)
         level = nodes
         for _ in range(DEPTH - 1):
             level = await self._below(level)
@@ -190,17 +190,17 @@ class NotionBlockReader:
     async def _below(self, level: list[NotionBlock]) -> list[NotionBlock]:
         """Read the next level, and attach each block to its parent."""
         opened = [node for node in level if _has_more(node)]
-        await asyncio.gather(*(self._open(node) for node in opened))
+        await asyncio.gather(*(self._read_children(node) for node in opened))
         return [inner for node in opened for inner in node.inner]
 
-    async def _open(self, node: NotionBlock) -> None:
+    async def _read_children(self, node: NotionBlock) -> None:
         original = node.content.synced_from
         try:
-            node.inner = await self._children((original.block_id if original else None) or node.id)
+            node.inner = await self._fetch_children((original.block_id if original else None) or node.id)
         except ReadError as error:
             self._unread, self._why = self._unread + 1, error
 
-    async def _children(self, id_: str) -> list[NotionBlock]:
+    async def _fetch_children(self, id_: str) -> list[NotionBlock]:
         """Return all children of a block, page by page; those read so far if the next page fails."""
         found: list[NotionBlock] = []
         cursor: str | None = None
@@ -291,10 +291,10 @@ class NotionApi(SiteApi):
 
     def __init__(self, tools: ReadingTools, base: str, key: str) -> None:
         headers = {"authorization": f"Bearer {key}", "notion-version": VERSION}
-        super().__init__(tools, f"{base}/v1/", headers, _explained)
+        super().__init__(tools, f"{base}/v1/", headers, _explain)
 
 
-def _explained(error: ReadError) -> tuple[Message, str] | None:
+def _explain(error: ReadError) -> tuple[Message, str] | None:
     if error.cause == "rate":
         return say("Notion asks Tabane to wait: {reason}", reason=error.message), "rate"
     if error.status == 401:
@@ -330,10 +330,10 @@ def line(texts: Iterable[NotionText]) -> str:
 
 def rich(texts: Iterable[NotionText]) -> str:
     """Return rich text as Markdown; runs with the same marks are joined."""
-    return "".join(_run(style, plain(some)) for style, some in groupby(texts, _style))
+    return "".join(_write_run(style, plain(some)) for style, some in groupby(texts, _run_style))
 
 
-def _texts(value: object) -> list[NotionText]:
+def _rich_texts(value: object) -> list[NotionText]:
     """Return the rich text of a property; none if it is something else."""
     try:
         return msgspec.convert(value, list[NotionText])
@@ -345,67 +345,66 @@ def named(properties: object) -> list[tuple[str, str]]:
     """Return the properties of a page in a database: names and values, without empty ones."""
     if not isinstance(properties, dict):
         return []
-    found = ((str(name), value_of(each)) for name, each in properties.items() if _kind(each) != "title")
+    found = ((str(name), value_of(each)) for name, each in properties.items() if _kind_of(each) != "title")
     return [(name, value) for name, value in found if value]
 
 
 def title(properties: object) -> str:
     """Return the title of a page, which is the one property of this kind that each has."""
     values = properties.values() if isinstance(properties, dict) else ()
-    return next((one_line(plain(_texts(each.get("title")))) for each in values if _kind(each) == "title"), "")
+    return next(
+        (one_line(plain(_rich_texts(each.get("title")))) for each in values if _kind_of(each) == "title"), ""
+    )
 
 
 def value_of(found: object, depth: int = _NESTED) -> str:
     """Return a property as text, "" if it is empty, or nested in more than ``depth`` others."""
-    kind = _kind(found)
+    kind = _kind_of(found)
     value = found.get(kind) if isinstance(found, dict) and depth else None
     values = value if isinstance(value, list) else [value]
     if kind in ("rich_text", "title"):
-        return line(_texts(value))
+        return line(_rich_texts(value))
     if kind in ("formula", "rollup"):
         return value_of(value, depth - 1)
     if kind == "checkbox" or isinstance(value, bool):
         return "yes" if value else "no"
     if kind == "relation":
         return ", ".join(address(each.get("id", "")) for each in values if isinstance(each, dict))
-    return ", ".join(filter(None, (_short(each, depth) for each in values)))
+    return ", ".join(filter(None, (_property_text(each, depth) for each in values)))
 
 
-def _short(value: object, depth: int) -> str:
+def _property_text(value: object, depth: int) -> str:
     """Return a value of a property: a choice, a person, a date, a file, a number."""
     if not isinstance(value, dict):
         return "" if value is None else one_line(str(value))
     if "start" in value:
-        return _span(value)
+        return " – ".join(str(value[end]) for end in ("start", "end") if value.get(end))
     if "number" in value:
         prefix, number = value.get("prefix"), value["number"]
         return f"{prefix}-{number}" if prefix else "" if number is None else one_line(str(number))
     name = value.get("name")
-    return one_line(str(name)) if name else value_of(value, depth - 1) if _kind(value) else ""
+    return one_line(str(name)) if name else value_of(value, depth - 1) if _kind_of(value) else ""
 
 
-def _span(date: dict[str, Any]) -> str:
-    return " – ".join(str(date[end]) for end in ("start", "end") if date.get(end))
-
-
-def _kind(found: object) -> str:
+def _kind_of(found: object) -> str:
     kind = found.get("type") if isinstance(found, dict) else None
     return kind if isinstance(kind, str) else ""
 
 
-def _style(each: NotionText) -> tuple[str, str, tuple[str, ...]]:
+def _run_style(each: NotionText) -> tuple[str, str, tuple[str, ...]]:
     """Return the style of a run: kind, link and marks."""
     marks = each.annotations or NotionMarks()
     kind = "equation" if each.type == "equation" else "code" if marks.code else ""
     set_ = ((marks.bold, "**"), (marks.italic, "*"), (marks.strikethrough, "~~"))
-    return kind, _link(each.href or ""), tuple(mark for wanted, mark in set_ if wanted)
+    href = each.href or ""
+    return (
+        kind,
+        (f"https://www.notion.so{href}" if href.startswith("/") else href),
+        tuple(mark for wanted, mark in set_ if wanted),
+    )
 
 
-def _link(href: str) -> str:
-    return f"https://www.notion.so{href}" if href.startswith("/") else href
-
-
-def _run(style: tuple[str, str, tuple[str, ...]], text: str) -> str:
+def _write_run(style: tuple[str, str, tuple[str, ...]], text: str) -> str:
     kind, link, marks = style
     core = text.strip()
     if not core:
@@ -420,12 +419,9 @@ def _run(style: tuple[str, str, tuple[str, ...]], text: str) -> str:
     for mark in marks:
         core = f"{mark}{core}{mark}"
     if link:
-        core = f"[{spans.label(core)}]({_address(link)})"
+        address = f"<{link}>" if re.search(r"[\s()]", link) else link
+        core = f"[{spans.label(core)}]({address})"
     return (before + core + after).replace("\n", "  \n")
-
-
-def _address(url: str) -> str:
-    return f"<{url}>" if re.search(r"[\s()]", url) else url
 
 
 _ITEMS = frozenset({"bulleted_list_item", "numbered_list_item", "to_do", "toggle"})
@@ -438,7 +434,7 @@ def markdown(nodes: Sequence[NotionBlock]) -> str:
     text, before, number = "", "", 0
     for node in nodes:
         number = number + 1 if node.kind == "numbered_list_item" else 0
-        written = _item(f"{number}. ", node) if number else _block(node)
+        written = _list_item(f"{number}. ", node) if number else _write_block(node)
         if not written:
             continue
         close = node.kind in _ITEMS and node.kind == before
@@ -457,7 +453,7 @@ def odd(nodes: Sequence[NotionBlock]) -> int:
     return sum(node.odd + odd(node.inner) for node in nodes)
 
 
-def _block(node: NotionBlock) -> str:
+def _write_block(node: NotionBlock) -> str:
     if writing := _WRITING.get(node.kind):
         return writing(node)
     if node.kind in _NOTHING:
@@ -474,55 +470,55 @@ def _below(text: str, node: NotionBlock) -> str:
     return "\n\n".join(filter(None, (text, markdown(node.inner))))
 
 
-def _heading(node: NotionBlock) -> str:
+def _write_heading(node: NotionBlock) -> str:
     level = min(int(node.kind[-1]) + 1, 6) if node.kind[-1].isdigit() else 2
     said = line(node.content.rich_text)
     return _below(f"{'#' * level} {spans.heading(said)}" if said else "", node)
 
 
-def _item(mark: str, node: NotionBlock) -> str:
+def _list_item(mark: str, node: NotionBlock) -> str:
     """Return a list item; its children are indented."""
     indent = " " * len(mark)
     inner = markdown(node.inner)
     text = _paragraph_text(node)
     if inner:
         nested = node.inner[0].kind in _ITEMS
-        text = f"{text}\n{inner}" if nested and text else _joined(text, inner)
+        text = f"{text}\n{inner}" if nested and text else _join_parts(text, inner)
     lines = text.split("\n")
     return "\n".join([mark + lines[0], *(indent + each if each else "" for each in lines[1:])]).rstrip()
 
 
-def _joined(text: str, inner: str) -> str:
+def _join_parts(text: str, inner: str) -> str:
     return f"{text}\n\n{inner}" if text else inner
 
 
 def _to_do(node: NotionBlock) -> str:
     mark = "x" if node.content.checked else " "
-    return _item("- ", node).replace("- ", f"- [{mark}] ", 1)
+    return _list_item("- ", node).replace("- ", f"- [{mark}] ", 1)
 
 
-def _quote(node: NotionBlock) -> str:
-    return _quoted(_below(_paragraph_text(node), node))
+def _write_quote(node: NotionBlock) -> str:
+    return _quote_lines(_below(_paragraph_text(node), node))
 
 
-def _callout(node: NotionBlock) -> str:
+def _write_callout(node: NotionBlock) -> str:
     icon = node.content.icon
     sign = (icon.emoji if icon else None) or ""
-    return _quoted(_below(f"{sign} {_paragraph_text(node)}".strip(), node))
+    return _quote_lines(_below(f"{sign} {_paragraph_text(node)}".strip(), node))
 
 
-def _quoted(text: str) -> str:
+def _quote_lines(text: str) -> str:
     return "\n".join(f"> {each}" if each else ">" for each in text.split("\n")) if text else ""
 
 
-def _code(node: NotionBlock) -> str:
+def _write_code(node: NotionBlock) -> str:
     language = node.content.language or ""
     code = plain(node.content.rich_text)
     caption = line(node.content.caption)
-    return _joined(fence(code, _LANGUAGES.get(language, language.replace(" ", "-"))), caption).rstrip()
+    return _join_parts(fence(code, _LANGUAGES.get(language, language.replace(" ", "-"))), caption).rstrip()
 
 
-def _table(node: NotionBlock) -> str:
+def _write_table(node: NotionBlock) -> str:
     rows = [[spans.cell(line(cell)) for cell in row.content.cells] for row in node.inner]
     if not rows:
         return ""
@@ -534,33 +530,33 @@ def _table(node: NotionBlock) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _picture(node: NotionBlock) -> str:
-    url = _url(node)
+def _write_picture(node: NotionBlock) -> str:
+    url = _file_url(node)
     return f"![{spans.label(line(node.content.caption))}](<{url}>)" if url else ""
 
 
-def _file(node: NotionBlock) -> str:
+def _write_file(node: NotionBlock) -> str:
     """Return a file, a video or a bookmark as a link with its name."""
-    url = _url(node)
+    url = _file_url(node)
     name = line(node.content.caption) or spans.inline(node.content.name or "") or url
     return f"[{spans.label(name)}](<{url}>)" if url else name
 
 
-def _url(node: NotionBlock) -> str:
+def _file_url(node: NotionBlock) -> str:
     content = node.content
     urls = (each.url for each in (content, content.external, content.file) if each is not None)
     url = next(filter(None, urls), "")
     return url.replace("<", "%3C").replace(">", "%3E").replace("\n", "")
 
 
-def _page(node: NotionBlock) -> str:
+def _write_child_page(node: NotionBlock) -> str:
     """Return a child page or database as a link; it is not read."""
     sign = "🗃" if node.kind == "child_database" else "📄"
     name = spans.inline(one_line(node.content.title or "Untitled"))
     return f"{sign} [{spans.label(name)}]({address(node.id)})"
 
 
-def _reference(node: NotionBlock) -> str:
+def _write_reference(node: NotionBlock) -> str:
     content = node.content
     kind = content.type or ""
     id_ = {"page_id": content.page_id, "database_id": content.database_id}.get(kind, content.comment_id)
@@ -568,19 +564,19 @@ def _reference(node: NotionBlock) -> str:
 
 
 _WRITING: Mapping[str, Callable[[NotionBlock], str]] = {
-    **dict.fromkeys(("heading_1", "heading_2", "heading_3", "heading_4"), _heading),
-    **dict.fromkeys(("bulleted_list_item", "toggle"), lambda node: _item("- ", node)),
+    **dict.fromkeys(("heading_1", "heading_2", "heading_3", "heading_4"), _write_heading),
+    **dict.fromkeys(("bulleted_list_item", "toggle"), lambda node: _list_item("- ", node)),
     "to_do": _to_do,
-    "quote": _quote,
-    "callout": _callout,
-    "code": _code,
+    "quote": _write_quote,
+    "callout": _write_callout,
+    "code": _write_code,
     "equation": lambda node: f"$$\n{node.content.expression or ''}\n$$",
-    "table": _table,
+    "table": _write_table,
     **dict.fromkeys(("column_list", "column", "synced_block"), lambda node: markdown(node.inner)),
-    "image": _picture,
-    **dict.fromkeys(("video", "file", "pdf", "audio", "bookmark", "embed", "link_preview"), _file),
-    **dict.fromkeys(("child_page", "child_database"), _page),
-    "link_to_page": _reference,
+    "image": _write_picture,
+    **dict.fromkeys(("video", "file", "pdf", "audio", "bookmark", "embed", "link_preview"), _write_file),
+    **dict.fromkeys(("child_page", "child_database"), _write_child_page),
+    "link_to_page": _write_reference,
     "divider": lambda node: "---",
     "unsupported": lambda node: "",
 }
@@ -593,7 +589,7 @@ _NO_PAGE = (400, 404)
 class NotionAdapter(SitePages[str]):
     """Pages of Notion through its API. Without a key, the adapter for any page reads them.
 
-    ``key`` returns NOTION_API_KEY or None. Causes of its ReadErrors in addition to those of fetching: key if
+    ``keys`` looks up NOTION_API_KEY. Causes of its ReadErrors in addition to those of fetching: key if
     it is missing or not accepted, status 404 if the page is not shared with the integration.
     """
 
@@ -606,16 +602,14 @@ class NotionAdapter(SitePages[str]):
         shared=True,
     )
 
-    def __init__(
-        self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.notion.com"
-    ) -> None:
-        self._key, self._base = key, base
+    def __init__(self, keys: KeyLookup = no_keys, base: str = "https://api.notion.com") -> None:
+        self._keys, self._base = keys, base
 
     def place(self, host: str, parts: SplitResult) -> str | None:
         return page_id(host, parts)
 
     async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
-        key = self._key()
+        key = self._keys("NOTION_API_KEY")
         if not key:
             raise ReadError(
                 say("To read whole Notion pages, set NOTION_API_KEY to the key of an integration."), "key"
@@ -626,13 +620,9 @@ class NotionAdapter(SitePages[str]):
         except ReadError as error:
             if error.status not in _NO_PAGE:
                 raise
-            return await _database(url, place, api)
-        return await _read_page(url, found, api)
-
-
-async def _read_page(url: str, found: NotionObject, api: NotionApi) -> Page:
-    nodes, warnings = await NotionBlockReader(api).of_page(found.id)
-    return await asyncio.to_thread(_laid_out, url, found, nodes, warnings)
+            return await _read_database(url, place, api)
+        nodes, warnings = await NotionBlockReader(api).of_page(found.id)
+        return await asyncio.to_thread(_laid_out, url, found, nodes, warnings)
 
 
 def _laid_out(
@@ -658,19 +648,19 @@ def _laid_out(
     return _page_of(url, found, title(found.properties), known, markdown(nodes), warnings)
 
 
-async def _database(url: str, id_: str, api: NotionApi) -> Page:
+async def _read_database(url: str, id_: str, api: NotionApi) -> Page:
     """Return a database: its name and its columns. Its rows would need queries, not only reads."""
     found = await api.get(f"databases/{id_}", NotionObject)
     parts = []
     for source in found.data_sources[:_SOURCES]:
         columns = await api.get(f"data_sources/{quote(source.id, safe='')}", NotionObject)
-        parts.append(_columns(source.name or "", columns, alone=len(found.data_sources) == 1))
+        parts.append(_write_columns(source.name or "", columns, alone=len(found.data_sources) == 1))
     warning = say("The rows of a database are not read. Read its pages one by one.")
     name = one_line(plain(found.title))
     return _page_of(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
 
 
-def _columns(name: str, source: NotionObject, *, alone: bool) -> str:
+def _write_columns(name: str, source: NotionObject, *, alone: bool) -> str:
     head = "## Columns" if alone or not name else f"## {name}"
     lines = (
         f"- {key} ({each.get('type', '?')})"

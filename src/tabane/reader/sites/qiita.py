@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import SplitResult, urljoin
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.text import bounded, unix
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
 from tabane.reader.sites.site_api import Explain, SiteApi, absolute, blocks, comments, facts
 
 _PATH = re.compile(r"/[\w@-]{1,60}/items/([0-9a-f]{20})(?:\.md)?/?")
@@ -48,27 +48,25 @@ class QiitaComment(Struct, frozen=True):
 
 
 class QiitaAdapter(SitePages[str]):
-    """Articles of Qiita with their comments: two requests. ``token`` returns QIITA_TOKEN or None.
+    """Articles of Qiita with their comments: two requests. ``keys`` looks up QIITA_TOKEN.
 
-    Without one the limit is 60 requests an hour, with one 1,000.
+    Without a token the limit is 60 requests an hour, with one 1,000.
     """
 
     name, title = "qiita", "Qiita"
     sample = SiteSample("https://qiita.com/Qiita/items/c686397e4a0f4f11683d", "Markdown", 1_000)
 
-    def __init__(
-        self, token: Callable[[], str | None] = lambda: None, base: str = "https://qiita.com"
-    ) -> None:
-        self._token, self._base = token, base
+    def __init__(self, keys: KeyLookup = no_keys, base: str = "https://qiita.com") -> None:
+        self._keys, self._base = keys, base
 
     def place(self, host: str, parts: SplitResult) -> str | None:
         found = _PATH.fullmatch(parts.path) if host in ("qiita.com", "www.qiita.com") else None
         return found[1] if found else None
 
     async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
-        token = self._token()
+        token = self._keys("QIITA_TOKEN")
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        api = SiteApi(tools, f"{self._base}/api/v2/items/{place}", headers, _explained(bool(token)))
+        api = SiteApi(tools, f"{self._base}/api/v2/items/{place}", headers, _explain_errors(bool(token)))
         item = await api.get("", QiitaItem)
         said: list[QiitaComment] = []
         warnings: tuple[Message, ...] = ()
@@ -80,7 +78,7 @@ class QiitaAdapter(SitePages[str]):
         return await asyncio.to_thread(_page_of, item, said, warnings)
 
 
-def _explained(has_token: bool) -> Explain:
+def _explain_errors(has_token: bool) -> Explain:
     def explain(error: ReadError) -> tuple[Message, str] | None:
         if error.status == 401:
             return say("Qiita does not accept the QIITA_TOKEN."), "key"
@@ -100,10 +98,12 @@ def _page_of(item: QiitaItem, said: Sequence[QiitaComment], warnings: tuple[Mess
             f"# {item.title}",
             facts(known),
             absolute(body, lambda to: urljoin(item.url, to)),
-            comments([(f"{_name(each.user)} · {each.created_at}", unix(each.body).strip()) for each in said]),
+            comments(
+                [(f"{_user_name(each.user)} · {each.created_at}", unix(each.body).strip()) for each in said]
+            ),
         ),
         title=item.title,
-        author=_name(item.user),
+        author=_user_name(item.user),
         date=item.created_at or None,
         site=QiitaAdapter.title,
         lang="ja",
@@ -115,5 +115,5 @@ def _page_of(item: QiitaItem, said: Sequence[QiitaComment], warnings: tuple[Mess
     )
 
 
-def _name(user: QiitaUser | None) -> str:
+def _user_name(user: QiitaUser | None) -> str:
     return (user.name or user.id if user else "") or "?"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import SplitResult, urlsplit
@@ -61,6 +62,14 @@ class ReadingTools:
     fetcher: Fetcher
     converting: PageConversion
     scrolls: int | None = None
+
+
+KeyLookup = Callable[[str], str | None]
+"""Returns the API key in a variable, such as NOTION_API_KEY. It is called at each read: keys may change."""
+
+
+def no_keys(_name: str) -> None:
+    """Return None: a lookup without any key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,10 +165,8 @@ async def read_site(site: SiteAdapter, url: str, tools: ReadingTools) -> Page | 
         raise UnexpectedAnswer(site.title, error) from None
     if page is not None and not page.markdown.strip() and not page.pictures:
         raise ReadError(say("The answer has no text."), "empty")
-    return _bounded(page) if page is not None else None
-
-
-def _bounded(page: Page) -> Page:
+    if page is None:
+        return None
     markdown, warnings = bounded(page.markdown)
     return replace(page, markdown=markdown, warnings=(*page.warnings, *warnings)) if warnings else page
 

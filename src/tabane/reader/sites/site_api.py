@@ -55,6 +55,7 @@ class SiteApi:
 
     @property
     def host(self) -> str:
+        """Host of the API, with its port."""
         return urlsplit(self._base).netloc
 
     async def get(self, path: str, shape: type[_Shape], /, **parameters: object) -> _Shape:
@@ -80,7 +81,7 @@ class SiteApi:
 async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
     """Decode JSON as a value of ``shape``. Raises UnexpectedAnswer if it has another shape."""
     return await _off_the_loop(
-        lambda: _decoded(fetched.body, shape), len(fetched.body), urlsplit(fetched.url).netloc
+        lambda: _decode_json(fetched.body, shape), len(fetched.body), urlsplit(fetched.url).netloc
     )
 
 
@@ -106,7 +107,7 @@ async def _off_the_loop(decoding: Callable[[], _Value], size: int, host: str) ->
         raise UnexpectedAnswer(host, error) from None
 
 
-def _decoded(body: bytes, shape: type[_Shape]) -> _Shape:
+def _decode_json(body: bytes, shape: type[_Shape]) -> _Shape:
     """Decode JSON. A long list is decoded item by item, because nothing else runs while one is decoded."""
     if len(body) <= _LONG or get_origin(shape) is not list:
         return msgspec.json.decode(body, type=shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import SplitResult
@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.formats.article_html import WHOLE_MEDIA
+from tabane.reader.formats.media_type_detection import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
 from tabane.reader.sites.site_api import SiteApi, moment
 
 PAGE = 100
@@ -109,17 +109,15 @@ class _StackThread:
 class StackOverflowAdapter(SitePages[tuple[str, str, str]]):
     """A question with its answers, the accepted one first and the others by their votes, and all comments.
 
-    Three requests. ``key`` returns STACKEXCHANGE_KEY or None: without one the limit is 300 requests a day,
-    with one 10,000.
+    Three requests. ``keys`` looks up STACKEXCHANGE_KEY: without it the limit is 300 requests a day, with it
+    10,000.
     """
 
     name, title = "stackoverflow", "Stack Exchange"
     sample = SiteSample("https://stackoverflow.com/questions/11227809", "sorted array", 3_000)
 
-    def __init__(
-        self, key: Callable[[], str | None] = lambda: None, base: str = "https://api.stackexchange.com"
-    ) -> None:
-        self._key, self._base = key, base
+    def __init__(self, keys: KeyLookup = no_keys, base: str = "https://api.stackexchange.com") -> None:
+        self._keys, self._base = keys, base
 
     def place(self, host: str, parts: SplitResult) -> tuple[str, str, str] | None:
         """Return the site as the API calls it, whether a question or an answer, and its number."""
@@ -129,26 +127,42 @@ class StackOverflowAdapter(SitePages[tuple[str, str, str]]):
 
     async def page(self, place: tuple[str, str, str], url: str, tools: ReadingTools) -> Page | None:
         site, kind, id_ = place
-        api = _StackApi(tools, self._base, site, self._key() or None)
+        api = _StackApi(tools, self._base, site, self._keys("STACKEXCHANGE_KEY") or None)
         if kind in ("a", "answers"):
             found = await api.get(f"answers/{id_}", StackAnswers)
-            id_ = str(_first(found.items).question_id)
-        thread = await _read(id_, api)
-        page = await tools.converting.page(_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8")
-        return _page_of(page, thread, site)
+            id_ = str(_first_item(found.items).question_id)
+        thread = await _read_thread(id_, api)
+        page = await tools.converting.page(
+            _thread_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8"
+        )
+        question = thread.question
+        name = _NAMES.get(site) or (
+            f"Stack Overflow ({site[:2]})" if site.endswith("stackoverflow.com") else site
+        )
+        return replace(
+            page,
+            url=question.link or f"https://{site}/questions/{question.question_id}",
+            title=html.unescape(question.title),
+            author=html.unescape(_owner_name(question.owner)),
+            date=moment(question.creation_date) or None,
+            site=name,
+            canonical=question.link or None,
+            way=StackOverflowAdapter.name,
+            warnings=(*thread.warnings, *page.warnings),
+        )
 
 
 class _StackApi(SiteApi):
     """The API for one read."""
 
     def __init__(self, tools: ReadingTools, base: str, site: str, key: str | None) -> None:
-        super().__init__(tools, f"{base}/2.3/", explain=self._refusal)
+        super().__init__(tools, f"{base}/2.3/", explain=self._explain_refusal)
         self._site, self._key = site, key
 
     async def get(self, path: str, shape: type[_Shape], /, **parameters: object) -> _Shape:
         return await super().get(path, shape, **parameters, site=self._site, filter="withbody", key=self._key)
 
-    def _refusal(self, error: ReadError) -> tuple[Message, str] | None:
+    def _explain_refusal(self, error: ReadError) -> tuple[Message, str] | None:
         if error.status not in (400, 502):
             return None
         if self._key:
@@ -168,8 +182,8 @@ def _is_site(host: str) -> bool:
     return host in _NAMES or rest == "stackexchange.com" or (rest in _NAMES and sub in _LANGUAGES)
 
 
-async def _read(id_: str, api: _StackApi) -> _StackThread:
-    question = _first((await api.get(f"questions/{id_}", StackQuestions)).items)
+async def _read_thread(id_: str, api: _StackApi) -> _StackThread:
+    question = _first_item((await api.get(f"questions/{id_}", StackQuestions)).items)
     warnings: list[Message] = []
     answers: list[StackAnswer] = []
     if question.answer_count:
@@ -187,11 +201,13 @@ async def _read(id_: str, api: _StackApi) -> _StackThread:
                 )
             )
     posts = [question.question_id, *(each.answer_id for each in answers)][:PAGE]
-    comments, more = await _comments(posts, api)
+    comments, more = await _read_comments(posts, api)
     return _StackThread(question, answers, comments, (*warnings, *more))
 
 
-async def _comments(posts: Sequence[int], api: _StackApi) -> tuple[list[StackComment], tuple[Message, ...]]:
+async def _read_comments(
+    posts: Sequence[int], api: _StackApi
+) -> tuple[list[StackComment], tuple[Message, ...]]:
     found: list[StackComment] = []
     path = f"posts/{';'.join(map(str, posts))}/comments"
     for number in range(1, COMMENT_PAGES + 1):
@@ -207,13 +223,13 @@ async def _comments(posts: Sequence[int], api: _StackApi) -> tuple[list[StackCom
     return found, (say("Only the first {shown} {shown:comment is|comments are} shown.", shown=len(found)),)
 
 
-def _first(items: Sequence[_Item]) -> _Item:
+def _first_item(items: Sequence[_Item]) -> _Item:
     if not items:
         raise ReadError(say("There is no such question, or it was deleted."), "status", status=404)
     return items[0]
 
 
-def _html(thread: _StackThread) -> str:
+def _thread_html(thread: _StackThread) -> str:
     """Return all of it as one document, to be converted at once."""
     question = thread.question
     said: defaultdict[int, list[StackComment]] = defaultdict(list)
@@ -221,26 +237,27 @@ def _html(thread: _StackThread) -> str:
         said[comment.post_id].append(comment)
     facts = {
         "Score": str(question.score),
-        "Asked by": f"{_name(question.owner)}, {moment(question.creation_date)}",
+        "Asked by": f"{_owner_name(question.owner)}, {moment(question.creation_date)}",
         "Tags": html.escape(", ".join(question.tags)),
         "Views": f"{question.view_count:,}",
         "Closed": html.escape(question.closed_reason or ""),
     }
     lines = "".join(f"<li>{name}: {value}</li>" for name, value in facts.items() if value)
     parts = [f"<h1>{question.title}</h1><ul>{lines}</ul><div>{question.body}</div>"]
-    parts.append(_said(said[question.question_id]))
+    parts.append(_comments_html(said[question.question_id]))
     for answer in thread.answers:
         accepted = "Accepted answer" if answer.is_accepted else "Answer"
-        head = f"{accepted} (score {answer.score}) by {_name(answer.owner)}, {moment(answer.creation_date)}"
-        parts.append(f"<h2>{head}</h2><div>{answer.body}</div>{_said(said[answer.answer_id])}")
+        by = f"{_owner_name(answer.owner)}, {moment(answer.creation_date)}"
+        head = f"{accepted} (score {answer.score}) by {by}"
+        parts.append(f"<h2>{head}</h2><div>{answer.body}</div>{_comments_html(said[answer.answer_id])}")
     return "<!doctype html><meta charset=utf-8><body>" + "".join(parts)
 
 
-def _said(comments: Sequence[StackComment]) -> str:
+def _comments_html(comments: Sequence[StackComment]) -> str:
     if not comments:
         return ""
     lines = (
-        f"<li><b>{_name(each.owner)}</b>, {moment(each.creation_date)[:10]}"
+        f"<li><b>{_owner_name(each.owner)}</b>, {moment(each.creation_date)[:10]}"
         + (f" (score {each.score})" if each.score else "")
         + f": {each.body}</li>"
         for each in comments
@@ -248,24 +265,6 @@ def _said(comments: Sequence[StackComment]) -> str:
     return f"<p><b>Comments</b></p><ul>{''.join(lines)}</ul>"
 
 
-def _name(owner: StackOwner | None) -> str:
+def _owner_name(owner: StackOwner | None) -> str:
     """Return names come with their letters as entities, so that they are HTML already."""
     return (owner.display_name if owner else "") or "(deleted)"
-
-
-def _page_of(page: Page, thread: _StackThread, site: str) -> Page:
-    question = thread.question
-    name = _NAMES.get(site) or (
-        f"Stack Overflow ({site[:2]})" if site.endswith("stackoverflow.com") else site
-    )
-    return replace(
-        page,
-        url=question.link or f"https://{site}/questions/{question.question_id}",
-        title=html.unescape(question.title),
-        author=html.unescape(_name(question.owner)),
-        date=moment(question.creation_date) or None,
-        site=name,
-        canonical=question.link or None,
-        way=StackOverflowAdapter.name,
-        warnings=(*thread.warnings, *page.warnings),
-    )

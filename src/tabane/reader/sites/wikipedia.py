@@ -8,7 +8,7 @@ from dataclasses import replace
 from urllib.parse import SplitResult, parse_qs, quote, unquote
 
 from tabane.messages import say
-from tabane.reader.formats.article_html import WIKI_MEDIA
+from tabane.reader.formats.media_type_detection import WIKI_MEDIA
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample, UnexpectedAnswer
 
@@ -66,9 +66,11 @@ class WikipediaAdapter(SitePages[tuple[str, str]]):
         article = f"https://{host}/wiki/{quote(title, safe='/:(),')}"
         page = await tools.converting.page(fetched.body, article, WIKI_MEDIA, fetched.charset)
         lang = page.lang or (host.partition(".")[0] if _HOST.fullmatch(host) else None)
-        return replace(page, url=page.canonical or article, site=_site(host), lang=lang, way=self.name)
-
-
-def _site(host: str) -> str:
-    found = _HOST.fullmatch(host)
-    return found[2].capitalize() if found else _OTHERS[host]
+        found = _HOST.fullmatch(host)
+        return replace(
+            page,
+            url=page.canonical or article,
+            site=(found[2].capitalize() if found else _OTHERS[host]),
+            lang=lang,
+            way=self.name,
+        )

@@ -104,14 +104,28 @@ class YouTubeAdapter(SitePages[str]):
 
     async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
         fetched = await tools.fetcher.fetch(f"{self._base}/watch?v={place}", accept="text/html")
-        video = await asyncio.to_thread(_carried, fetched)
+        video = await asyncio.to_thread(_parse_video_data, fetched)
         if video.details is None or not video.details.title:
-            raise ReadError(_refusal(video.refusal), "empty")
-        track = _track(video.tracks)
-        events, warnings = await self._words(track, tools)
+            if video.refusal:
+                refusal = say(
+                    "YouTube does not show this video: {reason}", reason=one_line(video.refusal)[:200]
+                )
+            else:
+                refusal = say(
+                    "YouTube does not give programs data of this video: it asks for consent or a login."
+                )
+            raise ReadError(refusal, "empty")
+        # Written captions before those that a machine heard; those in the language of the film first.
+        heard = next((each.languageCode for each in video.tracks if each.kind == "asr"), "")
+        track = min(
+            video.tracks,
+            key=lambda each: (bool(heard) and each.languageCode != heard, each.kind == "asr"),
+            default=None,
+        )
+        events, warnings = await self._read_transcript(track, tools)
         return await asyncio.to_thread(_page_of, place, video, video.details, track, events, warnings)
 
-    async def _words(
+    async def _read_transcript(
         self, track: CaptionTrack | None, tools: ReadingTools
     ) -> tuple[list[CaptionEvent], tuple[Message, ...]]:
         """Return the transcript of the video, or the reason why it is missing."""
@@ -136,21 +150,21 @@ class YouTubeAdapter(SitePages[str]):
         return words.events, ()
 
 
-def _carried(fetched: FetchedResource) -> VideoData:
+def _parse_video_data(fetched: FetchedResource) -> VideoData:
     """Return the data of the page; what is not of the known form is left out."""
     text = fetched.body.decode("utf-8", "replace")[:_LARGEST]
-    player = _json(text, _PLAYER)
-    tracks = _at(player, "captions", "playerCaptionsTracklistRenderer", "captionTracks")
+    player = _script_value(text, _PLAYER)
+    tracks = _value_at(player, "captions", "playerCaptionsTracklistRenderer", "captionTracks")
     return VideoData(
-        _known(_at(player, "videoDetails"), VideoDetails),
-        _known(tracks, list[CaptionTrack]) or (),
-        list(_chapters(_json(text, _DATA))),
-        _known(_at(player, "microformat", "playerMicroformatRenderer", "publishDate"), str),
-        _known(_at(player, "playabilityStatus", "reason"), str) or "",
+        _value_of_shape(_value_at(player, "videoDetails"), VideoDetails),
+        _value_of_shape(tracks, list[CaptionTrack]) or (),
+        list(_find_chapters(_script_value(text, _DATA))),
+        _value_of_shape(_value_at(player, "microformat", "playerMicroformatRenderer", "publishDate"), str),
+        _value_of_shape(_value_at(player, "playabilityStatus", "reason"), str) or "",
     )
 
 
-def _known(value: object, shape: type[_Shape]) -> _Shape | None:
+def _value_of_shape(value: object, shape: type[_Shape]) -> _Shape | None:
     """Return the value, None if it is not of this shape."""
     try:
         return msgspec.convert(value, shape)
@@ -158,7 +172,7 @@ def _known(value: object, shape: type[_Shape]) -> _Shape | None:
         return None
 
 
-def _json(text: str, name: re.Pattern[str]) -> Any:
+def _script_value(text: str, name: re.Pattern[str]) -> Any:
     """Return the value that a script assigns to this name; None if it is missing or invalid."""
     found = name.search(text)
     if found is None:
@@ -169,40 +183,24 @@ def _json(text: str, name: re.Pattern[str]) -> Any:
         return None
 
 
-def _chapters(data: object) -> Iterator[VideoChapter]:
-    bar = _at(
+def _find_chapters(data: object) -> Iterator[VideoChapter]:
+    bar = _value_at(
         data, "playerOverlays", "playerOverlayRenderer", "decoratedPlayerBarRenderer",
         "decoratedPlayerBarRenderer", "playerBar", "multiMarkersPlayerBarRenderer", "markersMap",
     )  # fmt: skip
     for marks in bar if isinstance(bar, list) else ():
-        chapters = _at(marks, "value", "chapters")
+        chapters = _value_at(marks, "value", "chapters")
         for each in chapters if isinstance(chapters, list) else ():
-            start = _at(each, "chapterRenderer", "timeRangeStartMillis")
-            title = _at(each, "chapterRenderer", "title", "simpleText")
+            start = _value_at(each, "chapterRenderer", "timeRangeStartMillis")
+            title = _value_at(each, "chapterRenderer", "title", "simpleText")
             if isinstance(start, int) and isinstance(title, str):
                 yield VideoChapter(start // 1000, one_line(title))
 
 
-def _at(value: object, *names: str) -> object:
+def _value_at(value: object, *names: str) -> object:
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
-
-
-def _refusal(reason: str) -> Message:
-    if reason:
-        return say("YouTube does not show this video: {reason}", reason=one_line(reason)[:200])
-    return say("YouTube does not give programs data of this video: it asks for consent or a login.")
-
-
-def _track(tracks: Sequence[CaptionTrack]) -> CaptionTrack | None:
-    """Captions that somebody wrote before those that a machine heard; the film's own first."""
-    heard = next((each.languageCode for each in tracks if each.kind == "asr"), "")
-    return min(
-        tracks,
-        key=lambda each: (bool(heard) and each.languageCode != heard, each.kind == "asr"),
-        default=None,
-    )
 
 
 def _page_of(
@@ -216,16 +214,19 @@ def _page_of(
     seconds = int(details.lengthSeconds[:9]) if details.lengthSeconds.isdecimal() else 0
     known = {
         "Channel": details.author,
-        "Length": _clock(seconds) if seconds else "",
+        "Length": _clock_time(seconds) if seconds else "",
         "Published": video.published,
     }
     parts = [f"# {details.title}", facts(known), details.shortDescription.strip()]
-    spoken = "\n\n".join(_spoken(events, video.chapters))
+    spoken = "\n\n".join(_paragraphs(events, video.chapters))
     if spoken:
         made = " (heard by a machine)" if track and track.kind == "asr" else ""
         parts += [f"## Transcript{made}", spoken]
     elif video.chapters:
-        parts += ["## Chapters", "\n".join(f"- {_clock(each.start)} {each.title}" for each in video.chapters)]
+        parts += [
+            "## Chapters",
+            "\n".join(f"- {_clock_time(each.start)} {each.title}" for each in video.chapters),
+        ]
     return Page(
         f"https://www.youtube.com/watch?v={id_}",
         blocks(*parts),
@@ -241,7 +242,7 @@ def _page_of(
     )
 
 
-def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) -> Iterator[str]:
+def _paragraphs(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) -> Iterator[str]:
     """Yield paragraphs of a minute with the time that each begins at, under the headings of chapters."""
     left = deque(chapters)
     words: list[str] = []
@@ -253,22 +254,22 @@ def _spoken(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]) ->
             continue
         opened = bool(left) and at >= left[0].start
         if words and (opened or at - begin >= PARAGRAPH):
-            yield _paragraph(begin, words)
+            yield _timed_paragraph(begin, words)
             words = []
         while left and at >= left[0].start:
             chapter = left.popleft()
-            yield f"### {_clock(chapter.start)} {chapter.title}"
+            yield f"### {_clock_time(chapter.start)} {chapter.title}"
         begin = begin if words else at
         words.append(said)
     if words:
-        yield _paragraph(begin, words)
+        yield _timed_paragraph(begin, words)
 
 
-def _paragraph(begin: int, words: Sequence[str]) -> str:
-    return f"[{_clock(begin)}] {' '.join(' '.join(words).split())}"
+def _timed_paragraph(begin: int, words: Sequence[str]) -> str:
+    return f"[{_clock_time(begin)}] {' '.join(' '.join(words).split())}"
 
 
-def _clock(seconds: int) -> str:
+def _clock_time(seconds: int) -> str:
     """Return seconds as 1:02:03 or 2:03."""
     hours, rest = divmod(seconds, 3600)
     minutes, seconds = divmod(rest, 60)

@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, unquote
 
 from msgspec import Struct
 
-from tabane.reader.formats.article_html import WHOLE_MEDIA
+from tabane.reader.formats.media_type_detection import WHOLE_MEDIA
 from tabane.reader.page import Page
 from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
 from tabane.reader.sites.site_api import SiteApi, blocks, facts
@@ -85,16 +85,16 @@ class ZennAdapter(SitePages[tuple[str, str]]):
 
 def _written(body: str) -> str:
     """Return the body with Zenn's own elements as HTML: formulas, and links to embedded content."""
-    return _EMBEDDED.sub(_link, _FORMULA.sub(_formula, body))
+    return _EMBEDDED.sub(_link_html, _FORMULA.sub(_formula_html, body))
 
 
-def _formula(found: re.Match[str]) -> str:
+def _formula_html(found: re.Match[str]) -> str:
     marks = "$$" if "display-mode" in found[1] else "$"
     tex = re.sub(r"</?eqn?\b[^<>]*+>", "", found[2]).strip()
     return f'<span class="math-container">{marks}{tex}{marks}</span>'
 
 
-def _link(found: re.Match[str]) -> str:
+def _link_html(found: re.Match[str]) -> str:
     url = unquote(html.unescape(found[1]))
     if not url.startswith(("https://", "http://")):
         return ""

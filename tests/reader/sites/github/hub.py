@@ -16,7 +16,7 @@ REPO = "/api/repos/octo/demo"
 
 def way(site: Site, token: str | None = None) -> GitHubAdapter:
     ends = GitHubEndpoints(site.url("/api"), site.url("/raw"), site.url("/media"))
-    return GitHubAdapter(lambda: token, ends, clock=lambda: NOW)
+    return GitHubAdapter(lambda _: token, ends, clock=lambda: NOW)
 
 
 def repository(**changes: Any) -> dict[str, Any]:

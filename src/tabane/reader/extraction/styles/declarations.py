@@ -122,66 +122,66 @@ def font_size(value: str) -> str:
     return _RELATIVE_SIZES.get(value, value)
 
 
-def _in(words: frozenset[str]) -> Callable[[str], bool]:
+def _one_of(words: frozenset[str]) -> Callable[[str], bool]:
     return words.__contains__
 
 
-def _length(value: str) -> bool:
+def _is_length(value: str) -> bool:
     return value == "auto" or length(value) is not None
 
 
-def _size(value: str) -> bool:
+def _is_size(value: str) -> bool:
     if value in _SIZES or value.startswith(("fit-content(", "calc-size(")):
         return True
     found = length(value)
     return found is not None and (found >= 0 or "(" in value)
 
 
-def _positive(value: str) -> bool:
+def _is_positive(value: str) -> bool:
     found = length(value)
     return found is not None and (found >= 0 or "(" in value)
 
 
 def _font_size(value: str) -> bool:
-    return value in _FONT_SIZES or value in _RELATIVE_SIZES or _positive(value)
+    return value in _FONT_SIZES or value in _RELATIVE_SIZES or _is_positive(value)
 
 
 def _line_height(value: str) -> bool:
     found = number(value)
-    return value == "normal" or (found is not None and found >= 0) or _positive(value)
+    return value == "normal" or (found is not None and found >= 0) or _is_positive(value)
 
 
-def _colored(value: str) -> bool:
+def _is_color(value: str) -> bool:
     return color(value) is not None or value.startswith(
         ("color(", "rgb(from", "oklch(from", "hsl(from", "lab(")
     )
 
 
-def _spacing(value: str) -> bool:
+def _is_spacing(value: str) -> bool:
     return value == "normal" or length(value) is not None
 
 
-def _indent(value: str) -> bool:
-    return any(length(word) is not None for word in _words(value))
+def _is_indent(value: str) -> bool:
+    return any(length(word) is not None for word in _top_level_words(value))
 
 
-def _numeric(value: str) -> bool:
+def _is_numeric(value: str) -> bool:
     return number(value) is not None
 
 
-def _integer(value: str) -> bool:
+def _is_integer(value: str) -> bool:
     return value == "auto" or number(value) is not None
 
 
-def _transform(value: str) -> bool:
+def _is_transform(value: str) -> bool:
     return value == "none" or bool(functions(value))
 
 
-def _shape(value: str) -> bool:
+def _is_shape(value: str) -> bool:
     return value in ("none", "auto") or "(" in value or value.endswith("-box")
 
 
-def _scale(value: str) -> bool:
+def _is_scale(value: str) -> bool:
     return value == "none" or all(number(word) is not None for word in value.split())
 
 
@@ -189,41 +189,41 @@ def _any(value: str) -> bool:
     return bool(value)
 
 
-def _lengths(value: str) -> bool:
-    return value == "none" or all(length(word) is not None for word in _words(value))
+def _are_lengths(value: str) -> bool:
+    return value == "none" or all(length(word) is not None for word in _top_level_words(value))
 
 
 _VALID: Mapping[str, Callable[[str], bool]] = {
     "display": lambda value: all(word in _DISPLAYS for word in value.split()),
-    "visibility": _in(frozenset(("visible", "hidden", "collapse"))),
-    "content-visibility": _in(frozenset(("visible", "auto", "hidden"))),
-    "opacity": _numeric,
-    "position": _in(frozenset(("static", "relative", "absolute", "fixed", "sticky", "-webkit-sticky"))),
-    **dict.fromkeys(("left", "right", "top", "bottom"), _length),
-    **dict.fromkeys(("margin-left", "margin-right", "margin-top", "margin-bottom"), _length),
-    **dict.fromkeys(("padding-left", "padding-right", "padding-top", "padding-bottom"), _positive),
+    "visibility": _one_of(frozenset(("visible", "hidden", "collapse"))),
+    "content-visibility": _one_of(frozenset(("visible", "auto", "hidden"))),
+    "opacity": _is_numeric,
+    "position": _one_of(frozenset(("static", "relative", "absolute", "fixed", "sticky", "-webkit-sticky"))),
+    **dict.fromkeys(("left", "right", "top", "bottom"), _is_length),
+    **dict.fromkeys(("margin-left", "margin-right", "margin-top", "margin-bottom"), _is_length),
+    **dict.fromkeys(("padding-left", "padding-right", "padding-top", "padding-bottom"), _is_positive),
     **dict.fromkeys(
-        ("width", "height", "max-width", "max-height", "min-width", "min-height", "flex-basis"), _size
+        ("width", "height", "max-width", "max-height", "min-width", "min-height", "flex-basis"), _is_size
     ),
-    **dict.fromkeys(("overflow-x", "overflow-y"), _in(_OVERFLOWS)),
+    **dict.fromkeys(("overflow-x", "overflow-y"), _one_of(_OVERFLOWS)),
     "font-size": _font_size,
     "line-height": _line_height,
-    **dict.fromkeys(("color", "background-color", "-webkit-text-fill-color"), _colored),
+    **dict.fromkeys(("color", "background-color", "-webkit-text-fill-color"), _is_color),
     "background-image": lambda value: value == "none" or "(" in value,
     "background-clip": lambda value: all(word in _CLIPS for word in re.split(r"[\s,]+", value)),
     "background-size": _any,
-    "text-indent": _indent,
-    "letter-spacing": _spacing,
+    "text-indent": _is_indent,
+    "letter-spacing": _is_spacing,
     "clip": lambda value: value == "auto" or value.startswith("rect("),
-    "clip-path": _shape,
-    "transform": _transform,
-    "scale": _scale,
-    "translate": _lengths,
+    "clip-path": _is_shape,
+    "transform": _is_transform,
+    "scale": _is_scale,
+    "translate": _are_lengths,
     "rotate": _any,
     "zoom": lambda value: value in ("normal", "reset") or number(value) is not None,
     "filter": lambda value: value == "none" or "(" in value,
     "mask-image": lambda value: value == "none" or "(" in value,
-    "z-index": _integer,
+    "z-index": _is_integer,
     "animation-name": _any,
     "animation-fill-mode": _any,
     "animation-direction": _any,
@@ -232,16 +232,16 @@ _VALID: Mapping[str, Callable[[str], bool]] = {
     "will-change": _any,
     "text-shadow": _any,
     "-webkit-text-stroke": _any,
-    "-webkit-text-security": _in(frozenset(("none", "disc", "circle", "square"))),
-    "mix-blend-mode": _in(_BLENDS),
-    "isolation": _in(frozenset(("auto", "isolate"))),
-    "backface-visibility": _in(frozenset(("visible", "hidden"))),
+    "-webkit-text-security": _one_of(frozenset(("none", "disc", "circle", "square"))),
+    "mix-blend-mode": _one_of(_BLENDS),
+    "isolation": _one_of(frozenset(("auto", "isolate"))),
+    "backface-visibility": _one_of(frozenset(("visible", "hidden"))),
     "contain": _any,
     "content": lambda value: value in ("normal", "none") or "(" in value or value[0] in "\"'",
     "grid-template-rows": _any,
     "color-scheme": _any,
-    "float": _in(frozenset(("left", "right", "none", "inline-start", "inline-end"))),
-    "direction": _in(frozenset(("ltr", "rtl"))),
+    "float": _one_of(frozenset(("left", "right", "none", "inline-start", "inline-end"))),
+    "direction": _one_of(frozenset(("ltr", "rtl"))),
 }
 _ALIASES = {
     **{f"-webkit-{name}": name for name in (
@@ -289,16 +289,29 @@ _NAMES = frozenset(_VALID) | frozenset(_ALIASES) | frozenset(_SHORTHANDS) | {"al
 
 def declarations(block: str) -> Declarations:
     """Return the declarations of a block that matter, in order. Custom properties are kept."""
-    return tuple(_declared(block))
+    return tuple(_split_block(block))
 
 
 def inline(style: str) -> Declarations:
     """Return the declarations of a style attribute."""
-    return tuple(_declared(masked(style[: _LONGEST * 10])))
+    return tuple(_split_block(masked(style[: _LONGEST * 10])))
 
 
-def _declared(block: str) -> Iterator[tuple[str, str, bool]]:
-    for part in _statements(block):
+def _split_block(block: str) -> Iterator[tuple[str, str, bool]]:
+    if "(" not in block or ";" not in block:
+        statements = block.split(";")
+    else:
+        found, depth, begin = [], 0, 0
+        for at in re.finditer(r"[();]", block):
+            if at[0] == "(":
+                depth += 1
+            elif at[0] == ")":
+                depth = max(0, depth - 1)
+            elif not depth:
+                found.append(block[begin : at.start()])
+                begin = at.end()
+        statements = [*found, block[begin:]]
+    for part in statements:
         name, colon, value = part.partition(":")
         if not colon:
             continue
@@ -313,36 +326,18 @@ def _declared(block: str) -> Iterator[tuple[str, str, bool]]:
             yield from declared(name, value)
 
 
-def _statements(block: str) -> list[str]:
-    if "(" not in block or ";" not in block:
-        return block.split(";")
-    found, depth, begin = [], 0, 0
-    for at in re.finditer(r"[();]", block):
-        if at[0] == "(":
-            depth += 1
-        elif at[0] == ")":
-            depth = max(0, depth - 1)
-        elif not depth:
-            found.append(block[begin : at.start()])
-            begin = at.end()
-    return [*found, block[begin:]]
-
-
 @lru_cache(8192)
 def declared(name: str, value: str) -> Declarations:
     """Return the longhands of one declaration; none if it is invalid."""
     name = _ALIASES.get(name, name)
-    value, important = _important(unescaped(value).strip().lower())
+    value = unescaped(value).strip().lower()
+    before, mark, after = value.rpartition("!")
+    important = bool(mark) and after.strip() == "important"
+    if important:
+        value = before.strip()
     if not value or len(value) > _LONGEST:
         return ()
     return tuple((one, what, important) for one, what in longhands(name, value))
-
-
-def _important(value: str) -> tuple[str, bool]:
-    before, mark, after = value.rpartition("!")
-    if mark and after.strip() == "important":
-        return before.strip(), True
-    return value, False
 
 
 def longhands(name: str, value: str) -> list[tuple[str, str]]:
@@ -355,7 +350,7 @@ def longhands(name: str, value: str) -> list[tuple[str, str]]:
             return [(each, value) for each in names]
         if _VAR.search(value):
             return [(each, f"{name}\x1f{value}") for each in names]
-        expanded = _expanded(name, value)
+        expanded = _expand(name, value)
         if expanded is None:
             return []
         return expanded if all(_is_valid(*each) for each in expanded) else []
@@ -367,8 +362,8 @@ def _is_valid(name: str, value: str) -> bool:
     return valid is not None and valid(value)
 
 
-def _expanded(name: str, value: str) -> list[tuple[str, str]] | None:
-    words = _words(value)
+def _expand(name: str, value: str) -> list[tuple[str, str]] | None:
+    words = _top_level_words(value)
     if name in _SIDES:
         if not 1 <= len(words) <= 4:
             return None
@@ -384,20 +379,25 @@ def _expanded(name: str, value: str) -> list[tuple[str, str]] | None:
             return None
         return [(_PAIRS[name][0], words[0]), (_PAIRS[name][1], words[-1])]
     if name == "font":
-        return _font(words)
+        return _font_longhands(words)
     if name == "background":
-        return _background(value)
+        return _background_longhands(value)
     if name == "animation":
-        return _animation(value)
+        return _animation_longhands(value)
     if name == "flex":
-        return _flex(words)
+        if words == ["none"] or words == ["auto"]:
+            return [("flex-basis", "auto")]
+        basis = [word for word in words if number(word) is None]
+        if basis:
+            return [("flex-basis", basis[0])]
+        return [("flex-basis", words[2] if len(words) > 2 else "0px")]
     if name in ("grid-template", "grid"):
         rows = value.partition("/")[0].strip()
         return [("grid-template-rows", rows or "none")]
     return [("mask-image", value)]
 
 
-def _words(value: str) -> list[str]:
+def _top_level_words(value: str) -> list[str]:
     """Return what is between white space that is outside of parentheses."""
     if "(" not in value:
         return value.split()
@@ -416,7 +416,7 @@ def _words(value: str) -> list[str]:
 _SYSTEM_FONTS = ("caption", "icon", "menu", "message-box", "small-caption", "status-bar")
 
 
-def _font(words: list[str]) -> list[tuple[str, str]] | None:
+def _font_longhands(words: list[str]) -> list[tuple[str, str]] | None:
     if len(words) == 1 and words[0] in (
         "caption",
         "icon",
@@ -437,14 +437,14 @@ def _font(words: list[str]) -> list[tuple[str, str]] | None:
     return None
 
 
-def _background(value: str) -> list[tuple[str, str]] | None:
+def _background_longhands(value: str) -> list[tuple[str, str]] | None:
     layers = parts(value)
     ground, images, clip, sizes = "transparent", list[str](), "border-box", list[str]()
     for layer in layers[:_MOST]:
-        before, slash, after = _slashed(layer)
+        before, slash, after = _split_layer(layer)
         if slash:
-            sizes.append(" ".join(_words(after)[:2]))
-        for word in _words(before) + _words(after):
+            sizes.append(" ".join(_top_level_words(after)[:2]))
+        for word in _top_level_words(before) + _top_level_words(after):
             if _IMAGE.match(word):
                 images.append(word)
             elif color(word) is not None:
@@ -468,7 +468,7 @@ _BACKGROUND_WORD = re.compile(
 )
 
 
-def _slashed(layer: str) -> tuple[str, str, str]:
+def _split_layer(layer: str) -> tuple[str, str, str]:
     depth = 0
     for at in re.finditer(r"[()/]", layer):
         if at[0] == "(":
@@ -486,10 +486,10 @@ _ANIMATION_WORDS = re.compile(
 )
 
 
-def _animation(value: str) -> list[tuple[str, str]]:
+def _animation_longhands(value: str) -> list[tuple[str, str]]:
     names, fill, direction, count = list[str](), "none", "normal", "1"
     for one in parts(value)[:_MOST]:
-        for word in _words(one):
+        for word in _top_level_words(one):
             if word in ("forwards", "backwards", "both"):
                 fill = word
             elif word in ("normal", "reverse", "alternate", "alternate-reverse"):
@@ -504,12 +504,3 @@ def _animation(value: str) -> list[tuple[str, str]]:
         ("animation-direction", direction),
         ("animation-iteration-count", count),
     ]
-
-
-def _flex(words: list[str]) -> list[tuple[str, str]]:
-    if words == ["none"] or words == ["auto"]:
-        return [("flex-basis", "auto")]
-    basis = [word for word in words if number(word) is None]
-    if basis:
-        return [("flex-basis", basis[0])]
-    return [("flex-basis", words[2] if len(words) > 2 else "0px")]

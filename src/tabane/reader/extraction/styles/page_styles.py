@@ -76,7 +76,7 @@ class PageStyles:
         self._quirks = not tree.docinfo.doctype
         self._matcher = SelectorMatcher(root, _STEPS, quirks=self._quirks)
         reader = SheetReader(declarations, _MOST_RULES, _MOST_LETTERS)
-        for css in self._sheets(root):
+        for css in self._sheet_texts(root):
             reader.read(css)
         self._limited = reader.found.limited
         self.frames = reader.found.frames
@@ -91,8 +91,13 @@ class PageStyles:
         self._there: frozenset[str] = frozenset()
         if rules := reader.found.rules:
             self._active = self._names(root, rules)
-            self._there = self._names_there(root)
-            self._index(rules)
+            # Tags, classes with a dot, and ids with a number sign.
+            found = {f"#{self._cased(key)}" for key in root.xpath("//@id", smart_strings=False)}
+            for written in set(root.xpath("//@class", smart_strings=False)):
+                found.update(f".{name}" for name in self._matcher.names(written))
+            found.update(element.tag for element in root.iter("*"))
+            self._there = frozenset(found)
+            self._index_rules(rules)
 
     @property
     def limited(self) -> bool:
@@ -111,21 +116,21 @@ class PageStyles:
         style = attributes.get("style")
         certain, found = _NO_ENTRIES, _NO_ENTRIES
         if self._buckets or self._by_attribute:
-            certain, found = self._matched(element, attributes)
+            certain, found = self._matching_entries(element, attributes)
         if not certain and not found and not style and not hints:
             return _NOTHING
         key = (id(certain), found, style, hints)
         merged = self._merged.get(key)
         if merged is None:
             rules = (*certain, *found)
-            merged = self._merged[key] = _merged(hints, rules, inline(style) if style else ())
+            merged = self._merged[key] = _merge(hints, rules, inline(style) if style else ())
         return merged
 
-    def _matched(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entries, _Entries]:
+    def _matching_entries(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entries, _Entries]:
         """Return the selectors that match by tag, id and classes alone, and the others that match."""
-        certain, possible = self._candidates(element, attributes.get("class"), attributes.get("id"))
+        certain, possible = self._candidate_entries(element, attributes.get("class"), attributes.get("id"))
         if self._by_attribute and attributes:
-            possible = (*possible, *self._having(attributes))
+            possible = (*possible, *self._entries_by_attribute(attributes))
         if not possible:
             return certain, _NO_ENTRIES
         if self._matcher.spent:
@@ -134,10 +139,10 @@ class PageStyles:
             one for one in possible if self._matcher.matches(one.selector, element, settled=one.settled)
         )
 
-    def _sheets(self, root: Element) -> Iterator[str]:
+    def _sheet_texts(self, root: Element) -> Iterator[str]:
         for element in root.iter("style", "link"):
             if element.tag == "link":
-                yield from self._linked(element)
+                yield from self._linked_sheets(element)
                 continue
             kind = (element.get("type") or "text/css").strip().lower()
             if kind != "text/css" or not applies(element.get("media") or ""):
@@ -145,7 +150,7 @@ class PageStyles:
             if not any(above.tag in _UNREAD for above in element.iterancestors()):
                 yield element.text or ""
 
-    def _linked(self, link: Element) -> Iterator[str]:
+    def _linked_sheets(self, link: Element) -> Iterator[str]:
         """Yield a sheet that is in its address."""
         words = (link.get("rel") or "").lower().split()
         href = (link.get("href") or "").strip()
@@ -179,14 +184,6 @@ class PageStyles:
                     found |= {*groups, Effect.OPACITY}
         return active(frozenset(found))
 
-    def _names_there(self, root: Element) -> frozenset[str]:
-        """Return the tags, the classes with a dot, and the ids with a number sign, that the page has."""
-        found = {f"#{self._cased(key)}" for key in root.xpath("//@id", smart_strings=False)}
-        for written in set(root.xpath("//@class", smart_strings=False)):
-            found.update(f".{name}" for name in self._matcher.names(written))
-        found.update(element.tag for element in root.iter("*"))
-        return frozenset(found)
-
     def _is_there(self, selector: Selector) -> bool:
         """Return whether the page has all that the compounds of a selector name."""
         there = self._there
@@ -211,7 +208,7 @@ class PageStyles:
                 return True
         return False
 
-    def _index(self, rules: Iterable[StyleRule]) -> None:
+    def _index_rules(self, rules: Iterable[StyleRule]) -> None:
         count = 0
         for order, rule in enumerate(rules):
             wanted = tuple(
@@ -220,7 +217,9 @@ class PageStyles:
             if not wanted or not self._may_be_there(rule.selectors):
                 continue
             try:
-                parsed = self._parsed(rule.selectors)
+                parsed = self._selectors.get(rule.selectors)
+                if parsed is None:
+                    parsed = self._selectors[rule.selectors] = selectors(rule.selectors)
             except SelectorError:
                 continue
             hides = any(triggered(name, value) for name, value, _ in wanted)
@@ -232,22 +231,14 @@ class PageStyles:
                     self._limited = True
                     return
                 place = rule.layer, selector.specificity, order
-                self._put(_Entry(selector, place, wanted, *_known_by_name(selector), hides))
-
-    def _parsed(self, text: str) -> list[Selector]:
-        found = self._selectors.get(text)
-        if found is None:
-            found = self._selectors[text] = selectors(text)
-        return found
-
-    def _put(self, entry: _Entry) -> None:
-        for key in set(self._keys(entry.selector.compounds[0])):
-            buckets = self._by_attribute if key[0] == "[" else self._buckets
-            bucket = buckets.setdefault(key.removeprefix("["), [])
-            if len(bucket) < _LONG_BUCKET or (entry.hides and len(bucket) < 2 * _LONG_BUCKET):
-                bucket.append(entry)
-            else:
-                self._limited = True
+                entry = _Entry(selector, place, wanted, *_known_by_name(selector), hides)
+                for key in set(self._keys(entry.selector.compounds[0])):
+                    buckets = self._by_attribute if key[0] == "[" else self._buckets
+                    bucket = buckets.setdefault(key.removeprefix("["), [])
+                    if len(bucket) < _LONG_BUCKET or (entry.hides and len(bucket) < 2 * _LONG_BUCKET):
+                        bucket.append(entry)
+                    else:
+                        self._limited = True
 
     def _keys(self, last: CompoundSelector) -> list[str]:
         """Return the buckets for a selector by its last compound: each element that it matches has one of
@@ -268,14 +259,14 @@ class PageStyles:
                 return ["html"]
         return ["*"]
 
-    def _having(self, attributes: Mapping[str, str]) -> Iterator[_Entry]:
+    def _entries_by_attribute(self, attributes: Mapping[str, str]) -> Iterator[_Entry]:
         """Yield the selectors of which only an attribute is asked in their last compound."""
         for name in attributes:
             if found := self._by_attribute.get(name):
                 self._gathered += len(found)
-                yield from found if self._gathered < _STEPS else self._few(found)
+                yield from found if self._gathered < _STEPS else self._hiding_entries(found)
 
-    def _few(self, entries: Iterable[_Entry]) -> list[_Entry]:
+    def _hiding_entries(self, entries: Iterable[_Entry]) -> list[_Entry]:
         """Return some that hide text, of too many to ask them all."""
         self._limited = True
         return list(islice((one for one in islice(entries, _LONG_BUCKET) if one.hides), _FEW))
@@ -286,7 +277,7 @@ class PageStyles:
     def _cased(self, name: str) -> str:
         return name.lower() if self._quirks else name
 
-    def _candidates(
+    def _candidate_entries(
         self, element: Element, written: str | None, key: str | None
     ) -> tuple[_Entries, _Entries]:
         """Return the selectors that match all elements of this tag, id and classes, and those that may."""
@@ -305,11 +296,11 @@ class PageStyles:
                 entries += self._buckets.get(f".{name}", ())
         self._gathered += len(entries)
         if self._gathered > _STEPS:
-            entries = self._few(entries)
+            entries = self._hiding_entries(entries)
         certain: list[_Entry] = []
         possible: list[_Entry] = []
         for one in dict.fromkeys(entries) if len(entries) > 1 else entries:
-            if not self._rejects(one, tag, key, names) and (
+            if not self._rejects_element(one, tag, key, names) and (
                 not one.settled or self._matcher.fits(one.selector.compounds[0], element)
             ):
                 (certain if one.alone else possible).append(one)
@@ -319,7 +310,7 @@ class PageStyles:
         self._known[signature] = found
         return found
 
-    def _rejects(self, entry: _Entry, tag: str, key: str | None, names: frozenset[str]) -> bool:
+    def _rejects_element(self, entry: _Entry, tag: str, key: str | None, names: frozenset[str]) -> bool:
         last = entry.selector.compounds[0]
         if last.tag and last.tag != tag:
             return True
@@ -341,22 +332,22 @@ def _known_by_name(selector: Selector) -> tuple[bool, bool]:
     return settled and len(selector.compounds) == 1, settled
 
 
-def _merged(hints: Declarations, matched: tuple[_Entry, ...], style: Declarations) -> Specified:
+def _merge(hints: Declarations, matched: tuple[_Entry, ...], style: Declarations) -> Specified:
     """Return the winning value of each property (CSS Cascading and Inheritance 5, 6)."""
     found: dict[str, str] = {}
     rules = sorted(matched, key=lambda one: one.order)
-    _apply(found, hints, important=False)
+    _apply_entries(found, hints, important=False)
     for rule in rules:
-        _apply(found, rule.declared, important=False)
-    _apply(found, style, important=False)
+        _apply_entries(found, rule.declared, important=False)
+    _apply_entries(found, style, important=False)
     important = [rule for rule in rules if any(one[2] for one in rule.declared)]
     for rule in sorted(important, key=lambda one: (-min(one.order[0], UNLAYERED), *one.order[1:])):
-        _apply(found, rule.declared, important=True)
-    _apply(found, style, important=True)
+        _apply_entries(found, rule.declared, important=True)
+    _apply_entries(found, style, important=True)
     return found
 
 
-def _apply(found: dict[str, str], these: Declarations, *, important: bool) -> None:
+def _apply_entries(found: dict[str, str], these: Declarations, *, important: bool) -> None:
     for name, value, mark in these:
         if mark == important:
             if name == "all":
@@ -430,12 +421,12 @@ def triggered(name: str, value: str) -> frozenset[Effect]:
     each = _OF.get(name)
     if each is None:
         return frozenset()
-    if "var(" in value or "env(" in value or "attr(" in value or _can(name, value, each):
+    if "var(" in value or "env(" in value or "attr(" in value or _can_hide(name, value, each):
         return frozenset((each,))
     return frozenset()
 
 
-def _can(name: str, value: str, each: Effect) -> bool:
+def _can_hide(name: str, value: str, each: Effect) -> bool:
     if name == "display":
         return value in ("none", "table-column", "table-column-group")
     if each is Effect.DISPLAY:
@@ -443,37 +434,31 @@ def _can(name: str, value: str, each: Effect) -> bool:
     if each is Effect.VISIBILITY:
         return value not in ("visible", "none")
     if each is Effect.OPACITY:
-        return _fades(name, value)
+        if name == "opacity":
+            found = number(value)
+            return found is None or found < 0.6
+        return name in ("filter", "mask-image") and value != "none"
     if each is Effect.SIZE:
-        return not name.startswith(("overflow", "min-")) and _is_little(name, value)
+        if name.startswith(("overflow", "min-")):
+            return False
+        if name == "contain":
+            return "size" in value or "strict" in value
+        if name == "grid-template-rows":
+            return "0" in value
+        if name == "line-height" and (found := number(value)) is not None:
+            return found < 0.3
+        size = length(value, base=100)
+        return size is not None and size < _NEAR_ZERO
     if each is Effect.PLACE:
-        return _moves(name, value)
+        return _moves_away(name, value)
     if each is Effect.FONT:
-        return _shrinks(name, value)
+        return _shrinks_away(name, value)
     if each is Effect.ORDER:
         return value.startswith("-")
     return name != "background-clip" and value not in ("none", "auto")
 
 
-def _fades(name: str, value: str) -> bool:
-    if name == "opacity":
-        found = number(value)
-        return found is None or found < 0.6
-    return name in ("filter", "mask-image") and value != "none"
-
-
-def _is_little(name: str, value: str) -> bool:
-    if name == "contain":
-        return "size" in value or "strict" in value
-    if name == "grid-template-rows":
-        return "0" in value
-    if name == "line-height" and (found := number(value)) is not None:
-        return found < 0.3
-    size = length(value, base=100)
-    return size is not None and size < _NEAR_ZERO
-
-
-def _moves(name: str, value: str) -> bool:
+def _moves_away(name: str, value: str) -> bool:
     if name in ("left", "right", "top", "bottom") or name.startswith("margin"):
         distance = length(value, base=300)
         return distance is not None and abs(distance) >= _FAR
@@ -485,7 +470,7 @@ def _moves(name: str, value: str) -> bool:
     return name not in ("backface-visibility", "direction") and value != "none"
 
 
-def _shrinks(name: str, value: str) -> bool:
+def _shrinks_away(name: str, value: str) -> bool:
     if name == "zoom":
         found = number(value)
         return found is not None and found < 0.5

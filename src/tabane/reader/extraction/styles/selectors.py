@@ -167,16 +167,16 @@ class Selector:
 
 def selectors(text: str) -> list[Selector]:
     """Return the selectors of a list that elements can match. Raises SelectorError if one is invalid."""
-    return _listed(text, 0, forgiving=False)
+    return _parse_list(text, 0, forgiving=False)
 
 
-def _listed(text: str, depth: int, *, forgiving: bool) -> list[Selector]:
+def _parse_list(text: str, depth: int, *, forgiving: bool) -> list[Selector]:
     if depth > _DEEP:
         raise SelectorError
     found: list[Selector] = []
-    for part in _divided(text)[:_MOST_SELECTORS]:
+    for part in _split_list(text)[:_MOST_SELECTORS]:
         try:
-            selector = _selector(part, depth)
+            selector = _parse_selector(part, depth)
         except SelectorError:
             if not forgiving:
                 raise
@@ -186,7 +186,7 @@ def _listed(text: str, depth: int, *, forgiving: bool) -> list[Selector]:
     return found
 
 
-def _divided(text: str) -> list[str]:
+def _split_list(text: str) -> list[str]:
     if "," not in text:
         return [text]
     if "(" not in text and "[" not in text and "\\" not in text:
@@ -203,7 +203,7 @@ def _divided(text: str) -> list[str]:
     return [*found, text[begin:]]
 
 
-def _selector(text: str, depth: int) -> Selector | None:
+def _parse_selector(text: str, depth: int) -> Selector | None:
     """Return one selector; None if it is about a part that the browser makes, such as ``::before``."""
     text = text.strip()
     if not text:
@@ -216,7 +216,7 @@ def _selector(text: str, depth: int) -> Selector | None:
             raise SelectorError
         at = token.end()
         if token["open"]:
-            end = _closing(text, at)
+            end = _closing_bracket(text, at)
             builder.pseudo(token["pseudo"], text[at:end])
             at = end + 1
         else:
@@ -224,7 +224,7 @@ def _selector(text: str, depth: int) -> Selector | None:
     return builder.result()
 
 
-def _closing(text: str, at: int) -> int:
+def _closing_bracket(text: str, at: int) -> int:
     depth = 1
     for sign in re.finditer(r"\\.|\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|[()]", text[at:], re.DOTALL):
         if sign[0] == "(":
@@ -282,7 +282,7 @@ class _Builder:
         elif token["pseudo"]:
             self.pseudo(token["pseudo"], None)
         else:
-            self._attributes.append(_attribute(token["attribute"]))
+            self._attributes.append(_parse_attribute(token["attribute"]))
             self._weights[1] += 1
 
     def pseudo(self, written: str, argument: str | None) -> None:
@@ -307,14 +307,14 @@ class _Builder:
             kind, step, offset = _POSITIONS[name]
             self._pseudos.append(PseudoClass(kind, (), step, offset))
         elif name in _NTHS and argument is not None:
-            self._pseudos.append(_nth(name, argument, self._depth))
+            self._pseudos.append(_parse_nth(name, argument, self._depth))
         elif name in _OTHERS:
             self._pseudos.append(PseudoClass(name))
         else:
             raise SelectorError
 
     def _list(self, name: str, argument: str) -> None:
-        inner = _listed(argument, self._depth + 1, forgiving=name != "not")
+        inner = _parse_list(argument, self._depth + 1, forgiving=name != "not")
         if name != "where" and inner:
             most = max(selector.specificity for selector in inner)
             self._weights = [one + other for one, other in zip(self._weights, most, strict=True)]
@@ -351,11 +351,11 @@ class _Builder:
             tuple(reversed(self._combinators)),
             (weights[0], weights[1], weights[2]),
             vertical=vertical,
-            needed=frozenset(name for compound in above for name in _names(compound)),
+            needed=frozenset(name for compound in above for name in _compound_names(compound)),
         )
 
 
-def _names(compound: CompoundSelector) -> Iterator[str]:
+def _compound_names(compound: CompoundSelector) -> Iterator[str]:
     if compound.tag:
         yield compound.tag
     if compound.key:
@@ -363,7 +363,7 @@ def _names(compound: CompoundSelector) -> Iterator[str]:
     yield from (f".{name}" for name in compound.classes)
 
 
-def _attribute(text: str) -> AttributeTest:
+def _parse_attribute(text: str) -> AttributeTest:
     found = _ATTRIBUTE.fullmatch(text)
     if found is None:
         raise SelectorError
@@ -376,13 +376,13 @@ def _attribute(text: str) -> AttributeTest:
     return AttributeTest(name, sign, value.lower() if ignoring else value, ignoring)
 
 
-def _nth(name: str, argument: str, depth: int) -> PseudoClass:
+def _parse_nth(name: str, argument: str, depth: int) -> PseudoClass:
     text, of, rest = argument.lower().partition(" of ")
     text = {"odd": "2n+1", "even": "2n"}.get(text.strip(), text)
     found = _NTH.fullmatch(text)
     if found is None:
         raise SelectorError
-    inner = tuple(_listed(rest, depth + 1, forgiving=False)) if of else ()
+    inner = tuple(_parse_list(rest, depth + 1, forgiving=False)) if of else ()
     if found[4] is not None:
         return PseudoClass(name, inner, 0, int(found[4][-9:]))
     step = int(f"{found[1]}1" if found[1] in ("", "-", "+") else found[1][:9])
@@ -434,17 +434,17 @@ class SelectorMatcher:
         if len(selector.compounds) == 1:
             return True
         if not selector.vertical:
-            return self._around(selector, 0, element) is _Result.MATCH
+            return self._match_around(selector, 0, element) is _Result.MATCH
         key = selector, element.getparent()
         known = self._below.get(key)
         if known is None:
-            known = (self._quirks or selector.needed <= self._path(key[1])) and (
-                self._around(selector, 0, element) is _Result.MATCH
+            known = (self._quirks or selector.needed <= self._path_names(key[1])) and (
+                self._match_around(selector, 0, element) is _Result.MATCH
             )
             self._below[key] = known
         return known
 
-    def _path(self, element: Element | None) -> frozenset[str]:
+    def _path_names(self, element: Element | None) -> frozenset[str]:
         """Return the tags, classes and ids of an element and of its ancestors."""
         if element is None:
             return frozenset()
@@ -455,11 +455,11 @@ class SelectorMatcher:
                 names += [f".{name}" for name in self.names(written)]
             if key := element.get("id"):
                 names.append(f"#{key}")
-            found = self._paths[element] = self._path(element.getparent()).union(names)
+            found = self._paths[element] = self._path_names(element.getparent()).union(names)
             self._left -= len(found) // 16
         return found
 
-    def _around(self, selector: Selector, at: int, element: Element) -> _Result:
+    def _match_around(self, selector: Selector, at: int, element: Element) -> _Result:
         """Match the compounds after one around its element."""
         while at < len(selector.combinators):
             if self.spent:
@@ -467,16 +467,16 @@ class SelectorMatcher:
             combinator, compound = selector.combinators[at], selector.compounds[at + 1]
             at += 1
             if combinator == " ":
-                return self._above(selector, at, element)
+                return self._match_above(selector, at, element)
             if combinator == "~":
-                return self._earlier(selector, at, element)
-            other = element.getparent() if combinator == ">" else self._before(element)
+                return self._match_earlier(selector, at, element)
+            other = element.getparent() if combinator == ">" else self._element_before(element)
             if other is None or not self.fits(compound, other):
                 return _Result.NOT_HERE
             element = other
         return _Result.MATCH
 
-    def _above(self, selector: Selector, at: int, element: Element) -> _Result:
+    def _match_above(self, selector: Selector, at: int, element: Element) -> _Result:
         """Try the ancestors from the nearest on: if nothing above one matches, neither does it above others.
 
         So a selector takes as many steps as there are ancestors, times its compounds.
@@ -484,92 +484,97 @@ class SelectorMatcher:
         above = element.getparent()
         while above is not None:
             if self.fits(selector.compounds[at], above):
-                result = self._around(selector, at, above)
+                result = self._match_around(selector, at, above)
                 if result is not _Result.NOT_HERE:
                     return result
             above = above.getparent()
         return _Result.NOWHERE
 
-    def _earlier(self, selector: Selector, at: int, element: Element) -> _Result:
-        before = self._before(element)
+    def _match_earlier(self, selector: Selector, at: int, element: Element) -> _Result:
+        before = self._element_before(element)
         while before is not None:
             if self.spent:
                 return _Result.MATCH
             if self.fits(selector.compounds[at], before):
-                result = self._around(selector, at, before)
+                result = self._match_around(selector, at, before)
                 if result is not _Result.NOT_HERE:
                     return result
-            before = self._before(before)
+            before = self._element_before(before)
         return _Result.NOT_HERE
 
-    def _before(self, element: Element) -> Element | None:
+    def _element_before(self, element: Element) -> Element | None:
         before = element.getprevious()
         while before is not None and not isinstance(before.tag, str):
             before = before.getprevious()
-        self._step()
+        self._count_step()
         return before
 
-    def _step(self) -> None:
+    def _count_step(self) -> None:
         self._left -= 1
         if self._left < 0:
             self.spent = True
 
     def fits(self, compound: CompoundSelector, element: Element) -> bool:
         """Return whether an element is what a compound says."""
-        self._step()
+        self._count_step()
         if compound.tag and element.tag != compound.tag:
             return False
-        if compound.key and not self._has_keys(compound, element):
-            return False
+        if compound.key:
+            key = self._cased(element.get("id") or "")
+            if any(key != self._cased(each) for each in (compound.key, *compound.keys)):
+                return False
         if compound.classes:
             written = element.get("class")
-            if not written or not self._wanted(compound) <= self.names(written):
+            if not written or not self._wanted_classes(compound) <= self.names(written):
                 return False
-        if compound.attributes and not all(_has(element, test) for test in compound.attributes):
+        if compound.attributes and not all(_has_attribute(element, test) for test in compound.attributes):
             return False
-        return not compound.pseudos or all(self._is(element, pseudo) for pseudo in compound.pseudos)
+        return not compound.pseudos or all(self._is_pseudo(element, pseudo) for pseudo in compound.pseudos)
 
-    def _wanted(self, compound: CompoundSelector) -> frozenset[str]:
+    def _wanted_classes(self, compound: CompoundSelector) -> frozenset[str]:
         return frozenset(map(str.lower, compound.classes)) if self._quirks else compound.classes
-
-    def _has_keys(self, compound: CompoundSelector, element: Element) -> bool:
-        key = self._cased(element.get("id") or "")
-        return all(key == self._cased(each) for each in (compound.key, *compound.keys))
 
     def _cased(self, key: str) -> str:
         return key.lower() if self._quirks else key
 
-    def _is(self, element: Element, pseudo: PseudoClass) -> bool:
+    def _is_pseudo(self, element: Element, pseudo: PseudoClass) -> bool:
         name = pseudo.name
         if name in ("is", "not"):
             return any(self.matches(selector, element) for selector in pseudo.selectors) == (name == "is")
         if name == "has":
-            return self._contains(element, pseudo)
+            for inner in element.iter("*"):
+                self._count_step()
+                if self.spent:
+                    return True
+                if inner is not element and any(
+                    self.matches(selector, inner) for selector in pseudo.selectors
+                ):
+                    return True
+            return False
         if name.startswith("nth-"):
             return self._is_nth(element, pseudo)
         if name == "root":
             return element is self._root
         if name in ("only-child", "only-of-type"):
-            return sum(self._place(element, name)) == 2
-        return _is_in_state(element, name)
-
-    def _contains(self, element: Element, pseudo: PseudoClass) -> bool:
-        for inner in element.iter("*"):
-            self._step()
-            if self.spent:
-                return True
-            if inner is not element and any(self.matches(selector, inner) for selector in pseudo.selectors):
-                return True
-        return False
+            return sum(self._place_among_siblings(element, name)) == 2
+        if name == "empty":
+            return not element.text and not len(element)
+        if name in ("link", "any-link"):
+            return element.tag in ("a", "area") and element.get("href") is not None
+        if name == "checked":
+            return "checked" in element.attrib or "selected" in element.attrib
+        if name == "disabled":
+            return element.tag in _DISABLED and "disabled" in element.attrib
+        return name in element.attrib
 
     def _is_nth(self, element: Element, pseudo: PseudoClass) -> bool:
         if pseudo.selectors and not any(self.matches(selector, element) for selector in pseudo.selectors):
             return False
-        first, last = self._place(element, pseudo.name)
+        first, last = self._place_among_siblings(element, pseudo.name)
         place = (last if "last" in pseudo.name else first) - pseudo.offset
         return place == 0 if not pseudo.step else place % pseudo.step == 0 and place // pseudo.step >= 0
 
-    def _place(self, element: Element, kind: str) -> tuple[int, int]:
+    def _place_among_siblings(self, element: Element, kind: str) -> tuple[int, int]:
         """Return the place of an element among its siblings, from the first and from the last, from 1."""
         parent = element.getparent()
         if parent is None:
@@ -577,24 +582,12 @@ class SelectorMatcher:
         kind = "type" if kind.endswith("type") else "child"
         found = self._places.get((parent, kind))
         if found is None:
-            found = self._places[parent, kind] = _places(parent, by_type=kind == "type")
+            found = self._places[parent, kind] = _places_in(parent, by_type=kind == "type")
             self._left -= len(found)
         return found.get(element, (1, 1))
 
 
-def _is_in_state(element: Element, name: str) -> bool:
-    if name == "empty":
-        return not element.text and not len(element)
-    if name in ("link", "any-link"):
-        return element.tag in ("a", "area") and element.get("href") is not None
-    if name == "checked":
-        return "checked" in element.attrib or "selected" in element.attrib
-    if name == "disabled":
-        return element.tag in _DISABLED and "disabled" in element.attrib
-    return name in element.attrib
-
-
-def _places(parent: Element, *, by_type: bool) -> dict[Element, tuple[int, int]]:
+def _places_in(parent: Element, *, by_type: bool) -> dict[Element, tuple[int, int]]:
     groups: dict[str, list[Element]] = {}
     for child in parent:
         if isinstance(child.tag, str):
@@ -606,7 +599,7 @@ def _places(parent: Element, *, by_type: bool) -> dict[Element, tuple[int, int]]
     }
 
 
-def _has(element: Element, test: AttributeTest) -> bool:
+def _has_attribute(element: Element, test: AttributeTest) -> bool:
     value = element.get(test.name)
     if value is None or not test.sign:
         return value is not None

@@ -90,60 +90,73 @@ class SheetReader:
         self.found.letters += len(css)
         if "-->" in css or "<!--" in css:
             css = css.replace("<!--", " ").replace("-->", " ")
-        self._scan(masked(css))
+        self._scan_sheet(masked(css))
 
-    def _scan(self, css: str) -> None:
+    def _scan_sheet(self, css: str) -> None:
         around = [_Around(on=True)]
         at = 0
         while sign := _SIGN.search(css, at):
             text = css[at : sign.start()].strip()
             at = sign.end()
             if sign[0] == "{":
-                at = self._opened(css, at, text, around)
+                at = self._open_block(css, at, text, around)
             elif sign[0] == ";":
-                self._statement(text, around[-1])
+                self._read_statement(text, around[-1])
             else:
-                self._statement(text, around[-1])
+                self._read_statement(text, around[-1])
                 if len(around) > 1:
                     around.pop()
-        self._statement(css[at:].strip(), around[-1])
+        self._read_statement(css[at:].strip(), around[-1])
 
-    def _opened(self, css: str, at: int, text: str, around: list[_Around]) -> int:
+    def _open_block(self, css: str, at: int, text: str, around: list[_Around]) -> int:
         """Return where to go on after a brace that opens: within its block, or after it."""
         here = around[-1]
         if text.startswith("@"):
             inside = self._at_rule(text, here)
             if inside is None or len(around) >= _DEEP:
-                return _after(css, at)
+                return _end_of_block(css, at)
             around.append(inside)
             return at
         if here.frames is not None:
-            end = _after(css, at)
-            self._frame(here.frames, text, css[at : end - 1])
+            end = _end_of_block(css, at)
+            block = css[at : end - 1]
+            first, last = self.found.frames.get(here.frames, ((), ()))
+            if _FRAME_BEGIN.search(text):
+                first = (*first, *self._declared(block))[-100:]
+            if _FRAME_END.search(text):
+                last = (*last, *self._declared(block))[-100:]
+            if len(self.found.frames) < self._most:
+                self.found.frames[here.frames] = first, last
             return end
-        selectors = _nested(here.selectors, text)
+        outer = here.selectors
+        if outer is None:
+            selectors = text
+        elif "&" in text:
+            selectors = text.replace("&", f":is({outer})")
+        else:
+            selectors = ",".join(f":is({outer}) {part.strip()}" for part in _split_commas(text))
         close = _BRACE.search(css, at)
         if close is None or close[0] == "}":
             end = close.start() if close else len(css)
             if here.on:
-                self._add(selectors, css[at:end], here.layer)
+                self._add_rule(selectors, css[at:end], here.layer)
             return end + 1
         if not here.on or len(selectors) > _LONGEST_SELECTOR or len(around) >= _DEEP:
             self.found.limited = self.found.limited or here.on
-            return _after(css, at)
+            return _end_of_block(css, at)
         around.append(_Around(here.on, here.layer, selectors))
         return at
 
-    def _statement(self, text: str, here: _Around) -> None:
+    def _read_statement(self, text: str, here: _Around) -> None:
         if not text or not here.on:
             return
         if text.startswith("@"):
             found = _AT.match(text)
             if found is not None and found[1].lower() == "layer":
                 for name in found[2].split(","):
-                    self._layer(_named(here.layer, name.strip()))
+                    self._layer_number(_layer_name(here.layer, name.strip()))
         elif here.selectors is not None:
-            self._add(here.selectors, text, here.layer)
+            self._add_rule(here.selectors, text, here.layer)
 
     def _at_rule(self, text: str, here: _Around) -> _Around | None:
         """Return what is around the contents of an at-rule; None if these are no rules for a page."""
@@ -155,26 +168,18 @@ class SheetReader:
         elif name == "supports":
             inside.on = here.on and supported(rest)
         elif name == "layer":
-            inside.layer = _named(here.layer, rest.strip() or f"#{len(self.found.layers)}")
-            self._layer(inside.layer)
+            inside.layer = _layer_name(here.layer, rest.strip() or f"#{len(self.found.layers)}")
+            self._layer_number(inside.layer)
         elif name == "keyframes" and here.on:
             inside = _Around(on=False, frames=unescaped(rest.strip().strip("\"'")))
         elif name == "scope":
-            inside.selectors = _scope(rest)
+            found = re.match(r"\((.*?)\)", rest, re.DOTALL)
+            inside.selectors = found[1] if found else None
         elif name not in ("container", "document"):
             return None
         return inside
 
-    def _frame(self, name: str, selector: str, block: str) -> None:
-        first, last = self.found.frames.get(name, ((), ()))
-        if _FRAME_BEGIN.search(selector):
-            first = (*first, *self._declared(block))[-100:]
-        if _FRAME_END.search(selector):
-            last = (*last, *self._declared(block))[-100:]
-        if len(self.found.frames) < self._most:
-            self.found.frames[name] = first, last
-
-    def _layer(self, name: str) -> int:
+    def _layer_number(self, name: str) -> int:
         if not name:
             return UNLAYERED
         if len(self.found.layers) >= _MOST_LAYERS:
@@ -183,7 +188,7 @@ class SheetReader:
             self.found.layers.setdefault(name, len(self.found.layers))
         return self.found.layers.get(name, 0)
 
-    def _add(self, selectors: str, block: str, layer: str) -> None:
+    def _add_rule(self, selectors: str, block: str, layer: str) -> None:
         if not block or block.isspace() or not selectors:
             return
         declarations = self._declared(block)
@@ -192,14 +197,14 @@ class SheetReader:
         if len(self.found.rules) >= self._most:
             self.found.limited = True
             return
-        self.found.rules.append(StyleRule(selectors, declarations, self._layer(layer)))
+        self.found.rules.append(StyleRule(selectors, declarations, self._layer_number(layer)))
 
 
 def masked(css: str) -> str:
     """Return CSS without comments, where strings, addresses and escapes hold no signs that end anything."""
     if "/*" not in css and '"' not in css and "'" not in css and "\\" not in css and "url(" not in css:
         return css
-    return _OPAQUE.sub(_mask, css)
+    return _OPAQUE.sub(_mask_text, css)
 
 
 def unmasked(text: str) -> str:
@@ -211,10 +216,10 @@ def unescaped(text: str) -> str:
     """Return a text with its escapes resolved, ``\\64`` being d."""
     if "\\" not in text:
         return unmasked(text)
-    return unmasked(_ESCAPE.sub(_character, text))
+    return unmasked(_ESCAPE.sub(_unescaped_character, text))
 
 
-def _mask(found: re.Match[str]) -> str:
+def _mask_text(found: re.Match[str]) -> str:
     text = found[0]
     if text.startswith("/*"):
         return ""
@@ -223,14 +228,14 @@ def _mask(found: re.Match[str]) -> str:
     return text.translate(_SIGNS)
 
 
-def _character(found: re.Match[str]) -> str:
+def _unescaped_character(found: re.Match[str]) -> str:
     if found[1]:
         code = int(found[1], 16)
         return chr(code) if 0 < code < 0xD800 or 0xDFFF < code < 0x110000 else "\ufffd"
     return "" if found[2] == "\n" else found[2]
 
 
-def _after(css: str, at: int) -> int:
+def _end_of_block(css: str, at: int) -> int:
     """Return the offset after the brace that closes the block which is open at an offset."""
     depth = 1
     while brace := _BRACE.search(css, at):
@@ -241,25 +246,11 @@ def _after(css: str, at: int) -> int:
     return len(css) + 1
 
 
-def _named(outer: str, inner: str) -> str:
+def _layer_name(outer: str, inner: str) -> str:
     return f"{outer}.{inner}" if outer and inner else outer or inner
 
 
-def _nested(outer: str | None, inner: str) -> str:
-    """Return the selectors of a rule that is in another."""
-    if outer is None:
-        return inner
-    if "&" in inner:
-        return inner.replace("&", f":is({outer})")
-    return ",".join(f":is({outer}) {part.strip()}" for part in _commas(inner))
-
-
-def _scope(rest: str) -> str | None:
-    found = re.match(r"\((.*?)\)", rest, re.DOTALL)
-    return found[1] if found else None
-
-
-def _commas(text: str) -> list[str]:
+def _split_commas(text: str) -> list[str]:
     found, depth, begin = [], 0, 0
     for at in re.finditer(r"[(),\[\]]", text):
         if at[0] in "([":
@@ -300,7 +291,7 @@ def applies(query: str) -> bool:
     query = query.strip().lower()
     if not query:
         return True
-    return len(query) <= _LONGEST and any(_one(part) for part in parts(query))
+    return len(query) <= _LONGEST and any(_query_holds(part) for part in parts(query))
 
 
 @lru_cache(1024)
@@ -310,7 +301,7 @@ def supported(condition: str) -> bool:
     return not (condition.startswith("not") and len(condition) > 3 and condition[3] in " (")
 
 
-def _one(query: str) -> bool:
+def _query_holds(query: str) -> bool:
     query = query.strip()
     negated = query.startswith("not ")
     if negated or query.startswith("only "):
@@ -320,29 +311,29 @@ def _one(query: str) -> bool:
     if found is not None:
         result = found[1] in ("all", "screen")
         query = query[found.end() :]
-    return (result and (not query or _condition(query, 0))) != negated
+    return (result and (not query or _condition_holds(query, 0))) != negated
 
 
-def _condition(text: str, depth: int) -> bool:
+def _condition_holds(text: str, depth: int) -> bool:
     """Return whether a condition holds; an unknown one does not."""
     text = text.strip()
     if depth > _DEEPEST_CONDITION:
         return False
     if text.startswith(("not ", "not(")):
-        return not _condition(text[3:], depth + 1)
-    conditions, words = _divided(text)
+        return not _condition_holds(text[3:], depth + 1)
+    conditions, words = _split_condition(text)
     if len(conditions) > 1:
-        results = [_condition(each, depth + 1) for each in conditions]
+        results = [_condition_holds(each, depth + 1) for each in conditions]
         return any(results) if "or" in words else all(results)
     if text.startswith("(") and text.endswith(")"):
         inside = text[1:-1].strip()
         if inside.startswith(("(", "not ")):
-            return _condition(inside, depth + 1)
-        return _feature(inside)
+            return _condition_holds(inside, depth + 1)
+        return _feature_holds(inside)
     return False
 
 
-def _divided(text: str) -> tuple[list[str], set[str]]:
+def _split_condition(text: str) -> tuple[list[str], set[str]]:
     """Return the conditions that are joined by ``and`` or ``or`` outside of parentheses, and these words."""
     found: list[str] = []
     words: set[str] = set()
@@ -360,10 +351,10 @@ def _divided(text: str) -> tuple[list[str], set[str]]:
     return found, words
 
 
-def _feature(text: str) -> bool:
+def _feature_holds(text: str) -> bool:
     compared = _COMPARISON.split(text)
     if len(compared) in (3, 5):
-        return _range(compared)
+        return _range_holds(compared)
     name, colon, value = (part.strip() for part in text.partition(":"))
     if not colon:
         return _FEATURES.get(name, "none") != "none" or name in _NUMBERS
@@ -375,21 +366,21 @@ def _feature(text: str) -> bool:
         if name.startswith(prefix):
             plain = name[len(prefix) :]
             plain = f"-webkit-{plain}" if plain == "device-pixel-ratio" else plain
-            return plain in _NUMBERS and _compare(_NUMBERS[plain], sign, _value(value))
-    return name in _NUMBERS and _compare(_NUMBERS[name], "=", _value(value))
+            return plain in _NUMBERS and _compare_values(_NUMBERS[plain], sign, _media_value(value))
+    return name in _NUMBERS and _compare_values(_NUMBERS[name], "=", _media_value(value))
 
 
-def _range(compared: list[str]) -> bool:
+def _range_holds(compared: list[str]) -> bool:
     if len(compared) == 5:
-        return _range(compared[:3]) and _range(compared[2:])
+        return _range_holds(compared[:3]) and _range_holds(compared[2:])
     left, sign, right = (part.strip() for part in compared)
     if left in _NUMBERS:
-        return _compare(_NUMBERS[left], sign, _value(right))
+        return _compare_values(_NUMBERS[left], sign, _media_value(right))
     turned = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "="}
-    return right in _NUMBERS and _compare(_NUMBERS[right], turned[sign], _value(left))
+    return right in _NUMBERS and _compare_values(_NUMBERS[right], turned[sign], _media_value(left))
 
 
-def _value(text: str) -> float | None:
+def _media_value(text: str) -> float | None:
     if found := re.fullmatch(r"([\d.]+)\s*/\s*([\d.]+)", text):
         try:
             return float(found[1]) / float(found[2])
@@ -401,7 +392,7 @@ def _value(text: str) -> float | None:
     return plain if plain is not None else length(text)
 
 
-def _compare(one: float, sign: str, other: float | None) -> bool:
+def _compare_values(one: float, sign: str, other: float | None) -> bool:
     if other is None:
         return False
     return {"<": one < other, ">": one > other, "<=": one <= other, ">=": one >= other}.get(

@@ -44,10 +44,10 @@ def length(
         number, unit = float(simple[1]), simple[2]
         if unit is None and number and not bare:
             return None
-        return _finite(_scaled(number, unit, em, base, root))
+        return _finite(_scale_unit(number, unit, em, base, root))
     if "(" not in value or len(value) > 1000:
         return None
-    tokens = _tokens(value)
+    tokens = _split_tokens(value)
     if tokens is None:
         return None
     return _finite(_Calculation(tokens, em, base, root).result())
@@ -75,7 +75,7 @@ def _finite(value: float | None) -> float | None:
     return value if value is not None and isfinite(value) else None
 
 
-def _scaled(number: float, unit: str | None, em: float, base: float, root: float) -> float | None:
+def _scale_unit(number: float, unit: str | None, em: float, base: float, root: float) -> float | None:
     if unit is None:
         return number
     if unit == "%":
@@ -88,7 +88,7 @@ def _scaled(number: float, unit: str | None, em: float, base: float, root: float
     return number * _OF_ROOT[unit] * root if unit in _OF_ROOT else None
 
 
-def _tokens(value: str) -> list[str] | None:
+def _split_tokens(value: str) -> list[str] | None:
     found: list[str] = []
     at = 0
     value = value.rstrip()
@@ -109,52 +109,52 @@ class _Calculation:
         self._em, self._base, self._root = em, base, root
 
     def result(self) -> float | None:
-        found = self._sum(0)
+        found = self._parse_sum(0)
         return found if self._at == len(self._tokens) else None
 
-    def _next(self) -> str:
+    def _next_token(self) -> str:
         token = self._tokens[self._at] if self._at < len(self._tokens) else ""
         self._at += 1
         return token
 
-    def _peek(self) -> str:
+    def _peek_token(self) -> str:
         return self._tokens[self._at] if self._at < len(self._tokens) else ""
 
-    def _sum(self, depth: int) -> float | None:
-        total = self._product(depth)
-        while total is not None and self._peek() in ("+", "-"):
-            sign = self._next()
-            other = self._product(depth)
+    def _parse_sum(self, depth: int) -> float | None:
+        total = self._parse_product(depth)
+        while total is not None and self._peek_token() in ("+", "-"):
+            sign = self._next_token()
+            other = self._parse_product(depth)
             total = None if other is None else total + (other if sign == "+" else -other)
         return total
 
-    def _product(self, depth: int) -> float | None:
-        total = self._one(depth)
-        while total is not None and self._peek() in ("*", "/"):
-            sign = self._next()
-            other = self._one(depth)
+    def _parse_product(self, depth: int) -> float | None:
+        total = self._parse_factor(depth)
+        while total is not None and self._peek_token() in ("*", "/"):
+            sign = self._next_token()
+            other = self._parse_factor(depth)
             if other is None or (sign == "/" and not other):
                 return None
             total = total * other if sign == "*" else total / other
         return total
 
-    def _one(self, depth: int) -> float | None:
-        token = self._next()
+    def _parse_factor(self, depth: int) -> float | None:
+        token = self._next_token()
         if token.endswith("("):
-            return self._function(token[:-1], depth + 1) if depth < _DEEPEST_CALC else None
+            return self._parse_function(token[:-1], depth + 1) if depth < _DEEPEST_CALC else None
         simple = _SIMPLE.fullmatch(token)
         if simple is None:
             return None
-        return _scaled(float(simple[1]), simple[2], self._em, self._base, self._root)
+        return _scale_unit(float(simple[1]), simple[2], self._em, self._base, self._root)
 
-    def _function(self, name: str, depth: int) -> float | None:
+    def _parse_function(self, name: str, depth: int) -> float | None:
         values: list[float] = []
         while True:
-            value = self._sum(depth)
+            value = self._parse_sum(depth)
             if value is None:
                 return None
             values.append(value)
-            token = self._next()
+            token = self._next_token()
             if token == ")":
                 break
             if token != ",":
@@ -245,13 +245,13 @@ def color(value: str, current: Color = BLACK, depth: int = 0) -> Color | None:
     """Return the color that a value is, in lower case; None if it is none or an unknown one."""
     value = value.strip()
     if hexadecimal := _HEX.fullmatch(value):
-        return _hexadecimal(hexadecimal[1])
+        return _hex_color(hexadecimal[1])
     if value == "transparent":
         return Color(0, 0, 0, 0)
     if value == "currentcolor":
         return current
     if digits := _NAMED.get(value) or _SYSTEM.get(value):
-        return _hexadecimal(digits)
+        return _hex_color(digits)
     found = _FUNCTION.fullmatch(value)
     if found is None or depth > _DEEP or len(value) > 300:
         return None
@@ -259,7 +259,7 @@ def color(value: str, current: Color = BLACK, depth: int = 0) -> Color | None:
     if name == "light-dark":
         return color(parts(inside)[0], current, depth + 1)
     if name == "color-mix":
-        return _mixed(parts(inside), current, depth + 1)
+        return _mix_colors(parts(inside), current, depth + 1)
     return _of_numbers(name, inside)
 
 
@@ -278,14 +278,14 @@ def parts(text: str) -> list[str]:
     return [*found, text[begin:].strip()]
 
 
-def _hexadecimal(digits: str) -> Color:
+def _hex_color(digits: str) -> Color:
     if len(digits) < 5:
         digits = "".join(2 * digit for digit in digits)
     red, green, blue, *alpha = (int(digits[at : at + 2], 16) / 255 for at in range(0, len(digits), 2))
     return Color(red, green, blue, alpha[0] if alpha else 1.0)
 
 
-def _mixed(arguments: list[str], current: Color, depth: int) -> Color | None:
+def _mix_colors(arguments: list[str], current: Color, depth: int) -> Color | None:
     if len(arguments) != 3:
         return None
     shares: list[float | None] = []
@@ -333,14 +333,14 @@ def _of_numbers(name: str, inside: str) -> Color | None:
     alpha = 1.0
     if len(numbers) == 4:
         alpha = numbers[3][0] / (100 if numbers[3][1] == "%" else 1)
-    channels = _channels(name, numbers[:3])
+    channels = _color_channels(name, numbers[:3])
     if space == "srgb-linear":
         channels = tuple(_gamma(channel) for channel in channels)
     red, green, blue = (min(1.0, max(0.0, channel)) for channel in channels)
     return Color(red, green, blue, min(1.0, max(0.0, alpha)))
 
 
-def _channels(name: str, numbers: list[tuple[float, str | None]]) -> tuple[float, ...]:
+def _color_channels(name: str, numbers: list[tuple[float, str | None]]) -> tuple[float, ...]:
     (a, unit_a), (b, unit_b), (c, unit_c) = numbers
     if name in ("rgb", "rgba"):
         return tuple(value / (100 if unit == "%" else 255) for value, unit in numbers)
@@ -349,7 +349,12 @@ def _channels(name: str, numbers: list[tuple[float, str | None]]) -> tuple[float
     if name in ("hsl", "hsla"):
         return _of_hue(a * _HUES[unit_a], b / 100, c / 100)
     if name == "hwb":
-        return _of_whiteness(a * _HUES[unit_a], b / 100, c / 100)
+        hue = a * _HUES[unit_a]
+        white = b / 100
+        black = c / 100
+        if white + black >= 1:
+            return (white / (white + black),) * 3
+        return tuple(channel * (1 - white - black) + white for channel in _of_hue(hue, 1, 0.5))
     scale = 1.0 if name in ("lab", "lch") else 0.01
     light = a if unit_a == "%" else a if scale == 1 else a * 100
     if name in ("lch", "oklch"):
@@ -368,12 +373,6 @@ def _of_hue(hue: float, saturation: float, light: float) -> tuple[float, ...]:
         return light - saturation * min(light, 1 - light) * max(-1, min(k - 3, 9 - k, 1))
 
     return channel(0), channel(8), channel(4)
-
-
-def _of_whiteness(hue: float, white: float, black: float) -> tuple[float, ...]:
-    if white + black >= 1:
-        return (white / (white + black),) * 3
-    return tuple(channel * (1 - white - black) + white for channel in _of_hue(hue, 1, 0.5))
 
 
 def _of_oklab(light: float, a: float, b: float) -> tuple[float, ...]:

@@ -53,6 +53,7 @@ class CustomProperties:
         return CustomProperties(own, self) if own else self
 
     def get(self, name: str) -> str | None:
+        """Return the value of a custom property, which may be inherited; None if it has none."""
         at: CustomProperties | None = self
         while at is not None:
             value = at._own.get(name)
@@ -78,7 +79,7 @@ def _resolved(value: str, variables: CustomProperties, depth: int, left: list[in
     at = 0
     while call := _CALL.search(value, at):
         left[0] -= 1
-        end = _closing(value, call.end())
+        end = _closing_bracket(value, call.end())
         name = _NAME.match(value, call.end())
         if left[0] < 0 or end < 0 or name is None:
             return None
@@ -97,7 +98,7 @@ def _resolved(value: str, variables: CustomProperties, depth: int, left: list[in
     return "".join((*pieces, value[at:]))
 
 
-def _closing(value: str, at: int) -> int:
+def _closing_bracket(value: str, at: int) -> int:
     depth = 1
     for sign in re.finditer(r"[()]", value[at:]):
         depth += 1 if sign[0] == "(" else -1
@@ -224,11 +225,18 @@ class _Judging:
         self._variables = around.variables.with_those_of(specified)
         self._set = dict(specified)
         self._values: dict[str, str] = {}
-        self._animate(frames)
-        self._font = self._font_size()
+        self._apply_animation(frames)
+        value = font_size(self._value("font-size"))
+        if not value:
+            self._font = self._around.font
+        elif value == "initial":
+            self._font = FONT_SIZE
+        else:
+            found = length(value, self._around.font, self._around.font)
+            self._font = self._around.font if found is None else min(max(0.0, found), 1e5)
         self._position = self._value("position") or "static"
 
-    def _animate(self, frames: Mapping[str, tuple[Declarations, Declarations]]) -> None:
+    def _apply_animation(self, frames: Mapping[str, tuple[Declarations, Declarations]]) -> None:
         """Set what an animation leaves at its end."""
         if not frames or "animation-name" not in self._set:
             return
@@ -269,33 +277,24 @@ class _Judging:
             return "" if name in _INHERITED else "inherit"
         return value
 
-    def _px(self, name: str, base: float = WIDTH) -> float | None:
+    def _pixels(self, name: str, base: float = WIDTH) -> float | None:
         value = self._value(name)
         return length(value, self._font, base) if value else None
-
-    def _font_size(self) -> float:
-        value = font_size(self._value("font-size"))
-        if not value:
-            return self._around.font
-        if value == "initial":
-            return FONT_SIZE
-        found = length(value, self._around.font, self._around.font)
-        return self._around.font if found is None else min(max(0.0, found), 1e5)
 
     def judgment(self) -> Judgment:
         changing = any(
             self._value(name) not in ("", "none", "auto", "initial", "all 0s", "0s")
             for name in ("transition", "animation-name", "will-change")
         )
-        reason = self._gone()
-        state = self._state()
+        reason = self._reason_gone()
+        state = self._inner_state()
         if reason is Reason.NONE and state.opacity <= _FAINT:
             reason = Reason.OPACITY
         return Judgment(state, reason, changing)
 
     # What hides an element with all that is in it
 
-    def _gone(self) -> Reason:
+    def _reason_gone(self) -> Reason:
         if self._value("display") in ("none", "table-column", "table-column-group"):
             return Reason.DISPLAY
         if self._value("content-visibility") == "hidden" or "url(" in self._value("content"):
@@ -319,19 +318,19 @@ class _Judging:
         )
 
     def _is_away(self) -> bool:
-        across, down = self._shift()
+        across, down = self._moved_by()
         if self._position in ("absolute", "fixed") and self._is_outside():
             return True
         if across <= _FAR_LEFT or across >= _FAR_ON or down >= _FAR_ON:
             return True
-        own = self._px("margin-top") or 0.0
+        own = self._pixels("margin-top") or 0.0
         return down <= (_FAR_MARGIN if own < 0 and down - own > _FAR_UP else _FAR_UP)
 
-    def _shift(self) -> tuple[float, float]:
+    def _moved_by(self) -> tuple[float, float]:
         """Return how far an element is moved to the right and down, as far as can be known."""
-        across = (self._px("margin-left") or 0.0) + (self._px("padding-left") or 0.0)
+        across = (self._pixels("margin-left") or 0.0) + (self._pixels("padding-left") or 0.0)
         across = min(across, 0.0) if across < 0 else 0.0
-        down = min(self._px("margin-top") or 0.0, 0.0)
+        down = min(self._pixels("margin-top") or 0.0, 0.0)
         if self._in_line:
             down = 0.0
         if self._position != "static" or (self._kind.unknown and "position" not in self._set):
@@ -339,8 +338,8 @@ class _Judging:
                 self._around.placed and self._position == "absolute"
             )
             width, height = (WIDTH, 800.0) if free or self._position == "relative" else (300.0, 300.0)
-            left, right = self._px("left", width), self._px("right", width)
-            top, bottom = self._px("top", height), self._px("bottom", height)
+            left, right = self._pixels("left", width), self._pixels("right", width)
+            top, bottom = self._pixels("top", height), self._pixels("bottom", height)
             if left is not None:
                 across += left
             elif right is not None:
@@ -350,7 +349,7 @@ class _Judging:
             elif bottom is not None:
                 down -= bottom if self._position == "relative" or abs(bottom) > 480 else 0.0
         if not self._in_line:
-            more = self._transformed()
+            more = self._transformed_by()
             across, down = across + more[0], down + more[1]
         return across, down
 
@@ -371,7 +370,7 @@ class _Judging:
             if (share >= _OUT and moved > -0.5) or (share <= -_OUT and moved < 0.5):
                 return True
         if self._position == "fixed":
-            if any((self._px(side) or 0.0) <= _FAR_FIXED for side in ("right", "bottom")):
+            if any((self._pixels(side) or 0.0) <= _FAR_FIXED for side in ("right", "bottom")):
                 return True
             return any(
                 abs(self._moved_share(axis)) >= _OUT and self._value(side) in ("", "auto", "0", "0px")
@@ -390,12 +389,12 @@ class _Judging:
                     total += length(values[at], 1, 1) or 0.0
         return total
 
-    def _transformed(self) -> tuple[float, float]:
+    def _transformed_by(self) -> tuple[float, float]:
         """Return by how much transforms move an element."""
         across = down = 0.0
         free = self._position in ("absolute", "fixed")
-        width = self._px("width") or (300.0 if free else WIDTH)
-        height = self._px("height") or 100.0
+        width = self._pixels("width") or (300.0 if free else WIDTH)
+        height = self._pixels("height") or 100.0
         for name, arguments in functions(self._value("transform")) or ():
             values = parts(arguments)
             if name in ("translate", "translate3d", "translatex"):
@@ -420,7 +419,7 @@ class _Judging:
     def _is_turned_away(self) -> bool:
         if self._in_line:
             return False
-        across, down = self._scales()
+        across, down = self._scale_factors()
         if min(abs(across), abs(down)) < 0.05:
             return True
         back = self._value("backface-visibility") == "hidden"
@@ -439,7 +438,7 @@ class _Judging:
                     return True
         return False
 
-    def _scales(self) -> tuple[float, float]:
+    def _scale_factors(self) -> tuple[float, float]:
         """Return by how much an element is scaled, across and down."""
         across = down = 1.0
         for name, arguments in functions(self._value("transform")) or ():
@@ -453,7 +452,7 @@ class _Judging:
             elif name == "scaley":
                 down *= first
             elif name in ("matrix", "matrix3d"):
-                area = _area(values)
+                area = _remaining_length(values)
                 if area is not None:
                     across, down = across * area, down * area
         words = [number(word) for word in self._value("scale").split()]
@@ -505,14 +504,14 @@ class _Judging:
 
     def _shown(self, side: str, padding: str, *, sized: bool, little: float) -> bool:
         """Return whether enough of it is shown along one side."""
-        sizes = [self._px(name) for name in (side, f"max-{side}")]
+        sizes = [self._pixels(name) for name in (side, f"max-{side}")]
         known = [size for size in sizes if size is not None]
         if side == "height" and not known and sized:
             known.append(0.0)
         if not known:
             return True
-        least = self._px(f"min-{side}") or 0.0
-        return max(min(known), least) + (self._px(padding) or 0.0) >= little
+        least = self._pixels(f"min-{side}") or 0.0
+        return max(min(known), least) + (self._pixels(padding) or 0.0) >= little
 
     def _is_cropped(self) -> bool:
         """Return whether its lines have no height, and it is as high as its lines."""
@@ -521,11 +520,11 @@ class _Judging:
             "auto",
         ):
             return False
-        line = self._line()
-        padding = (self._px("padding-top") or 0.0) + (self._px("padding-bottom") or 0.0)
+        line = self._line_height()
+        padding = (self._pixels("padding-top") or 0.0) + (self._pixels("padding-bottom") or 0.0)
         return line is not None and line < 0.2 * self._font and padding < _LITTLE
 
-    def _line(self) -> float | None:
+    def _line_height(self) -> float | None:
         value = self._value("line-height")
         if not value:
             return self._around.line
@@ -536,41 +535,44 @@ class _Judging:
 
     # What its contents inherit, and what is behind them
 
-    def _state(self) -> VisualState:
+    def _inner_state(self) -> VisualState:
         around = self._around
-        current = self._color()
-        grounds, own = self._grounds(current)
+        current = self._text_color()
+        grounds, own = self._ground_colors(current)
         free = self._position not in ("static", "")
         overflow = self._value("overflow-x") or self._value("overflow-y")
         display = self._value("display")
+        spacing = self._value("letter-spacing")
+        security = self._value("-webkit-text-security")
         state = replace(
             around,
             color=current,
-            fill=self._fill(current),
+            fill=self._fill_color(current),
             font=self._font,
-            scale=around.scale * self._zoomed(),
+            scale=around.scale * self._zoom_scale(),
             visible=self._is_visible(),
             opacity=around.opacity * self._opacity(),
             indent=self._indent(),
             pulled=around.pulled if self._in_line else self._indent(),
-            spacing=self._spacing(),
-            secret=self._secret(),
-            outlined=self._outlines(current),
+            spacing=(length(spacing, self._font, self._font) or 0.0) if spacing else around.spacing,
+            secret=security not in ("none", "initial") if security else around.secret,
+            outlined=self._outline_colors(current),
             grounds=grounds,
             variables=self._variables,
             placed=around.placed or free or bool(self._value("transform") not in ("", "none")),
             clipped=(overflow in ("hidden", "clip")) if free else around.clipped,
-            floor=self._floor(own, free=free),
-            squeezed=_is_nothing(self._value("grid-template-rows")),
+            floor=self._has_floor(own, free=free),
+            squeezed=self._value("grid-template-rows")
+            in ("0fr", "0", "0px", "minmax(0,0fr)", "minmax(0, 0fr)"),
             flexible=display.endswith(("flex", "grid", "box")),
             lifted=around.lifted or free,
-            line=self._line(),
+            line=self._line_height(),
             cropped=around.cropped if self._in_line else self._is_cropped(),
             silence=Reason.NONE,
         )
-        return replace(state, silence=self._silence(state, own))
+        return replace(state, silence=self._silence_reason(state, own))
 
-    def _color(self) -> Color:
+    def _text_color(self) -> Color:
         around = self._around.color
         value = self._value("color")
         if not value:
@@ -579,7 +581,7 @@ class _Judging:
             return BLACK
         return color(value, around) or Color(*around[:3], 1.0)
 
-    def _fill(self, current: Color) -> Color | None:
+    def _fill_color(self, current: Color) -> Color | None:
         value = self._value("-webkit-text-fill-color")
         if not value:
             return self._around.fill
@@ -601,13 +603,13 @@ class _Judging:
                 return 0.0
         mask = self._value("mask-image")
         if "gradient(" in mask and "url(" not in mask:
-            stops = _stops(mask, BLACK)
+            stops = _gradient_colors(mask, BLACK)
             if stops is not None and all(stop.alpha <= _FAINT for stop in stops):
                 return 0.0
         return total
 
-    def _zoomed(self) -> float:
-        across, down = self._scales() if not self._in_line else (1.0, 1.0)
+    def _zoom_scale(self) -> float:
+        across, down = self._scale_factors() if not self._in_line else (1.0, 1.0)
         zoom = number(self._value("zoom") or "1")
         return min(abs(across), abs(down)) * (zoom if zoom else 1.0)
 
@@ -617,19 +619,9 @@ class _Judging:
             return self._around.indent
         found = (length(word, self._font, WIDTH) for word in value.split())
         indent = next((each for each in found if each is not None), 0.0)
-        return indent + (self._px("padding-left") or 0.0)
+        return indent + (self._pixels("padding-left") or 0.0)
 
-    def _spacing(self) -> float:
-        value = self._value("letter-spacing")
-        if not value:
-            return self._around.spacing
-        return length(value, self._font, self._font) or 0.0
-
-    def _secret(self) -> bool:
-        value = self._value("-webkit-text-security")
-        return self._around.secret if not value else value not in ("none", "initial")
-
-    def _outlines(self, current: Color) -> tuple[Color, ...]:
+    def _outline_colors(self, current: Color) -> tuple[Color, ...]:
         """Return the colors of shadows and outlines, which can make letters visible."""
         found: list[Color] = []
         if not (self._value("text-shadow") or self._value("-webkit-text-stroke")):
@@ -642,7 +634,7 @@ class _Judging:
                         found.append(one)
         return tuple(found)
 
-    def _grounds(self, current: Color) -> tuple[tuple[Color, ...] | None, tuple[Color, ...] | None]:
+    def _ground_colors(self, current: Color) -> tuple[tuple[Color, ...] | None, tuple[Color, ...] | None]:
         """Return the colors that may be behind the contents, and those that the element paints itself."""
         below = self._around.grounds
         if self._kind.top and "dark" in self._value("color-scheme").split()[:1]:
@@ -667,7 +659,7 @@ class _Judging:
             or self._value("background-size").startswith(("0 ", "0px"))
         ):
             return below, own
-        stops = _stops(image, current) if "url(" not in image and "gradient(" in image else None
+        stops = _gradient_colors(image, current) if "url(" not in image and "gradient(" in image else None
         if stops is None:
             return None, None
         if below is None:
@@ -676,7 +668,7 @@ class _Judging:
             below = own = tuple({stop.over(ground) for stop in stops for ground in below})[:32]
         return below, own
 
-    def _floor(self, own: tuple[Color, ...] | None, *, free: bool) -> bool:
+    def _has_floor(self, own: tuple[Color, ...] | None, *, free: bool) -> bool:
         context = (free and self._value("z-index") not in ("", "auto")) or self._position in (
             "fixed",
             "sticky",
@@ -695,7 +687,7 @@ class _Judging:
 
     # What hides the text that is directly in the element
 
-    def _silence(self, state: VisualState, own: tuple[Color, ...] | None) -> Reason:
+    def _silence_reason(self, state: VisualState, own: tuple[Color, ...] | None) -> Reason:
         if not state.visible:
             return Reason.VISIBILITY
         if state.font * state.scale < _LEAST_FONT:
@@ -715,27 +707,27 @@ class _Judging:
             if own is None or text.alpha > _FAINT:
                 return False
             around = self._around.grounds
-            return around is not None and not any(_readable(each, around) for each in own)
-        if any(_readable(each, grounds) for each in state.outlined):
+            return around is not None and not any(_is_readable(each, around) for each in own)
+        if any(_is_readable(each, grounds) for each in state.outlined):
             return False
         if text.alpha * state.opacity <= _FAINT:
             return True
-        return not _readable(Color(*text[:3], text.alpha * state.opacity), grounds)
+        return not _is_readable(Color(*text[:3], text.alpha * state.opacity), grounds)
 
 
-def _readable(text: Color, grounds: tuple[Color, ...] | None) -> bool:
+def _is_readable(text: Color, grounds: tuple[Color, ...] | None) -> bool:
     """Return whether a color can be read on one of the grounds."""
     if grounds is None:
         return True
-    return any(_differ(text.over(ground), ground) for ground in grounds)
+    return any(_are_distinct(text.over(ground), ground) for ground in grounds)
 
 
 @lru_cache(4096)
-def _differ(one: Color, other: Color) -> bool:
+def _are_distinct(one: Color, other: Color) -> bool:
     return contrast(one, other) >= _LEAST_CONTRAST or distance(one, other) >= _LEAST_DISTANCE
 
 
-def _area(values: list[float | None]) -> float | None:
+def _remaining_length(values: list[float | None]) -> float | None:
     """Return what remains of a length under a matrix: the root of that of an area."""
     numbers = [value for value in values if value is not None]
     if len(numbers) == 6:
@@ -747,11 +739,7 @@ def _area(values: list[float | None]) -> float | None:
     return float(abs(a * d - b * c) ** 0.5)
 
 
-def _is_nothing(tracks: str) -> bool:
-    return tracks in ("0fr", "0", "0px", "minmax(0,0fr)", "minmax(0, 0fr)")
-
-
-def _stops(image: str, current: Color) -> list[Color] | None:
+def _gradient_colors(image: str, current: Color) -> list[Color] | None:
     """Return the colors of gradients; None if one is unknown."""
     found: list[Color] = []
     for name, arguments in functions(image.replace("),", ") ")) or ():
@@ -784,18 +772,18 @@ def shown_part(shape: str, em: float) -> bool:
         return True
     name, arguments = found[0]
     if name in ("inset", "rect", "xywh"):
-        return _box(name, _BESIDE.sub("", f"{arguments} "), em)
+        return _shows_box(name, _BESIDE.sub("", f"{arguments} "), em)
     if name in ("circle", "ellipse"):
-        return _round(arguments, em)
+        return _shows_round(arguments, em)
     if name == "polygon":
-        return _polygon(arguments, em)
+        return _shows_polygon(arguments, em)
     if name == "path":
         numbers = [float(each) for each in re.findall(r"-?\d{1,9}(?:\.\d{1,9})?", arguments)[:400]]
-        return _spread(numbers[::2]) >= _LEAST and _spread(numbers[1::2]) >= _LEAST
+        return _extent(numbers[::2]) >= _LEAST and _extent(numbers[1::2]) >= _LEAST
     return True
 
 
-def _box(name: str, arguments: str, em: float) -> bool:
+def _shows_box(name: str, arguments: str, em: float) -> bool:
     sides = [length(word, em, _SIDE) for word in arguments.split()]
     if name == "inset" and sides:
         plain = [side or 0.0 for side in sides]
@@ -804,7 +792,11 @@ def _box(name: str, arguments: str, em: float) -> bool:
             plain[2 if len(plain) > 2 else 0],
             plain[3 if len(plain) > 3 else 1 if len(plain) > 1 else 0],
         )
-        return _SIDE - top - bottom >= _LEAST and _SIDE * 4 - left - right >= _LEAST and not _whole(arguments)
+        return (
+            _SIDE - top - bottom >= _LEAST
+            and _SIDE * 4 - left - right >= _LEAST
+            and not _hides_whole(arguments)
+        )
     if len(sides) != 4:
         return True
     first, second, third, fourth = (side if side is not None else _SIDE for side in sides)
@@ -813,7 +805,7 @@ def _box(name: str, arguments: str, em: float) -> bool:
     return third >= _LEAST and fourth >= _LEAST and first < _SIDE and second < _SIDE
 
 
-def _whole(arguments: str) -> bool:
+def _hides_whole(arguments: str) -> bool:
     """Return whether percentages of opposite sides leave nothing."""
     words = arguments.split()
     shares = [
@@ -826,7 +818,7 @@ def _whole(arguments: str) -> bool:
     return top + bottom >= 98 or left + right >= 98
 
 
-def _round(arguments: str, em: float) -> bool:
+def _shows_round(arguments: str, em: float) -> bool:
     size, _, place = arguments.partition("at ")
     radii = [each for word in size.split() if (each := length(word, em, _SIDE)) is not None]
     if radii and min(radii) < _LEAST:
@@ -836,7 +828,7 @@ def _round(arguments: str, em: float) -> bool:
     return all(-reach < each < 4 * _SIDE + reach for each in middle)
 
 
-def _polygon(arguments: str, em: float) -> bool:
+def _shows_polygon(arguments: str, em: float) -> bool:
     points: list[tuple[float, float]] = []
     for part in parts(arguments)[:200]:
         words = [length(word, em, _SIDE) for word in part.split()]
@@ -852,5 +844,5 @@ def _polygon(arguments: str, em: float) -> bool:
     return inside and abs(area) >= _LEAST * _LEAST
 
 
-def _spread(numbers: list[float]) -> float:
+def _extent(numbers: list[float]) -> float:
     return max(numbers) - min(numbers) if numbers else 0.0

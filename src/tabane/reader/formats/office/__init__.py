@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from lxml import etree
 
 from tabane.errors import ReadError
-from tabane.messages import Message, say
+from tabane.messages import say
 from tabane.reader.formats.archive import opened
 from tabane.reader.formats.office.docx import read_docx
 from tabane.reader.formats.office.open_documents import about_open, read_odp, read_ods, read_odt
@@ -52,7 +51,7 @@ def office_page(body: bytes, url: str, kind: str, seconds: float = SECONDS) -> P
     """
     with opened(body, DOCUMENT) as archive:
         package = OfficePackage(archive, seconds)
-        about = _about(package, kind)
+        about = about_open(package) if kind.startswith("od") else package.about()
         try:
             content = _READERS[kind](package)
         except ReadError:
@@ -61,15 +60,6 @@ def office_page(body: bytes, url: str, kind: str, seconds: float = SECONDS) -> P
             raise broken(DOCUMENT, error) from None  # what a changed document makes us stumble over
     written = content.content
     text, cut = bounded(written if isinstance(written, str) else markdown([written], url))
-    return Page(url, text, way=kind, media_type=_MEDIA[kind], warnings=(*_warnings(content), *cut), **about)
-
-
-def _about(package: OfficePackage, kind: str) -> dict[str, Any]:
-    """Return the metadata of a document, as fields of a page."""
-    return about_open(package) if kind.startswith("od") else package.about()
-
-
-def _warnings(content: OfficeContent) -> tuple[Message, ...]:
     warnings = [*content.notes, *hidden_warnings(content.hidden)]
     if content.deep:
         warnings.append(
@@ -80,4 +70,4 @@ def _warnings(content: OfficeContent) -> tuple[Message, ...]:
         )
     if content.cut:
         warnings.append(say("The page is larger than the limit, so its end is missing."))
-    return tuple(warnings)
+    return Page(url, text, way=kind, media_type=_MEDIA[kind], warnings=(*warnings, *cut), **about)

@@ -181,7 +181,17 @@ class InlineReader:
                 if name == "t" and each.text:
                     self._text(each.text, made, found, hidden, tags, link)
             elif name == "fldChar":
-                self._mark(attribute(each, "fldCharType"))
+                # The marks of a field: its begin, the end of its code, its end.
+                kind = attribute(each, "fldCharType")
+                if kind == "begin" and len(self._fields) < _DEEPEST_INLINE:
+                    self._fields.append(_ComplexField())
+                elif kind == "separate" and self._fields:
+                    at = self._fields[-1]
+                    at.shows = True
+                    address = _ADDRESS.match("".join(at.code))
+                    at.link = address[1] if address else None
+                elif kind == "end" and self._fields:
+                    self._fields.pop()
             elif name == "instrText":
                 if self._fields and not self._fields[-1].shows and len(self._fields[-1].code) < 50:
                     self._fields[-1].code.append(each.text or "")
@@ -248,7 +258,14 @@ class InlineReader:
             sign = _SYMBOLS.get((attribute(node, "char") or "").lower(), "")
             found.spans.append(Span(sign, tags, link))
         elif name in ("footnoteReference", "endnoteReference"):
-            self._note(node, name, found)
+            key = (name.removesuffix("Reference"), attribute(node, "id") or "")
+            if key not in self._numbers:
+                self.order.append(key)
+                self._numbers[key] = len(self.order)
+            nth = self._numbers[key]
+            mark = element("sup")
+            child(mark, "a", str(nth), href=f"#note-{nth}")
+            found.spans.append(Span("", (), None, mark))
         elif name in ("drawing", "pict", "object"):
             found.drawings.append(node)
         elif name == "AlternateContent":
@@ -258,16 +275,6 @@ class InlineReader:
                     self._object(each, local(each), found, tags, link)
         elif name == "ruby":
             self._ruby(node, found, tags)
-
-    def _note(self, node: etree._Element, name: str, found: ParagraphContent) -> None:
-        key = (name.removesuffix("Reference"), attribute(node, "id") or "")
-        if key not in self._numbers:
-            self.order.append(key)
-            self._numbers[key] = len(self.order)
-        nth = self._numbers[key]
-        mark = element("sup")
-        child(mark, "a", str(nth), href=f"#note-{nth}")
-        found.spans.append(Span("", (), None, mark))
 
     def _ruby(self, node: etree._Element, found: ParagraphContent, tags: tuple[str, ...]) -> None:
         base, reading = (
@@ -293,18 +300,6 @@ class InlineReader:
             if math is not None:
                 self._budget.take(len(math) + 1)
                 found.spans.append(Span("", (), None, math))
-
-    def _mark(self, kind: str | None) -> None:
-        """Follow the marks of a field: its begin, the end of its code, its end."""
-        if kind == "begin" and len(self._fields) < _DEEPEST_INLINE:
-            self._fields.append(_ComplexField())
-        elif kind == "separate" and self._fields:
-            at = self._fields[-1]
-            at.shows = True
-            address = _ADDRESS.match("".join(at.code))
-            at.link = address[1] if address else None
-        elif kind == "end" and self._fields:
-            self._fields.pop()
 
 
 def alternative(node: etree._Element) -> etree._Element | None:
@@ -398,7 +393,14 @@ class WordDocument:
 
         settings = part("settings")
         theme = ThemeColors(package.part(package.first(relations, "theme") or "word/theme/theme1.xml"))
-        self._theme = theme.with_names(_scheme(settings))
+        mapping = named_child(settings, "clrSchemeMapping")
+        long = {"light1": "lt1", "dark1": "dk1", "light2": "lt2", "dark2": "dk2"}
+        found: dict[str, str] = {}
+        for key in ("bg1", "t1", "bg2", "t2") if mapping is not None else ():
+            value = attribute(mapping, key) if mapping is not None else None
+            if value:
+                found["tx" + key[1] if key.startswith("t") else key] = long.get(value, value)
+        self._theme = theme.with_names(found)
         self._styles = WordStyles(part("styles"), self._theme)
         self._numbering = Numbering(part("numbering"))
         self._notes = {kind: part(kind + "s") for kind in ("footnote", "endnote")}
@@ -463,7 +465,21 @@ class WordDocument:
         content = self._inline.content(node if formula is None else _around(formula), form)
         number = self._number(own, style, is_empty=is_blank(content.spans))
         if not is_blank(content.spans):
-            self._write(content, style, made, number, flow)
+            spans = content.spans
+            outline = made.get("outline")
+            level = style.level or (min(outline + 1, 6) if outline is not None and outline < 9 else None)
+            if level is not None:
+                label = [Span(f"{number.label} ")] if number is not None and number.label else []
+                fill(child(flow.block(), f"h{level}"), [*label, *_unmarked(spans)])
+            elif style.is_code or _is_code(spans):
+                flow.line_of_code("".join(_plain(span) for span in spans))
+            elif number is not None:
+                label = [Span(f"{number.label} ")] if number.label and not number.plain else []
+                fill(flow.item(number), [*label, *spans])
+            elif style.is_quotation:
+                fill(child(flow.quotation(), "p"), spans)
+            else:
+                fill(child(flow.block(), "p"), spans)
         for drawing in content.drawings:
             self._drawing(drawing, flow, place._replace(hidden=hidden))
 
@@ -479,30 +495,6 @@ class WordDocument:
         if number is not None and deeper is not None:
             return number._replace(level=max(number.level, int(deeper[1]) - 1))
         return number
-
-    def _write(
-        self,
-        content: ParagraphContent,
-        style: WordStyle,
-        made: dict[str, Any],
-        number: ListNumber | None,
-        flow: _Flow,
-    ) -> None:
-        spans = content.spans
-        outline = made.get("outline")
-        level = style.level or (min(outline + 1, 6) if outline is not None and outline < 9 else None)
-        if level is not None:
-            label = [Span(f"{number.label} ")] if number is not None and number.label else []
-            fill(child(flow.block(), f"h{level}"), [*label, *_unmarked(spans)])
-        elif style.is_code or _is_code(spans):
-            flow.line_of_code("".join(_plain(span) for span in spans))
-        elif number is not None:
-            label = [Span(f"{number.label} ")] if number.label and not number.plain else []
-            fill(flow.item(number), [*label, *spans])
-        elif style.is_quotation:
-            fill(child(flow.quotation(), "p"), spans)
-        else:
-            fill(child(flow.block(), "p"), spans)
 
     def _is_off_page(self, made: dict[str, Any]) -> bool:
         """Return whether a paragraph is outside the page, or its lines have no height."""
@@ -572,15 +564,12 @@ class WordDocument:
             self._budget.take()
             name = local(shape)
             if name == "chart":
-                self._chart(shape, flow, hidden)
+                relation = self._inline.relations.get(attribute(shape, "id") or "")
+                part = self._package.part(relation.target) if relation is not None and not hidden else None
+                if part is not None:
+                    page_tree.add(part, flow.block())
             else:
                 self._box(shape, flow, place._replace(hidden=hidden))
-
-    def _chart(self, node: etree._Element, flow: _Flow, hidden: bool) -> None:
-        relation = self._inline.relations.get(attribute(node, "id") or "")
-        part = self._package.part(relation.target) if relation is not None and not hidden else None
-        if part is not None:
-            page_tree.add(part, flow.block())
 
     def _box(self, content: etree._Element, flow: _Flow, place: TextPlace) -> None:
         """Write a text box: its background is that of its shape."""
@@ -655,18 +644,6 @@ def _content(node: etree._Element, name: str) -> etree._Element | None:
     if name == "AlternateContent":
         return alternative(node)
     return node if name in _BLOCKS else None
-
-
-def _scheme(settings: etree._Element | None) -> dict[str, str]:
-    """Return the names of the theme's colors in this document."""
-    mapping = named_child(settings, "clrSchemeMapping")
-    long = {"light1": "lt1", "dark1": "dk1", "light2": "lt2", "dark2": "dk2"}
-    found: dict[str, str] = {}
-    for key in ("bg1", "t1", "bg2", "t2") if mapping is not None else ():
-        value = attribute(mapping, key) if mapping is not None else None
-        if value:
-            found["tx" + key[1] if key.startswith("t") else key] = long.get(value, value)
-    return found
 
 
 def _page(body: etree._Element) -> tuple[float, float]:

@@ -65,10 +65,12 @@ class WordStyle(NamedTuple):
 
     @property
     def is_code(self) -> bool:
+        """Whether the name of the style says that it is for code."""
         return bool(_CODE.search(self.name))
 
     @property
     def is_quotation(self) -> bool:
+        """Whether the name of the style says that it is for quotations."""
         return bool(_QUOTATION.search(self.name))
 
 
@@ -391,7 +393,9 @@ def formatted(value: int, form: str) -> str:
     if form.startswith("iroha") and 0 < value <= len(_IROHA):
         return _IROHA[value - 1]
     if form.startswith(("japanese", "chinese", "ideographDigital", "taiwanese")) and 0 < value < 100:
-        return _kanji(value)
+        tens, ones = divmod(value, 10)
+        head = "" if tens == 0 else "十" if tens == 1 else f"{_KANJI[tens]}十"
+        return head + (_KANJI[ones] if ones or not head else "")
     return str(value)
 
 
@@ -402,12 +406,6 @@ def roman(value: int) -> str:
         times, value = divmod(value, worth)
         found += letters * times
     return found
-
-
-def _kanji(value: int) -> str:
-    tens, ones = divmod(value, 10)
-    head = "" if tens == 0 else "十" if tens == 1 else f"{_KANJI[tens]}十"
-    return head + (_KANJI[ones] if ones or not head else "")
 
 
 def _named(node: etree._Element, name: str) -> list[etree._Element]:

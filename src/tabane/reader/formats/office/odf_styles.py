@@ -54,34 +54,40 @@ class OpenStyles:
         self.hidden_layers: set[str] = set()
         for root in roots:
             for holder in root if root is not None else ():
-                self._add(holder)
-
-    def _add(self, holder: etree._Element) -> None:
-        for entry in holder if local(holder) in ("styles", "automatic-styles", "master-styles") else ():
-            kind, name = local(entry), attribute(entry, "name") or ""
-            if kind == "style":
-                self._sources.setdefault((attribute(entry, "family") or "", name), entry)
-            elif kind == "default-style":
-                self._defaults.setdefault(attribute(entry, "family") or "", entry)
-            elif kind == "list-style":
-                levels = {int(number(attribute(level, "level"))): level for level in entry}
-                self.lists.setdefault(name, levels)
-            elif kind == "page-layout":
-                self.pages.setdefault(name, entry)
-            elif kind == "master-page":
-                self.masters.setdefault(name, entry)
-            elif kind == "layer-set":
-                self.hidden_layers |= {
-                    attribute(layer, "name") or ""
-                    for layer in entry
-                    if attribute(layer, "display") in ("none", "printer")
-                }
+                for entry in (
+                    holder if local(holder) in ("styles", "automatic-styles", "master-styles") else ()
+                ):
+                    kind, name = local(entry), attribute(entry, "name") or ""
+                    if kind == "style":
+                        self._sources.setdefault((attribute(entry, "family") or "", name), entry)
+                    elif kind == "default-style":
+                        self._defaults.setdefault(attribute(entry, "family") or "", entry)
+                    elif kind == "list-style":
+                        levels = {int(number(attribute(level, "level"))): level for level in entry}
+                        self.lists.setdefault(name, levels)
+                    elif kind == "page-layout":
+                        self.pages.setdefault(name, entry)
+                    elif kind == "master-page":
+                        self.masters.setdefault(name, entry)
+                    elif kind == "layer-set":
+                        self.hidden_layers |= {
+                            attribute(layer, "name") or ""
+                            for layer in entry
+                            if attribute(layer, "display") in ("none", "printer")
+                        }
 
     def format(self, family: str, name: str | None) -> Format:
         """Return what a style says, with the styles that it is based on and the defaults of the family."""
         key = (family, name or "")
         if key not in self._known:
-            self._known[key] = self._made(family, name)
+            chain = self._chain(family, name)
+            default = self._defaults.get(family)
+            made: dict[str, Any] = {}
+            for entry in [*([default] if default is not None else []), *reversed(chain)]:
+                for holder in entry:
+                    if local(holder) in _PROPERTIES:
+                        _read(holder, made)
+            self._known[key] = made
         return self._known[key]
 
     def has(self, family: str, name: str | None) -> bool:
@@ -112,16 +118,6 @@ class OpenStyles:
             found.append(entry)
             at = attribute(entry, "parent-style-name")
         return found
-
-    def _made(self, family: str, name: str | None) -> dict[str, Any]:
-        chain = self._chain(family, name)
-        default = self._defaults.get(family)
-        made: dict[str, Any] = {}
-        for entry in [*([default] if default is not None else []), *reversed(chain)]:
-            for holder in entry:
-                if local(holder) in _PROPERTIES:
-                    _read(holder, made)
-        return made
 
 
 def _read(holder: etree._Element, made: dict[str, Any]) -> None:
@@ -162,10 +158,6 @@ def _position(value: str, _made: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _wide_size(made: Mapping[str, Any]) -> float:
-    return float(made.get("wide_size", made.get("size", 12.0)))
-
-
 def of_wide_letters(made: Format) -> Format:
     """Return the format that Chinese, Japanese and Korean letters have, which styles name apart."""
     own = {name.removeprefix("wide_"): value for name, value in made.items() if name.startswith("wide_")}
@@ -180,7 +172,9 @@ _READING: Mapping[str, _Reading] = {
     "font-weight-asian": lambda value, _made: {"wide_bold": value in _BOLD},
     "font-style": lambda value, _made: {"italic": value in ("italic", "oblique")},
     "font-style-asian": lambda value, _made: {"wide_italic": value in ("italic", "oblique")},
-    "font-size-asian": lambda value, made: {"wide_size": _size(value, {"size": _wide_size(made)})["size"]},
+    "font-size-asian": lambda value, made: {
+        "wide_size": _size(value, {"size": float(made.get("wide_size", made.get("size", 12.0)))})["size"]
+    },
     "text-line-through-style": lambda value, _made: {"strike": value != "none"},
     "text-line-through-type": lambda value, _made: {"strike": value != "none"},
     "text-position": _position,

@@ -203,14 +203,24 @@ class _OpenSheet:
                 continue
             count = max(int(number(attribute(cell, "number-columns-repeated"), 1)), 1)
             if len(cell) and column <= 16_384:
-                text = self._text(cell, attribute(cell, "style-name") or usual or self._style_at(column))
+                text = self._text(
+                    cell,
+                    attribute(cell, "style-name")
+                    or usual
+                    or next((name for first, last, name in self._usual if first <= column <= last), None),
+                )
                 if text and name == "covered-table-cell":
                     self.hidden += 1
                 elif text:
                     for nth in range(min(count, _COLUMNS)):
                         if away or not self._is_away(column + nth):
                             found[column + nth] = text
-                    self._merge(cell, at, column)
+                    wide = int(number(attribute(cell, "number-columns-spanned"), 1))
+                    high = int(number(attribute(cell, "number-rows-spanned"), 1))
+                    if (wide > 1 or high > 1) and len(self.merged) < 5000:
+                        self.merged.append(
+                            CellRange(at, column, at + max(high, 1) - 1, column + max(wide, 1) - 1)
+                        )
             column += count
         return found
 
@@ -230,9 +240,6 @@ class _OpenSheet:
             return attribute(cell, "value") or ""
         return text
 
-    def _style_at(self, column: int) -> str | None:
-        return next((name for first, last, name in self._usual if first <= column <= last), None)
-
     def _is_away(self, column: int) -> bool:
         for nth, (first, last) in enumerate(self._away):
             if first <= column <= last:
@@ -240,12 +247,6 @@ class _OpenSheet:
                 self._seen_away.add(nth)
                 return True
         return False
-
-    def _merge(self, cell: etree._Element, row: int, column: int) -> None:
-        wide = int(number(attribute(cell, "number-columns-spanned"), 1))
-        high = int(number(attribute(cell, "number-rows-spanned"), 1))
-        if (wide > 1 or high > 1) and len(self.merged) < 5000:
-            self.merged.append(CellRange(row, column, row + max(high, 1) - 1, column + max(wide, 1) - 1))
 
 
 def read_odp(package: OfficePackage) -> OfficeContent:
@@ -340,7 +341,9 @@ class _OpenSlide:
     def _behind(self, shape: etree._Element) -> Color | None:
         area = _area(shape)
         for other, color in reversed(self._areas) if area is not None else ():
-            if area is not None and _meet(area, other):
+            if area is not None and (
+                area[0] < other[2] and other[0] < area[2] and area[1] < other[3] and other[1] < area[3]
+            ):
                 return color if _contains(other, area) else None
         return self._ground
 
@@ -368,10 +371,6 @@ def _area(shape: etree._Element) -> _Area | None:
     if left is None or top is None or wide is None or high is None:
         return None
     return points(left), points(top), points(left) + points(wide), points(top) + points(high)
-
-
-def _meet(one: _Area, other: _Area) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _contains(outer: _Area, inner: _Area) -> bool:
@@ -509,7 +508,14 @@ class OpenTextReader:
         self._unseen = False
         wide = self.size[0]
         off = abs(made.get("left", 0.0)) > wide or abs(made.get("indent", 0.0)) > wide
-        hidden = place.hidden or off or made.get("line", 12.0) < 2 or _is_hidden_paragraph(node)
+        hidden = (
+            place.hidden
+            or off
+            or made.get("line", 12.0) < 2
+            or any(
+                local(each) == "hidden-paragraph" and attribute(each, "is-hidden") != "false" for each in node
+            )
+        )
         ground = made["ground"] if style.get("ground") is not None else place.ground
         self._inside(node, made, ground, hidden, None, found, 0)
         return found
@@ -610,7 +616,13 @@ class OpenTextReader:
                 add_text(self._listing, "\n" + text)
             return
         self._listing = None
-        level = _heading_level(node, name, names)
+        level: int | None = None
+        if name == "h":
+            level = min(max(int(number(attribute(node, "outline-level"), 1)), 1), 6)
+        elif any(_TITLE.fullmatch(each) for each in names):
+            level = 1
+        elif found := next((at for each in names if (at := _HEADING.fullmatch(each))), None):
+            level = min(max(int(found[1]), 1), 6)
         if level is not None:
             spans = [span._replace(tags=tuple(tag for tag in span.tags if tag != "strong")) for span in spans]
             fill(child(into, f"h{level}"), spans)
@@ -719,17 +731,20 @@ class OpenTextReader:
             elif name in _SHAPES_IN_TEXT:
                 self.frame(each, into, inner)
         if kind == "frame" and not hidden:
-            _describe(node, into)
+            words = named_child(node, "desc")
+            text = ((words.text if words is not None else "") or "").strip()
+            if text and named_child(node, "image") is not None and named_child(node, "object") is None:
+                child(child(into, "p"), "img", alt=text[:1000])
         elif kind != "g":
-            self._own_text(node, into, inner)
+            paragraphs = element("div")
+            made = node.makeelement("text")
+            for each in list(node):
+                if local(each) in ("p", "list"):
+                    made.append(each)
+            self.blocks(made, paragraphs, inner)
+            if len(paragraphs):
+                into.append(paragraphs)
         self._listing = None
-
-    def _own_text(self, node: etree._Element, into: HtmlElement, place: OpenPlace) -> None:
-        """Append the text of a shape that is not a frame."""
-        paragraphs = element("div")
-        self.blocks(_without_shapes(node), paragraphs, place)
-        if len(paragraphs):
-            into.append(paragraphs)
 
     def look(self, node: etree._Element) -> Format:
         """Return the style of a shape, of a presentation or another."""
@@ -774,19 +789,6 @@ _SPECIAL: dict[str, Callable[[OpenTextReader, etree._Element, tuple[str, ...], _
     "note": OpenTextReader._note,
     "ruby": OpenTextReader._ruby,
 }
-
-
-def _is_hidden_paragraph(node: etree._Element) -> bool:
-    """Return whether a field hides the paragraph."""
-    return any(local(each) == "hidden-paragraph" and attribute(each, "is-hidden") != "false" for each in node)
-
-
-def _describe(node: etree._Element, into: HtmlElement) -> None:
-    """Append the description of an image."""
-    words = named_child(node, "desc")
-    text = ((words.text if words is not None else "") or "").strip()
-    if text and named_child(node, "image") is not None and named_child(node, "object") is None:
-        child(child(into, "p"), "img", alt=text[:1000])
 
 
 def text_format(made: Format) -> dict[str, Any]:
@@ -841,15 +843,6 @@ def _spans(cell: etree._Element) -> dict[str, str]:
     return found
 
 
-def _without_shapes(node: etree._Element) -> etree._Element:
-    """Return the paragraphs and lists of a shape alone."""
-    made = node.makeelement("text")
-    for each in list(node):
-        if local(each) in ("p", "list"):
-            made.append(each)
-    return made
-
-
 def _copy(node: etree._Element, into: HtmlElement, depth: int) -> None:
     """Copy MathML without its namespace."""
     for each in node if depth < 40 else ():
@@ -857,13 +850,3 @@ def _copy(node: etree._Element, into: HtmlElement, depth: int) -> None:
         if name and name not in ("annotation", "annotation-xml"):
             made = child(into, name.lower(), (each.text or "").strip())
             _copy(each, made, depth + 1)
-
-
-def _heading_level(node: etree._Element, name: str, names: list[str]) -> int | None:
-    """Return the level of a heading by its element or by the names of its styles; None for a paragraph."""
-    if name == "h":
-        return min(max(int(number(attribute(node, "outline-level"), 1)), 1), 6)
-    if any(_TITLE.fullmatch(each) for each in names):
-        return 1
-    found = next((at for each in names if (at := _HEADING.fullmatch(each))), None)
-    return min(max(int(found[1]), 1), 6) if found is not None else None

@@ -41,6 +41,7 @@ class OfficePackage:
         """Whether a part was read as far as its limit only."""
 
     def has(self, name: str) -> bool:
+        """Return whether the package has a part of that name."""
         return name in self._names
 
     def root(self, name: str) -> etree._Element:
@@ -184,9 +185,14 @@ class ThemeColors:
             elif kind == "prstClr":
                 color = _NAMES.get(value)
             elif kind == "scrgbClr":
-                color = _channels(entry)
+                color = _color([_share(entry.get(name)) or 0.0 for name in ("r", "g", "b")])
             elif kind == "hslClr":
-                color = _of_hsl(entry)
+                hue = number(entry.get("hue")) / 21_600_000
+                color = _color(
+                    colorsys.hls_to_rgb(
+                        hue % 1, _share(entry.get("lum")) or 0.0, _share(entry.get("sat")) or 0.0
+                    )
+                )
             else:
                 continue
             return _changed(color, entry)
@@ -216,17 +222,6 @@ def tinted(color: Color, tint: float) -> Color:
     hue, light, colorful = colorsys.rgb_to_hls(*(channel / 255 for channel in color))
     light = light * (1 + tint) if tint < 0 else light * (1 - tint) + tint
     return _color(colorsys.hls_to_rgb(hue, min(max(light, 0.0), 1.0), colorful))
-
-
-def _channels(entry: etree._Element) -> Color:
-    return _color([_share(entry.get(name)) or 0.0 for name in ("r", "g", "b")])
-
-
-def _of_hsl(entry: etree._Element) -> Color:
-    hue = number(entry.get("hue")) / 21_600_000
-    return _color(
-        colorsys.hls_to_rgb(hue % 1, _share(entry.get("lum")) or 0.0, _share(entry.get("sat")) or 0.0)
-    )
 
 
 def _color(channels: tuple[float, float, float] | list[float]) -> Color:

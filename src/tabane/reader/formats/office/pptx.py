@@ -57,6 +57,7 @@ class Box(NamedTuple):
     bottom: float
 
     def contains(self, other: Box) -> bool:
+        """Return whether the other box is within this one."""
         return (
             self.left <= other.left
             and self.top <= other.top
@@ -126,9 +127,18 @@ class Presentation:
     def content(self) -> OfficeContent:
         """Return what the slides show."""
         whole = element("div")
+        listed = named_child(self._root, "sldIdLst")
+        found = []
+        for entry in listed if listed is not None else ():
+            if local(entry) == "sldId":
+                made = entry.makeelement("sldId")
+                for name in list(entry.attrib)[:50]:
+                    if str(name).startswith("{"):
+                        made.set("id", entry.get(name) or "")
+                found.append(made)
         names = [
             relation.target
-            for entry in self._listed()
+            for entry in found
             if (relation := self._relations.get(attribute(entry, "id") or "")) is not None
         ]
         cut = False
@@ -142,19 +152,6 @@ class Presentation:
             notes = (say("{shown} of {all} {all:slide is|slides are} shown.", shown=_SLIDES, all=len(names)),)
         hidden = self._hidden + self._texts.hidden
         return OfficeContent(whole, hidden, self._deep, cut or self._package.cut, notes)
-
-    def _listed(self) -> list[etree._Element]:
-        """Return the entries of slides; their own id comes first, and the one of the relation after it."""
-        listed = named_child(self._root, "sldIdLst")
-        found = []
-        for entry in listed if listed is not None else ():
-            if local(entry) == "sldId":
-                made = entry.makeelement("sldId")
-                for name in list(entry.attrib)[:50]:
-                    if str(name).startswith("{"):
-                        made.set("id", entry.get(name) or "")
-                found.append(made)
-        return found
 
     def _slide(self, name: str, nth: int, whole: HtmlElement) -> None:
         slide = self._sources.slide(name)
@@ -176,7 +173,16 @@ class Presentation:
         for shape in shapes:
             if title is None or shape.node is not title.node:
                 self._write(shape, slide, ground, whole)
-        self._notes(slide, whole)
+        root = self._sources.notes(slide)
+        tree = named_child(named_child(root, "cSld"), "spTree")
+        for note in tree if tree is not None else ():
+            place = placeholder(note)
+            body = named_child(note, "txBody")
+            if place is None or kind_of(place) != "body" or body is None:
+                continue
+            spans = self._texts.line(body, SlideTextStyle((), slide.theme, WHITE, {}))
+            if spans:
+                fill(child(child(whole, "blockquote"), "p"), spans)
 
     def _title(self, shape: _Shape, slide: SlideSource, ground: _SlideGround) -> list[Span]:
         body = named_child(shape.node, "txBody")
@@ -219,7 +225,20 @@ class Presentation:
                     self._collect(chosen, slide, scale, hidden, depth + 1, found)
             elif name == "grpSp":
                 unseen = hidden or _is_marked_hidden(node)
-                self._collect(node, slide, _inner(node, scale), unseen, depth + 1, found)
+                transform = _transform(node)
+                own, inside = _numbers(transform, "off", "ext"), _numbers(transform, "chOff", "chExt")
+                if own is None or inside is None:
+                    inner = scale
+                else:
+                    wide = own[2] / inside[2] if inside[2] else 1.0
+                    high = own[3] / inside[3] if inside[3] else 1.0
+                    inner = _Scale(
+                        scale.left + (own[0] - inside[0] * wide) * scale.wide,
+                        scale.top + (own[1] - inside[1] * high) * scale.high,
+                        wide * scale.wide,
+                        high * scale.high,
+                    )
+                self._collect(node, slide, inner, unseen, depth + 1, found)
             elif name in ("sp", "pic", "graphicFrame", "cxnSp"):
                 found.append(_Shape(node, _box(node, slide, scale), hidden or _is_marked_hidden(node)))
 
@@ -255,17 +274,14 @@ class Presentation:
             if body is not None:
                 self._texts.add(body, self._style(shape, slide, ground), whole)
         elif name == "pic":
-            self._picture(shape, ground, whole)
+            about = _about(shape.node)
+            words = attribute(about, "descr") if about is not None else None
+            if words and words.strip() and not shape.hidden and not ground.hides(shape):
+                child(child(whole, "p"), "img", alt=words[:1000])
         elif name == "graphicFrame":
             data = named_child(named_child(node, "graphic"), "graphicData")
             for each in data if data is not None else ():
                 self._graphic(each, shape, slide, ground, whole)
-
-    def _picture(self, shape: _Shape, ground: _SlideGround, whole: HtmlElement) -> None:
-        about = _about(shape.node)
-        words = attribute(about, "descr") if about is not None else None
-        if words and words.strip() and not shape.hidden and not ground.hides(shape):
-            child(child(whole, "p"), "img", alt=words[:1000])
 
     def _graphic(
         self,
@@ -288,7 +304,18 @@ class Presentation:
             relation = slide.relations.get(attribute(node, "dm") or "")
             part = self._package.part(relation.target) if relation is not None else None
             if part is not None:
-                self._diagram(part, whole)
+                items = []
+                for point in part.iter("{*}pt"):
+                    self._budget.take(4)
+                    if attribute(point, "type") in (None, "node", "asst"):
+                        text = " ".join("".join(str(each.text or "") for each in point.iter("{*}t")).split())
+                        if text:
+                            self._budget.take(0, len(text))
+                            items.append(text)
+                if items:
+                    into = child(whole, "ul")
+                    for text in items:
+                        child(into, "li", text)
 
     def _table(self, node: etree._Element, style: SlideTextStyle, whole: HtmlElement) -> None:
         table = child(whole, "table")
@@ -324,33 +351,6 @@ class Presentation:
                         if attribute(cell, key)
                     }
                     fill(child(into, "td", **spans_over), spans)
-
-    def _diagram(self, part: etree._Element, whole: HtmlElement) -> None:
-        """Append the texts of a diagram (SmartArt) as a list."""
-        items = []
-        for point in part.iter("{*}pt"):
-            self._budget.take(4)
-            if attribute(point, "type") in (None, "node", "asst"):
-                text = " ".join("".join(str(each.text or "") for each in point.iter("{*}t")).split())
-                if text:
-                    self._budget.take(0, len(text))
-                    items.append(text)
-        if items:
-            into = child(whole, "ul")
-            for text in items:
-                child(into, "li", text)
-
-    def _notes(self, slide: SlideSource, whole: HtmlElement) -> None:
-        root = self._sources.notes(slide)
-        tree = named_child(named_child(root, "cSld"), "spTree")
-        for shape in tree if tree is not None else ():
-            place = placeholder(shape)
-            body = named_child(shape, "txBody")
-            if place is None or kind_of(place) != "body" or body is None:
-                continue
-            spans = self._texts.line(body, SlideTextStyle((), slide.theme, WHITE, {}))
-            if spans:
-                fill(child(child(whole, "blockquote"), "p"), spans)
 
 
 class _SlideGround:
@@ -499,22 +499,6 @@ def _numbers(
     )
 
 
-def _inner(group: etree._Element, scale: _Scale) -> _Scale:
-    """Return how a group places its shapes."""
-    transform = _transform(group)
-    own, inside = _numbers(transform, "off", "ext"), _numbers(transform, "chOff", "chExt")
-    if own is None or inside is None:
-        return scale
-    wide = own[2] / inside[2] if inside[2] else 1.0
-    high = own[3] / inside[3] if inside[3] else 1.0
-    return _Scale(
-        scale.left + (own[0] - inside[0] * wide) * scale.wide,
-        scale.top + (own[1] - inside[1] * high) * scale.high,
-        wide * scale.wide,
-        high * scale.high,
-    )
-
-
 _POINTS = 18.0
 _LEVELS = 9
 
@@ -580,32 +564,28 @@ class SlideTextReader:
             properties = named_child(node, "pPr")
             at = attribute(properties, "lvl") if properties is not None else None
             level = min(max(int(number(at)), 0), _LEVELS - 1)
-            spans = self._spans(node, style, level, shrunk)
+            spans: list[Span] = []
+            unseen = False
+            for each in node:
+                self._budget.take()
+                name = local(each)
+                if name in ("r", "fld"):
+                    part = named_child(each, "t")
+                    text = (part.text or "") if part is not None else ""
+                    if style.hidden or self._is_hidden(named_child(each, "rPr"), style, level, shrunk):
+                        if text.strip():
+                            self.hidden += not unseen
+                            unseen = True
+                        continue
+                    unseen = False
+                    self._budget.take(0, len(text))
+                    spans.append(self._span(text.replace("\v", " "), named_child(each, "rPr"), style))
+                elif name == "br":
+                    spans.append(Span("", (), None, element("br")))
+                elif name in ("AlternateContent", "m") and not style.hidden:
+                    spans += _formulas(each)
             if not is_blank(spans):
                 found.append((spans, level, _bullet(properties)))
-        return found
-
-    def _spans(self, node: etree._Element, style: SlideTextStyle, level: int, shrunk: float) -> list[Span]:
-        found: list[Span] = []
-        unseen = False
-        for each in node:
-            self._budget.take()
-            name = local(each)
-            if name in ("r", "fld"):
-                part = named_child(each, "t")
-                text = (part.text or "") if part is not None else ""
-                if style.hidden or self._is_hidden(named_child(each, "rPr"), style, level, shrunk):
-                    if text.strip():
-                        self.hidden += not unseen
-                        unseen = True
-                    continue
-                unseen = False
-                self._budget.take(0, len(text))
-                found.append(self._span(text.replace("\v", " "), named_child(each, "rPr"), style))
-            elif name == "br":
-                found.append(Span("", (), None, element("br")))
-            elif name in ("AlternateContent", "m") and not style.hidden:
-                found += _formulas(each)
         return found
 
     def _span(self, text: str, properties: etree._Element | None, style: SlideTextStyle) -> Span:
@@ -798,6 +778,7 @@ def placeholder(shape: etree._Element) -> etree._Element | None:
 
 
 def kind_of(place: etree._Element) -> str:
+    """Return the type of a placeholder, "obj" if it has none."""
     return attribute(place, "type") or "obj"
 
 

@@ -97,7 +97,21 @@ class Workbook:
         """Return the sheets that are shown."""
         sheets = list(self._sheets())
         read = [self._read(sheet) for sheet in sheets[:_SHEETS]]
-        strings = self._strings({at for each in read for at in each.strings()})
+        wanted = {at for each in read for at in each.strings()}
+        name = self._package.first(self._relations, "sharedStrings") or "xl/sharedStrings.xml"
+        if not wanted or not self._package.has(name):
+            strings = {}
+        else:
+            last = max(wanted)
+            found: dict[int, tuple[_Run, ...]] = {}
+            stream = PartStream(self._package.archive, name, most=_STRINGS, tags=_TAGS)
+            for nth, node in enumerate(stream.elements("si")):
+                if nth in wanted:
+                    found[nth] = runs_of(node, self._styles)
+                if nth >= last:
+                    break
+            self._cut |= stream.cut
+            strings = found
         parts: list[str] = []
         warnings: list[Message] = []
         for each in read:
@@ -138,22 +152,6 @@ class Workbook:
         self._tags = stream.tags_left
         self._cut |= stream.cut
         return reader
-
-    def _strings(self, wanted: set[int]) -> dict[int, tuple[_Run, ...]]:
-        """Return the shared strings that cells refer to."""
-        name = self._package.first(self._relations, "sharedStrings") or "xl/sharedStrings.xml"
-        if not wanted or not self._package.has(name):
-            return {}
-        last = max(wanted)
-        found: dict[int, tuple[_Run, ...]] = {}
-        stream = PartStream(self._package.archive, name, most=_STRINGS, tags=_TAGS)
-        for nth, node in enumerate(stream.elements("si")):
-            if nth in wanted:
-                found[nth] = runs_of(node, self._styles)
-            if nth >= last:
-                break
-        self._cut |= stream.cut
-        return found
 
     def _drawn(self, part: str) -> Iterator[str]:
         """Yield the data of charts on a sheet."""
@@ -215,7 +213,18 @@ class _SheetReader:
                 self._merged_room -= area.rows * min(area.columns, _COLUMNS)
                 self.merged.append(area)
         elif name == "conditionalFormatting":
-            self._condition(node)
+            for rule in node:
+                formula = named_child(rule, "formula")
+                always = formula is not None and (formula.text or "").strip().upper() in (
+                    "TRUE",
+                    "TRUE()",
+                    "1",
+                    "1=1",
+                )
+                if always and self._styles.hides(attribute(rule, "dxfId")):
+                    for name in (attribute(node, "sqref") or "").split()[:100]:
+                        if (area := range_of(name)) is not None and len(self._blind) < 200:
+                            self._blind.append(area)
 
     def strings(self) -> Iterator[int]:
         """Yield the numbers of the shared strings of the cells."""
@@ -263,7 +272,13 @@ class _SheetReader:
         if not values:
             self._unseen_row = False
             return
-        if self._is_hidden_row(node):
+        if (declared := attribute(node, "hidden")) is not None:
+            is_hidden = declared in _TRUE
+        elif (height := attribute(node, "ht")) is not None:
+            is_hidden = is_tiny(number(height, 15))
+        else:
+            is_hidden = self._rows_are_hidden
+        if is_hidden:
             self.hidden += not self._unseen_row
             self._unseen_row = True
             return
@@ -280,15 +295,6 @@ class _SheetReader:
         if values:
             self._cells[row] = values
             self.rows += 1
-
-    def _is_hidden_row(self, node: etree._Element) -> bool:
-        said = attribute(node, "hidden")
-        if said is not None:
-            return said in _TRUE
-        height = attribute(node, "ht")
-        if height is not None:
-            return is_tiny(number(height, 15))
-        return self._rows_are_hidden
 
     def _value(self, cell: etree._Element) -> _CellValue | None:
         kind = attribute(cell, "t") or "n"
@@ -321,21 +327,6 @@ class _SheetReader:
             return text
         text = _plain(value, since_1904)
         return None if text is None or (style.hidden and text) else text
-
-    def _condition(self, node: etree._Element) -> None:
-        """Take the ranges that a condition which is always true makes invisible."""
-        for rule in node:
-            formula = named_child(rule, "formula")
-            always = formula is not None and (formula.text or "").strip().upper() in (
-                "TRUE",
-                "TRUE()",
-                "1",
-                "1=1",
-            )
-            if always and self._styles.hides(attribute(rule, "dxfId")):
-                for name in (attribute(node, "sqref") or "").split()[:100]:
-                    if (area := range_of(name)) is not None and len(self._blind) < 200:
-                        self._blind.append(area)
 
     def _is_blind(self, row: int, column: int) -> bool:
         return any(
@@ -548,6 +539,7 @@ class NumberFormat:
 
     @classmethod
     def built_in(cls, number: int) -> NumberFormat:
+        """Return the built-in format of that number (ECMA-376, 18.8.30)."""
         return cls(_BUILT_IN.get(number, "General"))
 
     def text(self, value: str) -> str | None:
@@ -568,7 +560,19 @@ class NumberFormat:
         if section.kind == "nothing":
             return "" if value == 0 else None
         if section.kind in ("date", "time", "moment", "elapsed"):
-            return _moment(value, section.kind, since_1904=since_1904)
+            if section.kind == "elapsed":
+                seconds = round(abs(value) * 86_400) if abs(value) < 1e9 else 0
+                sign = "-" if value < 0 else ""
+                return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+            if not 0 <= value < _LAST_DAY - 1462 * since_1904:
+                return general(value)
+            # 1900 is a leap year there.
+            start = datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30 if value >= 60 else 31)
+            when = start + timedelta(seconds=round(value * 86_400))
+            if section.kind == "time":
+                return f"{when:%H:%M:%S}" if when.second else f"{when:%H:%M}"
+            clock = "" if section.kind == "date" else f" {when:%H:%M:%S}" if when.second else f" {when:%H:%M}"
+            return f"{when.year:04}-{when.month:02}-{when.day:02}{clock}"
         if section.kind == "literal":
             return section.before
         if section.kind in ("general", "text"):
@@ -606,20 +610,16 @@ def _section(code: str) -> _Section:
     if not bare.strip():
         return _Section("literal", "".join(_literal(token) or "" for token in tokens).strip())
     if _DIGITS.isdisjoint(bare) or re.search(r"[ymdhs]", re.sub(r"e[+-]", "", bare)):
-        return _dated(bare)
+        day = bool(re.search(r"[yde]|g", bare)) or ("m" in bare and not re.search(r"[hs]", bare))
+        clock = bool(re.search(r"[hs]", bare))
+        if day and clock:
+            return _Section("moment")
+        if day:
+            return _Section("date")
+        return _Section("time" if clock else "text")
     if "/" in bare or re.search(r"e[+-]", bare):
         return _Section("general")
     return _numeric(tokens)
-
-
-def _dated(bare: str) -> _Section:
-    day = bool(re.search(r"[yde]|g", bare)) or ("m" in bare and not re.search(r"[hs]", bare))
-    clock = bool(re.search(r"[hs]", bare))
-    if day and clock:
-        return _Section("moment")
-    if day:
-        return _Section("date")
-    return _Section("time" if clock else "text")
 
 
 def _literal(token: str) -> str | None:
@@ -675,23 +675,6 @@ def _written(value: float, section: _Section) -> str:
     text = f"{exact:{',' if section.grouped else ''}.{decimals}f}"
     sign = "-" if text.startswith("-") else ""
     return f"{sign}{section.before}{text.removeprefix('-')}{section.behind}"
-
-
-def _moment(value: float, kind: Kind, *, since_1904: bool) -> str:
-    """Return a date, a time or both in ISO 8601; the number if it is none."""
-    if kind == "elapsed":
-        seconds = round(abs(value) * 86_400) if abs(value) < 1e9 else 0
-        sign = "-" if value < 0 else ""
-        return f"{sign}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    if not 0 <= value < _LAST_DAY - 1462 * since_1904:
-        return general(value)
-    # 1900 is a leap year there.
-    start = datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30 if value >= 60 else 31)
-    when = start + timedelta(seconds=round(value * 86_400))
-    if kind == "time":
-        return f"{when:%H:%M:%S}" if when.second else f"{when:%H:%M}"
-    clock = "" if kind == "date" else f" {when:%H:%M:%S}" if when.second else f" {when:%H:%M}"
-    return f"{when.year:04}-{when.month:02}-{when.day:02}{clock}"
 
 
 class PartStream:

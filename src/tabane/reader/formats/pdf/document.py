@@ -122,32 +122,28 @@ def pdf_page(body: bytes, url: str) -> Page:
             raise ReadError(say("The PDF is protected with a password."), "key") from None
         raise broken(_PDF, error) from None
     try:
-        return _page(document, url)
+        count = len(document)
+        pages = _read_pages(document, min(count, _PAGES))
+        if not any(page.length for page in pages):
+            raise _without_text(count, pages)
+        about = document.get_metadata_dict()
+        name = PurePosixPath(unquote(url.partition("?")[0])).stem
+        first = pages[0].lines if pages else []
+        markdown, cut = _write_pages(pages, count)
+        return Page(
+            url,
+            markdown,
+            title=said_title(about, name) or largest_heading(first),
+            author=said_author(about),
+            date=said_date(about),
+            way="pdf",
+            media_type="application/pdf",
+            warnings=(*_page_warnings(count, pages), *cut),
+        )
     except (pypdfium2.PdfiumError, OSError) as error:
         raise broken(_PDF, error) from None
     finally:
         document.close()
-
-
-def _page(document: Any, url: str) -> Page:
-    count = len(document)
-    pages = _read_pages(document, min(count, _PAGES))
-    if not any(page.length for page in pages):
-        raise _without_text(count, pages)
-    about = document.get_metadata_dict()
-    name = PurePosixPath(unquote(url.partition("?")[0])).stem
-    first = pages[0].lines if pages else []
-    markdown, cut = _written(pages, count)
-    return Page(
-        url,
-        markdown,
-        title=said_title(about, name) or largest_heading(first),
-        author=said_author(about),
-        date=said_date(about),
-        way="pdf",
-        media_type="application/pdf",
-        warnings=(*_warnings(count, pages), *cut),
-    )
 
 
 def _without_text(count: int, pages: Sequence[_ReadPage]) -> ReadError:
@@ -165,7 +161,7 @@ def _without_text(count: int, pages: Sequence[_ReadPage]) -> ReadError:
     )
 
 
-def _warnings(count: int, pages: Sequence[_ReadPage]) -> Iterator[Message]:
+def _page_warnings(count: int, pages: Sequence[_ReadPage]) -> Iterator[Message]:
     if len(pages) < count:
         yield say(
             "Only the first {shown} of {all} {all:page is|pages are} shown.", shown=len(pages), all=count
@@ -209,7 +205,7 @@ def _read_pages(document: Any, most: int) -> list[_ReadPage]:
     for number in range(most):
         page = document[number]
         try:
-            read = _read(page, budget, fonts, last)
+            read = _read_page(page, budget, fonts, last)
         finally:
             page.close()
         pages.append(read)
@@ -220,15 +216,11 @@ def _read_pages(document: Any, most: int) -> list[_ReadPage]:
     return pages
 
 
-def _frame(page: Any) -> PdfFrame:
+def _read_page(page: Any, budget: PdfBudget, fonts: FontTable, before: PdfTable | None) -> _ReadPage:
     left, bottom, right, top = page.get_bbox()
     turn = page.get_rotation() // 90
     wide, high = right - left, top - bottom
-    return PdfFrame(left, bottom, high if turn % 2 else wide, wide if turn % 2 else high, turn)
-
-
-def _read(page: Any, budget: PdfBudget, fonts: FontTable, before: PdfTable | None) -> _ReadPage:
-    frame = _frame(page)
+    frame = PdfFrame(left, bottom, high if turn % 2 else wide, wide if turn % 2 else high, turn)
     text = page.get_textpage()
     try:
         drawing = page_drawing(page, frame, budget.objects)
@@ -250,12 +242,12 @@ def _read(page: Any, budget: PdfBudget, fonts: FontTable, before: PdfTable | Non
 Part = tuple[int, str | PdfTable]
 
 
-def _written(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Message, ...]]:
+def _write_pages(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Message, ...]]:
     running = running_lines([PageLines(page.lines, page.height, bool(page.tables)) for page in pages])
     for number, page in enumerate(pages):
         page.lines = [line for nth, line in enumerate(page.lines) if (number, nth) not in running]
     styles = heading_styles([line for page in pages for line in page.lines])
-    contents = [_parts(page, styles) for page in pages]
+    contents = [_page_parts(page, styles) for page in pages]
     _join_tables(contents)
     written: list[str] = []
     warnings: list[Message] = []
@@ -272,7 +264,7 @@ def _written(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Message
     return "\n\n".join(written), tuple(dict.fromkeys(warnings))
 
 
-def _parts(page: _ReadPage, styles: HeadingStyles) -> list[Part]:
+def _page_parts(page: _ReadPage, styles: HeadingStyles) -> list[Part]:
     """Return the blocks and tables of a page in the order of its stream."""
     parts: list[Part] = [(min(one.words), one) for one in page.tables]
     if not page.laid_out:
@@ -280,12 +272,12 @@ def _parts(page: _ReadPage, styles: HeadingStyles) -> list[Part]:
     if not parts:
         return list(blocks(page.lines, styles))
     starts = sorted(at for at, _ in parts)
-    for group in _between(page.lines, starts):
+    for group in _lines_between(page.lines, starts):
         parts.extend(blocks(group, styles))
     return sorted(parts, key=lambda part: part[0])
 
 
-def _between(lines: Sequence[PdfLine], starts: Sequence[int]) -> Iterator[list[PdfLine]]:
+def _lines_between(lines: Sequence[PdfLine], starts: Sequence[int]) -> Iterator[list[PdfLine]]:
     """Yield the lines before, between and after tables: no paragraph goes over a table."""
     group: list[PdfLine] = []
     at = 0
@@ -306,28 +298,21 @@ def _join_tables(contents: list[list[Part]]) -> None:
     for parts in contents:
         if last is not None and parts and isinstance(parts[0][1], PdfTable):
             where, above = last
-            joined = _continued(above, parts[0][1])
-            if joined is not None:
+            below = parts[0][1]
+            same_head = above.rows[0] == below.rows[0]
+            near = len(above.edges) == len(below.edges) and all(
+                abs(one - other) < 15 for one, other in zip(above.edges, below.edges, strict=True)
+            )
+            fit = len(above.rows[0]) == len(below.rows[0]) and len(above.rows) + len(below.rows) <= _ROWS
+            if fit and (same_head or near):
+                rows = [*above.rows, *(below.rows[1:] if same_head else below.rows)]
+                joined = PdfTable(rows, below.edges, below.box, above.words)
                 where[-1] = (where[-1][0], joined)
                 parts.pop(0)
                 if not parts:
                     last = (where, joined)
                     continue
         last = (parts, parts[-1][1]) if parts and isinstance(parts[-1][1], PdfTable) else None
-
-
-def _continued(above: PdfTable, below: PdfTable) -> PdfTable | None:
-    """Return two tables as one if they have the same columns; the head is not repeated."""
-    if len(above.rows[0]) != len(below.rows[0]) or len(above.rows) + len(below.rows) > _ROWS:
-        return None
-    same_head = above.rows[0] == below.rows[0]
-    near = len(above.edges) == len(below.edges) and all(
-        abs(one - other) < 15 for one, other in zip(above.edges, below.edges, strict=True)
-    )
-    if not (same_head or near):
-        return None
-    rows = [*above.rows, *(below.rows[1:] if same_head else below.rows)]
-    return PdfTable(rows, below.edges, below.box, above.words)
 
 
 _LONGEST = 300
@@ -359,10 +344,10 @@ def said_author(about: Mapping[str, str]) -> str | None:
 
 def said_date(about: Mapping[str, str]) -> str | None:
     """Return the date of the last change, or of the creation, as ISO 8601."""
-    return _date(about.get("ModDate", "")) or _date(about.get("CreationDate", ""))
+    return _iso_date(about.get("ModDate", "")) or _iso_date(about.get("CreationDate", ""))
 
 
-def _date(said: str) -> str | None:
+def _iso_date(said: str) -> str | None:
     """Return a date of PDF (ISO 32000-1, 7.9.4) as ISO 8601."""
     found = _DATE.match(said)
     if not found:

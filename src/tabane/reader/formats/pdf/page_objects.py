@@ -23,10 +23,12 @@ class PdfBox(NamedTuple):
 
     @property
     def width(self) -> float:
+        """Width in points."""
         return self.right - self.left
 
     @property
     def height(self) -> float:
+        """Height in points."""
         return self.top - self.bottom
 
     def holds(self, x: float, y: float, room: float = 0.0) -> bool:
@@ -144,10 +146,12 @@ class PdfWord(NamedTuple):
 
     @property
     def middle(self) -> float:
+        """Height of the middle of the word."""
         return (self.bottom + self.top) / 2
 
     @property
     def center(self) -> float:
+        """Distance of the center of the word from the left edge."""
         return (self.left + self.right) / 2
 
     @property
@@ -170,6 +174,7 @@ class FontTable:
         self._known: dict[int, _FontFacts] = {}
 
     def facts(self, text: Any, index: int, handle: Any) -> _FontFacts:
+        """Return what is known about the font of a character; ``handle`` is its text object."""
         import pypdfium2.raw as raw
 
         font = raw.FPDFTextObj_GetFont(handle) if handle else None
@@ -196,7 +201,7 @@ def page_words(
     reader = _WordReader(text.raw, frame, fonts)
     found: list[PdfWord] = []
     at = 0
-    for number, line in enumerate(_characters(text).split("\r\n")):
+    for number, line in enumerate(_page_characters(text).split("\r\n")):
         core = line.strip()
         first = at + len(line) - len(line.lstrip())
         if core and not fine and reader.is_one(core, first):
@@ -213,7 +218,7 @@ def page_words(
     return found[:most]
 
 
-def _characters(text: Any) -> str:
+def _page_characters(text: Any) -> str:
     """Return the characters, one for each index of PDFium."""
     import pypdfium2.raw as raw
 
@@ -244,7 +249,7 @@ class _WordReader:
     def pieces(self, word: str, first: int, line: int) -> Iterator[PdfWord]:
         """Yield the pieces of a word: cut where another text object begins, and each ten characters."""
         glued = False
-        for start, end in self._cuts(word, first):
+        for start, end in self._word_cuts(word, first):
             yield self.piece(word[start:end], first + start, first + end - 1, line, glued=glued)
             glued = True
 
@@ -263,7 +268,7 @@ class _WordReader:
             at = line.find(" ", at + 1)
         return own is not None
 
-    def _cuts(self, word: str, first: int) -> Iterator[tuple[int, int]]:
+    def _word_cuts(self, word: str, first: int) -> Iterator[tuple[int, int]]:
         address, page = self._address, self._page
         count = len(word)
         if count <= _CUT and address(page, first) == address(page, first + count - 1):
@@ -279,12 +284,12 @@ class _WordReader:
 
     def piece(self, text: str, first: int, last: int, line: int, *, glued: bool = False) -> PdfWord:
         """Return characters as a word."""
-        style = self._style(first)
-        left, bottom, right, top = self._box(first)
+        style = self._char_style(first)
+        left, bottom, right, top = self._char_box(first)
         if text[-1] == "\x02":  # a hyphen at the end of a line, whose place PDFium does not say
             last -= 1
         if last > first:
-            other = self._box(last)
+            other = self._char_box(last)
             left, bottom = min(left, other[0]), min(bottom, other[1])
             right, top = max(right, other[2]), max(top, other[3])
         box = self._frame.box(left, bottom, right, top)
@@ -295,24 +300,24 @@ class _WordReader:
         size = style.scale if style.scale > 0 else box.height
         return PdfWord(text, *box, round(size, 1), style, line, glued)
 
-    def _box(self, index: int) -> tuple[float, float, float, float]:
+    def _char_box(self, index: int) -> tuple[float, float, float, float]:
         loose = self._loose
         if not self._raw.FPDFText_GetLooseCharBox(self._text, index, self._reference):
             return 0.0, 0.0, 0.0, 0.0
         return loose.left, loose.bottom, loose.right, loose.top
 
-    def _style(self, index: int) -> TextStyle:
+    def _char_style(self, index: int) -> TextStyle:
         address = self._address(self._page, index)
         if not address:
-            self._last = self._last or self._read(index, 0)
+            self._last = self._last or self._read_style(index, 0)
             return self._last
         style = self._styles.get(address)
         if style is None:
-            style = self._styles[address] = self._read(index, address)
+            style = self._styles[address] = self._read_style(index, address)
         self._last = style
         return style
 
-    def _read(self, index: int, address: int) -> TextStyle:
+    def _read_style(self, index: int, address: int) -> TextStyle:
         raw, text = self._raw, self._text
         handle = raw.FPDFText_GetTextObject(text, index)
         mode = raw.FPDFTextObj_GetTextRenderMode(handle) if handle else 0
@@ -415,16 +420,16 @@ def page_drawing(page: Any, frame: PdfFrame, most: int) -> PageDrawing:
     """Return what is drawn on a page: at most so many objects, in ``whole`` whether these are all."""
     found = PageDrawing()
     reader = _ObjectReader(frame, found)
-    for order, (handle, kind, matrix, nested) in enumerate(_objects(page)):
+    for order, (handle, kind, matrix, nested) in enumerate(_page_objects_of(page)):
         if order >= most:
             found.whole = False
             break
         reader.add(handle, kind, matrix, order, nested=nested)
-    found.areas.extend(_annotations(page, frame))
+    found.areas.extend(_annotation_areas(page, frame))
     return found
 
 
-def _annotations(page: Any, frame: PdfFrame) -> Iterator[PdfArea]:
+def _annotation_areas(page: Any, frame: PdfFrame) -> Iterator[PdfArea]:
     """Yield the places of annotations that may be drawn over text."""
     import pypdfium2.raw as raw
 
@@ -439,7 +444,7 @@ def _annotations(page: Any, frame: PdfFrame) -> Iterator[PdfArea]:
         raw.FPDFPage_CloseAnnot(handle)
 
 
-def _objects(page: Any) -> Iterator[tuple[Any, int, Matrix, bool]]:
+def _page_objects_of(page: Any) -> Iterator[tuple[Any, int, Matrix, bool]]:
     """Yield objects with their type, and the matrix of the forms around them."""
     import pypdfium2.raw as raw
 
@@ -455,13 +460,13 @@ def _objects(page: Any) -> Iterator[tuple[Any, int, Matrix, bool]]:
         kind = raw.FPDFPageObj_GetType(handle)
         if kind == raw.FPDF_PAGEOBJ_FORM:
             if len(stack) < _DEEPEST:
-                inner = _times(_matrix(handle), matrix)
+                inner = _multiplied(_matrix_of(handle), matrix)
                 stack.append((handle, 0, max(0, raw.FPDFFormObj_CountObjects(handle)), inner))
             continue
         yield handle, kind, matrix, len(stack) > 1
 
 
-def _matrix(handle: Any) -> Matrix:
+def _matrix_of(handle: Any) -> Matrix:
     import pypdfium2.raw as raw
 
     found = raw.FS_MATRIX()
@@ -470,7 +475,7 @@ def _matrix(handle: Any) -> Matrix:
     return (found.a, found.b, found.c, found.d, found.e, found.f)
 
 
-def _times(one: Matrix, other: Matrix) -> Matrix:
+def _multiplied(one: Matrix, other: Matrix) -> Matrix:
     a, b, c, d, e, f = one
     u, v, w, x, y, z = other
     return (a * u + b * w, a * v + b * x, c * u + d * w, c * v + d * x, e * u + f * w + y, e * v + f * x + z)
@@ -494,29 +499,26 @@ class _ObjectReader:
             address = cast(handle, c_void_p).value or 0
             self._drawing.texts[address] = TextObject(handle, order, nested)
         elif kind == raw.FPDF_PAGEOBJ_PATH:
-            self._path(handle, matrix, order)
+            self._add_path(handle, matrix, order)
         else:
-            box = self._bounds(handle, matrix)
+            box = self._object_bounds(handle, matrix)
             if box is not None:
                 image = kind == raw.FPDF_PAGEOBJ_IMAGE
                 self._drawing.areas.append(PdfArea(box, order, True, image))
-                if image and self._pixels(handle) > _HUGE:
+                if image and self._pixel_count(handle) > _HUGE:
                     self._drawing.huge.append(handle)
 
-    def _pixels(self, handle: Any) -> int:
+    def _pixel_count(self, handle: Any) -> int:
         wide, high = c_uint(), c_uint()
         if not self._raw.FPDFImageObj_GetImagePixelSize(handle, byref(wide), byref(high)):
             return 0
         return wide.value * high.value
 
-    def _bounds(self, handle: Any, matrix: Matrix) -> PdfBox | None:
+    def _object_bounds(self, handle: Any, matrix: Matrix) -> PdfBox | None:
         edges = self._edges
         if not self._raw.FPDFPageObj_GetBounds(handle, *map(byref, edges)):
             return None
         left, bottom, right, top = (edge.value for edge in edges)
-        return self._framed(left, bottom, right, top, matrix)
-
-    def _framed(self, left: float, bottom: float, right: float, top: float, matrix: Matrix) -> PdfBox:
         if matrix is not _PLAIN:
             a, b, c, d, e, f = matrix
             xs = [a * x + c * y + e for x, y in ((left, bottom), (right, top), (left, top), (right, bottom))]
@@ -524,25 +526,25 @@ class _ObjectReader:
             left, right, bottom, top = min(xs), max(xs), min(ys), max(ys)
         return self._frame.box(left, bottom, right, top)
 
-    def _path(self, handle: Any, matrix: Matrix, order: int) -> None:
-        box = self._bounds(handle, matrix)
+    def _add_path(self, handle: Any, matrix: Matrix, order: int) -> None:
+        box = self._object_bounds(handle, matrix)
         if box is None:
             return
         raw = self._raw
         raw.FPDFPath_GetDrawMode(handle, byref(self._fill), byref(self._stroke))
         thin = min(box.width, box.height) <= _THIN
         if thin:
-            if max(box.width, box.height) >= _SHORT and self._shows(handle):
+            if max(box.width, box.height) >= _SHORT and self._is_not_white(handle):
                 self._drawing.rules.append(box)
             if self._fill.value and box.height > 0.8 and box.width > 0.8:
                 self._drawing.areas.append(PdfArea(box, order, False))
             return
         if self._fill.value:
-            self._drawing.areas.append(PdfArea(box, order, *self._filling(handle)))
-        if self._stroke.value and self._shows(handle):
-            self._drawing.rules.extend(self._strokes(handle, matrix))
+            self._drawing.areas.append(PdfArea(box, order, *self._fill_of(handle)))
+        if self._stroke.value and self._is_not_white(handle):
+            self._drawing.rules.extend(self._straight_strokes(handle, matrix))
 
-    def _filling(self, handle: Any) -> tuple[bool, bool, tuple[int, int, int] | None]:
+    def _fill_of(self, handle: Any) -> tuple[bool, bool, tuple[int, int, int] | None]:
         """Return whether an area is solid, that it is no image, and its color."""
         red, green, blue, alpha = self._colour
         said = self._raw.FPDFPageObj_GetFillColor(handle, byref(red), byref(green), byref(blue), byref(alpha))
@@ -550,7 +552,7 @@ class _ObjectReader:
             return True, False, None
         return alpha.value > 200, False, (red.value, green.value, blue.value)
 
-    def _shows(self, handle: Any) -> bool:
+    def _is_not_white(self, handle: Any) -> bool:
         """Return whether a rule is not white: a white one is drawn over another."""
         red, green, blue, alpha = self._colour
         raw = self._raw
@@ -559,13 +561,13 @@ class _ObjectReader:
             return True
         return alpha.value > 12 and min(red.value, green.value, blue.value) < 250
 
-    def _strokes(self, handle: Any, matrix: Matrix) -> Iterator[PdfBox]:
+    def _straight_strokes(self, handle: Any, matrix: Matrix) -> Iterator[PdfBox]:
         """Yield the straight strokes of a path."""
         raw = self._raw
         count = raw.FPDFPath_CountSegments(handle)
         if not 1 < count <= _SEGMENTS:
             return
-        own = _times(_matrix(handle), matrix)
+        own = _multiplied(_matrix_of(handle), matrix)
         a, b, c, d, e, f = own
         x, y = c_float(), c_float()
         first = before = (0.0, 0.0)

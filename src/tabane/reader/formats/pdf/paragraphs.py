@@ -109,10 +109,10 @@ class PdfLine(NamedTuple):
 def page_lines(words: Iterable[tuple[int, PdfWord]]) -> list[PdfLine]:
     """Return lines of numbered words, which are in the order of the stream."""
     groups = list(_groups(words))
-    gutter = _gutter(groups)
+    gutter = _column_gutter(groups)
     if gutter is not None:
         groups = list(_by_column(groups, gutter))
-    return [_line(group) for group in groups]
+    return [_line_of_group(group) for group in groups]
 
 
 Group = list[tuple[int, PdfWord]]
@@ -136,7 +136,7 @@ def _is_same(before: PdfWord, word: PdfWord) -> bool:
     return not word.style.upright or abs(before.middle - word.middle) < max(before.size, word.size) * 0.7
 
 
-def _line(group: Group) -> PdfLine:
+def _line_of_group(group: Group) -> PdfLine:
     words = [word for _, word in group]
     sizes: Counter[float] = Counter()
     for word in words:
@@ -146,7 +146,7 @@ def _line(group: Group) -> PdfLine:
     typed = first.style.typed and all(word.style.typed for word in words)
     wide = (first.right - first.left) / len(first.text) if typed else 0.0
     return PdfLine(
-        _spaced(words, wide) if wide > 0 else joined(words),
+        _spaced_code(words, wide) if wide > 0 else joined(words),
         size,
         max((word.top for word in words if word.size == size), default=first.top),
         first.left,
@@ -158,7 +158,7 @@ def _line(group: Group) -> PdfLine:
     )
 
 
-def _spaced(words: Sequence[PdfWord], wide: float) -> str:
+def _spaced_code(words: Sequence[PdfWord], wide: float) -> str:
     """Return a line of code, with as many spaces between its words as have room there."""
     text = words[0].text
     for before, word in pairwise(words):
@@ -170,15 +170,15 @@ def _spaced(words: Sequence[PdfWord], wide: float) -> str:
 # Columns
 
 
-def _gaps(group: Group) -> Iterator[tuple[float, float]]:
+def _wide_gaps(group: Group) -> Iterator[tuple[float, float]]:
     for (_, before), (_, word) in pairwise(group):
         if word.left - before.right > _GUTTER * word.size and not word.style.typed:
             yield before.right, word.left
 
 
-def _gutter(groups: Sequence[Group]) -> float | None:
+def _column_gutter(groups: Sequence[Group]) -> float | None:
     """Return the middle of the page if lines go over two columns: their text must be put in order."""
-    gaps = [(gap, group) for group in groups for gap in list(_gaps(group))[:3]]
+    gaps = [(gap, group) for group in groups for gap in list(_wide_gaps(group))[:3]]
     if len(gaps) < _LINES:
         return None
     middle = median((low + high) / 2 for (low, high), _ in gaps)
@@ -200,7 +200,7 @@ def _by_column(groups: Sequence[Group], gutter: float) -> Iterator[Group]:
             [(n, w) for n, w in group if w.center >= gutter],
         ]
         crosses = any(w.left < gutter < w.right for _, w in group) or (
-            halves[0] and halves[1] and not any(low <= gutter <= high for low, high in _gaps(group))
+            halves[0] and halves[1] and not any(low <= gutter <= high for low, high in _wide_gaps(group))
         )
         if crosses:
             yield from left
@@ -245,7 +245,11 @@ def running_lines(pages: Sequence[PageLines]) -> set[tuple[int, int]]:
         count = len({page for page, _ in members})
         if count >= max(_LEAST, len(pages) * _SHARE):
             found |= members
-    kept = {nth for nth, page in enumerate(pages) if page.more or _has_more(nth, len(page.lines), found)}
+    kept = {
+        number
+        for number, page in enumerate(pages)
+        if page.more or any((number, nth) not in found for nth in range(len(page.lines)))
+    }
     return {(page, nth) for page, nth in found if page in kept}
 
 
@@ -254,10 +258,6 @@ def _in_margins(lines: Sequence[PdfLine], height: float) -> Iterator[tuple[int, 
         if height * _MARGIN < line.top < height * (1 - _MARGIN) or len(line.text) > _LONGEST:
             continue
         yield nth, _NUMBER.sub("#", line.text), line.top
-
-
-def _has_more(page: int, count: int, found: set[tuple[int, int]]) -> bool:
-    return any((page, nth) not in found for nth in range(count))
 
 
 _HEADING = 1.15  # times the letters of the text
@@ -330,25 +330,21 @@ def largest_heading(lines: Sequence[PdfLine]) -> str | None:
 def blocks(lines: Sequence[PdfLine], styles: HeadingStyles) -> Iterator[tuple[int, str]]:
     """Yield Markdown with the number of its first word: each block is of lines that belong together."""
     edges = _ColumnEdges(lines)
-    leading = _leading(lines)
-    group: list[PdfLine] = []
-    for line in lines:
-        if group and not _belongs(group, line, leading, edges):
-            yield group[0].first, _block(group, edges, styles)
-            group = []
-        group.append(line)
-    if group:
-        yield group[0].first, _block(group, edges, styles)
-
-
-def _leading(lines: Sequence[PdfLine]) -> float:
-    """Return the usual distance from a line to the next, in heights of a line."""
+    # The usual distance from a line to the next, in heights of a line.
     gaps = [
         (one.top - two.top) / one.size
         for one, two in pairwise(lines)
         if one.size and abs(one.size - two.size) < 0.6 and 0 < one.top - two.top < one.size * 2.5
     ]
-    return median(gaps) if gaps else 1.2
+    leading = median(gaps) if gaps else 1.2
+    group: list[PdfLine] = []
+    for line in lines:
+        if group and not _is_continued(group, line, leading, edges):
+            yield group[0].first, _block_markdown(group, edges, styles)
+            group = []
+        group.append(line)
+    if group:
+        yield group[0].first, _block_markdown(group, edges, styles)
 
 
 class _ColumnEdges:
@@ -368,7 +364,7 @@ class _ColumnEdges:
         return line.right >= right - (right - left) * 0.18
 
 
-def _belongs(group: Sequence[PdfLine], line: PdfLine, leading: float, edges: _ColumnEdges) -> bool:
+def _is_continued(group: Sequence[PdfLine], line: PdfLine, leading: float, edges: _ColumnEdges) -> bool:
     """Return whether a line is right below the one before, in the same font."""
     before = group[-1]
     if abs(before.size - line.size) > 0.6 or bool(before.wide) != bool(line.wide):
@@ -389,10 +385,16 @@ def _belongs(group: Sequence[PdfLine], line: PdfLine, leading: float, edges: _Co
     return 0 < before.top - line.top <= max(before.size, 1.0) * leading * room
 
 
-def _block(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles) -> str:
+def _block_markdown(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles) -> str:
     level = styles.level(group)
     if all(line.wide for line in group) and (len(group) > 1 or not level):
-        return _listing(group)
+        edge = min(line.left for line in group)
+        code: list[str] = []
+        for nth, line in enumerate(group):
+            if nth and group[nth - 1].top - line.top > line.size * 1.9:
+                code.append("")
+            code.append(" " * min(200, round((line.left - edge) / line.wide)) + line.text)
+        return fence("\n".join(code), "")
     pieces = [group[0].text]
     for before, line in pairwise(group):
         if level or edges.is_full(before):
@@ -407,14 +409,3 @@ def _block(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles)
         mark = mark if mark[0].isdigit() and mark[-1] == "." else "-"
         return f"{mark} {text[bullet.end() :]}".replace("\n", "\n" + " " * (len(mark) + 1))
     return spans.lines(text)
-
-
-def _listing(group: Sequence[PdfLine]) -> str:
-    """Return lines of code, with their indentation."""
-    edge = min(line.left for line in group)
-    code: list[str] = []
-    for nth, line in enumerate(group):
-        if nth and group[nth - 1].top - line.top > line.size * 1.9:
-            code.append("")
-        code.append(" " * min(200, round((line.left - edge) / line.wide)) + line.text)
-    return fence("\n".join(code), "")

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from statistics import median
 
 from tabane.reader.formats.pdf.page_objects import PageDrawing, PdfBox, PdfWord, centers, merged_spans
@@ -26,32 +26,26 @@ Span = tuple[float, float]
 
 def text_columns(words: Sequence[PdfWord]) -> list[list[PdfWord]]:
     """Return the words of two columns and of the lines over both; all words if there are no columns."""
-    spans = _spans_of_words(words)
-    gutter = _gutter(list(spans.values()))
+    spans: dict[int, Span] = {}
+    for word in words:
+        left, right = spans.get(word.line, (word.left, word.right))
+        spans[word.line] = (min(left, word.left), max(right, word.right))
+    gutter = _column_gutter(list(spans.values()))
     if gutter is None:
         return [list(words)]
     parts: tuple[list[PdfWord], list[PdfWord], list[PdfWord]] = ([], [], [])
     for word in words:
-        parts[_side(spans[word.line], gutter)].append(word)
+        parts[_side_of_gutter(spans[word.line], gutter)].append(word)
     return [part for part in parts if part]
 
 
-def _spans_of_words(words: Sequence[PdfWord]) -> dict[int, Span]:
-    """Return the range from left to right of each line of the stream."""
-    found: dict[int, Span] = {}
-    for word in words:
-        left, right = found.get(word.line, (word.left, word.right))
-        found[word.line] = (min(left, word.left), max(right, word.right))
-    return found
-
-
-def _side(span: Span, gutter: float) -> int:
+def _side_of_gutter(span: Span, gutter: float) -> int:
     """Return 0 for a line on the left, 1 for one on the right, 2 for one over both."""
     left, right = span
     return 0 if right <= gutter else 1 if left >= gutter else 2
 
 
-def _gutter(spans: Sequence[Span]) -> float | None:
+def _column_gutter(spans: Sequence[Span]) -> float | None:
     if len(spans) < 2 * _LINES:
         return None
     first, last = min(left for left, _ in spans), max(right for _, right in spans)
@@ -64,7 +58,7 @@ def _gutter(spans: Sequence[Span]) -> float | None:
     if any(median(right - left for left, right in side) < wide * _WIDTH for side in (on_left, on_right)):
         return None
     gutter = (max(right for _, right in on_left) + min(left for left, _ in on_right)) / 2
-    sides = [_side(span, gutter) for span in spans]
+    sides = [_side_of_gutter(span, gutter) for span in spans]
     changes = sum(1 for one, other in pairwise(side for side in sides if side < 2) if one != other)
     return gutter if changes <= max(3, _CHANGES * len(spans)) else None
 
@@ -90,18 +84,19 @@ class RuleGrid:
 
     @property
     def box(self) -> PdfBox:
+        """Box around the outermost rules."""
         return PdfBox(self.columns[0], self.rows[-1], self.columns[-1], self.rows[0])
 
     def is_divided(self, column: float, y: float) -> bool:
         """Return whether there is a vertical rule at a column, at a height."""
-        return _covers(self.upright, column, y)
+        return _is_covered(self.upright, column, y)
 
     def is_underlined(self, row: float, x: float) -> bool:
         """Return whether there is a horizontal rule at a row, at a distance from the left."""
-        return _covers(self.level, row, x)
+        return _is_covered(self.level, row, x)
 
 
-def _covers(spans: Spans, place: float, at: float) -> bool:
+def _is_covered(spans: Spans, place: float, at: float) -> bool:
     return any(low - 1 <= at <= high + 1 for low, high in spans.get(place, ()))
 
 
@@ -133,7 +128,7 @@ def rule_grids(rules: Sequence[PdfBox]) -> list[RuleGrid]:
             at += 1
         if crossings > _CROSSINGS:
             return []
-    found = [_grid(level, upright, members) for members in groups.members()]
+    found = [_grid_of_rules(level, upright, members) for members in groups.members()]
     grids = [grid for grid in found if grid is not None]
     return sorted(grids, key=lambda grid: grid.box.width * grid.box.height)
 
@@ -144,7 +139,7 @@ def _merged(rules: list[PdfBox], *, upright: bool) -> list[PdfBox]:
     places = [(rule.left + rule.right) / 2 if upright else (rule.bottom + rule.top) / 2 for rule in rules]
     groups = centers(places, 1.0)
     for rule, place in zip(rules, places, strict=True):
-        line = _nearest(groups, place)
+        line = _nearest_place(groups, place)
         lines[line].append((rule.bottom, rule.top) if upright else (rule.left, rule.right))
     return [
         PdfBox(line, low, line, high) if upright else PdfBox(low, line, high, line)
@@ -153,7 +148,7 @@ def _merged(rules: list[PdfBox], *, upright: bool) -> list[PdfBox]:
     ]
 
 
-def _nearest(places: list[float], value: float) -> float:
+def _nearest_place(places: list[float], value: float) -> float:
     at = bisect_left(places, value)
     return min(places[max(0, at - 1) : at + 1], key=lambda place: abs(place - value))
 
@@ -164,23 +159,25 @@ class _Groups:
     def __init__(self, count: int) -> None:
         self._parents = list(range(count))
 
-    def _root(self, one: int) -> int:
+    def _root_of(self, one: int) -> int:
         while self._parents[one] != one:
             self._parents[one] = self._parents[self._parents[one]]
             one = self._parents[one]
         return one
 
     def join(self, one: int, other: int) -> None:
-        self._parents[self._root(one)] = self._root(other)
+        self._parents[self._root_of(one)] = self._root_of(other)
 
     def members(self) -> list[list[int]]:
         found: dict[int, list[int]] = defaultdict(list)
         for one in range(len(self._parents)):
-            found[self._root(one)].append(one)
+            found[self._root_of(one)].append(one)
         return list(found.values())
 
 
-def _grid(level: Sequence[PdfBox], upright: Sequence[PdfBox], members: Sequence[int]) -> RuleGrid | None:
+def _grid_of_rules(
+    level: Sequence[PdfBox], upright: Sequence[PdfBox], members: Sequence[int]
+) -> RuleGrid | None:
     across = [level[nth] for nth in members if nth < len(level)]
     down = [upright[nth - len(level)] for nth in members if nth >= len(level)]
     if len(across) < 2 or not down:
@@ -194,15 +191,15 @@ def _grid(level: Sequence[PdfBox], upright: Sequence[PdfBox], members: Sequence[
     return RuleGrid(
         columns,
         rows[::-1],
-        _spans(columns, [(rule.left, rule.bottom, rule.top) for rule in down]),
-        _spans(rows, [(rule.top, rule.left, rule.right) for rule in across]),
+        _cell_spans(columns, [(rule.left, rule.bottom, rule.top) for rule in down]),
+        _cell_spans(rows, [(rule.top, rule.left, rule.right) for rule in across]),
     )
 
 
-def _spans(places: list[float], found: list[tuple[float, float, float]]) -> Spans:
+def _cell_spans(places: list[float], found: list[tuple[float, float, float]]) -> Spans:
     spans: Spans = defaultdict(list)
     for place, low, high in found:
-        spans[_nearest(places, place)].append((low, high))
+        spans[_nearest_place(places, place)].append((low, high))
     return spans
 
 
@@ -253,7 +250,13 @@ class _PageTables:
         self._head = head
         self._grids = rule_grids(drawing.rules)
         self._level = level_rules(drawing.rules) if len(drawing.rules) < 20_000 else []
-        self._bands = _band_edges(drawing)
+        edges = [
+            edge
+            for area in drawing.areas[:5000]
+            if not area.image and 6 < area.box.height < 200 and area.box.width > 6
+            for edge in (area.box.bottom, area.box.top)
+        ]
+        self._bands = centers(edges, 1.5)
 
     def ruled(self) -> Iterator[PdfTable]:
         """Yield tables within grids of rules."""
@@ -277,7 +280,7 @@ class _PageTables:
             if not cells.are_coarse():
                 return cells.rows(), tuple(grid.columns)
         lines = by_height(words)
-        inner = grid.columns[1:-1] if len(grid.columns) > 2 else _corridors(lines)
+        inner = grid.columns[1:-1] if len(grid.columns) > 2 else _free_corridors(lines)
         if not inner or not _is_rowwise(words, inner, lines):
             return [], ()
         bands = [y for y in self._bands if grid.box.bottom - 1 <= y <= grid.box.top + 1]
@@ -290,20 +293,20 @@ class _PageTables:
         between = _BETWEEN if _draws_whole_lines(by_height(words)) else None
         for part in text_columns(words):
             lines = by_height(part)
-            for first, last in _runs(lines, between):
+            for first, last in _table_runs(lines, between):
                 found = sorted(
                     (word for line in lines[first:last] for word in line), key=lambda word: numbers[id(word)]
                 )
-                made = self._aligned(lines[first:last], found, between)
+                made = self._aligned_rows(lines[first:last], found, between)
                 if made is not None:
                     rows, inner = made
                     taken = frozenset(numbers[id(word)] for word in found)
-                    yield PdfTable(rows, tuple(inner), _around(found), taken)
+                    yield PdfTable(rows, tuple(inner), _box_around(found), taken)
 
-    def _aligned(
+    def _aligned_rows(
         self, lines: list[Row], words: list[PdfWord], between: float | None
     ) -> tuple[Rows, list[float]] | None:
-        inner = _corridors(lines, between, share=True)
+        inner = _free_corridors(lines, between, share=True)
         if not inner or len(inner) >= _MOST_COLUMNS or all(word.style.typed for word in words):
             return None
         if not _is_rowwise(words, inner, lines):
@@ -325,18 +328,7 @@ class _PageTables:
         return rows, inner
 
 
-def _band_edges(drawing: PageDrawing) -> list[float]:
-    """Return the heights at which areas of several rows begin and end."""
-    edges = [
-        edge
-        for area in drawing.areas[:5000]
-        if not area.image and 6 < area.box.height < 200 and area.box.width > 6
-        for edge in (area.box.bottom, area.box.top)
-    ]
-    return centers(edges, 1.5)
-
-
-def _around(words: Sequence[PdfWord]) -> PdfBox:
+def _box_around(words: Sequence[PdfWord]) -> PdfBox:
     return PdfBox(
         min(word.left for word in words),
         min(word.bottom for word in words),
@@ -387,7 +379,8 @@ class _Cells:
     def rows(self) -> Rows:
         found = [
             [
-                joined(_in_order(self._words[row, column]))
+                # Line by line; the order of the stream is kept within a line.
+                joined(list(chain.from_iterable(by_height(self._words[row, column]))))
                 if self._heads[row][column] == (row, column)
                 else ""
                 for column in range(self._wide)
@@ -395,11 +388,6 @@ class _Cells:
             for row in range(self._high)
         ]
         return _without_empty(found)
-
-
-def _in_order(words: Row) -> Row:
-    """Return the words of a cell line by line; the stream's order is kept within a line."""
-    return [word for line in by_height(words) for word in line] if len(words) > 1 else words
 
 
 def _without_empty(rows: Rows) -> Rows:
@@ -423,7 +411,7 @@ def _is_table(rows: Rows) -> bool:
 # Text
 
 
-def _segments(line: Row, gap: float = _GAP, between: float | None = None) -> list[tuple[float, float]]:
+def _line_segments(line: Row, gap: float = _GAP, between: float | None = None) -> list[tuple[float, float]]:
     """Return the ranges of a line's words; those with less than a gap between them are one.
 
     ``between``: the least gap between words of different text objects, if that is another.
@@ -452,7 +440,7 @@ def _draws_whole_lines(lines: Sequence[Row]) -> bool:
     return same >= 4 and same > other
 
 
-def _runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, int]]:
+def _table_runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, int]]:
     """Yield ranges of lines: two or more have several segments, the others could belong to those."""
     several = [_has_columns(line, between) for line in lines]
     at = 0
@@ -482,7 +470,7 @@ def _runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, int]]:
 
 def _has_columns(line: Row, between: float | None) -> bool:
     """Return whether a line has several segments, and is no item of a list or of a table of contents."""
-    count = len(_segments(line, _GAP, between))
+    count = len(_line_segments(line, _GAP, between))
     if count < 2 or (count == 2 and _MARK.match(line[0].text)):
         return False
     return not _LEADER.search(" ".join(word.text for word in line))
@@ -500,7 +488,9 @@ def _goes_on(above: Row, line: Row) -> bool:
     return near and line[0].left > above[0].left + 3 and abs(above[0].size - line[0].size) < 0.6
 
 
-def _corridors(lines: Sequence[Row], between: float | None = None, *, share: bool = False) -> list[float]:
+def _free_corridors(
+    lines: Sequence[Row], between: float | None = None, *, share: bool = False
+) -> list[float]:
     """Return the middles of the ranges in which no line, or nearly none, has a word.
 
     With ``share`` a part of the lines must have words on both sides: the larger, the narrower the range.
@@ -511,7 +501,7 @@ def _corridors(lines: Sequence[Row], between: float | None = None, *, share: boo
     size = sizes[len(sizes) // 2]
     least = size * (0.8 if len(lines) < 4 else 0.48 if between is None or len(lines) < 6 else 0.23)
     inside = 0.35 if between is None else 0.6
-    segments = [_segments(line, inside, between) for line in lines]
+    segments = [_line_segments(line, inside, between) for line in lines]
     events = sorted(event for line in segments for left, right in line for event in ((left, 1), (right, -1)))
     allowed = len(lines) // 10 if len(lines) > 5 else 1 if len(lines) > 3 else 0
     found: list[float] = []
@@ -525,12 +515,12 @@ def _corridors(lines: Sequence[Row], between: float | None = None, *, share: boo
             wide = free[-1][2] - free[0][1]
             part = 0.0 if not share else _SHARE if wide >= _GAP * size else _NARROW_SHARE
             if wide >= least and _is_between(segments, free[0][1], free[-1][2], part):
-                found.append(_middle(free))
+                found.append(_middle_of_widest(free))
             free = []
     return found
 
 
-def _middle(free: Sequence[tuple[int, float, float]]) -> float:
+def _middle_of_widest(free: Sequence[tuple[int, float, float]]) -> float:
     """Return the middle of the widest range that the fewest lines cross."""
     lowest = min(depth for depth, _, _ in free)
     _, left, right = max((part for part in free if part[0] == lowest), key=lambda part: part[2] - part[1])
@@ -586,7 +576,7 @@ def _text_rows(
     pitch = pitches[len(pitches) // 2] if pitches else 0.0
     rows: list[list[Row]] = []
     for nth, line in enumerate(lines):
-        columns = _columns(line, inner)
+        columns = _word_columns(line, inner)
         same = nth > 0 and bands[nth] == bands[nth - 1] and (full or nth in below)
         if nth and not same and heights[nth - 1] - heights[nth] < 0.7 * pitch:
             same = not any(rows[-1][column] for column in columns)  # a cell that is centered in its height
@@ -597,7 +587,7 @@ def _text_rows(
     return _without_empty([[without_hyphens(joined(cell)) for cell in row] for row in rows])
 
 
-def _columns(line: Row, inner: list[float]) -> list[int]:
+def _word_columns(line: Row, inner: list[float]) -> list[int]:
     """Return the column of each word of a line; pieces of a word are in one."""
     found: list[int] = []
     for nth, word in enumerate(line):

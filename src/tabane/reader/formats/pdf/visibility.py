@@ -60,7 +60,12 @@ def seen_words(
     words: Sequence[PdfWord], page: Any, frame: PdfFrame, drawing: PageDrawing, *, draws: bool = True
 ) -> SeenWords:
     """Return the words that are seen. Without ``draws`` the page is not drawn, and less is found."""
-    scan = _is_scan(words, frame, drawing)
+    # A scan is an image with an invisible layer of recognized text.
+    if drawing.covered(frame) < _SCAN:
+        scan = False
+    else:
+        unseen = sum(len(word.text) for word in words if word.style.mode == 3)
+        scan = unseen >= _RECOGNIZED * sum(len(word.text) for word in words) > 0
     marks = [_is_plausible(word, frame, scan=scan) for word in words]
     complete = True
     if not scan:
@@ -70,7 +75,7 @@ def seen_words(
             pixels = drawn_twice(page, frame, drawing) if draws else None
             complete = pixels is not None
             shown = _PageDrawings(frame, drawing, pixels, len(doubtful))
-            under = _contested(words, drawing)
+            under = _covered_words(words, drawing)
             for nth in doubtful:
                 marks[nth] = nth not in under and shown.shows(words[nth])
     seen = [word for word, mark in zip(words, marks, strict=True) if mark]
@@ -125,7 +130,10 @@ class _Suspects:
         if known is None:
             text = self._drawing.texts.get(style.address)
             known = (
-                text is None or not style.shaped or _is_special(text) or not _differs(style, _WHITE, _WHITE)
+                text is None
+                or not style.shaped
+                or _is_special(text)
+                or not _is_visible_on(style, _WHITE, _WHITE)
             )
             self._known[style.address] = known
         if known or self._many:
@@ -135,24 +143,16 @@ class _Suspects:
             if box is None:  # its edge may touch what is above or below
                 part = (word.top - word.bottom) * 0.25
                 box = PdfBox(word.left, word.bottom + part, word.right, word.top - part)
-            if area.box.meets(box) and self._endangers(area, word):
+            if area.box.meets(box) and self._may_cover(area, word):
                 return True
         return False
 
-    def _endangers(self, area: PdfArea, word: PdfWord) -> bool:
+    def _may_cover(self, area: PdfArea, word: PdfWord) -> bool:
         return (
-            area.order > _order(word, self._drawing)
+            area.order > _draw_order(word, self._drawing)
             or area.colour is None
-            or not _differs(word.style, area.colour, area.colour)
+            or not _is_visible_on(word.style, area.colour, area.colour)
         )
-
-
-def _is_scan(words: Sequence[PdfWord], frame: PdfFrame, drawing: PageDrawing) -> bool:
-    """Return whether the page is an image with an invisible layer of recognized text."""
-    if drawing.covered(frame) < _SCAN:
-        return False
-    unseen = sum(len(word.text) for word in words if word.style.mode == 3)
-    return unseen >= _RECOGNIZED * sum(len(word.text) for word in words) > 0
 
 
 def _is_plausible(word: PdfWord, frame: PdfFrame, *, scan: bool) -> bool:
@@ -166,7 +166,7 @@ def _is_plausible(word: PdfWord, frame: PdfFrame, *, scan: bool) -> bool:
     return inside and (min(word.right, frame.width) - max(word.left, 0)) * 2 >= word.right - word.left
 
 
-def _differs(style: TextStyle, lowest: Colour, highest: Colour) -> bool:
+def _is_visible_on(style: TextStyle, lowest: Colour, highest: Colour) -> bool:
     """Return whether a color can be seen on a background between two colors."""
     return any(
         (low - own) * style.alpha > _NEAR * 255 or (own - high) * style.alpha > _NEAR * 255
@@ -174,11 +174,11 @@ def _differs(style: TextStyle, lowest: Colour, highest: Colour) -> bool:
     )
 
 
-def _contested(words: Sequence[PdfWord], drawing: PageDrawing) -> set[int]:
+def _covered_words(words: Sequence[PdfWord], drawing: PageDrawing) -> set[int]:
     """Return the words that lie under an area on which other words are, at the same place."""
     found: set[int] = set()
-    for one, other in _overlaps(words):
-        orders = [_order(words[nth], drawing) for nth in (one, other)]
+    for one, other in _overlapping_words(words):
+        orders = [_draw_order(words[nth], drawing) for nth in (one, other)]
         lower = one if orders[0] < orders[1] else other
         word = words[lower]
         if any(
@@ -189,12 +189,12 @@ def _contested(words: Sequence[PdfWord], drawing: PageDrawing) -> set[int]:
     return found
 
 
-def _order(word: PdfWord, drawing: PageDrawing) -> int:
+def _draw_order(word: PdfWord, drawing: PageDrawing) -> int:
     text = drawing.texts.get(word.style.address)
     return text.order if text else 0
 
 
-def _overlaps(words: Sequence[PdfWord]) -> Iterator[tuple[int, int]]:
+def _overlapping_words(words: Sequence[PdfWord]) -> Iterator[tuple[int, int]]:
     """Yield pairs of words at the same place, at most 10,000 of them."""
     left = 10_000
     for shift in (0.0, 3.0):
@@ -238,14 +238,14 @@ class _PageDrawings:
             return False
         text = self._drawing.texts.get(word.style.address)
         plain = text is not None and not text.nested
-        if plain and word.style.shaped and _differs(word.style, *ground):
+        if plain and word.style.shaped and _is_visible_on(word.style, *ground):
             return True
         least = _NEAR * 0.8 if len(rows) >= 13 else _NEAR * 0.5
         return any(pixels.difference(row, columns) >= least for row in rows)
 
     def _lies_open(self, word: PdfWord, ground: Ground | None) -> bool:
         """Return whether no area or image is drawn over a word, and its color differs from what is behind."""
-        order = _order(word, self._drawing)
+        order = _draw_order(word, self._drawing)
         behind: Ground = ground or (_WHITE, _WHITE)
         for area in self._areas:
             if not area.box.holds(word.center, word.middle):
@@ -256,7 +256,7 @@ class _PageDrawings:
                 if area.colour is None:
                     return True
                 behind = (area.colour, area.colour)
-        return _differs(word.style, *behind)
+        return _is_visible_on(word.style, *behind)
 
 
 def _is_changed(pixels: PagePixels, rows: range, columns: range, word: PdfWord) -> bool:
@@ -304,23 +304,23 @@ class PagePixels:
         )
         return rows, range(max(0, int(word.left * scale)), min(self._wide, int(word.right * scale) + 1))
 
-    def _slice(self, row: int, columns: range) -> slice:
+    def _pixel_slice(self, row: int, columns: range) -> slice:
         at = row * self._wide
         return slice((at + columns.start) * 3, (at + columns.stop) * 3)
 
     def changes(self, row: int, columns: range) -> bytes:
         """Return zeros where the text changes nothing."""
-        return self._changed[self._slice(row, columns)]
+        return self._changed[self._pixel_slice(row, columns)]
 
     def ground(self, row: int, columns: range) -> Ground:
         """Return what is behind the text."""
-        line = self._bare[self._slice(row, columns)]
+        line = self._bare[self._pixel_slice(row, columns)]
         red, green, blue = line[::3], line[1::3], line[2::3]
         return (min(red), min(green), min(blue)), (max(red), max(green), max(blue))
 
     def difference(self, row: int, columns: range) -> int:
         """Return the largest change of a channel."""
-        part = self._slice(row, columns)
+        part = self._pixel_slice(row, columns)
         one, other = self._drawn[part], self._bare[part]
         return max(map(abs, map(sub, one, other))) if one != other else 0
 
@@ -333,16 +333,16 @@ def drawn_twice(page: Any, frame: PdfFrame, drawing: PageDrawing) -> PagePixels 
     wide, high = max(1, round(frame.width * scale)), max(1, round(frame.height * scale))
     for image in drawing.huge:
         raw.FPDFPageObj_SetIsActive(image, False)
-    drawn = _pixels(page, wide, high)
+    drawn = _rendered_rows(page, wide, high)
     if drawn is None:
         return None
     for text in drawing.texts.values():
         raw.FPDFPageObj_SetIsActive(text.handle, False)
-    bare = _pixels(page, wide, high)
+    bare = _rendered_rows(page, wide, high)
     return PagePixels(drawn, bare, wide, high, scale) if bare is not None else None
 
 
-def _pixels(page: Any, wide: int, high: int) -> bytes | None:
+def _rendered_rows(page: Any, wide: int, high: int) -> bytes | None:
     """Return rows of red, green and blue."""
     import pypdfium2
     import pypdfium2.raw as raw

@@ -19,7 +19,7 @@ from tabane.reader.sites.github.api import (
     GitHubPageKind,
     place_of,
 )
-from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample
+from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
 
 __all__ = ["GitHubAdapter"]
 
@@ -30,7 +30,7 @@ _WHOLE_REFS = re.compile(r"main|master|HEAD|trunk|develop|dev|gh-pages|[0-9a-f]{
 class GitHubAdapter(SitePages[GitHubAddress]):
     """Pages of GitHub through its API. The adapter for any page reads discussions, wikis and profiles.
 
-    ``token`` returns GITHUB_TOKEN or None. Causes of its ReadErrors in addition to those of fetching: rate
+    ``keys`` looks up GITHUB_TOKEN. Causes of its ReadErrors in addition to those of fetching: rate
     with the time to wait, key for a token that is not accepted, status for a missing or private page.
     """
 
@@ -39,22 +39,22 @@ class GitHubAdapter(SitePages[GitHubAddress]):
 
     def __init__(
         self,
-        token: Callable[[], str | None] = lambda: None,
+        keys: KeyLookup = no_keys,
         endpoints: GitHubEndpoints | None = None,
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._token, self._endpoints, self._clock = token, endpoints or GitHubEndpoints(), clock
+        self._keys, self._endpoints, self._clock = keys, endpoints or GitHubEndpoints(), clock
 
     def place(self, host: str, parts: SplitResult) -> GitHubAddress | None:
         return place_of(host, parts)
 
     async def page(self, place: GitHubAddress, url: str, tools: ReadingTools) -> Page | None:
-        api = GitHubApi(tools, self._endpoints, self._token() or None, self._clock)
+        api = GitHubApi(tools, self._endpoints, self._keys("GITHUB_TOKEN") or None, self._clock)
         return await _READERS[place.kind](place, api)
 
 
-async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
+async def _read_folder(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the folder at a branch, tag or commit; the URL may also lead to a file."""
     ref, path, found = await api.located(place.name, place.rest)
     if isinstance(found, GitHubEntry):
@@ -62,7 +62,7 @@ async def _folder(place: GitHubAddress, api: GitHubApi) -> Page:
     return await pages.of_entries(place, ref, path, found, api)
 
 
-async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
+async def _read_file(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return a file at any branch. If the end of the branch is clear from the URL, one request for the raw
     file is enough, which does not count against the rate limit. Else the API resolves it.
     """
@@ -87,8 +87,8 @@ async def _file(place: GitHubAddress, api: GitHubApi) -> Page:
 
 _READERS: Mapping[GitHubPageKind, Callable[[GitHubAddress, GitHubApi], Awaitable[Page]]] = {
     "repository": pages.repository,
-    "folder": _folder,
-    "file": _file,
+    "folder": _read_folder,
+    "file": _read_file,
     "issue": pages.issue,
     "pull": pages.pull,
     "issues": pages.issues,

@@ -80,6 +80,7 @@ class GitHubAddress:
 
     @property
     def name(self) -> str:
+        """Full name of the repository: ``owner/repository``."""
         return f"{self.owner}/{self.repository}"
 
 
@@ -89,9 +90,23 @@ def place_of(host: str, parts: SplitResult) -> GitHubAddress | None:
     if len(segments) > _MOST or any(segment in (".", "..") or "\0" in segment for segment in segments):
         return None
     host = host.removeprefix("www.")
-    lines = _lines(parts.fragment)
+    found = _LINES.fullmatch(parts.fragment)
+    if found is None:
+        lines = None
+    else:
+        ends = sorted((max(1, int(found[1])), max(1, int(found[2] or found[1]))))
+        lines = ends[0], ends[1]
     if host == "gist.github.com":
-        return _gist(segments)
+        # gist.github.com/ID or /USER/ID, and a revision behind either.
+        owner, rest = (segments[0], segments[1:]) if len(segments) > 1 else ("", segments)
+        if not rest or not re.fullmatch(r"[0-9a-fA-F]{5,64}", rest[0]):
+            if not owner or not re.fullmatch(r"[0-9a-fA-F]{20,64}", owner):
+                return None
+            owner, rest = "", segments
+        revision = rest[1:2] if len(rest) == 2 and re.fullmatch(r"[0-9a-fA-F]{40}", rest[1]) else ()
+        return (
+            GitHubAddress("gist", owner, "", (rest[0], *revision)) if len(rest) == 1 + len(revision) else None
+        )
     if host == "raw.githubusercontent.com" and len(segments) > 3 and _are_names(segments[:2]):
         return GitHubAddress("file", segments[0], segments[1], segments[2:], lines)
     if host == "github.com" and len(segments) > 1 and _are_names(segments[:2]):
@@ -106,11 +121,11 @@ def _of_repository(
     if owner.lower() in _NO_OWNERS or not repository:
         return None
     what, rest = (segments[2], segments[3:]) if len(segments) > 2 else ("", ())
-    found = _kind(what, rest)
+    found = _page_kind(what, rest)
     return GitHubAddress(found[0], owner, repository, found[1], lines, query) if found else None
 
 
-def _kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
+def _page_kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
     if not what:
         return "repository", ()
     if what == "tree":
@@ -118,11 +133,19 @@ def _kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, 
     if what in _FILES:
         return ("file", rest) if len(rest) > 1 else None
     if what in ("issues", "pull", "pulls"):
-        return _thread(what, rest)
+        if not rest:
+            return ("issues", (what,)) if what != "pull" else None
+        if not _NUMBER.fullmatch(rest[0]):
+            return None
+        if what == "issues":
+            return ("issue", rest) if len(rest) == 1 else None
+        if len(rest) == 3 and rest[1] in ("commits", "changes"):
+            return "commit", rest[2:]
+        return ("pull", rest) if len(rest) == 1 or (len(rest) == 2 and rest[1] in _PULLS) else None
     if what == "tags" and not rest:
         return "tags", ()
     if what in ("releases", "tags"):
-        return _release(rest)
+        return _release_kind(rest)
     if what == "commit" and len(rest) == 1:
         return ("commit", rest) if not rest[0].endswith((".diff", ".patch")) else None
     if what == "commits":
@@ -132,19 +155,7 @@ def _kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, 
     return None
 
 
-def _thread(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
-    if not rest:
-        return ("issues", (what,)) if what != "pull" else None
-    if not _NUMBER.fullmatch(rest[0]):
-        return None
-    if what == "issues":
-        return ("issue", rest) if len(rest) == 1 else None
-    if len(rest) == 3 and rest[1] in ("commits", "changes"):
-        return "commit", rest[2:]
-    return ("pull", rest) if len(rest) == 1 or (len(rest) == 2 and rest[1] in _PULLS) else None
-
-
-def _release(rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
+def _release_kind(rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
     if not rest:
         return "releases", ()
     if rest == ("latest",):
@@ -152,34 +163,19 @@ def _release(rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | 
     return ("release", ("/".join(rest[1:]),)) if rest[0] == "tag" and len(rest) > 1 else None
 
 
-def _gist(segments: tuple[str, ...]) -> GitHubAddress | None:
-    """gist.github.com/ID or /USER/ID, and a revision behind either."""
-    owner, rest = (segments[0], segments[1:]) if len(segments) > 1 else ("", segments)
-    if not rest or not re.fullmatch(r"[0-9a-fA-F]{5,64}", rest[0]):
-        if not owner or not re.fullmatch(r"[0-9a-fA-F]{20,64}", owner):
-            return None
-        owner, rest = "", segments
-    revision = rest[1:2] if len(rest) == 2 and re.fullmatch(r"[0-9a-fA-F]{40}", rest[1]) else ()
-    return GitHubAddress("gist", owner, "", (rest[0], *revision)) if len(rest) == 1 + len(revision) else None
-
-
 def _are_names(segments: tuple[str, ...]) -> bool:
     return all(_NAME.fullmatch(segment) for segment in segments)
 
 
-def _lines(fragment: str) -> tuple[int, int] | None:
-    found = _LINES.fullmatch(fragment)
-    if found is None:
-        return None
-    ends = sorted((max(1, int(found[1])), max(1, int(found[2] or found[1]))))
-    return ends[0], ends[1]
-
-
 class GitHubAccount(Struct, frozen=True, gc=False):
+    """A user or an organization."""
+
     login: str = ""
 
 
 class GitHubRepository(Struct, frozen=True):
+    """A repository."""
+
     full_name: str
     html_url: str = ""
     description: str | None = None
@@ -209,6 +205,8 @@ class GitHubRef(Struct, frozen=True):
 
 
 class GitHubLabel(Struct, frozen=True):
+    """A label of an issue."""
+
     name: str | None = None
 
 
@@ -217,12 +215,16 @@ class GitHubMilestone(Struct, frozen=True):
 
 
 class GitHubReactions(Struct, frozen=True, gc=False, rename={"up": "+1", "down": "-1"}):
+    """Counts of the reactions to a text."""
+
     total_count: int = 0
     up: int = 0
     down: int = 0
 
 
 class GitHubIssue(Struct, frozen=True):
+    """An issue; ``pull_request`` is set if it is a pull request."""
+
     number: int
     title: str
     state: str = "open"
@@ -249,6 +251,8 @@ class GitHubBranch(Struct, frozen=True):
 
 
 class GitHubPull(GitHubIssue, frozen=True):
+    """A pull request, with its branches and the size of its changes."""
+
     draft: bool = False
     merged: bool = False
     merged_at: str | None = None
@@ -263,6 +267,8 @@ class GitHubPull(GitHubIssue, frozen=True):
 
 
 class GitHubComment(Struct, frozen=True, gc=False):
+    """A comment on an issue, a pull request or a gist."""
+
     user: GitHubAccount | None = None
     body: str | None = None
     created_at: str = ""
@@ -271,6 +277,8 @@ class GitHubComment(Struct, frozen=True, gc=False):
 
 
 class GitHubReviewComment(GitHubComment, frozen=True, gc=False):
+    """A comment on a line of a patch; the replies to it name its ``id``."""
+
     id: int = 0
     in_reply_to_id: int | None = None
     path: str = ""
@@ -281,6 +289,8 @@ class GitHubReviewComment(GitHubComment, frozen=True, gc=False):
 
 
 class GitHubReview(Struct, frozen=True):
+    """A review of a pull request."""
+
     user: GitHubAccount | None = None
     body: str | None = None
     state: str = ""
@@ -320,6 +330,8 @@ class GitHubParent(Struct, frozen=True):
 
 
 class GitHubCommit(Struct, frozen=True):
+    """A commit."""
+
     sha: str
     commit: GitHubCommitText
     html_url: str = ""
@@ -330,6 +342,8 @@ class GitHubCommit(Struct, frozen=True):
 
 
 class GitHubComparison(Struct, frozen=True, kw_only=True):
+    """The commits and files between two points of a history."""
+
     html_url: str = ""
     status: str
     ahead_by: int = 0
@@ -340,6 +354,8 @@ class GitHubComparison(Struct, frozen=True, kw_only=True):
 
 
 class GitHubAsset(Struct, frozen=True):
+    """A file of a release."""
+
     name: str
     size: int = 0
     download_count: int = 0
@@ -347,6 +363,8 @@ class GitHubAsset(Struct, frozen=True):
 
 
 class GitHubRelease(Struct, frozen=True):
+    """A release, with its notes and files."""
+
     tag_name: str
     name: str | None = None
     body: str | None = None
@@ -360,16 +378,22 @@ class GitHubRelease(Struct, frozen=True):
 
 
 class GitHubTag(Struct, frozen=True):
+    """A tag and its commit."""
+
     name: str
     commit: GitHubParent
 
 
 class GitHubSearchPage(Struct, frozen=True):
+    """A page of search results."""
+
     total_count: int
     items: list[GitHubIssue]
 
 
 class GistFile(Struct, frozen=True):
+    """A file of a gist; ``content`` may be cut."""
+
     filename: str | None = None
     size: int = 0
     raw_url: str = ""
@@ -379,6 +403,8 @@ class GistFile(Struct, frozen=True):
 
 
 class Gist(Struct, frozen=True):
+    """A gist with its files by name."""
+
     id: str
     html_url: str = ""
     description: str | None = None
@@ -430,7 +456,7 @@ class GitHubApi(SiteApi):
         self, tools: ReadingTools, endpoints: GitHubEndpoints, token: str | None, clock: Callable[[], float]
     ) -> None:
         key = {"authorization": f"Bearer {token}"} if token else {}
-        super().__init__(tools, endpoints.api, {"x-github-api-version": VERSION, **key}, self._explained)
+        super().__init__(tools, endpoints.api, {"x-github-api-version": VERSION, **key}, self._explain)
         self.endpoints, self._has_token, self._clock = endpoints, bool(token), clock
 
     async def pages(
@@ -492,12 +518,30 @@ class GitHubApi(SiteApi):
         return None
 
     async def contents(self, repository: str, path: str, ref: str | None) -> GitHubEntry | list[GitHubEntry]:
+        """Return the file, or the entries of the folder, at a path. Raises ReadError."""
         where = f"/repos/{repository}/contents/{quote(path, safe='/')}".removesuffix("/")
         return await self.get(where, GitHubEntry | list[GitHubEntry], ref=ref)  # type: ignore[arg-type]
 
-    def _explained(self, error: ReadError) -> tuple[Message, str] | None:
+    def _explain(self, error: ReadError) -> tuple[Message, str] | None:
         if error.cause == "rate":
-            return self._spent(error.wait), "rate"
+            if error.wait is None:
+                until = say("for a while")
+            else:
+                moment = datetime.fromtimestamp(self._clock() + min(error.wait, 1e7), UTC)
+                until = say(
+                    "until {time} UTC, {minutes} min from now",
+                    time=moment.strftime("%H:%M"),
+                    minutes=max(1, round(error.wait / 60)),
+                )
+            if self._has_token:
+                spent = say("GitHub's request limit is used up {until}.", until=until)
+            else:
+                spent = say(
+                    "GitHub's request limit is used up {until}. Without a token it is 60 an hour; set "
+                    "GITHUB_TOKEN for 5,000.",
+                    until=until,
+                )
+            return spent, "rate"
         if error.status == 401:
             return say("GitHub does not accept the GITHUB_TOKEN: it has expired or is not valid."), "key"
         if error.status == 403:
@@ -506,9 +550,9 @@ class GitHubApi(SiteApi):
                 "or no permission to read this."
             )
             return message, error.cause
-        return (self._missing(error.status), error.cause) if error.status in (404, 410, 451) else None
+        return (self._missing_message(error.status), error.cause) if error.status in (404, 410, 451) else None
 
-    def _missing(self, status: int | None) -> Message:
+    def _missing_message(self, status: int | None) -> Message:
         if status == 451:
             return say("GitHub blocks this page for legal reasons (HTTP 451).")
         if self._has_token:
@@ -520,24 +564,4 @@ class GitHubApi(SiteApi):
             "GitHub has nothing there, or it is private (HTTP {status}). Set GITHUB_TOKEN to "
             "read private repositories.",
             status=status,
-        )
-
-    def _spent(self, wait: float | None) -> Message:
-        until = self._until(wait)
-        if self._has_token:
-            return say("GitHub's request limit is used up {until}.", until=until)
-        return say(
-            "GitHub's request limit is used up {until}. Without a token it is 60 an hour; set "
-            "GITHUB_TOKEN for 5,000.",
-            until=until,
-        )
-
-    def _until(self, wait: float | None) -> Message:
-        if wait is None:
-            return say("for a while")
-        moment = datetime.fromtimestamp(self._clock() + min(wait, 1e7), UTC)
-        return say(
-            "until {time} UTC, {minutes} min from now",
-            time=moment.strftime("%H:%M"),
-            minutes=max(1, round(wait / 60)),
         )

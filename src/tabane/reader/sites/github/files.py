@@ -151,7 +151,9 @@ async def of_entry(place: GitHubAddress, ref: str, entry: GitHubEntry, api: GitH
     """Return a file from the API's response, which includes its bytes if they are less than a megabyte."""
     if entry.type == "submodule":
         lines = f"📦 {entry.name} @ {entry.sha} → {entry.submodule_git_url or ''}".rstrip(" →")
-        return _page(_GitHubFile(place, ref, entry.path, b"", "", api.endpoints.site), _FileExcerpt(lines))
+        return _file_page(
+            _GitHubFile(place, ref, entry.path, b"", "", api.endpoints.site), _FileExcerpt(lines)
+        )
     if entry.encoding == "base64" and entry.content is not None and (entry.content or not entry.size):
         try:
             body = await asyncio.to_thread(b64decode, entry.content)
@@ -186,10 +188,10 @@ async def _of_bytes(place: GitHubAddress, ref: str, path: str, body: bytes, api:
                 ),
             )
     shown = await _shown(found, api)
-    return _page(found, replace(shown, warnings=(*warnings, *shown.warnings)))
+    return _file_page(found, replace(shown, warnings=(*warnings, *shown.warnings)))
 
 
-def _page(found: _GitHubFile, shown: _FileExcerpt) -> Page:
+def _file_page(found: _GitHubFile, shown: _FileExcerpt) -> Page:
     place = found.place
     return github_page(
         found.url,
@@ -207,38 +209,38 @@ async def _shown(found: _GitHubFile, api: GitHubApi) -> _FileExcerpt:
     try:
         kind = await asyncio.to_thread(kind_of, found.body, "", basename(found.path), "")
     except UnsupportedMediaType as unread:
-        return _binary(found, str(unread.args[0]))
+        return _binary_excerpt(found, str(unread.args[0]))
     if kind in _SOURCE or kind == "markdown":
-        return await asyncio.to_thread(_text, found, kind)
+        return await asyncio.to_thread(_text_excerpt, found, kind)
     try:
         page = await api.tools.converting.page(found.body, found.raw, "", None, name=basename(found.path))
     except ReadError as error:
         if error.cause != "type":
             raise
-        return _binary(found, kind)
+        return _binary_excerpt(found, kind)
     return _FileExcerpt(page.markdown, page.warnings, pictures=page.pictures, author=page.author)
 
 
-def _binary(found: _GitHubFile, kind: str) -> _FileExcerpt:
+def _binary_excerpt(found: _GitHubFile, kind: str) -> _FileExcerpt:
     name = f" ({kind})" if "/" in kind else ""
     return _FileExcerpt(f"[binary file, {size(len(found.body))}{name}]")
 
 
-def _text(found: _GitHubFile, kind: str) -> _FileExcerpt:
+def _text_excerpt(found: _GitHubFile, kind: str) -> _FileExcerpt:
     """Return text of any kind; wanted lines alone if there are some."""
     text = unix(decode_leniently(found.body, None, "text/plain"))
     if found.place.lines is not None:
-        return _cut(text, found)
+        return _lines_excerpt(text, found)
     if found.path.endswith(".ipynb") and (markdown := notebook(text)) is not None:
         return _FileExcerpt(*bounded(markdown))
     text, warnings = bounded(text)
     if kind == "markdown":
         args = found.place.name, found.ref, dirname(found.path), found.site
         return _FileExcerpt(linked(text, *args), warnings)
-    return _FileExcerpt(fence(text, _language(found.path, kind)), warnings)
+    return _FileExcerpt(fence(text, _fence_language(found.path, kind)), warnings)
 
 
-def _cut(text: str, found: _GitHubFile) -> _FileExcerpt:
+def _lines_excerpt(text: str, found: _GitHubFile) -> _FileExcerpt:
     assert found.place.lines is not None
     lines = text.removesuffix("\n").split("\n")
     first, last = found.place.lines
@@ -249,14 +251,14 @@ def _cut(text: str, found: _GitHubFile) -> _FileExcerpt:
             line=first,
         )
         shown, more = bounded(text)
-        return _FileExcerpt(fence(shown, _language(found.path, "plain")), (warning, *more))
+        return _FileExcerpt(fence(shown, _fence_language(found.path, "plain")), (warning, *more))
     last = min(last, len(lines))
     shown, warnings = bounded("\n".join(lines[first - 1 : last]))
     said = f"{first}-{last} of {len(lines)}"
-    return _FileExcerpt(fence(shown, _language(found.path, "plain")), warnings, said)
+    return _FileExcerpt(fence(shown, _fence_language(found.path, "plain")), warnings, said)
 
 
-def _language(path: str, kind: str) -> str:
+def _fence_language(path: str, kind: str) -> str:
     if path.lower().endswith((".md", ".markdown")):
         return "md"
     return code_language("", basename(path), "") or _SOURCE.get(kind, "")
@@ -304,51 +306,49 @@ def notebook(text: str) -> str | None:
         found = msgspec.json.decode(text, type=Notebook)
     except (msgspec.DecodeError, RecursionError):
         return None
-    language = _language_of_notebook(found.metadata)
-    parts = [part for cell in found.cells for part in _cell(cell, language)]
+    metadata = found.metadata
+    if metadata.language_info and metadata.language_info.name:
+        language = metadata.language_info.name
+    else:
+        language = metadata.kernelspec.language if metadata.kernelspec else ""
+    parts = [part for cell in found.cells for part in _cell_blocks(cell, language)]
     return "\n\n".join(part for part in parts if part)
 
 
-def _language_of_notebook(metadata: NotebookMetadata) -> str:
-    if metadata.language_info and metadata.language_info.name:
-        return metadata.language_info.name
-    return metadata.kernelspec.language if metadata.kernelspec else ""
-
-
-def _cell(cell: NotebookCell, language: str) -> list[str]:
-    source = _joined(cell.source).strip("\n")
+def _cell_blocks(cell: NotebookCell, language: str) -> list[str]:
+    source = _joined_text(cell.source).strip("\n")
     if cell.cell_type == "markdown":
         return [source]
     if cell.cell_type != "code" or not source.strip():
         return [fence(source, "")] if source.strip() else []
-    return [fence(source, language), *(_output(output) for output in cell.outputs)]
+    return [fence(source, language), *(_output_text(output) for output in cell.outputs)]
 
 
-def _output(output: NotebookOutput) -> str:
+def _output_text(output: NotebookOutput) -> str:
     if output.output_type == "stream":
-        return _printed(_joined(output.text))
+        return _printed_text(_joined_text(output.text))
     if output.output_type == "error":
-        return _printed(f"{output.ename}: {output.evalue}")
-    markdown = _said(output.data.get("text/markdown"))
+        return _printed_text(f"{output.ename}: {output.evalue}")
+    markdown = _text_of_value(output.data.get("text/markdown"))
     if markdown:
         return markdown.strip("\n")[:OUTPUT]
     if picture := next((kind for kind in output.data if kind.startswith("image/")), ""):
         return f"[picture: {picture}]"
-    return _printed(_said(output.data.get("text/plain")))
+    return _printed_text(_text_of_value(output.data.get("text/plain")))
 
 
-def _printed(text: str) -> str:
+def _printed_text(text: str) -> str:
     text = _ESCAPES.sub("", text).strip("\n")
     if len(text) > OUTPUT:
         text = f"{text[:OUTPUT]}\n… {len(text) - OUTPUT:,} more characters"
     return fence(text, "text") if text.strip() else ""
 
 
-def _joined(text: _Text) -> str:
+def _joined_text(text: _Text) -> str:
     return text if isinstance(text, str) else "".join(text)
 
 
-def _said(value: object) -> str:
+def _text_of_value(value: object) -> str:
     if isinstance(value, list):
         return "".join(part for part in value if isinstance(part, str))
     return value if isinstance(value, str) else ""

@@ -93,7 +93,7 @@ async def release(place: GitHubAddress, api: GitHubApi) -> Page:
         f"# {title}",
         _release_facts(found),
         body_of(found.body),
-        _assets(found.assets),
+        _asset_list(found.assets),
         title=title,
         author=login(found.author),
         date=found.published_at or found.created_at,
@@ -144,7 +144,7 @@ def _release_facts(found: GitHubRelease) -> str:
     )
 
 
-def _assets(assets: list[GitHubAsset]) -> str:
+def _asset_list(assets: list[GitHubAsset]) -> str:
     if not assets:
         return ""
     lines = (
@@ -163,8 +163,8 @@ _WITH_README = frozenset({".github", "docs"})
 async def repository(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the root of a repository at its default branch: two requests, and one for its README."""
     about = await api.get(f"/repos/{place.name}", GitHubRepository)
-    entries, warnings = await _root(place, api)
-    readme, more = await _readme(about.full_name, "HEAD", "", entries, api)
+    entries, warnings = await _root_entries(place, api)
+    readme, more = await _readme_section(about.full_name, "HEAD", "", entries, api)
     if about.archived:
         more = (say("The repository is archived and no longer maintained."), *more)
     description = (about.description or "").strip()
@@ -186,7 +186,7 @@ async def of_entries(
     place: GitHubAddress, ref: str, path: str, entries: list[GitHubEntry], api: GitHubApi
 ) -> Page:
     """Return the page of a folder that is at hand."""
-    readme, warnings = await _readme(place.name, ref, path, entries, api)
+    readme, warnings = await _readme_section(place.name, ref, path, entries, api)
     if len(entries) >= FULL:
         warnings = (
             say("GitHub lists only the first {count} {count:entry|entries} of a folder.", count=FULL),
@@ -203,7 +203,9 @@ async def of_entries(
     )
 
 
-async def _root(place: GitHubAddress, api: GitHubApi) -> tuple[list[GitHubEntry], tuple[Message, ...]]:
+async def _root_entries(
+    place: GitHubAddress, api: GitHubApi
+) -> tuple[list[GitHubEntry], tuple[Message, ...]]:
     try:
         found = await api.contents(place.name, "", None)
     except ReadError as error:
@@ -213,7 +215,7 @@ async def _root(place: GitHubAddress, api: GitHubApi) -> tuple[list[GitHubEntry]
     return (found if isinstance(found, list) else [found]), ()
 
 
-async def _readme(
+async def _readme_section(
     repository: str, ref: str, path: str, entries: list[GitHubEntry], api: GitHubApi
 ) -> tuple[str, tuple[Message, ...]]:
     """Return the README as a section, "" if there is none."""
@@ -247,9 +249,13 @@ async def issue(place: GitHubAddress, api: GitHubApi) -> Page:
     found = await api.get(f"/repos/{place.name}/issues/{place.rest[0]}", GitHubIssue)
     if found.pull_request is not None:
         return await pull(place, api)
-    comments, warnings = await _comments(place, found, api)
-    known = known_facts(state=_state(found), **_known(found))
-    return await asyncio.to_thread(lambda: _page(found, known, [_conversation(comments, ())], warnings))
+    comments, warnings = await _read_comments(place, found, api)
+    reason = (found.state_reason or "").replace("_", " ")
+    state = f"{found.state} ({reason})" if reason and found.state == "closed" else found.state
+    known = known_facts(state=state, **_issue_facts(found))
+    return await asyncio.to_thread(
+        lambda: _issue_page(found, known, [_conversation_section(comments, ())], warnings)
+    )
 
 
 async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
@@ -259,7 +265,7 @@ async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
     path = f"/repos/{place.name}/pulls/{place.rest[0]}"
     found = await api.get(path, GitHubPull)
     files, w1 = await api.pages(f"{path}/files", GitHubChangedFile, found.changed_files)
-    comments, w2 = await _comments(place, found, api)
+    comments, w2 = await _read_comments(place, found, api)
     reviews, w3 = await api.pages(f"{path}/reviews", GitHubReview)
     notes: list[GitHubReviewComment] = []
     w4: tuple[Message, ...] = ()
@@ -268,13 +274,33 @@ async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
 
     def laid_out() -> Page:
         detail = changed(files, patched=place.rest[1:2] in (("files",), ("changes",)))
-        parts = [_conversation(comments, reviews), _reviewed(notes), detail.markdown]
-        return _page(found, _pull_facts(found), parts, (*w1, *w2, *w3, *w4, *detail.warnings))
+        threads: defaultdict[int, list[GitHubReviewComment]] = defaultdict(list)
+        for each in notes:
+            threads[each.in_reply_to_id or each.id].append(each)
+        title = f"## Review comments ({len(notes)})"
+        reviewed = blocks(title, *map(_review_thread, threads.values())) if notes else ""
+        parts = [_conversation_section(comments, reviews), reviewed, detail.markdown]
+        known = _issue_facts(found)
+        state = "merged" if found.merged or found.merged_at else found.state
+        if found.draft and state == "open":
+            state = "open (draft)"
+        if found.merged_at:
+            known.pop("closed")
+        lines = f"+{found.additions:,} −{found.deletions:,}"
+        size = f"{numbered(found.commits, 'commit')}, {numbered(found.changed_files, 'file')}, {lines}"
+        listed = known_facts(
+            state=state,
+            **known,
+            merged=found.merged_at and f"{found.merged_at} by {login(found.merged_by)}",
+            branches=f"{_branch_name(found.head)} → {_branch_name(found.base)}",
+            changes=size,
+        )
+        return _issue_page(found, listed, parts, (*w1, *w2, *w3, *w4, *detail.warnings))
 
     return await asyncio.to_thread(laid_out)
 
 
-async def _comments(
+async def _read_comments(
     place: GitHubAddress, found: GitHubIssue, api: GitHubApi
 ) -> tuple[list[GitHubComment], tuple[Message, ...]]:
     if not found.comments:
@@ -283,7 +309,7 @@ async def _comments(
     return await api.pages(path, GitHubComment, found.comments)
 
 
-def _page(found: GitHubIssue, known: str, parts: Sequence[str], warnings: tuple[Message, ...]) -> Page:
+def _issue_page(found: GitHubIssue, known: str, parts: Sequence[str], warnings: tuple[Message, ...]) -> Page:
     title = f"{one_line(found.title)} #{found.number}"
     return own_page(
         found.html_url,
@@ -298,7 +324,7 @@ def _page(found: GitHubIssue, known: str, parts: Sequence[str], warnings: tuple[
     )
 
 
-def _known(found: GitHubIssue) -> dict[str, object]:
+def _issue_facts(found: GitHubIssue) -> dict[str, object]:
     return {
         "author": login(found.user),
         "opened": found.created_at,
@@ -311,38 +337,18 @@ def _known(found: GitHubIssue) -> dict[str, object]:
     }
 
 
-def _state(found: GitHubIssue) -> str:
-    reason = (found.state_reason or "").replace("_", " ")
-    return f"{found.state} ({reason})" if reason and found.state == "closed" else found.state
-
-
-def _pull_facts(found: GitHubPull) -> str:
-    known = _known(found)
-    state = "merged" if found.merged or found.merged_at else found.state
-    if found.draft and state == "open":
-        state = "open (draft)"
-    if found.merged_at:
-        known.pop("closed")
-    lines = f"+{found.additions:,} −{found.deletions:,}"
-    return known_facts(
-        state=state,
-        **known,
-        merged=found.merged_at and f"{found.merged_at} by {login(found.merged_by)}",
-        branches=f"{_branch(found.head)} → {_branch(found.base)}",
-        changes=f"{numbered(found.commits, 'commit')}, {numbered(found.changed_files, 'file')}, {lines}",
-    )
-
-
-def _branch(branch: object) -> str:
+def _branch_name(branch: object) -> str:
     label = getattr(branch, "label", None) or getattr(branch, "ref", "")
     return f"`{label}`" if label else "(gone)"
 
 
-def _conversation(comments: Sequence[GitHubComment], reviews: Sequence[GitHubReview]) -> str:
+def _conversation_section(comments: Sequence[GitHubComment], reviews: Sequence[GitHubReview]) -> str:
     """Comments and the words of reviews, in order of time."""
-    said = [(each.created_at, _comment(each)) for each in comments]
+    said = [(each.created_at, _comment_block(each)) for each in comments]
     said += [
-        (each.submitted_at or "", _review(each)) for each in reviews if each.body or each.state in _VERDICTS
+        (each.submitted_at or "", _review_block(each))
+        for each in reviews
+        if each.body or each.state in _VERDICTS
     ]
     if not said:
         return ""
@@ -358,40 +364,30 @@ _VERDICTS = {
 }
 
 
-def _comment(each: GitHubComment, level: str = "###") -> str:
+def _comment_block(each: GitHubComment, level: str = "###") -> str:
     role = each.author_association
     marks = (each.created_at, role.lower() if role in _ROLES else "", reacted(each.reactions))
-    return blocks(f"{level} {' · '.join((login(each.user), *filter(None, marks)))}", _body(each))
+    return blocks(f"{level} {' · '.join((login(each.user), *filter(None, marks)))}", _comment_body(each))
 
 
-def _review(each: GitHubReview) -> str:
+def _review_block(each: GitHubReview) -> str:
     verdict = _VERDICTS.get(each.state, each.state.lower())
     head = " · ".join(filter(None, (login(each.user), each.submitted_at, verdict)))
-    return blocks(f"### {head}", _body(each) if each.body else "")
+    return blocks(f"### {head}", _comment_body(each) if each.body else "")
 
 
-def _body(each: GitHubComment | GitHubReview) -> str:
+def _comment_body(each: GitHubComment | GitHubReview) -> str:
     return body_of(each.body) or "*(empty)*"
 
 
-def _reviewed(notes: Sequence[GitHubReviewComment]) -> str:
-    """Comments on lines: each thread below the lines that it is about."""
-    if not notes:
-        return ""
-    threads: defaultdict[int, list[GitHubReviewComment]] = defaultdict(list)
-    for each in notes:
-        threads[each.in_reply_to_id or each.id].append(each)
-    return blocks(f"## Review comments ({len(notes)})", *(_thread(each) for each in threads.values()))
-
-
-def _thread(notes: Sequence[GitHubReviewComment]) -> str:
+def _review_thread(notes: Sequence[GitHubReviewComment]) -> str:
     first = notes[0]
     line = first.line or first.original_line
     outdated = " (outdated)" if first.line is None and first.original_line else ""
     where = f"`{first.path}`" + (f" line {line}{outdated}" if line else "")
     hunk = "\n".join(first.diff_hunk.split("\n")[-_HUNK:])
     listing = fence(hunk, "diff") if hunk.strip() else ""
-    return blocks(f"### {where}", listing, *(_comment(each, "####") for each in notes))
+    return blocks(f"### {where}", listing, *(_comment_block(each, "####") for each in notes))
 
 
 COMMITS = 100
@@ -430,12 +426,13 @@ async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
         said, warnings = await api.pages(f"{path}/comments", GitHubComment, found.commit.comment_count)
     detail = await asyncio.to_thread(changed, found.files or (), patched=True)
     subject, _, body = found.commit.message.partition("\n")
+    size, stats = numbered(len(found.files or ()), "file"), found.stats
     known = known_facts(
         commit=found.sha,
-        author=_author(found),
-        date=_date(found),
+        author=_commit_author(found),
+        date=_commit_date(found),
         parents=", ".join(each.sha[:7] for each in found.parents),
-        changes=_counted(found),
+        changes=f"{size}, +{stats.additions:,} −{stats.deletions:,}" if stats is not None else "",
     )
     return own_page(
         found.html_url,
@@ -445,8 +442,8 @@ async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
         detail.markdown,
         commented(said),
         title=f"{subject} · {place.name}@{found.sha[:7]}",
-        author=_author(found),
-        date=_date(found) or None,
+        author=_commit_author(found),
+        date=_commit_date(found) or None,
         warnings=(*warnings, *detail.warnings),
     )
 
@@ -469,7 +466,7 @@ async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
         f"# Commits of {place.name} {where}".rstrip(),
         "\n".join(_commit_line(each) for each in found),
         title=f"Commits · {place.name} {where}".rstrip(),
-        date=_date(found[0]) if found else None,
+        date=_commit_date(found[0]) if found else None,
         warnings=(last,) if len(found) >= COMMITS else (),
     )
 
@@ -500,24 +497,18 @@ async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
 
 def _commit_line(each: GitHubCommit) -> str:
     subject = each.commit.message.partition("\n")[0]
-    return f"- `{each.sha[:7]}` {subject} ({_author(each)}, {_date(each)[:10]})"
+    return f"- `{each.sha[:7]}` {subject} ({_commit_author(each)}, {_commit_date(each)[:10]})"
 
 
-def _author(each: GitHubCommit) -> str:
+def _commit_author(each: GitHubCommit) -> str:
     if each.author and each.author.login:
         return each.author.login
     return (each.commit.author.name if each.commit.author else None) or login(None)
 
 
-def _date(each: GitHubCommit) -> str:
+def _commit_date(each: GitHubCommit) -> str:
     signature = each.commit.committer or each.commit.author
     return (signature.date if signature else None) or ""
-
-
-def _counted(each: GitHubCommit) -> str:
-    if each.stats is None:
-        return ""
-    return f"{numbered(len(each.files or ()), 'file')}, +{each.stats.additions:,} −{each.stats.deletions:,}"
 
 
 PATCHES = 200_000
@@ -595,6 +586,7 @@ def known_facts(**known: object) -> str:
 
 
 def labels(issue: GitHubIssue) -> str:
+    """Return the names of the labels of an issue, separated by commas."""
     names = (each.name if isinstance(each, GitHubLabel) else each for each in issue.labels)
     return ", ".join(name for name in names if name)
 
@@ -659,4 +651,5 @@ def at_place(repository: str, ref: str, path: str) -> tuple[str, ...]:
 
 
 def title_of_path(repository: str, path: str) -> str:
+    """Return the title of the page of a path: its last part and the repository."""
     return f"{basename(path)} · {repository}" if path else repository
