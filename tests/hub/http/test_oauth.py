@@ -54,7 +54,7 @@ class OpenedHub:
     def oauth(self) -> HubOAuth:
         assert self.hub is not None
         here = self.hub
-        self._oauth = self._oauth or HubOAuth(lambda: here.hub.settings, lambda: here.mcp_url, {})
+        self._oauth = self._oauth or HubOAuth(here.hub.context, lambda: here.mcp_url)
         return self._oauth
 
     async def verify(self, token: str) -> Any:
