@@ -156,9 +156,7 @@ class ClientCalls:
         caller = self._session.caller
         features = self._features
         binding = self._binding(call.method, call.params, name)
-        parked = ParkedCall(
-            self._parked, call, upstream, caller, server, name, binding, features, call.on_reply
-        )
+        parked = ParkedCall(self._parked, call, upstream, caller, server, name, binding, features)
         return parked.ask(request)
 
     def _resume_parked(self, key: bytes, call: Call, name: str, opened: OpenCall) -> bool:

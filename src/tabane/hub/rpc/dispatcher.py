@@ -116,7 +116,7 @@ class Dispatcher:
         if message.batch:
             answer = await self._batch(message.parts)
         elif isinstance(first, Request) and self.streams(message):
-            answer = await self._in_turn(first, lambda: self._send_parts(first, send))
+            answer = await self._in_turn(first, self._send_parts, first, send)
         else:
             answer = await self._answer_part(first)
         if answer is not None:
@@ -127,11 +127,13 @@ class Dispatcher:
     async def _answer_part(self, part: Request | InvalidRequest) -> bytes | None:
         if isinstance(part, InvalidRequest):
             return part.answer
-        answer = await self._in_turn(part, lambda: self._call_operation(part))
+        answer = await self._in_turn(part, self._call_operation, part)
         return answer if part.id is not None else None
 
-    async def _in_turn(self, request: Request, work: Callable[[], Awaitable[bytes | None]]) -> bytes | None:
-        """Return what ``work`` answers in its turn, or its failure."""
+    async def _in_turn(
+        self, request: Request, work: Callable[..., Awaitable[bytes | None]], *arguments: Any
+    ) -> bytes | None:
+        """Return the answer of ``work`` when it is its turn, or its failure."""
         name = request.id or b"null"
         if self.draining or self._open >= MOST_WAITING:
             return rpc.failure(name, self._overload_error(), self.caller.lang)
@@ -139,7 +141,7 @@ class Dispatcher:
         try:
             self._check_method(request)
             async with self._turn:
-                return await work()
+                return await work(*arguments)
         except _UnknownMethod as unknown:
             return rpc.unknown_method(name, unknown.error, self.caller.lang)
         except TabaneError as error:

@@ -127,14 +127,14 @@ class ParkedCall:
 
     def __init__(
         self, calls: ParkedCalls, call: Call, holder: CallHolder, caller: Caller, server: str, name: str,
-        binding: CallBinding, features: Features, on_reply: Callable[[UpstreamReply], None] | None,
+        binding: CallBinding, features: Features,
     ) -> None:  # fmt: skip
         self.id = os.urandom(8).hex()
         self.calls = calls
         call.on_question = self.ask
         self.call, self.holder, self.caller = call, holder, caller
         self.server, self.name, self.binding, self.features = server, name, binding, features
-        self.on_reply = on_reply
+        self.on_reply: Callable[[UpstreamReply], None] | None = call.on_reply
         self.asked: tuple[AskedQuestion, ...] = ()
         self.reply: UpstreamReply | None = None
         self.round = self.count = 0
@@ -379,7 +379,7 @@ class ParkedCalls:
             holder=caller.access.holder,
         )  # fmt: skip
         features = frozenset(stored.features)
-        parked = ParkedCall(self, call, holder, caller, stored.server, tool, binding, features, None)
+        parked = ParkedCall(self, call, holder, caller, stored.server, tool, binding, features)
         parked.id, parked.round, parked.count = stored.id, stored.round, stored.count
         parked.expires, parked.kept = stored.expires, True
         parked.detach()
