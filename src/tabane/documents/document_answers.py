@@ -363,15 +363,13 @@ def names(value: Mapping[str, Any], lang: Lang) -> str:
     if failed(value):
         return as_json(value, lang)
     shown = value["documents"] if "documents" in value else value["results"]
-    lines = [str(value["message"]), *map(_document_line, shown)]
+    lines = [str(value["message"])]
+    for each in shown:
+        facts = each if "updated_at" in each else each["metadata"]
+        parts = (each["filepath"], facts.get("title"), facts.get("file_type"), facts["updated_at"])
+        lines.append("  ".join(str(part) for part in parts if part))
+        if text := each.get("document"):
+            lines.append(text)
     if value.get("next_cursor"):
         lines.append(say("Next part: cursor {cursor}", cursor=value["next_cursor"]).render(lang))
     return "\n".join(lines)
-
-
-def _document_line(each: Mapping[str, Any]) -> str:
-    facts = each if "updated_at" in each else each["metadata"]
-    parts = (each["filepath"], facts.get("title"), facts.get("file_type"), facts["updated_at"])
-    head = "  ".join(str(part) for part in parts if part)
-    text = each.get("document")
-    return f"{head}\n{text}" if text else head

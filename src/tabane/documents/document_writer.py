@@ -120,6 +120,10 @@ def checked(draft: Draft, largest: int) -> Draft:
             most=f"{largest:,}",
         )
         raise BadArguments(message, "text")
+    file_type = encodable(draft.file_type or "", "file_type").strip()
+    if len(file_type) > LONGEST_FILE_TYPE:
+        message = say("file_type: it has at most {most} {most:character|characters}", most=LONGEST_FILE_TYPE)
+        raise BadArguments(message, "file_type")
     kind = draft.kind or metadata.kind_of(filepath, text)
     if len(encodable(draft.source, "source")) > LONGEST_SOURCE:
         message = say("{field} must be {wanted}", field="source", wanted=f"≤ {LONGEST_SOURCE}")
@@ -131,7 +135,7 @@ def checked(draft: Draft, largest: int) -> Draft:
     return structs.replace(
         draft,
         filepath=filepath,
-        file_type=_check_file_type(draft.file_type),
+        file_type=file_type or None,
         metadata=_join_metadata(front.metadata, metadata.checked(draft.metadata)),
         kind=kind,
         title=" ".join(encodable(title, "title").split())[: metadata.LONGEST_TITLE],
@@ -146,14 +150,6 @@ def _join_metadata(front: Mapping[str, Own], given: Mapping[str, Own]) -> Mappin
         return given
 
 
-def _check_file_type(given: str | None) -> str | None:
-    found = encodable(given or "", "file_type").strip()
-    if len(found) > LONGEST_FILE_TYPE:
-        message = say("file_type: it has at most {most} {most:character|characters}", most=LONGEST_FILE_TYPE)
-        raise BadArguments(message, "file_type")
-    return found or None
-
-
 def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
     """Return the change for a checked draft. The text is cut only if it differs from the stored one."""
     document = _describe(draft, measure, now)
@@ -164,8 +160,15 @@ def change(draft: Draft, before: Document | None, measure: Measure, now: float) 
         )
         if changed(document, updated_at=before.updated_at) == before:
             return DocumentChange(before, before)
-        if _searched_alike(document, before):
-            return _head_change(draft, _keep_date(document, before), before)
+        shown = ("kind", "title", "file_type", "metadata")
+        if all(getattr(document, name) == getattr(before, name) for name in shown):
+            # Chunks with the same text have the same records, so only the head differs.
+            document = _keep_date(document, before)
+            headings = tuple(document.above)
+            above = heading(document.filepath, document.title, headings)
+            first = ChunkText(draft.text[: document.chunks[0].end], headings, above)
+            head = head_record(document, metadata.encoded(document.metadata), first)
+            return DocumentChange(document, before, [head], {head.key: head.key})
     if before is not None:
         document = _keep_date(document, before)
     return _compare_chunks(draft, document, before, measure)
@@ -190,13 +193,6 @@ def _describe(draft: Draft, measure: Measure, now: float) -> Document:
     )
 
 
-def _searched_alike(document: Document, before: Document) -> bool:
-    """Return whether chunks with the same text have the same records."""
-    return (document.kind, document.title, document.file_type, document.metadata) == (
-        before.kind, before.title, before.file_type, before.metadata,
-    )  # fmt: skip
-
-
 def _keep_date(document: Document, before: Document) -> Document:
     """Return the document, with the old date if a reader sees no difference."""
     dated = changed(document, updated_at=before.updated_at)
@@ -213,15 +209,6 @@ def _reads_alike(document: Document, before: Document) -> bool:
         above=before.above,
         labels=before.labels,
     )
-
-
-def _head_change(draft: Draft, document: Document, before: Document) -> DocumentChange:
-    """Return a change of the head alone, if only internal members differ."""
-    headings = tuple(document.above)
-    text = draft.text[: document.chunks[0].end]
-    content = ChunkText(text, headings, heading(document.filepath, document.title, headings))
-    head = head_record(document, metadata.encoded(document.metadata), content)
-    return DocumentChange(document, before, [head], {head.key: head.key})
 
 
 def _compare_chunks(

@@ -124,7 +124,10 @@ def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
         Operation(
             "watch_documents", "Add the files of a folder as documents, and follow its changes from then on.",
             given.WatchDocuments, lambda c, p, progress: files().watch_documents(c, p, progress),
-            PERSON, Privilege.ADMIN, kind="job", title=_watching,
+            PERSON, Privilege.ADMIN, kind="job",
+            title=lambda params: say(
+                "Watching {path}", path=os.path.basename(params.path.rstrip("/")) or params.path
+            ),
         ),
         Operation(
             "unwatch_documents",
@@ -213,7 +216,3 @@ def _message(value: Any, lang: Lang) -> Any:
 def _adding(params: given.AddDocuments) -> Message:
     names = (os.path.basename(path) or path for path in params.paths[:3])
     return say("Adding {files}", files=", ".join(names))
-
-
-def _watching(params: given.WatchDocuments) -> Message:
-    return say("Watching {path}", path=os.path.basename(params.path.rstrip("/")) or params.path)

@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -94,36 +94,6 @@ class PostCandidates(NamedTuple):
 
     hits: list[RankedPost]
     more: bool
-
-
-class PostRanking(Protocol):
-    """A ranking of posts. ``posts`` answers the requests for records that it makes."""
-
-    async def best(self, posts: JoinedRecords, without: Filter, limit: int) -> PostCandidates:
-        """Return the best posts that do not match ``without``. ``limit`` is at most 1,000."""
-        ...
-
-    async def placed(
-        self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
-    ) -> list[RankedPost | None]:
-        """Return other posts with their places, None for a post that cannot be ranked.
-
-        ``best``: for each post, its best-ranked duplicate.
-        """
-        ...
-
-
-class JoinedRanking(PostRanking, Protocol):
-    """A ranking that waits for nothing but its requests for records."""
-
-    @property
-    def long(self) -> bool:
-        """Return whether these take more than some milliseconds."""
-        ...
-
-    def first(self, limit: int) -> NearestRequest | None:
-        """Return the request for the nearest records that the best ``limit`` posts begin with, if any."""
-        ...
 
 
 async def best_posts(
@@ -369,6 +339,17 @@ class HybridPosts:
         """Return these posts with their places."""
         return [each._replace(record=record) for record, each in zip(records, best, strict=True)]
 
+
+JoinedRanking = NewestPosts | NearestPosts
+"""Rankings that wait for nothing but their requests for records."""
+
+PostRanking = JoinedRanking | HybridPosts
+"""Rankings of posts.
+
+``best`` returns the best posts that do not match ``without``; its ``limit`` is at most 1,000. ``placed``
+returns other posts with their places, None for a post that cannot be ranked; its ``best`` are the best-ranked
+duplicates of the posts.
+"""
 
 _MOST = 0.5  # share of posts with a vector from which on vectors alone rank, whatever the query
 _WIDER = 5  # times as many posts, of which diverse ones are chosen

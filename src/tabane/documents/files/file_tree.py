@@ -410,7 +410,18 @@ class FileTree:
         known = before.folders if before is not None and before.rules == folder.rules else {}
         for entry in entries:
             self._take_entry(folder, parts, entry, known)
-        self._count_folder(folder)
+        self._files += len(folder.files)
+        self._folders += 1
+        if self._files > MOST_FILES or self._folders > MOST_FOLDERS:
+            raise BadArguments(
+                say(
+                    "{path} contains more than {files} {files:file|files} in {folders} "
+                    "{folders:folder|folders}. Add parts of it, or exclude some with --ignore.",
+                    path=self.top,
+                    files=MOST_FILES,
+                    folders=MOST_FOLDERS,
+                )
+            )
 
     def _take_entry(
         self,
@@ -424,7 +435,13 @@ class FileTree:
             if not is_folder and not entry.is_file(follow_symlinks=False):
                 return  # links, devices, sockets
             below = (*parts, entry.name)
-            if self._is_left_out(folder.levels, below, is_folder):
+            left_out = self._own.decide(below, is_folder)
+            if left_out is None:
+                left_out = entry.name.startswith(".") or (
+                    entry.name in _PACKAGES if is_folder else entry.name[-1] == "~"
+                )
+                left_out = left_out or ignored(folder.levels, below, is_folder)
+            if left_out:
                 return
             if not is_folder:
                 found = entry.stat(follow_symlinks=False)
@@ -440,15 +457,6 @@ class FileTree:
         else:
             inner = folder.folders[entry.name] = _FolderNode(folder.levels, entry.inode())
             self._fill_folder(inner, below, None)
-
-    def _is_left_out(self, levels: Levels, parts: tuple[str, ...], is_folder: bool) -> bool:
-        own = self._own.decide(parts, is_folder)
-        if own is not None:
-            return own
-        name = parts[-1]
-        if name.startswith(".") or (is_folder and name in _PACKAGES) or (not is_folder and name[-1] == "~"):
-            return True
-        return ignored(levels, parts, is_folder)
 
     def _with_rules(
         self, levels: Levels, parts: tuple[str, ...], entries: Sequence[os.DirEntry[str]]
@@ -493,20 +501,6 @@ class FileTree:
         except OSError as error:
             self._report_error(path, error)
             return IgnoreLevel(0, IgnoreRules(()))
-
-    def _count_folder(self, folder: _FolderNode) -> None:
-        self._files += len(folder.files)
-        self._folders += 1
-        if self._files > MOST_FILES or self._folders > MOST_FOLDERS:
-            raise BadArguments(
-                say(
-                    "{path} contains more than {files} {files:file|files} in {folders} "
-                    "{folders:folder|folders}. Add parts of it, or exclude some with --ignore.",
-                    path=self.top,
-                    files=MOST_FILES,
-                    folders=MOST_FOLDERS,
-                )
-            )
 
     def _report_error(self, path: str, error: OSError) -> None:
         if not isinstance(error, FileNotFoundError):  # a file deleted meanwhile is not an error

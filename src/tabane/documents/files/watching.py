@@ -109,20 +109,15 @@ def is_silent_filesystem(path: str, mounts: Iterable[str]) -> bool:
     return filesystem in _SILENT or filesystem.startswith("fuse.")
 
 
-def _read_mounts() -> list[str]:
-    try:
-        with open("/proc/mounts", encoding="utf-8", errors="surrogateescape") as file:
-            return file.read().splitlines()
-    except OSError:
-        return []  # not Linux
-
-
 def change_notices(folders: Sequence[str]) -> ChangeNotices:
     """Return the notices for these folders. The folders below them must be listed too. Blocks.
 
     Raises FileNotFoundError if one of them no longer exists.
     """
-    if is_silent_filesystem(folders[0], _read_mounts()):
+    mounts: list[str] = []
+    with suppress(OSError), open("/proc/mounts", encoding="utf-8", errors="surrogateescape") as file:
+        mounts = file.read().splitlines()  # on Linux
+    if is_silent_filesystem(folders[0], mounts):
         log.info("%s is on a file system without change notices: it is polled", folders[0])
         return PollingNotices()
     try:
@@ -250,7 +245,14 @@ class FolderWatch:
         )
         await asyncio.to_thread(self._tree.look)
         await self._open_notices()
-        await self._first_pass()
+        files = list(self._tree.files())
+        report = await self._adding.take(self.folder, files, PassOptions(), self._progress)
+        self._progress = _SilentProgress()
+        names = [name for name, _ in files]
+        report.removed = await self._adding.prune(self.folder, names, self._spared)
+        self._note_report(report)
+        if not self.first.done():
+            self.first.set_result(report)
         self._set_state("watching")
         while True:
             if await self._update_changed():
@@ -271,16 +273,6 @@ class FolderWatch:
         if self._notices is None:
             self._notices = PollingNotices()
         return changes
-
-    async def _first_pass(self) -> None:
-        files = list(self._tree.files())
-        report = await self._adding.take(self.folder, files, PassOptions(), self._progress)
-        self._progress = _SilentProgress()
-        names = [name for name, _ in files]
-        report.removed = await self._adding.prune(self.folder, names, self._spared)
-        self._note_report(report)
-        if not self.first.done():
-            self.first.set_result(report)
 
     async def _update_changed(self) -> bool:
         """Wait for notices, and update the documents of changed files. Return whether anything changed."""
