@@ -145,14 +145,10 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
     if signed := _kind_by_signature(body):
         return signed
     head = body[:2048]
-    # Declared text may contain a few zeros, because some pages do.
     zeros = head.count(0)
-    if not zeros or _is_utf16(head):
-        is_binary = False
-    else:
-        text = media.startswith("text/") or media.endswith(("json", "xml"))
-        is_binary = not text or zeros * 20 > len(head)
-    if is_binary:
+    is_text = media.startswith("text/") or media.endswith(("json", "xml"))
+    # Declared text may contain a few zeros, because some pages do.
+    if zeros and not _is_utf16(head) and (not is_text or zeros * 20 > len(head)):
         raise UnsupportedMediaType(media if media not in _VAGUE else "application/octet-stream")
     suffix = suffix_of(name, url)
     found = _kind_by_media_type(media, body) if media not in _VAGUE else None
