@@ -368,7 +368,7 @@ class HubIdentities(HttpIdentities):
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.door: HttpDoor | None = None
-        self._oauth = HubOAuth(lambda: hub.settings, self._resource_url, hub.environment)
+        self._oauth = HubOAuth(hub.context, self._resource_url)
         tokens = self._oauth if self._oauth.active else None
         super().__init__(KeysOnUse(hub.access), tokens, ProfilesOnUse(hub.access))
 
