@@ -487,14 +487,11 @@ class AuditLog:
                 if not os.write(self._fd, line[written:]):
                     raise OSError(0, "nothing was written")
         except OSError:
-            self._cut_torn()
+            try:
+                os.ftruncate(self._fd, self._size)
+            except OSError:  # of an append-only file, for example: the part stays, and the next file begins
+                self._size = self._options.size
             raise
-
-    def _cut_torn(self) -> None:
-        try:
-            os.ftruncate(self._fd, self._size)
-        except OSError:  # of an append-only file, for example: the part stays, and the next file begins
-            self._size = self._options.size
 
     def _write_event(self, event: AccessEvent, count: int) -> None:
         text = members(
@@ -560,7 +557,16 @@ class AuditLog:
         reused = self._reopen_file(end) if missing <= 0 else False
         if not reused:
             self._begin_file(now)
-        self._note_end(end, stored, missing, now)
+        # What is not as the last process left it is recorded.
+        if missing > 0 and stored is not None:
+            text = members(name="missing", count=missing, previous=stored.mac.hex(), begins=end.head.seq + 1)
+            self._write("audit", now, text)
+        if end.torn:
+            self._write("audit", now, members(name="torn", bytes=end.torn))
+        if stored is None and end.head != NO_HEAD:
+            self._write("audit", now, members(name="head_missing"))
+        if not end.verified or (stored and stored.seq == end.head.seq and stored.mac != end.head.mac):
+            self._write("audit", now, members(name="changed", count=end.beyond))
         self._next_day = now  # retention, with the first entry
 
     def _reopen_file(self, end: ChainEnd) -> bool:
@@ -576,18 +582,6 @@ class AuditLog:
                 return False
         self._use_file(fd, end.size, began_at(end.file))
         return True
-
-    def _note_end(self, end: ChainEnd, stored: ChainHead | None, missing: int, now: float) -> None:
-        """Record what is not as the last process left it."""
-        if missing > 0 and stored is not None:
-            text = members(name="missing", count=missing, previous=stored.mac.hex(), begins=end.head.seq + 1)
-            self._write("audit", now, text)
-        if end.torn:
-            self._write("audit", now, members(name="torn", bytes=end.torn))
-        if stored is None and end.head != NO_HEAD:
-            self._write("audit", now, members(name="head_missing"))
-        if not end.verified or (stored and stored.seq == end.head.seq and stored.mac != end.head.mac):
-            self._write("audit", now, members(name="changed", count=end.beyond))
 
     def _begin_file(self, now: float) -> None:
         """Begin the next file with an entry that continues the chain. Raises OSError."""
