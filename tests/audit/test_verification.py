@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tabane.audit.chain import ChainHead, own_key
+from tabane.audit.chain import ChainHead, own_key, stored_head
 from tabane.audit.entry import AuditOptions
-from tabane.audit.verification import ChainProblem, stored_head, verify_files
+from tabane.audit.verification import ChainProblem, verify_files
 from tabane.errors import AuditError
 from tests.audit.written_log import SMALL, entries, files, lines, paths, verified, write
 

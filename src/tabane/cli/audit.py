@@ -292,7 +292,8 @@ def audit(ctx: click.Context, /, **options: Any) -> None:
 def verify(
     terminal: Terminal, head: str | None, folder: str | None, key: str | None, head_file: str | None
 ) -> None:
-    from tabane.audit.verification import kept_head, verify_files
+    from tabane.audit.chain import kept_head
+    from tabane.audit.verification import verify_files
 
     kept = kept_head(head)
     with terminal.working(say("Verifying the audit log")):
@@ -314,7 +315,7 @@ def verify(
 @json_option
 @click.pass_obj
 def head(terminal: Terminal) -> None:
-    from tabane.audit.verification import stored_head
+    from tabane.audit.chain import stored_head
 
     paths = _paths(terminal, None, None, None)
     found = stored_head(paths)

@@ -12,9 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tabane.audit.chain import ChainEnd, ChainHead, MacChain, find_end, read_key
+from tabane.audit.chain import ChainEnd, ChainHead, MacChain, find_end, read_key, stored_head
 from tabane.audit.entry import AuditPaths, audit_files, audit_paths
-from tabane.audit.verification import stored_head
 from tabane.catalog.tools.listings import ListingsFile
 from tabane.errors import AuditError
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, LiveHub, fault, note, ok, warning
