@@ -4,13 +4,12 @@ An entry is one ``write`` to a file that is only appended to. When :meth:`AuditL
 entry survives ``kill -9``. A thread writes it to disk within a second, or at once if the log is strict;
 then ``record`` returns a future to wait for.
 
-Failed attempts, bounded: those of one second and source are one entry with a count.
+Failed attempts are bounded: those of one second and source are one entry with a count.
 
-Removal of old files of the audit log. A clock may jump, forward by years if the one of the hardware is
-wrong. After a gap in the log, its age counts from before the gap, until the log has gone on for a week.
-
-The removal is recorded before files are deleted, with the mac at which the rest of the log begins. So the
-verification distinguishes it from files that somebody deleted.
+Old files are removed. A clock may jump, forward by years if the one of the hardware is wrong. So after a gap
+in the log, its age counts from before the gap, until the log has gone on for a week. The removal is recorded
+before files are deleted, with the mac at which the rest of the log begins. So the verification distinguishes
+it from files that somebody deleted.
 """
 
 from __future__ import annotations
