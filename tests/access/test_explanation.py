@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tabane.access.key_store import KeyRecord
 from tabane.access.parameters import ExplainPolicyParams
 from tabane.access.permissions import PermissionPatterns, PermissionRules
 from tabane.access.policy_operations import PermissionReason, PolicyExplainer, explain_permission, policy_text
@@ -25,20 +25,16 @@ TARGETS = {target.name: target for target in (READ, WRITE, SEARCH, STOP, HELLO)}
 CALLER = Caller("local", Face.CLI, "1")
 
 
-@dataclass(frozen=True)
-class FakeKey:
-    patterns: PermissionPatterns
-    profile: str = ""
-    id: str = "ab12cd34ef56"
-    name: str = "laptop"
+def key_with(patterns: PermissionPatterns, profile: str = "") -> KeyRecord:
+    return KeyRecord("ab12cd34ef56", b"", "laptop", patterns, profile, "authenticated", 0.0)
 
 
 def patterns(allow: str = "", deny: str = "", *, read_only: bool = False) -> PermissionPatterns:
     return PermissionPatterns(tuple(allow.split()), tuple(deny.split()), read_only)
 
 
-def explained(key: FakeKey, tool: str, state: str = "active", **profiles: PermissionPatterns) -> Any:
-    async def find_key(name: str) -> tuple[FakeKey, str]:
+def explained(key: KeyRecord, tool: str, state: str = "active", **profiles: PermissionPatterns) -> Any:
+    async def find_key(name: str) -> tuple[KeyRecord, str]:
         return key, state
 
     async def find_target(caller: Caller, name: str) -> CallTarget:
@@ -97,7 +93,7 @@ def test_an_explanation_never_differs_from_the_decision(
 
 
 def test_a_key_and_its_profile_must_both_allow() -> None:
-    key = FakeKey(patterns("*"), profile="work")
+    key = key_with(patterns("*"), profile="work")
     found = explained(key, "github__create_issue", work=patterns("*", "github__create_*"))
     assert found["allowed"] is False
     assert found["steps"] == [
@@ -112,14 +108,14 @@ def test_a_key_and_its_profile_must_both_allow() -> None:
 
 
 def test_a_profile_that_is_gone_allows_nothing() -> None:
-    found = explained(FakeKey(patterns("*"), profile="work"), "github__get_issue")
+    found = explained(key_with(patterns("*"), profile="work"), "github__get_issue")
     assert found["allowed"] is False
     assert "The profile work does not exist" in policy_text(found, "en")
 
 
 @pytest.mark.parametrize("state", ["expired", "revoked"])
 def test_a_key_that_is_over_allows_nothing(state: str) -> None:
-    found = explained(FakeKey(patterns("*")), "github__get_issue", state)
+    found = explained(key_with(patterns("*")), "github__get_issue", state)
     assert found["allowed"] is False
     assert state in policy_text(found, "en")
     assert "tabane keys create" in policy_text(found, "en")
@@ -134,4 +130,4 @@ def test_a_key_that_is_over_allows_nothing(state: str) -> None:
     ],
 )
 def test_what_would_allow_it_is_said(tool: str, words: str) -> None:
-    assert words in policy_text(explained(FakeKey(patterns("nothing__*")), tool), "en")
+    assert words in policy_text(explained(key_with(patterns("nothing__*")), tool), "en")

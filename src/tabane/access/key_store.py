@@ -37,18 +37,13 @@ from tabane.messages import say
 
 PREFIX = "tbn_"
 
-
 LONGEST_SECRET = 62
-
 
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-
 _ID_LETTERS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
-
 _ID, _RANDOM, _CHECK = 8, 43, 6
-
 
 _shape = re.compile(rf"tbn_([0-9a-z]{{{_ID}}})_[0-9A-Za-z]{{{_RANDOM + _CHECK}}}").fullmatch
 

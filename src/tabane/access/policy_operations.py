@@ -143,21 +143,19 @@ def _of_step(step: dict[str, Any], found: dict[str, Any]) -> Message:
                 name=step["name"],
             )
         case _:
-            return _of_nothing(who, found)
-
-
-def _of_nothing(who: Message, found: dict[str, Any]) -> Message:
-    if found["server"]:
-        return say(
-            "{who} has no pattern that allows it. These would: {patterns}",
-            who=who,
-            patterns=f"{found['tool']}, {found['server']}__*",
-        )
-    if found["source"] in ("", "admin"):
-        return say(
-            "{who} does not allow administration. It needs {tool} or @admin; * does not include it.",
-            who=who,
-            tool=found["tool"],
-        )
-    patterns = f"{found['tool']}, @{found['source']}"
-    return say("{who} has no pattern that allows it. These would: {patterns}", who=who, patterns=patterns)
+            if found["server"]:
+                return say(
+                    "{who} has no pattern that allows it. These would: {patterns}",
+                    who=who,
+                    patterns=f"{found['tool']}, {found['server']}__*",
+                )
+            if found["source"] in ("", "admin"):
+                return say(
+                    "{who} does not allow administration. It needs {tool} or @admin; * does not include it.",
+                    who=who,
+                    tool=found["tool"],
+                )
+            patterns = f"{found['tool']}, @{found['source']}"
+            return say(
+                "{who} has no pattern that allows it. These would: {patterns}", who=who, patterns=patterns
+            )

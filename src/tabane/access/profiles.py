@@ -31,7 +31,6 @@ KEYS = ("allow", "deny", "read_only", "description")
 is_profile_name = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}").fullmatch
 """A name is part of an address (``/mcp/p/NAME``) and of an option."""
 
-
 _part = re.compile(r"\"[^\"]*\"|'[^']*'|[A-Za-z0-9_-]+")
 
 

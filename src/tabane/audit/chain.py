@@ -312,7 +312,6 @@ def _continues_chain(chain: MacChain, stored: ChainHead, entries: list[tuple[Aud
 INTERVAL = 0.5
 """Seconds that written entries wait for further ones; an entry is on disk within a second."""
 
-
 _to_disk = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 
 

@@ -38,7 +38,6 @@ LONGEST_LINE = 2 << 20
 EntryType = Literal["call", "access", "admin", "audit"]
 Outcome = Literal["ok", "failed", "refused", "limited", "cancelled"]
 
-
 INDEX, USAGE = "index.db", "usage.db"
 """The databases in the folder of the log: the index of entries, and the usage."""
 

@@ -4,13 +4,12 @@ An entry is one ``write`` to a file that is only appended to. When :meth:`AuditL
 entry survives ``kill -9``. A thread writes it to disk within a second, or at once if the log is strict;
 then ``record`` returns a future to wait for.
 
-Failed attempts, bounded: those of one second and source are one entry with a count.
+Failed attempts are bounded: those of one second and source are one entry with a count.
 
-Removal of old files of the audit log. A clock may jump, forward by years if the one of the hardware is
-wrong. After a gap in the log, its age counts from before the gap, until the log has gone on for a week.
-
-The removal is recorded before files are deleted, with the mac at which the rest of the log begins. So the
-verification distinguishes it from files that somebody deleted.
+Old files are removed. A clock may jump, forward by years if the one of the hardware is wrong. So after a gap
+in the log, its age counts from before the gap, until the log has gone on for a week. The removal is recorded
+before files are deleted, with the mac at which the rest of the log begins. So the verification distinguishes
+it from files that somebody deleted.
 """
 
 from __future__ import annotations
@@ -487,14 +486,11 @@ class AuditLog:
                 if not os.write(self._fd, line[written:]):
                     raise OSError(0, "nothing was written")
         except OSError:
-            self._cut_torn()
+            try:
+                os.ftruncate(self._fd, self._size)
+            except OSError:  # of an append-only file, for example: the part stays, and the next file begins
+                self._size = self._options.size
             raise
-
-    def _cut_torn(self) -> None:
-        try:
-            os.ftruncate(self._fd, self._size)
-        except OSError:  # of an append-only file, for example: the part stays, and the next file begins
-            self._size = self._options.size
 
     def _write_event(self, event: AccessEvent, count: int) -> None:
         text = members(
@@ -560,7 +556,16 @@ class AuditLog:
         reused = self._reopen_file(end) if missing <= 0 else False
         if not reused:
             self._begin_file(now)
-        self._note_end(end, stored, missing, now)
+        # What is not as the last process left it is recorded.
+        if missing > 0 and stored is not None:
+            text = members(name="missing", count=missing, previous=stored.mac.hex(), begins=end.head.seq + 1)
+            self._write("audit", now, text)
+        if end.torn:
+            self._write("audit", now, members(name="torn", bytes=end.torn))
+        if stored is None and end.head != NO_HEAD:
+            self._write("audit", now, members(name="head_missing"))
+        if not end.verified or (stored and stored.seq == end.head.seq and stored.mac != end.head.mac):
+            self._write("audit", now, members(name="changed", count=end.beyond))
         self._next_day = now  # retention, with the first entry
 
     def _reopen_file(self, end: ChainEnd) -> bool:
@@ -576,18 +581,6 @@ class AuditLog:
                 return False
         self._use_file(fd, end.size, began_at(end.file))
         return True
-
-    def _note_end(self, end: ChainEnd, stored: ChainHead | None, missing: int, now: float) -> None:
-        """Record what is not as the last process left it."""
-        if missing > 0 and stored is not None:
-            text = members(name="missing", count=missing, previous=stored.mac.hex(), begins=end.head.seq + 1)
-            self._write("audit", now, text)
-        if end.torn:
-            self._write("audit", now, members(name="torn", bytes=end.torn))
-        if stored is None and end.head != NO_HEAD:
-            self._write("audit", now, members(name="head_missing"))
-        if not end.verified or (stored and stored.seq == end.head.seq and stored.mac != end.head.mac):
-            self._write("audit", now, members(name="changed", count=end.beyond))
 
     def _begin_file(self, now: float) -> None:
         """Begin the next file with an entry that continues the chain. Raises OSError."""

@@ -1,7 +1,7 @@
 """The lines of the log as it grows: its files, their whole lines from a place on, and search for a text.
 
-Search for a text in entries, by scanning the bytes of the log. There is no index of texts: it would be
-larger than the log. A scan reads some hundred megabytes a second, and is bounded in bytes.
+A text is searched by scanning the bytes of the log. There is no index of texts: it would be larger than the
+log. A scan reads some hundred megabytes a second, and is bounded in bytes.
 """
 
 from __future__ import annotations

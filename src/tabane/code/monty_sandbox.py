@@ -99,7 +99,17 @@ class MontySandbox:
 
         Raises ScriptFailed if no process is free in time.
         """
-        await self._take_turn(limits)
+        try:
+            await asyncio.wait_for(self._free.acquire(), limits.patience)
+        except TimeoutError:
+            raise ScriptFailed(
+                f"{self._workers} scripts are running, which is the limit (setting script_workers). Run it "
+                "again when one of them has ended."
+            ) from None
+        self._running += 1
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
         process: ScriptProcess | None = None
         try:
             process = await self._ready_process(limits)
@@ -123,20 +133,6 @@ class MontySandbox:
             self._spawn_task(self._retire_process(process))
         while self._tasks:
             await asyncio.wait(self._tasks)
-
-    async def _take_turn(self, limits: ScriptLimits) -> None:
-        """Wait until fewer scripts than allowed are running. Raises ScriptFailed."""
-        try:
-            await asyncio.wait_for(self._free.acquire(), limits.patience)
-        except TimeoutError:
-            raise ScriptFailed(
-                f"{self._workers} scripts are running, which is the limit (setting script_workers). Run it "
-                "again when one of them has ended."
-            ) from None
-        self._running += 1
-        if self._end is not None:
-            self._end.cancel()
-            self._end = None
 
     async def _ready_process(self, limits: ScriptLimits) -> ScriptProcess:
         """Return a process without a script. Raises ScriptFailed if none can be started."""

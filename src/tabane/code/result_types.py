@@ -169,7 +169,6 @@ _DATA = re.compile(
     r"|(?=.*\d.*\d)[0-9A-Fa-f]{8,}"
 )
 
-
 _PLAIN = {
     str: PLAIN[STRING],
     bool: PLAIN[BOOLEAN],

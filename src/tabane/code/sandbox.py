@@ -80,10 +80,8 @@ Judge = Callable[[ToolCalled], Raised | None]
 """Judges each call that a script makes: an exception for the script, or None to accept the call.
 Raises ScriptFailed to end the script."""
 
-
 Modules = Mapping[str, Sequence[str]]
 """Names of functions by module; those of the module ``""`` are imported from ``tools`` itself."""
-
 
 LIFE = 600.0
 """Seconds for which a snapshot can be used: as long as an approval is waited for."""

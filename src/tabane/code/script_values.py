@@ -193,7 +193,6 @@ def _json_escape(match: re.Match[str]) -> str:
 WRAPPED = "result"
 """The member in which servers of FastMCP put a result that is no object."""
 
-
 LONGEST_PYTHON = 256 << 10
 """Characters of a text in Python's notation that is parsed."""
 

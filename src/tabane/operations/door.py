@@ -101,11 +101,7 @@ class CallGuard(Protocol):
     def answered(
         self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
     ) -> None:
-        """Note that the caller gets an answer of ``target``: a result, or an error with its text.
-
-        ``arguments`` and ``result`` are JSON. ``result`` is None if it is not known, and empty if nothing new
-        is given.
-        """
+        """Note an answer for all rules: see :meth:`CallRule.answered`."""
         ...
 
 

@@ -537,7 +537,6 @@ TABLES = ("mcpServers", "servers")
 
 _IGNORED = ("inputs", "$schema", "sandbox")
 
-
 FileStamp = tuple[int, int, int] | None
 """Inode, size and time of change of a file; None if there is none."""
 

@@ -213,7 +213,12 @@ def _edit_file(path: Path, change: Change) -> None:
         text = previous.decode("utf-8-sig")
         try:
             for place, value in _differences((_servers_key(path, document),), before, table):
-                text = without_member(text, place) if value is _GONE else _with_value(text, place, value)
+                if value is _GONE:
+                    text = without_member(text, place)
+                elif has_comments(text, place):
+                    raise UnsafeJsonEdit("/".join(place))
+                else:
+                    text = with_member(text, place, value)
         except (NotAnObject, UnsafeJsonEdit):
             raise ConfigurationError(
                 say(
@@ -228,12 +233,6 @@ def _edit_file(path: Path, change: Change) -> None:
     if previous is not None:
         write_private(f"{path}.bak", previous)
     write_private(path, written)
-
-
-def _with_value(text: str, place: tuple[str, ...], value: Any) -> str:
-    if has_comments(text, place):
-        raise UnsafeJsonEdit("/".join(place))
-    return with_member(text, place, value)
 
 
 def _differences(path: tuple[str, ...], before: Table, after: Table) -> Iterator[tuple[tuple[str, ...], Any]]:

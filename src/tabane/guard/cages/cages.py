@@ -507,7 +507,6 @@ _REGISTRY_FILES = (
 )
 """Settings of package managers, in the user's home folder."""
 
-
 _REGISTRY_VARIABLES = (
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
     *("NPM_CONFIG_USERCONFIG", "NPM_CONFIG_CAFILE", "UV_CONFIG_FILE", "PIP_CONFIG_FILE", "NETRC"),

@@ -62,7 +62,6 @@ LONG = 8_192
 SLICE, REST = 0.004, 0.001
 """Seconds for which a thread scans, and for which it rests then, so that the event loop gets its turn."""
 
-
 ScanResult = Sequence[DefinitionFinding] | None
 """Findings in a definition; None if it could not be scanned now, and is scanned again later."""
 
@@ -201,7 +200,6 @@ Found = TypeVar("Found")
 
 Scans = Mapping[DefinitionKey, tuple[KeptFinding, ...]]
 """Findings of the scanner in definitions that were not scanned before."""
-
 
 KIND_NAMES = {
     "tool": say("tool"),

@@ -396,7 +396,12 @@ class Trails:
         trail = self._trails.pop(key, None)
         if trail is None or trail.over(now):
             trail = Trail(key)
-            self._make_room(now)
+            while len(self._trails) >= self._most:
+                oldest = self._trails.pop(next(key for key in self._trails if key != SPILLED))
+                if not oldest.over(now) and oldest.labels:
+                    spilled = self._trails.pop(SPILLED, None) or Trail(SPILLED)
+                    spilled.take(oldest)
+                    self._trails[SPILLED] = spilled
         trail.used = max(now, trail.used) if now - trail.used > -IDLE else now
         self._trails[key] = trail
         return trail
@@ -412,11 +417,3 @@ class Trails:
         now = self.clock()
         gone = [self._trails.pop(key) for key in list(self._trails) if fits(key)]
         return sum(1 for trail in gone if trail.labels and not trail.over(now))
-
-    def _make_room(self, now: float) -> None:
-        while len(self._trails) >= self._most:
-            oldest = self._trails.pop(next(key for key in self._trails if key != SPILLED))
-            if not oldest.over(now) and oldest.labels:
-                spilled = self._trails.pop(SPILLED, None) or Trail(SPILLED)
-                spilled.take(oldest)
-                self._trails[SPILLED] = spilled

@@ -146,7 +146,6 @@ _QUOTABLE = frozenset({Sign.OVERRIDE, Sign.MARKUP, Sign.SECRECY, Sign.SECRETS, S
 _WANTED = frozenset({Sign.SECRETS, Sign.CONVERSATION})
 _WAYS = frozenset({Sign.STUFFING, Sign.CHANNEL, Sign.REDIRECT})
 
-
 _STUFFED, _MUCH_WANTED = 2, 3
 _COMMON = frozenset({Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING})
 _MUCH = 9

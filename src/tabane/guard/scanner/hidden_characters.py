@@ -193,7 +193,9 @@ class _Texts:
         self.left = MOST_CHARACTERS
 
     def add(self, text: str, of_parameter: bool) -> None:
-        if self.left > 0 and not _is_picture(text):
+        if self.left > 0 and not (
+            text.startswith("data:image/") and ";base64," in text[:80] and " " not in text
+        ):
             (self.parameters if of_parameter else self.texts).append(text[: self.left])
             self.left -= len(text) + _EACH
 
@@ -205,10 +207,6 @@ class _Texts:
 
 _EACH = 8
 """Characters that each text counts in addition, so that there are not too many of them."""
-
-
-def _is_picture(text: str) -> bool:
-    return text.startswith("data:image/") and ";base64," in text[:80] and " " not in text
 
 
 def _read(definition: bytes) -> Any:

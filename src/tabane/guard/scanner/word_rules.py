@@ -90,7 +90,6 @@ class WordMeaning(IntFlag):
 
 M = WordMeaning
 
-
 _WORDS: dict[WordMeaning, str] = {
     M.NOT: "not never don't dont doesn't won't shouldn't mustn't needn't cannot can't isn't aren't without avoid refrain no nothing nor neither stop unneeded unnecessary needless nobody forbidden prohibited skip omit",
     M.USER: "user users user's users' human humans human's person persons people anyone anybody somebody someone nobody customer customers operator operators owner owners owner's member members reviewer reader client's recipient's administrator employee employees",

@@ -339,7 +339,6 @@ _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
     ),
 )
 
-
 _OWNERS = frozenset({"@yukukotani", "@7shi", "@paterapatera", "@krtw00"})
 
 

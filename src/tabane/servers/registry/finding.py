@@ -180,21 +180,18 @@ class AnswerCache:
         with contextlib.suppress(OSError, ConfigurationError):
             private_folder(self._folder)
             write_private(self._path(url), head + b"\n" + body)
-            self._remove_oldest()
-
-    def _remove_oldest(self) -> None:
-        found = []
-        with os.scandir(self._folder) as files:
-            for file in files:
-                with contextlib.suppress(OSError):
-                    status = file.stat(follow_symlinks=False)
-                    found.append((status.st_mtime, status.st_size, file.path))
-        size = 0
-        for number, (_, length, path) in enumerate(sorted(found, reverse=True)):
-            size += length
-            if number >= MOST_FILES or size > LARGEST:
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
+            found = []  # the oldest answers are removed
+            with os.scandir(self._folder) as files:
+                for file in files:
+                    with contextlib.suppress(OSError):
+                        status = file.stat(follow_symlinks=False)
+                        found.append((status.st_mtime, status.st_size, file.path))
+            size = 0
+            for number, (_, length, path) in enumerate(sorted(found, reverse=True)):
+                size += length
+                if number >= MOST_FILES or size > LARGEST:
+                    with contextlib.suppress(OSError):
+                        os.unlink(path)
 
     def _path(self, url: str) -> Path:
         return self._folder / f"{hashlib.sha256(url.encode()).hexdigest()[:32]}.json"

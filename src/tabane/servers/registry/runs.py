@@ -422,7 +422,6 @@ def _package_run(given: object) -> RegistryRun:
 _UNSUPPORTED = say("This kind of package is not supported.")
 _BUNDLE = say("MCP bundles are not supported. Unpack it, and add its command with: tabane servers add")
 
-
 _BASE_OPTIONS = {"npm": "--registry", "pypi": "--default-index", "nuget": "--source"}
 
 
