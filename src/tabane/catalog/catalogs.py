@@ -718,7 +718,7 @@ class ToolUse:
         return [(holder, tool, weight) for (holder, tool), weight in self._weights.items()]
 
     def unshared(self) -> list[Use]:
-        """Return what this hub counted and has not shared with others yet. It is shared from now on."""
+        """Return what this hub counted and has not shared with others yet. It then counts as shared."""
         unshared, self._unshared = self._unshared, set()
         return [(*key, self._weights[key]) for key in unshared if key in self._weights]
 
