@@ -61,7 +61,7 @@ async def log_in(here: RunningHub, site: LoginSite) -> None:
         )
     )
     await site.browse(begun["url"])
-    await until(lambda: here.hub.gateway.catalogue.of_server("up"), "the server lists its tools")
+    await until(lambda: here.hub.gateway.catalog.of_server("up"), "the server lists its tools")
 
 
 async def calls(line: SocketClient) -> float:

@@ -97,7 +97,7 @@ def _costs(batches: int) -> list[list[str]]:
     with tempfile.TemporaryDirectory(prefix="tabane-benchmark-") as folder:
         file = TrailFile(Path(folder))
         tools = SimpleNamespace(get=lambda name: None, of_server=lambda server: ())
-        labels = TargetLabels(cast(Gateway, SimpleNamespace(servers={}, catalogue=tools)))
+        labels = TargetLabels(cast(Gateway, SimpleNamespace(servers={}, catalog=tools)))
         trails = Trails(time.time)
         rule = FlowRule(
             "ask", trails, labels, lambda holder: frozenset(), lambda trail: file.add(trail, trails)

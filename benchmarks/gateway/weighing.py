@@ -46,7 +46,7 @@ class Crowd:
 
 async def weight_standalone(folder: Path) -> Weight:
     home = GatewayHub(folder / "home", all_kinds())
-    for last in (False, True):  # the first run leaves a catalogue on disk, as any later start finds it
+    for last in (False, True):  # the first run leaves a catalog on disk, as any later start finds it
         running = await standalone(home)
         try:
             await running.client.initialize()

@@ -1,7 +1,7 @@
 """What is imported: a folder as twilog leaves it, with posts, results and vectors of three spaces.
 
 Made once from a seed and kept in the user's cache: two gigabytes for 220,000 posts. Vectors lie around 2,000
-centres, as those of real models do, and so does the vector that a question is given.
+centers, as those of real models do, and so does the vector that a question is given.
 """
 
 from __future__ import annotations

@@ -24,11 +24,11 @@ from benchmarks.search.quality import Corpus, Query, scores
 from numpy.typing import NDArray
 
 from tabane.search.embedding.embedder import Embedder, NoModel
-from tabane.search.embedding.model_files import Quantisation
+from tabane.search.embedding.model_files import Quantization
 from tabane.search.embedding.model_finder import ModelChoice
 from tabane.search.embedding.model_packages import model_id
 
-PRECISIONS: tuple[Quantisation, ...] = ("none", "int8")
+PRECISIONS: tuple[Quantization, ...] = ("none", "int8")
 _RESAMPLES = 2_000
 _EACH = 6  # docstrings of a file at most, so that no package is most of the set
 _FEWEST, _MOST = 5, 25  # words of a query
@@ -70,7 +70,7 @@ def _docstrings(folder: Path) -> Iterator[tuple[str, str]]:
                 yield " ".join(first.split()), " ".join(rest.split())[:1_200]
 
 
-async def compare(name: str, corpus: Corpus, models: dict[Quantisation, Embedder]) -> None:
+async def compare(name: str, corpus: Corpus, models: dict[Quantization, Embedder]) -> None:
     texts = {each: _matrix(await model.embed(list(corpus.texts.values()))) for each, model in models.items()}
     asked = [query.text for query in corpus.queries]
     queries = {each: _matrix(await model.embed(asked, "query")) for each, model in models.items()}
@@ -110,7 +110,7 @@ def _matrix(vectors: Sequence[bytes]) -> Matrix:
 
 async def measure(model: str, sets: dict[str, Corpus]) -> None:
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as kept:
-        models: dict[Quantisation, Embedder] = {}
+        models: dict[Quantization, Embedder] = {}
         try:
             for each in PRECISIONS:
                 found = await opened(ModelChoice(model_id(model), quantisation=each), kept)

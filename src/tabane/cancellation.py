@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 async def run_to_end(work: Awaitable[T]) -> T:
-    """Return the result of work. If the caller is cancelled, the work ends before the cancellation goes on.
+    """Return the result of work. If the caller is canceled, the work ends before the cancellation goes on.
 
-    Threads cannot be cancelled: without this, one would go on with files or processes that are closed or
-    used by the next step. A failure of the work is lost if the caller is cancelled.
+    Threads cannot be canceled: without this, one would go on with files or processes that are closed or
+    used by the next step. A failure of the work is lost if the caller is canceled.
     """
     task = asyncio.ensure_future(work)
     try:

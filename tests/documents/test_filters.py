@@ -161,10 +161,10 @@ async def test_searches_and_lists_keep_to_the_filter(
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(allow_nan=False, allow_infinity=False))
 def test_numbers_are_written_in_their_order(one: float, other: float) -> None:
-    first, second = metadata.spelt(one), metadata.spelt(other)
+    first, second = metadata.spelled(one), metadata.spelled(other)
     assert (first < second, first == second) == (one < other, one == other)
     assert len(first) == 16
-    assert metadata.spelt(math.copysign(0.0, one)) == metadata.spelt(0)
+    assert metadata.spelled(math.copysign(0.0, one)) == metadata.spelled(0)
 
 
 @pytest.mark.parametrize(

@@ -48,14 +48,14 @@ async def test_all_hubs_use_the_process_of_one(tmp_path: Path, postgres: Postgre
         assert (await listening.message())["method"] == "notifications/resources/updated"
         await said(here, "c__change_tools", names=["echo", "hang"])
         assert (await listening.message())["method"] == "notifications/tools/list_changed"
-        assert {tool.name for tool in second.hub.gateway.catalogue.of_server("c")} == {
+        assert {tool.name for tool in second.hub.gateway.catalog.of_server("c")} == {
             "echo",
             "hang",
             "change_tools",
         }
         assert await said(here, "m__pid") == await said(there, "m__pid")
         await said(here, "m__change_tools", names=["echo"])
-        tools = second.hub.gateway.catalogue.of_server
+        tools = second.hub.gateway.catalog.of_server
         await until(lambda: len(tools("m")) == 2, "the other hub reads the list again")
         # A call that its client gives up ends at the server.
         there.send_message(call("c__hang", 6), **session)

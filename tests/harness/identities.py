@@ -109,9 +109,13 @@ class GivenIdentities(HttpIdentities):
         tokens: GivenTokens | None,
         profiles: GivenProfiles | None,
         refusals: RecordedRefusals,
+        restored: Access | None = None,
     ) -> None:
         super().__init__(keys, tokens, profiles)
-        self._refusals = refusals
+        self._refusals, self._restored = refusals, restored
+
+    def restore(self, holder: str) -> Access | None:
+        return self._restored or super().restore(holder)
 
     def refused(self, source: str, reason: str) -> None:
         self._refusals(source, reason)
@@ -122,6 +126,7 @@ def identities(
     tokens: GivenTokens | None = None,
     profiles: GivenProfiles | None = None,
     refused: RecordedRefusals | None = None,
+    restored: Access | None = None,
 ) -> HttpIdentities:
-    """What a hub knows besides its token."""
-    return GivenIdentities(keys, tokens, profiles, refused or RecordedRefusals())
+    """Return what a hub knows besides its token. ``restored`` is the access of a holder seen before."""
+    return GivenIdentities(keys, tokens, profiles, refused or RecordedRefusals(), restored)

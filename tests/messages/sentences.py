@@ -1,6 +1,6 @@
-"""The sentences that the source says, and the Japanese catalogue of them.
+"""The sentences that the source says, and the Japanese catalog of them.
 
-`python -m tests.messages.sentences` brings the catalogue up to date: new sentences are added, to be
+`python -m tests.messages.sentences` brings the catalog up to date: new sentences are added, to be
 translated, those that nobody says any more are dropped, and the rest is compiled.
 """
 
@@ -67,27 +67,27 @@ def read_catalogue() -> Catalog:
 
 def update() -> list[str]:
     """Bring the catalogue in step with the source. Returns the sentences left to translate."""
-    catalogue = read_catalogue()
+    catalog = read_catalogue()
     said = {saying.template for saying in sayings(parsed_source()) if saying.template}
-    for entry in [entry for entry in catalogue if entry.id and entry.id not in said]:
-        catalogue.delete(entry.id)
-    catalogue.obsolete.clear()
+    for entry in [entry for entry in catalog if entry.id and entry.id not in said]:
+        catalog.delete(entry.id)
+    catalog.obsolete.clear()
     for template in said:
-        if catalogue.get(template) is None:
-            catalogue.add(template)
-    _write(catalogue)
-    return sorted(template for template in said if not translation(catalogue, template))
+        if catalog.get(template) is None:
+            catalog.add(template)
+    _write(catalog)
+    return sorted(template for template in said if not translation(catalog, template))
 
 
-def translation(catalogue: Catalog, template: str) -> str:
+def translation(catalog: Catalog, template: str) -> str:
     """The Japanese of a sentence; empty where there is none."""
-    entry = catalogue.get(template)
+    entry = catalog.get(template)
     return str(entry.string or "") if entry is not None else ""
 
 
-def _write(catalogue: Catalog) -> None:
+def _write(catalog: Catalog) -> None:
     text = io.BytesIO()
-    write_po(text, catalogue, width=110, sort_output=True, no_location=True, omit_header=True)
+    write_po(text, catalog, width=110, sort_output=True, no_location=True, omit_header=True)
     head = PO.read_text().split("\n\n", 1)[0]
     PO.write_text(f"{head}\n\n{text.getvalue().decode().strip()}\n")
     with MO.open("wb") as file:

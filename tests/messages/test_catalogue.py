@@ -34,7 +34,7 @@ def templates(said: list[Saying]) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def catalogue() -> Catalog:
+def catalog() -> Catalog:
     return read_catalogue()
 
 
@@ -51,8 +51,8 @@ def test_every_sentence_is_given_the_fields_it_has(said: list[Saying]) -> None:
     assert wrong == []
 
 
-def test_every_sentence_is_translated(catalogue: Catalog, templates: set[str]) -> None:
-    missing = sorted(template for template in templates if not translation(catalogue, template))
+def test_every_sentence_is_translated(catalog: Catalog, templates: set[str]) -> None:
+    missing = sorted(template for template in templates if not translation(catalog, template))
     assert missing == [], HOW
 
 
@@ -95,34 +95,34 @@ def test_a_glued_command_is_noticed(text: str, count: int) -> None:
     assert len(glued(text)) == count
 
 
-def test_commands_stand_alone_or_in_quotes(catalogue: Catalog) -> None:
-    texts = [str(entry.string) for entry in catalogue if entry.id]
+def test_commands_stand_alone_or_in_quotes(catalog: Catalog) -> None:
+    texts = [str(entry.string) for entry in catalog if entry.id]
     assert {text: found for text in texts if (found := glued(text))} == {}, (
         "write 「tabane …」, or a line of its own"
     )
 
 
-def test_translations_have_the_fields_of_the_sentence(catalogue: Catalog, said: list[Saying]) -> None:
+def test_translations_have_the_fields_of_the_sentence(catalog: Catalog, said: list[Saying]) -> None:
     with_fields = {s.template for s in said if s.template is not None and s.fields != frozenset()}
     wrong = [
         template
-        for template in with_fields & {str(entry.id) for entry in catalogue if entry.string}
-        if placeholders(translation(catalogue, template)) != placeholders(template)
+        for template in with_fields & {str(entry.id) for entry in catalog if entry.string}
+        if placeholders(translation(catalog, template)) != placeholders(template)
     ]
     assert wrong == []
 
 
-def test_nothing_is_translated_that_nobody_says(catalogue: Catalog, templates: set[str]) -> None:
-    translated = {str(entry.id) for entry in catalogue if entry.id}
+def test_nothing_is_translated_that_nobody_says(catalog: Catalog, templates: set[str]) -> None:
+    translated = {str(entry.id) for entry in catalog if entry.id}
     assert sorted(translated - templates) == [], HOW
-    assert not catalogue.obsolete
-    assert [entry.id for entry in catalogue if entry.fuzzy and entry.id] == []
+    assert not catalog.obsolete
+    assert [entry.id for entry in catalog if entry.fuzzy and entry.id] == []
 
 
-def test_the_compiled_catalogue_is_the_written_one(catalogue: Catalog) -> None:
+def test_the_compiled_catalogue_is_the_written_one(catalog: Catalog) -> None:
     with MO.open("rb") as file:
         compiled = {entry.id: entry.string for entry in read_mo(file) if entry.id}
-    written = {entry.id: entry.string for entry in catalogue if entry.id and entry.string}
+    written = {entry.id: entry.string for entry in catalog if entry.id and entry.string}
     assert compiled == written, HOW
 
 

@@ -207,7 +207,7 @@ async def test_what_the_server_says_by_itself_is_heard_also_after_its_stream_bro
 
     async with web_hub(tmp_path, speaking) as (server, hub, client):
         await client.call("web__echo")
-        names = hub.hub.gateway.catalogue
+        names = hub.hub.gateway.catalog
         for number in (1, 2):
             await until(lambda number=number: len(streams) == number, "the stream is open")  # type: ignore[misc]
             server.tools = [*server.tools, {"name": f"new{number}", "inputSchema": {"type": "object"}}]

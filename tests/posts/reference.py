@@ -37,8 +37,8 @@ def similar(
         each
         for each in filed
         if limited(each, filed, limits)
-        and all(spelt(term) in spelt(getattr(each.post, source)) for term in includes)
-        and not any(spelt(term) in spelt(getattr(each.post, source)) for term in excludes)
+        and all(spelled(term) in spelled(getattr(each.post, source)) for term in includes)
+        and not any(spelled(term) in spelled(getattr(each.post, source)) for term in excludes)
     ]
     scored = [(each, score(each, meaning, mode, weights)) for each in meant]
     known = [(each, found) for each, found in scored if found is not None]
@@ -51,7 +51,7 @@ def similar(
     return [Hit(each.post.post_id, found) for each, found in known[:top_k]]
 
 
-def spelt(text: str) -> str:
+def spelled(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 

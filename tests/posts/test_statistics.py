@@ -16,9 +16,9 @@ def expected(spellings: dict[str, int]) -> tuple[PostAuthor, ...]:
     """Worked out from nothing."""
     users = []
     for name in {comparable_user(name) for name in spellings} - {""}:
-        group = {spelt: count for spelt, count in spellings.items() if comparable_user(spelt) == name}
-        spelt = sorted(group, key=lambda each: (-group[each], each))[0]
-        users.append(PostAuthor(spelt, sum(group.values())))
+        group = {spelled: count for spelled, count in spellings.items() if comparable_user(spelled) == name}
+        spelled = sorted(group, key=lambda each: (-group[each], each))[0]
+        users.append(PostAuthor(spelled, sum(group.values())))
     return tuple(sorted(users, key=lambda user: (-user.posts, user.name)))
 
 

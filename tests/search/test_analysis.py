@@ -13,7 +13,7 @@ from tabane.search.analysis import (
     groups,
     identifier_tokens,
     is_mixed,
-    normalise,
+    normalize,
     positioned,
     stem,
     tokens,
@@ -137,7 +137,7 @@ def test_no_token_is_empty_or_holds_a_blank(text: str) -> None:
 
 
 def test_one_text_has_one_spelling() -> None:
-    assert normalise("Ｒｅａｄ ﾌｧｲﾙ") == normalise("READ ファイル") == "read ファイル"
+    assert normalize("Ｒｅａｄ ﾌｧｲﾙ") == normalize("READ ファイル") == "read ファイル"
 
 
 @given(

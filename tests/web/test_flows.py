@@ -8,7 +8,6 @@ from urllib.parse import urlencode
 
 import msgspec
 import pytest
-from msgspec import structs
 
 from tabane.operations import Caller, Face
 from tests.harness.http_hub import Answer, HttpHub
@@ -160,7 +159,7 @@ async def test_with_a_passphrase_nothing_is_forgotten_before_the_page_is_unlocke
 
 async def test_a_key_without_administration_has_no_such_page(tmp_path: Path) -> None:
     access = GivenAccess("key:k", "mail__*")
-    known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
+    known = identities(GivenKeys(k=access), restored=access)
     async with web_hub(tmp_path, servers(tmp_path), identities=known) as here:
         guest = await visitor(here)
         assert (await guest.sign_in(key="tbn_k")).status == 200

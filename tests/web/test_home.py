@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import structs
 
 from tabane.operations import Caller, Face
 from tests.harness.http_hub import HttpHub
@@ -79,7 +78,7 @@ async def test_calls_and_failures_of_today_are_counted(tmp_path: Path) -> None:
 
 async def test_a_key_sees_only_what_it_may(tmp_path: Path) -> None:
     access = GivenAccess("key:k", "*document*")
-    known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
+    known = identities(GivenKeys(k=access), restored=access)
     async with web_hub(tmp_path, {"secretive": child()}, identities=known) as here:
         page = await visitor(here)
         assert (await page.sign_in(key="tbn_k")).status == 200

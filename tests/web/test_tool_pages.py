@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from urllib.parse import quote
 
-from msgspec import structs
-
 from tests.harness.http_hub import Answer, HttpHub
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.running_hub import child
@@ -30,7 +28,7 @@ async def signed_in(here: HttpHub) -> WebVisitor:
 
 async def test_a_key_sees_calls_and_changes_only_what_it_may(tmp_path: Path) -> None:
     access = GivenAccess("key:k", "one__*")
-    known = structs.replace(identities(GivenKeys(k=access)), restore=lambda holder: access)
+    known = identities(GivenKeys(k=access), restored=access)
     async with web_hub(tmp_path, {"one": child(), "other": child()}, identities=known) as here:
         person = await visitor(here)
         assert (await person.sign_in(key="tbn_k")).status == 200

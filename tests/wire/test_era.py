@@ -33,7 +33,7 @@ def members(parts: dict[str, str]) -> Members:
     return {key: Raw(value.encode()) for key, value in parts.items()}
 
 
-def spelt(parts: Members) -> dict[str, str]:
+def spelled(parts: Members) -> dict[str, str]:
     return {key: bytes(value).decode() for key, value in parts.items()}
 
 
@@ -124,8 +124,8 @@ def test_meta_is_taken_out_of_params(
     params: dict[str, str], meta: dict[str, str], rest: dict[str, str]
 ) -> None:
     given_params = members(params)
-    assert spelt(era.take_meta(given_params)) == meta
-    assert spelt(given_params) == rest
+    assert spelled(era.take_meta(given_params)) == meta
+    assert spelled(given_params) == rest
 
 
 @pytest.mark.heavy("many cases")
@@ -134,8 +134,8 @@ def test_meta_that_is_put_back_is_what_was_taken(params: dict[str, str], meta: d
     whole = era.with_meta(members(params), members(meta))
     again = fields(whole)
     assert ("_meta" in again) == bool(meta)
-    assert spelt(era.take_meta(again)) == meta
-    assert spelt(again) == params
+    assert spelled(era.take_meta(again)) == meta
+    assert spelled(again) == params
 
 
 # -- across the eras -----------------------------------------------------------------------------
@@ -145,19 +145,19 @@ def test_meta_that_is_put_back_is_what_was_taken(params: dict[str, str], meta: d
 def test_an_envelope_that_is_put_on_comes_off_again(meta: dict[str, str]) -> None:
     worn = era.enveloped(members(meta), CLIENT)
     era.check_envelope(worn)
-    assert spelt(worn) == {**meta, **ENVELOPE}
-    assert spelt(era.without_envelope(worn)) == meta
+    assert spelled(worn) == {**meta, **ENVELOPE}
+    assert spelled(era.without_envelope(worn)) == meta
 
 
 @given(METAS)
 def test_the_callers_own_envelope_is_passed_as_it_is(meta: dict[str, str]) -> None:
     own = {**meta, **ENVELOPE, META_CAPABILITIES: '{"elicitation": {}}'}
-    assert spelt(era.enveloped(members(own), b'{"name":"somebody else"}')) == own
+    assert spelled(era.enveloped(members(own), b'{"name":"somebody else"}')) == own
 
 
 def test_the_hub_says_what_it_can_do_where_the_caller_said_nothing() -> None:
     worn = era.enveloped({}, CLIENT, b'{"roots":{}}')
-    assert spelt(worn) == {**ENVELOPE, META_CAPABILITIES: '{"roots":{}}'}
+    assert spelled(worn) == {**ENVELOPE, META_CAPABILITIES: '{"roots":{}}'}
 
 
 # -- results -------------------------------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_a_result_without_a_type_gets_one_and_stays_what_it_was(
     raw = text.encode()
     whole = era.completed(raw)
     assert names(whole) == ["resultType", *names(raw)]
-    assert spelt(fields(whole)) == {**spelt(fields(raw)), "resultType": '"complete"'}
+    assert spelled(fields(whole)) == {**spelled(fields(raw)), "resultType": '"complete"'}
     # What the peer wrote stands there as it wrote it, between and behind its members too.
     assert whole.endswith(raw.strip()[1:].lstrip())
 

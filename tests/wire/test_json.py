@@ -17,7 +17,7 @@ from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tests.wire.texts import STRINGS, VALUES, arrays, member_lists
 
 
-def spelt(members: Members) -> dict[str, str]:
+def spelled(members: Members) -> dict[str, str]:
     return {key: bytes(value).decode() for key, value in members.items()}
 
 
@@ -27,14 +27,14 @@ def spelt(members: Members) -> dict[str, str]:
 @given(member_lists())
 def test_each_member_keeps_its_spelling(case: tuple[str, list[tuple[str, str]]]) -> None:
     text, members = case
-    assert spelt(wire.fields(text.encode())) == dict(members)
+    assert spelled(wire.fields(text.encode())) == dict(members)
 
 
 @given(member_lists())
 def test_members_survive_being_joined_and_taken_apart_again(case: tuple[str, list[tuple[str, str]]]) -> None:
     text, members = case
     joined = wire.join(wire.fields(text.encode()))
-    assert spelt(wire.fields(joined)) == dict(members)
+    assert spelled(wire.fields(joined)) == dict(members)
     assert list(wire.fields(joined)) == list(dict(members))
 
 
@@ -72,8 +72,8 @@ def test_what_is_no_array_has_no_elements(text: str) -> None:
 
 
 def test_the_last_of_two_members_with_one_name_counts() -> None:
-    assert spelt(wire.fields(b'{"a":1,"b":2,"a":3}')) == {"a": "3", "b": "2"}
-    assert spelt(wire.fields(b'{"a":"\\ud800","b":2,"a":3}')) == {"a": "3", "b": "2"}
+    assert spelled(wire.fields(b'{"a":1,"b":2,"a":3}')) == {"a": "3", "b": "2"}
+    assert spelled(wire.fields(b'{"a":"\\ud800","b":2,"a":3}')) == {"a": "3", "b": "2"}
 
 
 def test_nesting_of_some_hundred_levels_passes() -> None:

@@ -45,8 +45,8 @@ VALUES = st.recursive(SCALARS, nested, max_leaves=12)
 def member_lists(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
     """The text of an object, and its members as (name decoded, value as it is spelt), in order."""
     members = draw(st.lists(st.tuples(STRINGS, VALUES), max_size=6))
-    spelt = [
+    spelled = [
         draw(SPACE) + key + draw(SPACE) + ":" + draw(SPACE) + value + draw(SPACE) for key, value in members
     ]
-    text = draw(SPACE) + "{" + (",".join(spelt) or draw(SPACE)) + "}" + draw(SPACE)
+    text = draw(SPACE) + "{" + (",".join(spelled) or draw(SPACE)) + "}" + draw(SPACE)
     return text, [(json.loads(key), value) for key, value in members]

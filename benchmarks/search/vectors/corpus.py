@@ -1,7 +1,7 @@
 """What all engines are given: vectors with a date and a user each, questions, and the exact answers to them.
 
 A corpus is a folder of arrays, so that each engine can map it in a process of its own. Clustered vectors
-lie around 2,000 centres, off the middle as those of real models do; a question is a vector with noise.
+lie around 2,000 centers, off the middle as those of real models do; a question is a vector with noise.
 """
 
 from __future__ import annotations

@@ -252,7 +252,7 @@ class Gateway:
         self.review = DefinitionReview(folder, loop, self.hold_of, scans)
         self.review.watch = ReviewWatch(self._review_changed)
         self._catalogs = ServerCatalogs(folder, loop, reserved, self.review, embedding)
-        self.catalogue = self._catalogs.tools
+        self.catalog = self._catalogs.tools
         self.prompts = self._catalogs.prompts
         self.resources = self._catalogs.resources
         self._watches = ResourceWatches(self.instance_for, self.spawn)
@@ -301,7 +301,7 @@ class Gateway:
             if server != old.get(name):
                 self._change(server, old.get(name))
                 self._watches.moved(name)
-        self.catalogue.forget_lists()
+        self.catalog.forget_lists()
         changed = [
             name for name in old.keys() | self.servers.keys() if old.get(name) != self.servers.get(name)
         ]
@@ -440,16 +440,16 @@ class Gateway:
 
     def pinned(self, *, apps: bool = False, legacy: bool = False) -> bytes:
         """Return the definitions of tools that are always listed, as :meth:`ToolCatalog.pinned` does."""
-        return self.catalogue.pinned(self.enabled(), apps=apps, legacy=legacy)
+        return self.catalog.pinned(self.enabled(), apps=apps, legacy=legacy)
 
     def repairs(self, server: str) -> list[Message]:
         """Return what was repaired and left out of the definitions of a server."""
-        catalogs = (self.catalogue, self.prompts, self.resources)
+        catalogs = (self.catalog, self.prompts, self.resources)
         return [each for catalog in catalogs for each in catalog.repairs(server)]
 
     def pinned_tools(self) -> list[Tool]:
         """Return the tools that are always listed."""
-        return list(self.catalogue.pinned_tools(self.enabled()))
+        return list(self.catalog.pinned_tools(self.enabled()))
 
     def offers_of(self, server: str, kind: str) -> tuple[object, ...]:
         """Return what a server offers of a kind (tools, prompts, resources).
@@ -457,7 +457,7 @@ class Gateway:
         The objects are the same as before if nothing has changed.
         """
         if kind == "tools":
-            return (self.catalogue.of_server(server),)
+            return (self.catalog.of_server(server),)
         if kind == "prompts":
             return (self.prompts.of_server(server),)
         return (self.resources.of_server(server), self._catalogs.skills.listed_by(server))
@@ -552,7 +552,7 @@ class Gateway:
 
     def sees(self, access: Access, server: Server) -> bool:
         """Return whether a server may be shown: by its name, or because one of its tools may be called."""
-        return sees(access, server, self.catalogue.of_server(server.name))
+        return sees(access, server, self.catalog.of_server(server.name))
 
     def enabled(self) -> list[Server]:
         """Return the configured servers that may be started."""
@@ -625,7 +625,7 @@ class Gateway:
         elif not ran:
             self._catalogs.remove(server.name)
         # A running instance continues. One whose tools are not known is asked for them.
-        unknown = not self.catalogue.has(server.name) and (not server.project or self.projects.awaits(server))
+        unknown = not self.catalog.has(server.name) and (not server.project or self.projects.awaits(server))
         if not server.needs_folder and not same and (ran or unknown):
             self.spawn(self._lookup.listed_by(server, None))
 
@@ -685,7 +685,7 @@ class Gateway:
         if name == "tools" and len(items) > FEW and configured is not None:
             plan = await self._catalogs.plan(configured, items, reviewed.digests)
             # Another configuration may be active by now. Then these tools are not its listing.
-            if configured is not self.servers.get(server.name) or (plan and not self.catalogue.fits(plan)):
+            if configured is not self.servers.get(server.name) or (plan and not self.catalog.fits(plan)):
                 plan = None
             # A person may have decided meanwhile.
             reviewed = reviewed._replace(held=self.review.held_names(server.name, kind))
@@ -759,7 +759,7 @@ class Gateway:
         unscanned = self.review.unscanned(server, seen)
         if not unscanned:
             return None
-        others = tuple(tool.name for tool in self.catalogue.tools if tool.server != server)
+        others = tuple(tool.name for tool in self.catalog.tools if tool.server != server)
         return await self.review.scan(server, unscanned, others)
 
     async def _scan_known(self) -> None:

@@ -87,14 +87,14 @@ class ToolSource:
         ``about`` is the whole of what is searched, if the query is a part of it.
         """
         unlisted = await self._gateway.wait_listed(caller) if waits else UnlistedServers()
-        catalogue, asked = self._gateway.catalogue, request.server
+        catalog, asked = self._gateway.catalog, request.server
         if not caller.access.everything:
-            request = replace(request, names=frozenset(visible_names(caller.access, catalogue)))
+            request = replace(request, names=frozenset(visible_names(caller.access, catalog)))
         ranked = await self._gateway.search(request, caller.access.holder)
         hits = [
             SearchHit(tool, hit.score, hit.cosine, covered=hit.words)
             for hit in ranked.hits
-            if (tool := catalogue.get(hit.alias))
+            if (tool := catalog.get(hit.alias))
         ]
         failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
         if caller.face is Face.MCP and asked is None:
@@ -136,7 +136,7 @@ class ToolSource:
 
     def _stems_of(self, name: str) -> set[str]:
         """Return the stems of what is known of a server that has listed nothing, also from earlier starts."""
-        server, entries = self._gateway.servers.get(name), self._gateway.catalogue.aliases.entries
+        server, entries = self._gateway.servers.get(name), self._gateway.catalog.aliases.entries
         known = [alias for alias, entry in entries.items() if entry[0] == name]
         about = (
             () if server is None else (server.description, server.category, *server.tags, *server.keywords)
@@ -233,8 +233,8 @@ class ToolSearch:
         answers = [first, *await asyncio.gather(*others)]
         chosen = fused_steps([[hit.item.alias for hit in answer.hits] for answer in answers], most)
         found = [(answers[step].hits[rank], step) for step, rank in chosen]
-        catalogue = self._gateway.catalogue
-        nearest = dict.fromkeys(name for answer in answers for name in answer.nearest if catalogue.get(name))
+        catalog = self._gateway.catalog
+        nearest = dict.fromkeys(name for answer in answers for name in answer.nearest if catalog.get(name))
         answer = ToolSearchResult(
             [self._found_row(hit, answers[step], steps, step) for hit, step in found],
             max(answer.total for answer in answers),
@@ -250,7 +250,7 @@ class ToolSearch:
         self, caller: Caller, steps: list[str], answers: list[ToolAnswer], found: list[tuple[Found, int]]
     ) -> str:
 
-        names, first, texts = visible_names(caller.access, self._gateway.catalogue), answers[0], []
+        names, first, texts = visible_names(caller.access, self._gateway.catalog), answers[0], []
         for step, (query, answer) in enumerate(zip(steps, answers, strict=True)):
             last = step + 1 == len(steps)
             waiting, failed = (first.waiting, [*first.failed.values()]) if last else ((), [])
@@ -295,7 +295,7 @@ class ToolSearch:
             await turns.pause()
             terms = answers[step].found[hit.item.alias].terms
             rows.append(row | explained_row(hit.item, steps[step], terms))
-        every = visible_tools(caller.access, self._gateway.catalogue.tools)
+        every = visible_tools(caller.access, self._gateway.catalog.tools)
         sizes = {"text": tokens(answer.text), "definitions": sum(tokens(tool.definition) for tool in every)}
         return replace_fields(answer, results=rows, tokens=sizes)
 

@@ -68,7 +68,7 @@ def encoded(metadata: Mapping[str, Own]) -> tuple[str, ...]:
 
 def element(key: str, value: str | int | float | bool) -> str:
     """Return the string of one value under its key."""
-    return beginning(key, kind_of_value(value)) + spelt(value)
+    return beginning(key, kind_of_value(value)) + spelled(value)
 
 
 def beginning(key: str, kind: str) -> str:
@@ -83,7 +83,7 @@ def kind_of_value(value: str | int | float | bool) -> str:
     return STRING if isinstance(value, str) else NUMBER
 
 
-def spelt(value: str | int | float | bool) -> str:
+def spelled(value: str | int | float | bool) -> str:
     """Return a value as a string that sorts like the values of its kind."""
     if isinstance(value, bool):
         return "1" if value else "0"

@@ -218,7 +218,7 @@ def _metadata_field(key: str, path: str) -> FilterField:
         if kind == metadata.BOOLEAN:
             raise _filter_error(path, say("true and false have no order"))
         first, last = metadata.beginning(key, kind), metadata.beginning(key, chr(ord(kind) + 1))
-        bound = first + metadata.spelt(value)
+        bound = first + metadata.spelled(value)
         if operator.startswith("g"):
             return Range(METADATA, bound, last, include_low=operator == "gte", include_high=False)
         return Range(METADATA, first, bound, include_high=operator == "lte")

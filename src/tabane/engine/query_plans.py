@@ -37,7 +37,7 @@ from tabane.search.analysis import (
     groups,
     is_cjk,
     is_mixed,
-    normalise,
+    normalize,
     plain,
     positioned,
     stem,
@@ -121,7 +121,7 @@ def kana_words(text: str) -> list[str]:
     ['おにぎり']
     """
     found = []
-    for run in _RUN.finditer(normalise(text)):
+    for run in _RUN.finditer(normalize(text)):
         for piece in _WORDS.split(run.group()):
             word = piece[1:] if piece and piece[0] in _BEFORE else piece  # without a particle
             while len(word) > SHORTEST and word[-1] in _BEHIND:
@@ -145,8 +145,8 @@ _OTHERS = re.compile("[\\s\ufdd0-\ufdee\U0001fffe]")
 
 def substring_tokens(text: str) -> list[str]:
     """Return the tokens of a text in order, one for each character of the normalized text."""
-    spelt = _spell_tokens(substring_spelling(text))
-    return [*map(add, spelt, spelt[1:]), spelt[-1]] if spelt else []
+    spelled = _spell_tokens(substring_spelling(text))
+    return [*map(add, spelled, spelled[1:]), spelled[-1]] if spelled else []
 
 
 def needle_tokens(needle: str) -> list[str]:
@@ -154,8 +154,8 @@ def needle_tokens(needle: str) -> list[str]:
 
     For a needle of one character: the beginning of a token. See :func:`is_single`, :func:`is_whole`.
     """
-    spelt = _spell_tokens(substring_spelling(needle)[: MOST_PAIRS + 1])
-    return list(map(add, spelt, spelt[1:])) if len(spelt) > 1 else [spelt]
+    spelled = _spell_tokens(substring_spelling(needle)[: MOST_PAIRS + 1])
+    return list(map(add, spelled, spelled[1:])) if len(spelled) > 1 else [spelled]
 
 
 def is_single(needle: str) -> bool:
@@ -325,7 +325,7 @@ class LexicalPlanner:
         self, query: LexicalQuery, found: list[list[str]], names: tuple[str, ...]
     ) -> tuple[tuple[PrefixMatch, float], ...]:
         """Return the beginnings of the last word, if it is a prefix."""
-        last = _WORD_END.search(normalise(query.text)) if query.prefix and found else None
+        last = _WORD_END.search(normalize(query.text)) if query.prefix and found else None
         if last is None:
             return ()
         ending = found[-1][-1] if not last.group().isascii() else last.group()
@@ -351,7 +351,7 @@ class LexicalPlanner:
             return []
         required = [self._group_match(group, names) for group in found]
         # Runs of hiragana that stand alone have no token.
-        runs = _HIRAGANA.findall(normalise(query.text))
+        runs = _HIRAGANA.findall(normalize(query.text))
         required += [self._contains_match(run, names) for run in runs if set(positioned(run)) == {GAP}]
         if query.prefix and found and (starts := self._prefixes(query, found, names)):
             required[len(found) - 1] = AnyOf((required[len(found) - 1], *(each for each, _ in starts)))
@@ -367,7 +367,7 @@ class LexicalPlanner:
     def _phrase(self, text: str, names: tuple[str, ...]) -> Iterator[Match]:
         """Yield the condition that a text has these words side by side; nothing for a text without words."""
         places = tuple((at, token) for at, token in enumerate(positioned(text)[:MOST_TERMS]) if token != GAP)
-        stretches = dict.fromkeys(_HIRAGANA.findall(normalise(text)))
+        stretches = dict.fromkeys(_HIRAGANA.findall(normalize(text)))
         each = [
             _all_of([*_placed(places, name), *(_contains_match(run, name) for run in stretches)])
             for name in names
@@ -380,7 +380,7 @@ class LexicalPlanner:
 
     def _hiragana(self, text: str, names: tuple[str, ...]) -> tuple[tuple[ScoredTerm, ...], list[Match]]:
         """Return a query of hiragana alone, which has no tokens: scored by its pairs of characters."""
-        runs = list(dict.fromkeys(_HIRAGANA.findall(normalise(text))))[:MOST_TERMS]
+        runs = list(dict.fromkeys(_HIRAGANA.findall(normalize(text))))[:MOST_TERMS]
         pairs = dict.fromkeys(token for run in runs for token in needle_tokens(run))
         leaves = (
             ScoredTerm(TermMatch(f"{PAIRS}_{name}", token), self._weights[name])

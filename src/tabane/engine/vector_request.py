@@ -22,7 +22,7 @@ Array = NDArray[Any]
 Matrix = NDArray[np.float32]
 
 
-def normalised(vectors: bytes, dimension: int) -> Matrix:
+def normalized(vectors: bytes, dimension: int) -> Matrix:
     """Return the vectors of records, given one after the other, as a matrix of unit vectors."""
     given = np.frombuffer(vectors, dtype="<f4").reshape(-1, dimension).astype(np.float64)
     given /= np.abs(given).max(axis=1, keepdims=True)  # the squares of very small numbers would be 0
@@ -128,7 +128,7 @@ def checked_request(query: VectorQuery, shape: Shape) -> VectorRequest:
     vectors = {}
     for name, vector in query.vectors.items():
         space = shape.space(name)
-        vectors[name] = normalised(checked_vector(vector, space), space.dimension)[0]
+        vectors[name] = normalized(checked_vector(vector, space), space.dimension)[0]
     weights = {name: float(query.weights.get(name, 1.0)) for name in vectors}
     unknown = query.weights.keys() - vectors.keys()
     average = query.combination is Combination.AVERAGE

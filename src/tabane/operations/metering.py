@@ -207,7 +207,7 @@ class CallBlock:
             return self._opened.end("failed", reason=failure_reason(error))
         if isinstance(error, Exception):
             return self._opened.end("failed", reason="internal error")
-        # Cancelled, or its generator was closed. Nobody gets an answer that was not recorded.
+        # Canceled, or its generator was closed. Nobody gets an answer that was not recorded.
         with contextlib.suppress(TabaneError):
             self._opened.end("cancelled")
         return None

@@ -22,7 +22,7 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations.parameter_errors import decoder_message
 from tabane.posts.post import BOOKMARK, LIKE, POST, SPACES, comparable_user
-from tabane.search.analysis import normalise
+from tabane.search.analysis import normalize
 from tabane.search.engine import Combination, VectorQuery
 from tabane.search.records import EVERYTHING, And, Contains, Filter, In, Not, Range
 from tabane.search.source import Keywords
@@ -130,8 +130,8 @@ class PostTerms(Struct, frozen=True):
 
     def filter(self, source: str) -> Filter:
         """Return the filter for records whose text ``source`` matches, as substrings are compared."""
-        includes = (Contains(term, (source,)) for term in self.includes if normalise(term))
-        excludes = (Not(Contains(term, (source,))) for term in self.excludes if normalise(term))
+        includes = (Contains(term, (source,)) for term in self.includes if normalize(term))
+        excludes = (Not(Contains(term, (source,))) for term in self.excludes if normalize(term))
         return And((*includes, *excludes))
 
 

@@ -106,8 +106,8 @@ def _user_of_spellings(spellings: dict[str, int]) -> PostAuthor | None:
         del spellings[name]
     if not spellings:
         return None
-    spelt = min(spellings, key=lambda name: (-spellings[name], name))
-    return PostAuthor(spelt, sum(spellings.values()))
+    spelled = min(spellings, key=lambda name: (-spellings[name], name))
+    return PostAuthor(spelled, sum(spellings.values()))
 
 
 class Statistics:

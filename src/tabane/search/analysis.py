@@ -93,7 +93,7 @@ elasticsearch opensearch circleci coingecko firebase supabase huggingface
 _ONE_WORD = frozenset(_BRANDS.split())
 
 
-def normalise(text: str) -> str:
+def normalize(text: str) -> str:
     """Return the text in one form, with case folded. Accents are kept."""
     return text.lower() if text.isascii() else with_long_vowels(plain(text)).casefold()
 
@@ -103,7 +103,7 @@ def substring_spelling(text: str) -> str:
 
     A part of a text does not show whether ー is a dash or belongs to a word, so it is a dash everywhere.
     """
-    return normalise(text).replace("ー", "-")
+    return normalize(text).replace("ー", "-")
 
 
 def plain(text: str) -> str:

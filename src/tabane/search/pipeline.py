@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 from tabane.errors import ModelError, ModelMissing
 from tabane.messages import Message, say
 from tabane.operations import Caller
-from tabane.search.analysis import normalise, visible
+from tabane.search.analysis import normalize, visible
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_families import cosine_weight, family_of, reads
 from tabane.search.engine import (
@@ -105,8 +105,8 @@ def demands(query: LexicalQuery) -> Filter:
 
     Compared are characters, not words, so ``-art`` excludes ``start`` too.
     """
-    wanted = (Contains(phrase[:LONGEST_NEEDLE]) for phrase in query.phrases if normalise(phrase).strip())
-    unwanted = (Not(Contains(word[:LONGEST_NEEDLE])) for word in query.exclude if normalise(word).strip())
+    wanted = (Contains(phrase[:LONGEST_NEEDLE]) for phrase in query.phrases if normalize(phrase).strip())
+    unwanted = (Not(Contains(word[:LONGEST_NEEDLE])) for word in query.exclude if normalize(word).strip())
     return And((*wanted, *unwanted))
 
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from tabane.search.analysis import is_cjk, is_mixed, normalise, placed_runs, tokens
+from tabane.search.analysis import is_cjk, is_mixed, normalize, placed_runs, tokens
 
 _WORDS = """
 a an the of to in on at by for with from as is are was were be been being am it its this that these those
@@ -60,7 +60,7 @@ def _grammar_places(runs: Sequence[tuple[int, str]]) -> set[int]:
     found = set[int]()
     for place, word in enumerate(words):
         name = some_lower and (place > 0 or (len(word) > 1 and word.isupper())) and word[0].isupper()
-        bare = normalise(word.replace("’", "'").partition("'")[0])
+        bare = normalize(word.replace("’", "'").partition("'")[0])
         if bare in FUNCTION_WORDS and (bare == "i" or not name):
             found.add(place)
     return found

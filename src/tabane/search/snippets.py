@@ -19,7 +19,7 @@ from tabane.search.analysis import (
     GAP,
     is_cjk,
     left_out,
-    normalise,
+    normalize,
     placed_runs,
     plain,
     positioned,
@@ -88,8 +88,8 @@ class SoughtWords(Struct, frozen=True):
         typed = list(words)
         tokens = dict.fromkeys(token for word in typed for token in positioned(word) if token != GAP)
         inside = [*parts, *(token for token in tokens if len(token) == 1 and is_cjk(token))]
-        inside += [run for word in typed for run in _HIRAGANA.findall(normalise(word))]
-        last = _LAST_WORD.search(normalise(typed[0])) if unfinished and typed else None
+        inside += [run for word in typed for run in _HIRAGANA.findall(normalize(word))]
+        last = _LAST_WORD.search(normalize(typed[0])) if unfinished and typed else None
         return cls(
             {token: number for number, token in enumerate(tokens)},
             last.group() if last else "",

@@ -63,7 +63,7 @@ def load_settings(
     given.setdefault("servers", config.parent / "mcp-servers.json")
     if "home" not in given:
         given["home"] = data_folder(environ)
-    warnings = (*file.warnings(), *_misspelt(environ), *reader.warnings)
+    warnings = (*file.warnings(), *_misspelled(environ), *reader.warnings)
     settings = Settings(
         config=config, sources=reader.sources, warnings=warnings, limits=file.limits(), **given
     )
@@ -216,7 +216,7 @@ def _place(error: str) -> tuple[str, str]:
     return (detail, f":{line}:{column}") if line.isdigit() and column.isdigit() else (error, "")
 
 
-def _misspelt(environ: Mapping[str, str]) -> list[Message]:
+def _misspelled(environ: Mapping[str, str]) -> list[Message]:
     known = {option.environment.removeprefix(PREFIX): option for option in OPTIONS}
     names = (name.removeprefix(PREFIX) for name in sorted(environ) if name.startswith(PREFIX))
     found = ((name, nearest(name, known, 1)) for name in names if name not in known and name not in ELSEWHERE)

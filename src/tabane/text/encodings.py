@@ -265,7 +265,7 @@ def decode_leniently(body: bytes, charset: str | None = None, media: str = "") -
         return iso_2022_jp_text(body) if has_escapes(body) else body.decode("ascii")
     if (text := _mostly_utf8(body)) is not None:
         return text
-    if found := _labelled_utf16(body, charset) or _japanese(body):
+    if found := _labeled_utf16(body, charset) or _japanese(body):
         return found.text
     sample = body[max(0, first.start() - 16) : first.start() + _COMPARED]
     return _read(body, _best(sample, _candidates(body, charset, media)))
@@ -365,7 +365,7 @@ def _japanese(data: bytes) -> Decoded | None:
 # -- labels and guesses ------------------------------------------------------------------------------
 
 
-def _labelled_utf16(body: bytes, charset: str | None) -> Decoded | None:
+def _labeled_utf16(body: bytes, charset: str | None) -> Decoded | None:
     """Decode UTF-16 that has neither a mark nor ASCII, by its label."""
     label = (charset or "").strip().lower()
     encoding = _UTF_16.get(label.replace("-", ""))

@@ -184,7 +184,7 @@ class Call:
 
     ``params`` are the request's members without ``_meta``, names already the upstream's own;
     ``meta`` is the canonical (modern) ``_meta``. ``on_reply`` is called exactly once, unless the call
-    is cancelled, then never. ``on_notice`` gets method and params of each notification that belongs to
+    is canceled, then never. ``on_notice`` gets method and params of each notification that belongs to
     the call (progress, log messages). ``on_question`` is offered each question that the upstream asks
     meanwhile, and says whether it takes it. ``lacking`` are the features of a client for want of which
     questions were refused.

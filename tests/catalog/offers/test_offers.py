@@ -175,12 +175,12 @@ def test_any_text_may_stand_for_a_template(template: str, uri: str) -> None:
 # Prompts
 
 
-def catalogue() -> PromptCatalog:
+def catalog() -> PromptCatalog:
     return PromptCatalog(AliasMap())
 
 
 def test_prompts_are_named_as_tools_are_and_nothing_else_of_them_is_touched() -> None:
-    offered = catalogue()
+    offered = catalog()
     assert offered.put(Server("one"), prompts("greet", "日本語"))
     assert offered.put(Server("bare", prefix=""), prompts("greet"))
     keys = [key for key, _ in offered.items()]
@@ -206,7 +206,7 @@ def test_prompts_have_different_names_whatever_server_lists_first(
     ordered = list(given)
     seen = []
     for _ in range(2):
-        offered = catalogue()
+        offered = catalog()
         for server in ordered:
             offered.put(Server(server), prompts(*given[server]))
         seen.append(offered.items())
@@ -218,7 +218,7 @@ def test_prompts_have_different_names_whatever_server_lists_first(
 
 
 def test_a_list_says_whether_it_changed_and_junk_is_left_out() -> None:
-    offered = catalogue()
+    offered = catalog()
     server = Server("one")
     assert not offered.put(server, [])
     assert offered.has("one")

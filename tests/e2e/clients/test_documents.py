@@ -341,13 +341,13 @@ async def test_who_follows_a_document_is_told_of_each_change_and_nobody_else(
     async with running_hub(tmp_path, {}) as here:
         line, other = await here.connect(version), await here.connect(version)
         await put(here, "a 1", "b")
-        spelt = [uri("a 1"), ROOT + "later"]
-        await following(line, *spelt)
+        spelled = [uri("a 1"), ROOT + "later"]
+        await following(line, *spelled)
         await put(here, "a 1", "b", text="other words of {}")
-        await until(lambda: told(line, UPDATED) == spelt[:1], "it is told of the change")
+        await until(lambda: told(line, UPDATED) == spelled[:1], "it is told of the change")
         await put(here, "a 1", text="other words of {}")  # the same, so no change
         await put(here, "later")
-        await until(lambda: told(line, UPDATED) == spelt, "it is told of what was not there yet")
+        await until(lambda: told(line, UPDATED) == spelled, "it is told of what was not there yet")
         await asked(here, "delete_document", filepath="a 1")
         await until(lambda: len(told(line, UPDATED)) == 3, "it is told of the end")
         assert told(other, UPDATED) == []
@@ -357,7 +357,7 @@ async def test_who_follows_a_document_is_told_of_each_change_and_nobody_else(
             assert len(ids) == 1
             line.notify("notifications/cancelled", {"requestId": ids.pop()})
         else:
-            for one in spelt:
+            for one in spelled:
                 await line.result("resources/unsubscribe", {"uri": one})
         await line.result("resources/list")
         await put(here, "later", text="gone for {}")

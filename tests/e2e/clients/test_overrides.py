@@ -131,13 +131,13 @@ async def test_a_changed_override_is_in_force_without_a_restart_of_the_server(tm
         pid = text(await line.call("up__pid"))
         await line.result("tools/list")
         configured(tmp_path, {"up": server(tmp_path, {"listed": {"name": "seek"}})})
-        await until(lambda: here.hub.gateway.catalogue.get("up__seek"), "the new name is in force")
+        await until(lambda: here.hub.gateway.catalog.get("up__seek"), "the new name is in force")
         assert text(await line.call("up__pid")) == pid
         await line.noticed("notifications/tools/list_changed")
         assert (await line.call("up__seek", owner="you"))["structuredContent"] == {"owner": "you"}
         assert "error" in await line.request("tools/call", {"name": "up__find_bonsai", "arguments": {}})
         configured(tmp_path, {"up": server(tmp_path, {})})
-        await until(lambda: here.hub.gateway.catalogue.get("up__listed"), "the old name is back")
+        await until(lambda: here.hub.gateway.catalog.get("up__listed"), "the old name is back")
         assert text(await line.call("up__pid")) == pid
 
 
@@ -200,7 +200,7 @@ async def test_a_tool_whose_fixed_argument_is_not_known_refuses_calls(tmp_path: 
 async def test_permissions_hold_for_the_old_name_and_for_the_new_one(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"up": server(tmp_path, {"listed": OVERRIDE})}) as here:
         await tools(here)
-        tool = here.hub.gateway.catalogue.get("up__find_bonsai")
+        tool = here.hub.gateway.catalog.get("up__find_bonsai")
         assert tool is not None
         cases: list[tuple[tuple[str, ...], tuple[str, ...], bool]] = [
             (("up__listed",), (), True),

@@ -176,7 +176,7 @@ async def test_a_server_of_a_project_is_not_started_for_clients_of_other_folders
     trust(configured(home, {}).parent, project.folder)
     async with patient_hub(home, {"own": child()}, start_servers="at_start") as here:
         outside = await here.connect(mode="full", cwd=str(tmp_path))
-        await until(lambda: here.hub.gateway.catalogue.has("own"), "the other server has started")
+        await until(lambda: here.hub.gateway.catalog.has("own"), "the other server has started")
         assert not {name for name in await tools(outside) if name.startswith("db")}
         await refused(outside, "db__echo")
         await outside.call("search_tools", query="echo")

@@ -19,7 +19,7 @@ async def test_a_server_that_is_added_can_be_called_and_one_that_is_removed_cann
         line.notifications.clear()
         configured(tmp_path, {"kept": child(), "new": child()})
         await line.noticed("notifications/tools/list_changed")
-        await until(lambda: here.hub.gateway.catalogue.has("new"), "the new server has listed")
+        await until(lambda: here.hub.gateway.catalog.has("new"), "the new server has listed")
         assert (await line.call("new__echo", n=1))["structuredContent"] == {"n": 1}
         assert (await line.request("tools/call", {"name": "old__echo"}))["error"]["code"] == -32602
         assert text(await line.call("kept__pid")) == pid

@@ -49,11 +49,11 @@ async def test_tools_that_were_listed_before_the_circle_was_closed_are_offered_n
         gateway = here.hub.gateway
         await gateway.start("up")
         configured(tmp_path, {"up": child(), "me": child()})
-        await until(lambda: gateway.catalogue.of_server("me"), "the other server has listed its tools")
+        await until(lambda: gateway.catalog.of_server("me"), "the other server has listed its tools")
         configured(tmp_path, {"up": child(), "me": at(here)})
         await until(lambda: "leads back" in error_of(here, "me"))
-        assert not gateway.catalogue.of_server("me")
-        assert gateway.catalogue.of_server("up")
+        assert not gateway.catalog.of_server("me")
+        assert gateway.catalog.of_server("up")
 
 
 async def test_two_hubs_in_a_row_work_and_a_circle_of_two_is_refused(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ async def test_two_hubs_in_a_row_work_and_a_circle_of_two_is_refused(tmp_path: P
         assert json.loads(text(called)) == {"n": 1}
         configured(tmp_path / "b", {"up": child(), "a": at(first)})
         await until(lambda: "leads back" in error_of(second, "a"))
-        assert not second.hub.gateway.catalogue.of_server("a")
+        assert not second.hub.gateway.catalog.of_server("a")
         again = await line.call("b__call_tool", name="up__echo", arguments={"n": 2})
         assert json.loads(text(again)) == {"n": 2}
 

@@ -145,7 +145,7 @@ async def test_of_a_list_that_is_too_long_the_first_tools_are_used_and_the_serve
         line = await here.connect()
         assert json.loads(text(await line.call("up__echo", n=1))) == {"n": 1}
         gateway = here.hub.gateway
-        await until(lambda: gateway.catalogue.has("up"), "its tools are listed")
+        await until(lambda: gateway.catalog.has("up"), "its tools are listed")
         row = server_row(gateway, gateway.servers["up"], "en")
         assert least <= row["tools"] <= most
         assert "it lists too many tools" in row["error"]
@@ -157,5 +157,5 @@ async def test_thousands_of_tools_are_listed_and_called(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"up": bulky("--tools", "3000", "--padding", "50")}) as here:
         line = await here.connect()
         assert json.loads(text(await line.call("up__echo", n=1))) == {"n": 1}
-        assert len(here.hub.gateway.catalogue.of_server("up")) == 3002
-        assert here.hub.gateway.catalogue.find("up__tool_002999") is not None
+        assert len(here.hub.gateway.catalog.of_server("up")) == 3002
+        assert here.hub.gateway.catalog.find("up__tool_002999") is not None

@@ -134,7 +134,7 @@ async def test_a_silent_server_delays_only_itself(tmp_path: Path, silence: tuple
         await until(is_found, "the other server is listed")
         assert (await line.call("other__echo", n=1))["structuredContent"] == {"n": 1}
         if "--silent" not in silence:
-            await until(lambda: here.hub.gateway.catalogue.has("up"), "it was spoken to in its own era")
+            await until(lambda: here.hub.gateway.catalog.has("up"), "it was spoken to in its own era")
             assert (await line.call("up__echo", n=2))["structuredContent"] == {"n": 2}
 
 
@@ -221,7 +221,7 @@ async def test_a_list_that_does_not_end_is_cut(tmp_path: Path) -> None:
     async with running_hub(tmp_path, servers) as here:
         line = await here.connect(mode="full")
         await line.result("tools/list")
-        await until(lambda: here.hub.gateway.catalogue.has("up"), "the endless list was cut")
+        await until(lambda: here.hub.gateway.catalog.has("up"), "the endless list was cut")
         names = {tool["name"] for tool in (await line.result("tools/list"))["tools"]}
         assert {"up__echo", "paged__echo", "paged__nan"} <= names
 

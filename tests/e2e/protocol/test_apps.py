@@ -35,7 +35,7 @@ async def hub_of(folder: Path, servers: dict[str, Json], **settings: Any) -> Asy
         for kind in ("tools", "resources"):
             client = await here.connect(mode="full")
             await client.result(f"{kind}/list")
-        await until(lambda: all(here.hub.gateway.catalogue.has(name) for name in servers), "tools of all")
+        await until(lambda: all(here.hub.gateway.catalog.has(name) for name in servers), "tools of all")
         yield here
 
 

@@ -94,7 +94,7 @@ async def test_a_cancelled_call_is_cancelled_upstream_and_answered_no_more(
         await line.call("up__echo")
         waiting = line.begin("tools/call", {"name": "up__hang", "arguments": {}}, request_id="h")
         line.notify("notifications/cancelled", {"requestId": "h", "reason": "changed my mind"})
-        # One place only: this is answered once the cancelled call has left it.
+        # One place only: this is answered once the canceled call has left it.
         await line.call("up__echo")
         assert not waiting.done()
         assert here.hub.status()["in_flight"] == 0

@@ -108,7 +108,7 @@ async def test_one_list_that_cannot_be_had_leaves_the_others(tmp_path: Path) -> 
     }
     async with running_hub(tmp_path, servers) as here:
         gateway = await known(here)
-        assert gateway.catalogue.find("one__echo")
+        assert gateway.catalog.find("one__echo")
         assert keys(gateway, "prompts") == ["two__greet"]
         assert keys(gateway, "resources") == ["memo://one", "two://a"]
         assert keys(gateway, "templates") == []

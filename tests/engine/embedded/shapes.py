@@ -36,7 +36,7 @@ SHAPE = Shape(
     ),
 )
 
-# Few of each, so that they meet; with what stands at the ends of orders, and what is spelt in two ways.
+# Few of each, so that they meet; with what stands at the ends of orders, and what is spelled in two ways.
 STRINGS = st.sampled_from(
     [
         "",

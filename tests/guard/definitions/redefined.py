@@ -59,4 +59,4 @@ async def decide(here: RunningHub, operation: str, *rows: Json, server: str = "u
 
 
 def names(here: RunningHub) -> list[str]:
-    return [tool.alias for tool in here.hub.gateway.catalogue.tools]
+    return [tool.alias for tool in here.hub.gateway.catalog.tools]

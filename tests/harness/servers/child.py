@@ -15,7 +15,7 @@ Protocol
   --silent                   reads everything and answers nothing
   --ask-at-start METHOD      asks its client METHOD as soon as it is initialized (legacy)
 
-Catalogue
+Catalog
   --tools N                  N further tools, extra_0 … that echo
   --schemas FILE             a further tool that echoes for each member of a JSON object: its inputSchema
   --definitions FILE         lists what that file says, whenever it says something else (redefinition.py)

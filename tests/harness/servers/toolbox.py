@@ -5,7 +5,7 @@ meta                     the ``_meta`` that came with the call
 session                  era, what initialize said, log level
 environment, cwd, pid    of the process
 count                    1, 2, 3 …: a state that a restart loses
-wait {seconds}           answers after that time, or when cancelled not at all
+wait {seconds}           answers after that time, or when canceled not at all
 hang                     never answers
 progress {steps, pause}  so many notifications/progress, ``pause`` seconds apart, then an answer
 huge {bytes}             a text of that length

@@ -60,13 +60,13 @@ def test_anything_else_is_no_message_and_does_no_harm(line: bytes) -> None:
 
 @given(IDS, JSON)
 def test_the_answers_that_the_hub_writes_are_recognised(number: Any, value: Any) -> None:
-    spelt, body = (
+    spelled, body = (
         json.dumps(number, ensure_ascii=False).encode("utf-8", "replace"),
         json.dumps(value).encode(),
     )
-    name = ledger.canonical(json.loads(spelt))
-    assert ledger.hub_heads(result_line(spelt, body).rstrip()) == [HubMessageHead(name, False, False)]
-    assert ledger.hub_heads(error_line(spelt, b'{"code":1,"message":""}').rstrip()) == [
+    name = ledger.canonical(json.loads(spelled))
+    assert ledger.hub_heads(result_line(spelled, body).rstrip()) == [HubMessageHead(name, False, False)]
+    assert ledger.hub_heads(error_line(spelled, b'{"code":1,"message":""}').rstrip()) == [
         HubMessageHead(name, False, True)
     ]
 

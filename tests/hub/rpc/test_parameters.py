@@ -142,7 +142,7 @@ def mistakes(shape: Shape) -> st.SearchStrategy[Wrong]:
         for value in wrong_values(shape, schema)
     ]
     missing = [Wrong(name, {k: v for k, v in good.items() if k != lost}, lost) for lost in shape.required]
-    # Capitals are how names were spelt once: see Operation.camel_case.
+    # Capitals are how names were spelled once: see Operation.camel_case.
     letters = st.characters(min_codepoint=33, exclude_categories=["Cs", "Lu"])
     unknown = st.text(letters, min_size=1, max_size=20)
     strategies: list[st.SearchStrategy[Wrong]] = [

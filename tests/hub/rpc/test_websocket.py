@@ -157,7 +157,7 @@ async def test_a_job_ends_with_its_websocket_unless_it_is_detached(tmp_path: Pat
             assert (await frames.ask("detach_job", {"job": job}))["result"]["owner"]["detached"]
         frames.close()
         await until(lambda: not here.door.connections, "the program has left")
-        here.works.gate.set()  # too late for a job that was cancelled
+        here.works.gate.set()  # too late for a job that was canceled
         other = await here.frames(authorization=here.bearer)
         await until(lambda: not here.hub.jobs.running, "the job is over")
         state = (await other.ask("follow_job", {"job": job}))["result"]

@@ -43,8 +43,8 @@ NONE = [
 
 
 @pytest.mark.parametrize(("plain", "spelt"), [(plain, one) for plain, all_ in SAME.items() for one in all_])
-def test_spellings_of_a_url_are_one(plain: str, spelt: str) -> None:
-    assert target(spelt).url == plain
+def test_spellings_of_a_url_are_one(plain: str, spelled: str) -> None:
+    assert target(spelled).url == plain
 
 
 @pytest.mark.parametrize("url", NONE)

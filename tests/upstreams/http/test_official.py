@@ -78,7 +78,7 @@ async def test_a_tool_that_is_new_is_seen(tmp_path: Path, kind: str) -> None:
             assert text(await client.call("web__echo", text="begin")) == "begin"
             await until(lambda: subscribed(hub), "the hub is subscribed")
         assert text(await client.call("web__grow")) == "grown"
-        names = hub.hub.gateway.catalogue
+        names = hub.hub.gateway.catalog
         await until(lambda: any(name == "web__grown" for name in names.names), "the new tool is listed")
 
 

@@ -341,7 +341,7 @@ async def test_a_start_that_nobody_waits_for_any_more_leaves_nothing(
     async with keeping() as processes:
         await processes.spawn(["true"], PATH)
         before = descriptors()
-        for turns in range(6):  # cancelled at each of its steps in turn
+        for turns in range(6):  # canceled at each of its steps in turn
             task = asyncio.create_task(processes.spawn(["sleep", "100"], {**PATH, "MARK": str(tmp_path)}))
             for _ in range(turns):
                 await asyncio.sleep(0)

@@ -291,7 +291,7 @@ class ResourceCatalog:
         if owners:
             return _sources(owners, uri)
         makers = self._makers(uri)
-        return _sources([*makers, *self._neighbours(uri)], uri) if makers else ()
+        return _sources([*makers, *self._neighbors(uri)], uri) if makers else ()
 
     def claimants(self, uri: str) -> tuple[str, ...]:
         """Return the servers that list a URI, or else those with a template that matches it."""
@@ -310,7 +310,7 @@ class ResourceCatalog:
     def guessed(self, uri: str) -> tuple[ResourceSource, ...]:
         """Return every server that reads resources, those first that list something of the same kind."""
         capable = [server for server, offered in self._by_server.items() if offered.capable]
-        return _sources([*self._neighbours(uri), *capable], uri)
+        return _sources([*self._neighbors(uri), *capable], uri)
 
     def _makers(self, uri: str) -> list[str]:
         """Return the servers with a template that matches a URI."""
@@ -320,7 +320,7 @@ class ResourceCatalog:
             if offered.capable and any(template.matches(uri) for template in self._templates(server))
         ]
 
-    def _neighbours(self, uri: str) -> Iterator[str]:
+    def _neighbors(self, uri: str) -> Iterator[str]:
         """Yield servers that list a URI of the same authority, then of the same scheme."""
         for wanted in (authority(uri), scheme(uri)):
             for server, offered in self._by_server.items():

@@ -253,7 +253,7 @@ class SandboxOperations:
 
     def _session_answer(self, name: str, seconds: int) -> dict[str, Any]:
         left = ceil(self._sessions[name].until - self._gateway.loop.time())
-        tools = len(self._gateway.catalogue.of_server(name))
+        tools = len(self._gateway.catalog.of_server(name))
         return {"name": name, "seconds": max(1, min(left, seconds)), "tools": tools}
 
     async def _trace(self, server: Server, seconds: int) -> None:

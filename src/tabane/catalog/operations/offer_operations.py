@@ -219,7 +219,7 @@ class AppOperations:
         Raises CallerError if the server has no such tool for apps.
         """
         app = await self._app_tool(caller, params.name)
-        tools = self._gateway.catalogue.of_server(app.server)
+        tools = self._gateway.catalog.of_server(app.server)
         tool = next((each for each in tools if params.tool in (each.name, each.alias)), None)
         if tool is None or not tool.app.for_app:
             raise CallerError(

@@ -75,7 +75,7 @@ def server_row(
     return {
         "name": server.name,
         "state": _state(gateway, server, instances),
-        "tools": len(gateway.catalogue.of_server(server.name)) if listed else None,
+        "tools": len(gateway.catalog.of_server(server.name)) if listed else None,
         "era": listing.era.value if listing else None,
         "version": listing.version if listing else None,
         "pids": [i.connection.pid for i in instances if i.connection and i.connection.pid],
@@ -352,7 +352,7 @@ class ServerOperations:
         if (problem := self._file.follow()) is not None:
             raise ConfigurationError(problem)
         instance = await self._gateway.start(params.name)
-        tools = self._gateway.catalogue.of_server(params.name)
+        tools = self._gateway.catalog.of_server(params.name)
         detail = server_detail(self._gateway, instance.server, caller.lang)
         return detail | {"tools": [signature(tool) for tool in tools]}
 

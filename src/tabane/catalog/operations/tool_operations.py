@@ -196,7 +196,7 @@ class ToolOperations:
     async def _in_parts(self, caller: Caller, params: CallTool, result: Raw) -> Raw:
         if params.max_tokens is None:
             return result
-        tool = self._gateway.catalogue.find(params.name)
+        tool = self._gateway.catalog.find(params.name)
         origins = (tool.target,) if tool is not None else ()
         return await self._parts.first_part_of_large(caller, result, params.max_tokens, origins)
 
@@ -213,9 +213,9 @@ class ToolOperations:
         unlisted = await self._gateway.wait_listed(caller)
         if params.server is not None:
             server = self._gateway.server(params.server, caller.access)
-            tools: Sequence[Tool] = self._gateway.catalogue.of_server(server.name)
+            tools: Sequence[Tool] = self._gateway.catalog.of_server(server.name)
         else:
-            tools = self._gateway.catalogue.tools
+            tools = self._gateway.catalog.tools
         visible = visible_tools(caller.access, tools)
         page = tool_page_of(visible, params.limit, params.cursor)
         turns, rows = TimeSlices(), []
@@ -250,7 +250,7 @@ class ToolOperations:
             tool = await self._gateway.find(caller, name)
         except UnknownName:
             # If the caller may not find a tool of that name, its call is recorded as refused.
-            hidden = self._gateway.catalogue.find(inner.name)
+            hidden = self._gateway.catalog.find(inner.name)
             if hidden is not None:
                 with contextlib.suppress(Forbidden):
                     self._admit(caller, hidden.target, inner.arguments).end("cancelled")
@@ -348,7 +348,7 @@ class ParallelCalls:
         """Return the results in the order of the requests: ``{name, ok, result | error, ms}``.
 
         ``ok`` is False also for a tool that reports a failure: its ``result`` then has ``isError``. The other
-        calls are cancelled if the caller gives up, at the timeout, and after a failure if
+        calls are canceled if the caller gives up, at the timeout, and after a failure if
         ``continue_on_error`` is False.
         """
         run = _ParallelRun(params)
@@ -501,7 +501,7 @@ class ToolVisibilityOperations:
             for definition in listing.lists.get("tools", ()):
                 original = original_name(bytes(definition))
                 if original is not None and not allowed(server, original):
-                    known = self._gateway.catalogue.aliases.alias_of(server.name, server.namespace, original)
+                    known = self._gateway.catalog.aliases.alias_of(server.name, server.namespace, original)
                     alias = known or f"{server.name}__{original}"
                     if (tool := read_tool(bytes(definition), server, alias)) is not None:
                         yield tool

@@ -329,17 +329,17 @@ MOST_SERVERS = 64
 class OwnNames:
     """The tools of a catalog under their servers' own names. They are read again when the catalog changes."""
 
-    def __init__(self, catalogue: ToolCatalog) -> None:
-        self._catalogue = catalogue
+    def __init__(self, catalog: ToolCatalog) -> None:
+        self._catalog = catalog
         self._version = -1
         self._tools: dict[str, dict[str, Tool]] = {}
 
     def of(self, server: str) -> dict[str, Tool]:
         """Return the tools of a server by name, in its order."""
-        if self._version != self._catalogue.version or len(self._tools) >= MOST_SERVERS:
-            self._tools, self._version = {}, self._catalogue.version
+        if self._version != self._catalog.version or len(self._tools) >= MOST_SERVERS:
+            self._tools, self._version = {}, self._catalog.version
         if server not in self._tools:
-            self._tools[server] = {tool.shown_name: tool for tool in self._catalogue.of_server(server)}
+            self._tools[server] = {tool.shown_name: tool for tool in self._catalog.of_server(server)}
         return self._tools[server]
 
     def find(self, server: str, name: str) -> Tool | None:

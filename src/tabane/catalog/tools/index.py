@@ -51,7 +51,7 @@ from tabane.catalog.tools.vector_table import (
     gist_key,
     gist_of,
 )
-from tabane.search.analysis import identifier_tokens, is_cjk, normalise, tokens
+from tabane.search.analysis import identifier_tokens, is_cjk, normalize, tokens
 from tabane.search.concepts import concepts, glossary
 from tabane.search.snippets import first_sentence
 from tabane.workers.time_slices import Pause, no_pause
@@ -269,8 +269,8 @@ class ToolIndex:
             columns = (
                 storable(tool.shown_name),
                 storable(tool.title),
-                normalise(tool.category),
-                "".join(f"\n{normalise(tag)}\n" for tag in tool.tags),
+                normalize(tool.category),
+                "".join(f"\n{normalize(tag)}\n" for tag in tool.tags),
                 # The last token of a name with several parts is the whole name, and not a part.
                 max(1, len(words["name"]) - (len(words["name"]) > 1)),
                 any(is_cjk(token) for token in postings if not token.isascii()),
@@ -306,10 +306,10 @@ class ToolIndex:
         if query.match == "relevance":
             return self._relevant(query, vectors or {})
         likeness = name_similarity(query.match)
-        wanted = normalise(query.query).strip()
+        wanted = normalize(query.query).strip()
         found = []
         for alias, server, name, title in self._select("alias, server, name, title", query):
-            names = {normalise(text) for text in (alias, name, title, f"{server}.{name}") if text}
+            names = {normalize(text) for text in (alias, name, title, f"{server}.{name}") if text}
             score = max(likeness(wanted, candidate) for candidate in names) if wanted else 0.0
             if score:
                 found.append(ToolHit(alias, round(score, 3)))
@@ -387,10 +387,10 @@ class ToolIndex:
             values.append(query.server)
         if query.category is not None:
             clauses.append("category = ?")
-            values.append(normalise(query.category))
+            values.append(normalize(query.category))
         if query.tags:
             clauses.append("(" + " OR ".join(["instr(tags, ?)"] * len(query.tags)) + ")")
-            values.extend(f"\n{normalise(tag)}\n" for tag in query.tags)
+            values.extend(f"\n{normalize(tag)}\n" for tag in query.tags)
         statement = f"SELECT {columns} FROM tools WHERE {' AND '.join(clauses)} ORDER BY alias"
         rows = self._db.execute(statement, [storable(value) for value in values]).fetchall()
         if query.names is None:

@@ -198,7 +198,7 @@ class ToolRanking:
                 named[number] = named.get(number, 0.0) + weight
         for number, hits in named.items():
             sums[number] *= 1 + _NAME * min(1.0, hits / max(1, self._name_parts[number]))
-        return _normalised(sums, possible * _FULL)
+        return _normalized(sums, possible * _FULL)
 
     def parts(self, concepts: Sequence[Concept], number: int) -> list[ScorePart]:
         """Return what the score of one tool consists of: a part for each concept that it has, then its name.
@@ -296,7 +296,7 @@ def _raise(best: dict[int, float], others: dict[int, float]) -> None:
             best[number] = score
 
 
-def _normalised(sums: dict[int, float], possible: float) -> dict[int, float]:
+def _normalized(sums: dict[int, float], possible: float) -> dict[int, float]:
     if not sums or not possible:
         return {}
     floor = max(_FAINT * possible, _RELATIVE * max(sums.values()))

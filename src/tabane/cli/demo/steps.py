@@ -604,15 +604,15 @@ class ToolsChapter:
         name = next((name for _, name in SEARCHES if self._has(name)), None)
         if name is None:
             return
-        misspelt = name[:-3] + name[-2] + name[-3] + name[-1]
+        misspelled = name[:-3] + name[-2] + name[-3] + name[-1]
 
         def slip() -> tuple[str, float]:
-            answer = self._assistant.call("call_tool", {"name": misspelt, "arguments": {}})
+            answer = self._assistant.call("call_tool", {"name": misspelled, "arguments": {}})
             if not answer.failed or name not in answer.text:
                 raise lacking(name, answer)
             return answer.text.splitlines()[0], answer.seconds
 
-        self._step(misspelt, slip)
+        self._step(misspelled, slip)
 
     def _has(self, tool: str) -> bool:
         return tool.partition("__")[0] in self._servers

@@ -83,7 +83,7 @@ class FileAdding:
     async def add(
         self, folders: Sequence[DocumentFolder], terms: PassOptions, progress: Progress
     ) -> FilesReport:
-        """Update the documents of folders. If it is cancelled or killed, stored documents stay.
+        """Update the documents of folders. If it is canceled or killed, stored documents stay.
 
         Unusable files are in the report. Raises BadArguments if a folder does not exist or has too many
         files. Raises StoreError and ModelError if nothing more can be stored.

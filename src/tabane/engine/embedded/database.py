@@ -670,7 +670,7 @@ class Database:
         """Do ``work`` in the writing thread, in a transaction. Return its result once it is on disk.
 
         ``rows`` is the number of rows that it changes, to limit commits. ``committed`` is called in that
-        thread between the commit and the answer. If the caller is cancelled before the work starts, the work
+        thread between the commit and the answer. If the caller is canceled before the work starts, the work
         is not done.
         After that, it is completed.
         """
@@ -682,7 +682,7 @@ class Database:
         """Do work of many commits in the writing thread, in turns with other work.
 
         Returns when everything is on disk. ``committed`` is called in that thread after each commit, with
-        the result of the step. What was committed before an error stays. If the caller is cancelled, the
+        the result of the step. What was committed before an error stays. If the caller is canceled, the
         work has to say that it is done.
         """
         await asyncio.wrap_future(self._writer.submit_long(work, committed))

@@ -19,7 +19,7 @@ from tabane.engine.embedded.masks import Masks, costly
 from tabane.engine.embedded.truth import NumericKeys, Truth
 from tabane.engine.embedded.vectors.space_index import Moment, SpaceSnapshot, VectorIndex
 from tabane.engine.embedded.vectors.vector_search import VectorMatches, VectorSpaceSearch
-from tabane.engine.vector_request import VectorRequest, normalised
+from tabane.engine.vector_request import VectorRequest, normalized
 from tabane.search.engine import EngineHit, EngineHits, Ranks, Similarities
 from tabane.search.records import Filter, StoredRecord
 
@@ -386,7 +386,7 @@ class VectorQueries:
             there = sorted(
                 (row, found[number]) for row, number in zip(rows, numbers, strict=True) if number in found
             )
-            matrix = normalised(b"".join(vector for _, vector in there), storage.space.dimension)
+            matrix = normalized(b"".join(vector for _, vector in there), storage.space.dimension)
             at = np.array([row for row, _ in there], dtype=np.int64)
             moment[name] = SpaceSnapshot(at, matrix[:0], matrix, None, straight=False)
         return moment

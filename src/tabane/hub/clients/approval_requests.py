@@ -129,7 +129,7 @@ class ApprovalRequests:
         desk = self._guards.desk()
         approval = (await desk.approvals()).find(id)
         if approval.state == "open" and self._guards.through_client(self._session.caller):
-            with contextlib.suppress(ApprovalRequired):  # cancelled: nobody has decided
+            with contextlib.suppress(ApprovalRequired):  # canceled: nobody has decided
                 await self._decide(approval_required(approval), *_action_and_values(answer))
 
     async def _ask_legacy_client(

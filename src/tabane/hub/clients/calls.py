@@ -80,7 +80,7 @@ class ClientCalls:
     ) -> Call | None:
         """Hand a request to an upstream. ``on_reply`` gets the answer, and has to end ``opened``.
 
-        If the call is cancelled, ``opened`` is ended here. ``name`` is the public name of what is called. A
+        If the call is canceled, ``opened`` is ended here. ``name`` is the public name of what is called. A
         request that answers the questions of a parked call continues that call: then None is returned,
         otherwise the call.
         """

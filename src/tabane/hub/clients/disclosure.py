@@ -147,7 +147,7 @@ class Disclosure:
             mode != "code"
             and (server.pin or mode != "search")
             and not server.disabled
-            and not self._gateway.catalogue.has(server.name)
+            and not self._gateway.catalog.has(server.name)
             and self._gateway.sees(access, server)
             for server in self._gateway.servers.values()
         )
@@ -162,7 +162,7 @@ class Disclosure:
             return b",".join(part for part in self._list_parts(mode, apps, legacy) if part)
         # The version of the catalog counts listings; pinned tools also depend on the servers file.
         pinned = hash(self._gateway.pinned(apps=apps)) if mode == "search" else 0
-        version = self._gateway.catalogue.version
+        version = self._gateway.catalog.version
         key = (mode, apps, legacy, access.holder, view_of(access), access.revision, version, pinned)
         if key not in self._lists:
             if len(self._lists) >= MOST_LISTS:
@@ -176,13 +176,13 @@ class Disclosure:
 
     def full_size(self, access: Access) -> int:
         """Return the bytes of the definitions of all tools that this access may call."""
-        catalogue = self._gateway.catalogue
-        tools = visible_tools(access, (*catalogue.own, *catalogue.tools))
+        catalog = self._gateway.catalog
+        tools = visible_tools(access, (*catalog.own, *catalog.tools))
         return sum(len(tool.definition) for tool in tools)
 
     def tool_count(self, mode: Mode) -> int:
         """Return the largest number of tools that the list can have."""
-        return len(self._operations) + (0 if mode in FIXED else self._gateway.catalogue.count)
+        return len(self._operations) + (0 if mode in FIXED else self._gateway.catalog.count)
 
     def tool_items(
         self, mode: Mode, access: Access, *, apps: bool = False, legacy: bool = False
@@ -197,7 +197,7 @@ class Disclosure:
         """Return name and definition of each tool of the list that this access may call."""
         from tabane.catalog.tools.disclosure import light_definition
 
-        catalogue, shown = self._gateway.catalogue, definition_for(legacy=legacy)
+        catalog, shown = self._gateway.catalog, definition_for(legacy=legacy)
         if mode in FIXED:
             definitions = self._code_definitions if mode == "code" else self._search_definitions
             listed = [
@@ -209,7 +209,7 @@ class Disclosure:
                 return listed
             pinned = visible_tools(access, self._gateway.pinned_tools())
             return listed + [(tool.alias, shown(tool)) for tool in pinned if apps or tool.app.for_model]
-        found = visible_tools(access, (*catalogue.own, *catalogue.tools))
+        found = visible_tools(access, (*catalog.own, *catalog.tools))
         tools = [tool for tool in found if apps or tool.app.for_model]
         if mode == "full":
             return [(tool.alias, shown(tool)) for tool in tools]
@@ -225,8 +225,8 @@ class Disclosure:
                 self._gateway.pinned(apps=apps, legacy=legacy),
             ]
         if mode == "light":
-            return [self._definitions["describe_tools"], self._gateway.catalogue.light(apps=apps)]
-        return [self._gateway.catalogue.full(apps=apps, legacy=legacy)]
+            return [self._definitions["describe_tools"], self._gateway.catalog.light(apps=apps)]
+        return [self._gateway.catalog.full(apps=apps, legacy=legacy)]
 
 
 def _introduce_server(server: Server) -> str:

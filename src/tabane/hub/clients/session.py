@@ -160,7 +160,7 @@ class Session:
         self._approvals: ApprovalRequests | None = None
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._subscriptions: ClientSubscriptions | None = None
-        self._told_version = host.gateway.catalogue.version
+        self._told_version = host.gateway.catalog.version
         self._closed: asyncio.Future[None] | None = None
         self._capabilities, self.features = Raw(b"{}"), NOTHING
 
@@ -285,10 +285,10 @@ class Session:
 
     def saw_tools(self) -> None:
         """Note that the client is given the current list of tools."""
-        self._told_version = self._host.gateway.catalogue.version
+        self._told_version = self._host.gateway.catalog.version
 
     def _tools_are_news(self) -> bool:
-        version = self._host.gateway.catalogue.version
+        version = self._host.gateway.catalog.version
         news = self.mode not in FIXED and version != self._told_version
         self._told_version = version
         return news

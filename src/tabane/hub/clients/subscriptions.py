@@ -188,9 +188,9 @@ class ClientSubscriptions:
         if key is None:
             self._gateway.unwatch(self._session.key, uri)
             return
-        spelt = self._of_documents.get(key, set())
-        spelt.discard(uri)
-        if not spelt:
+        spelled = self._of_documents.get(key, set())
+        spelled.discard(uri)
+        if not spelled:
             self._of_documents.pop(key, None)
 
 

@@ -1,6 +1,6 @@
 """Calls of tools that become tasks: of their server, or of the hub if they take long.
 
-Towards a client that announces tasks, a task of a server passes under an id of the hub, and a call that lasts
+Toward a client that announces tasks, a task of a server passes under an id of the hub, and a call that lasts
 longer than the setting ``task_after`` becomes a task of the hub. For any other client, the hub waits for the
 end of a task itself. :class:`OpenToolCall` is a call from its admission to the record of its end.
 """
@@ -382,7 +382,7 @@ class TaskCalls:
 def ask_client(session: Session, key: bytes, task: Task, parts: TaskParts) -> None:
     """Put the open questions of a task to a client of the handshake era, each once.
 
-    ``key`` is the request that waits for the task. A question that the client cannot be asked is cancelled.
+    ``key`` is the request that waits for the task. A question that the client cannot be asked is canceled.
     """
     for name, asked in list(task.inputs.items()):
         if asked.asked:

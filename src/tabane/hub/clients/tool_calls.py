@@ -260,7 +260,7 @@ class ToolCalls:
                 request_id, self._call_own_tool(session, request_id, name, params.get("arguments"), meta)
             )
         else:
-            tool = self._gateway.catalogue.find(name)
+            tool = self._gateway.catalog.find(name)
             if tool is not None and not session.caller.access.allows(tool.target):
                 tool = None
             inner = ToolCallRequest(name, params)
@@ -290,7 +290,7 @@ class ToolCalls:
 
     def _find_visible(self, session: Session, name: str) -> Tool | None:
         """Return the tool of that name if it is known and the client may call it."""
-        tool = self._gateway.catalogue.find(name)
+        tool = self._gateway.catalog.find(name)
         return tool if tool is not None and session.caller.access.allows(tool.target) else None
 
     def _is_own(self, name: str) -> bool:
@@ -298,7 +298,7 @@ class ToolCalls:
         operation = self._door.table.get(name)
         if operation is None or Face.MCP not in operation.faces:
             return False
-        return not operation.alias_of or self._gateway.catalogue.get(name) is None
+        return not operation.alias_of or self._gateway.catalog.get(name) is None
 
     def _call_through(
         self, session: Session, request_id: Raw, by: str, params: Members, meta: Members
@@ -382,7 +382,7 @@ class ToolCalls:
                 tool = self._gateway.find_for_app(session.caller, inner.name, pinned=pinned)
             if tool is not None:
                 return tool
-            hidden = self._gateway.catalogue.find(inner.name)
+            hidden = self._gateway.catalog.find(inner.name)
             if hidden is not None:
                 key = bytes(request_id).decode()
                 with contextlib.suppress(Forbidden):

@@ -138,7 +138,7 @@ class SingleRequests:
         if caller.server:
             own = self._gateway.own_tool(caller, name)
             return own.shown_mirrors if own else ()
-        tool = self._gateway.catalogue.find(name)
+        tool = self._gateway.catalog.find(name)
         return tool.shown_mirrors if tool and may_find(caller, tool.target) else ()
 
 

@@ -190,7 +190,7 @@ class HubAccess:
     def known(self) -> Iterator[CallTarget]:
         """Yield what can be called now: tools of servers, operations, and the metrics."""
         yield METRICS
-        catalog = self._gateway.catalogue
+        catalog = self._gateway.catalog
         for name in catalog.names:
             tool = catalog.get(name)
             if tool is not None:

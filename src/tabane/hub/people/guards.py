@@ -124,7 +124,7 @@ class HubGuards:
         rules: list[CallRule] = []
         if self._has_passphrase:
             rules.append(self.passphrase().rule)
-        if confirm := ConfirmRule(configuration.servers, self._gateway.catalogue.find):
+        if confirm := ConfirmRule(configuration.servers, self._gateway.catalog.find):
             rules.append(confirm)
         if (flow := self._flows.apply()) is not None:
             rules.append(flow)
@@ -184,7 +184,7 @@ class HubGuards:
 
     def definition(self, target: CallTarget) -> str:
         """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""
-        tool = self._gateway.catalogue.find(target.name) if target.kind == "tool" else None
+        tool = self._gateway.catalog.find(target.name) if target.kind == "tool" else None
         return "" if tool is None else hashlib.sha256(tool.digest.encode() + tool.definition).hexdigest()
 
     def shown(self, arguments: bytes) -> tuple[bytes, int]:

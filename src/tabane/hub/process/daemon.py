@@ -139,7 +139,7 @@ class Daemon(ClientReceiver, AdministeredHub):
         self._listener = listener
         self._apply_settings()  # The token must not appear in the log either.
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._loop.add_signal_handler(number, self._signalled, number)
+            self._loop.add_signal_handler(number, self._signaled, number)
         self._loop.add_signal_handler(signal.SIGHUP, self.hub.follower.now)
         self._await_idleness()
         self._look_for_home()
@@ -367,7 +367,7 @@ class Daemon(ClientReceiver, AdministeredHub):
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def _signalled(self, number: signal.Signals) -> None:
+    def _signaled(self, number: signal.Signals) -> None:
         if self._ending.done():
             log.warning("a second signal: the hub ends at once")
             self._hurry.set()

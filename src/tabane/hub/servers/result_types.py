@@ -77,7 +77,7 @@ class HubResultTypes:
         """Note the result of a successful call."""
         if not self._context.settings.learn_result_types:
             return
-        tool = self._gateway.catalogue.find(target.name)
+        tool = self._gateway.catalog.find(target.name)
         if tool is not None and (digest := self._digest(tool)):
             learning = self._learning or self._begun()
             learning.note((holder, tool.alias, tool.server, digest), result)
@@ -97,7 +97,7 @@ class HubResultTypes:
         """Forget the types of a tool, of the tools of a server, or all. Raises StoreError."""
         if not self._context.settings.learn_result_types:
             return {"forgotten": 0}
-        tool = self._gateway.catalogue.find(params.name) if params.name else None
+        tool = self._gateway.catalog.find(params.name) if params.name else None
         name = tool.alias if tool is not None else params.name
         try:
             return {"forgotten": await self._begun().forget(name)}

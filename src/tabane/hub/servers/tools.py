@@ -70,7 +70,7 @@ def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict
         "servers": len(servers),
         "servers_disabled": sum(1 for server in servers if server.disabled),
         "servers_running": sum(running),
-        "tools": gateway.catalogue.count,
+        "tools": gateway.catalog.count,
         "definition_changes": sum(len(gateway.review.waiting(server.name)) for server in servers),
     }
 
@@ -324,7 +324,7 @@ class HubTools:
         result = await self._calls.perform(caller, name, arguments, read_only=looks, asker=asker)
         if len(result) <= LARGEST_QUESTION and result_type(result) not in (None, "complete"):
             raise question_of(name)
-        if (tool := self._gateway.catalogue.find(name)) is not None:
+        if (tool := self._gateway.catalog.find(name)) is not None:
             self.scripts.note_read(caller, tool.target)
         return result
 
@@ -348,7 +348,7 @@ class HubTools:
 
     def _target(self, alias: str, server: str) -> CallTarget:
         """Return a tool as what a caller wants to call, also if its server no longer lists it."""
-        tool = self._gateway.catalogue.find(alias)
+        tool = self._gateway.catalog.find(alias)
         return tool.target if tool is not None and tool.server == server else CallTarget(alias, server)
 
     async def _own(self, caller: Caller, name: str, arguments: bytes) -> Raw:

@@ -230,14 +230,14 @@ def _row(server: Server, peer: Peer, lists: Mapping[str, list[Raw]]) -> dict[str
     from tabane.catalog.tools.catalog import ToolCatalog
     from tabane.catalog.tools.disclosure import signature
 
-    catalogue = ToolCatalog(AliasMap({}, frozenset()))
-    catalogue.put(server, lists["tools"])
+    catalog = ToolCatalog(AliasMap({}, frozenset()))
+    catalog.put(server, lists["tools"])
     return {
         "name": server.name,
         "state": "ready",
         "era": peer.era.value,
         "version": peer.version,
         "about": peer.name,
-        "tools": [signature(tool) for tool in catalogue.of_server(server.name)],
+        "tools": [signature(tool) for tool in catalog.of_server(server.name)],
         **{name: len(lists.get(name, ())) for name in ("prompts", "resources", "templates")},
     }

@@ -257,7 +257,7 @@ class CollectionLane:
                         if await collection.count(where):
                             problem = await self._bring(collection, name) or problem
                     self._settle(problem)
-            except _EmbeddingCancelled as cancelled:
+            except _EmbeddingCanceled as cancelled:
                 self._problem = cancelled.message
             except TabaneError as error:
                 self._settle(error.message)
@@ -406,7 +406,7 @@ class CollectionLane:
                     await work(progress)
             except BaseException as error:
                 if not ended.done():
-                    ended.set_exception(error if isinstance(error, Exception) else _EmbeddingCancelled())
+                    ended.set_exception(error if isinstance(error, Exception) else _EmbeddingCanceled())
                 raise
             if not ended.done():
                 ended.set_result(None)
@@ -428,7 +428,7 @@ def _space(collection: Collection, name: str) -> EmbeddingSpace | None:
     return next((space for space in collection.spaces if space.name == name), None)
 
 
-class _EmbeddingCancelled(HubError):
+class _EmbeddingCanceled(HubError):
     """A user cancelled the embedding."""
 
     def __init__(self) -> None:

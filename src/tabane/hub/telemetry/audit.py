@@ -64,7 +64,7 @@ class HubUsage:
 
         def offered() -> Iterator[OfferedTool]:
             for server in self._gateway.enabled():
-                for tool in self._gateway.catalogue.of_server(server.name):
+                for tool in self._gateway.catalog.of_server(server.name):
                     yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
 
         @cache

@@ -55,7 +55,7 @@ class CallSpan(Protocol):
     """A call that is traced.
 
     ``traceparent`` is what the upstream gets, "" for a call without an upstream. ``meta`` are the members
-    to merge into ``_meta`` towards it; None: ``_meta`` goes to it as it came.
+    to merge into ``_meta`` toward it; None: ``_meta`` goes to it as it came.
     """
 
     traceparent: str

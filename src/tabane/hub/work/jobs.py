@@ -103,7 +103,7 @@ class Jobs:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
         self._over: deque[tuple[str, int]] = deque()
         self._over_bytes = 0
-        self._cancelled: dict[str, TabaneError | None] = {}
+        self._canceled: dict[str, TabaneError | None] = {}
         self._draining = False
         self.used = loop.time()
         """When a job began or ended last, by the loop's clock."""
@@ -195,8 +195,8 @@ class Jobs:
 
     def _stop(self, key: str, task: asyncio.Task[Any], why: TabaneError | None) -> None:
         """Cancel a job only once: a second time would interrupt its cleanup."""
-        if key not in self._cancelled:
-            self._cancelled[key] = why
+        if key not in self._canceled:
+            self._canceled[key] = why
             task.cancel()
 
     def drain(self) -> None:
@@ -271,8 +271,8 @@ class Jobs:
     def _ended(self, job: Job, task: asyncio.Task[tuple[Any, int]]) -> None:
         del self._tasks[job.key]
         self.used = self._loop.time()
-        asked = job.key in self._cancelled
-        why = self._cancelled.pop(job.key, None)
+        asked = job.key in self._canceled
+        why = self._canceled.pop(job.key, None)
         size = 0
         if task.cancelled() and asked:
             job.end("cancelled", error=why)

@@ -80,8 +80,8 @@ class ScriptTools:
 
     async def used(self, caller: Caller, source: ScriptSource) -> list[ScriptTool]:
         """Return the tools that a script may use, without those that its caller may not find."""
-        catalogue = self._gateway.catalogue
-        if any(source.uses(module_name(name)) and not catalogue.has(name) for name in self._gateway.servers):
+        catalog = self._gateway.catalog
+        if any(source.uses(module_name(name)) and not catalog.has(name) for name in self._gateway.servers):
             await self._gateway.wait_listed(caller)
         names = await self._current()
         found = (self._function(names, each.name) for each in names.used(source) if each.name != OPEN)
@@ -104,10 +104,10 @@ class ScriptTools:
         return structs.replace(function, result=found.schema, learned=found.results)
 
     async def _current(self) -> ToolNames:
-        catalogue = self._gateway.catalogue
-        version, own = catalogue.version, catalogue.own
+        catalog = self._gateway.catalog
+        version, own = catalog.version, catalog.own
         if self._names is None or version != self._version or own is not self._own:
-            tools = [(each.server, each.shown_name, each.alias) for each in (*own, *catalogue.tools)]
+            tools = [(each.server, each.shown_name, each.alias) for each in (*own, *catalog.tools)]
             tools.append(("", OPEN, OPEN))  # so that no server has this name
             made = await asyncio.to_thread(ToolNames, tools) if len(tools) > MANY else ToolNames(tools)
             self._names, self._version, self._own = made, version, own
@@ -115,7 +115,7 @@ class ScriptTools:
         return self._names
 
     def _function(self, names: ToolNames, public: str) -> tuple[Tool | None, ScriptTool]:
-        tool = self._gateway.catalogue.find(public)
+        tool = self._gateway.catalog.find(public)
         known = self._known.get(public)
         if known is not None and known[0] is tool:
             return known

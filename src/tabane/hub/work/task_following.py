@@ -1,6 +1,6 @@
 """Tasks that go on after their clients were told of them: at a server, or as calls in the hub.
 
-A task at a server is polled, answered and cancelled, whether its client is there or not. The hub polls by
+A task at a server is polled, answered and canceled, whether its client is there or not. The hub polls by
 itself, so it knows when a task ends: its record is complete, its result is kept, and clients that listen are
 told. A task that nobody waits for is polled seldom.
 """
@@ -79,7 +79,7 @@ class TaskFollower:
     def __init__(self, tasks: HubTasks, gateway: Gateway, loop: asyncio.AbstractEventLoop) -> None:
         self._tasks, self._gateway, self._loop = tasks, gateway, loop
         self._places: dict[str, asyncio.Semaphore] = {}
-        self._cancelling: set[asyncio.Task[None]] = set()
+        self._canceling: set[asyncio.Task[None]] = set()
         tasks.on_restored = self._restored
         tasks.on_gone = self._gone
 
@@ -147,8 +147,8 @@ class TaskFollower:
     def cancel_later(self, task: Task) -> None:
         """Cancel a task whose client has gone."""
         work = self._loop.create_task(self.cancel(task, now=True))
-        self._cancelling.add(work)
-        work.add_done_callback(self._cancelling.discard)
+        self._canceling.add(work)
+        work.add_done_callback(self._canceling.discard)
 
     # -- polls -----------------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ async def import_posts(
 
     Times without a zone are in ``zone``. ``prune`` removes posts without a row, unless a source could not be
     read to its end. ``report_path`` is a file that will list unusable rows, in ``lang``. If the import is
-    cancelled or killed, written posts stay, and the next import continues. Raises
+    canceled or killed, written posts stay, and the next import continues. Raises
     :class:`~tabane.errors.BadArguments` at once if a source has another format, or if vectors do not fit the
     stored ones. Also raises OSError and :class:`~tabane.errors.StoreError`.
     """

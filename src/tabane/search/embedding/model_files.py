@@ -30,7 +30,7 @@ from tabane.search.embedding.model_families import ModelTraits, Pooling, family_
 from tabane.search.embedding.model_packages import MINILM, PACKAGES, installed
 from tabane.settings.files import home_folder
 
-Quantisation = Literal["none", "int8"]
+Quantization = Literal["none", "int8"]
 
 MOST_TOKENS = 2048
 """Tokens of a text where nobody asks for more: memory grows with their square."""
@@ -49,7 +49,7 @@ class Recipe:
 
     model: str
     revision: str = ""
-    quantisation: Quantisation = "none"
+    quantisation: Quantization = "none"
     pooling: Pooling = Pooling.MEAN
     max_tokens: int = 512
     query: str = ""
@@ -74,7 +74,7 @@ def settled(
     *,
     overrides: ModelTraits = _NOTHING,
     own: ModelTraits = _NOTHING,
-    quantisation: Quantisation = "none",
+    quantisation: Quantization = "none",
 ) -> Recipe:
     """Return the recipe of a model: from the overrides, else from its family, else from its own files.
 

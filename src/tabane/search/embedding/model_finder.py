@@ -23,7 +23,7 @@ from tabane.search.embedding.embedder import NoModel as NoModel  # for those who
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
 from tabane.search.embedding.model_families import ModelTraits
 from tabane.search.embedding.model_files import (
-    Quantisation,
+    Quantization,
     Recipe,
     checksum_of,
     config_of,
@@ -66,7 +66,7 @@ class ModelChoice:
     model: str = "auto"
     service: EmbeddingService | None = None
     loader: Literal["auto", "onnx", "sentence-transformers"] = "auto"
-    quantisation: Quantisation = "none"
+    quantisation: Quantization = "none"
     traits: ModelTraits = _AS_THEY_ARE
     threads: int = 0
     budget: int = 1024

@@ -359,7 +359,7 @@ def _pipes() -> tuple[list[int], list[int]]:
 
 
 def _settle(future: asyncio.Future[_T], value: _T) -> None:
-    if not future.done():  # a caller's wait_for may have cancelled it
+    if not future.done():  # a caller's wait_for may have canceled it
         future.set_result(value)
 
 

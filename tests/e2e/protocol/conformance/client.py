@@ -90,7 +90,7 @@ class _Driver:
     async def run(self) -> None:
         gateway = self._here.hub.gateway
         await self._started()
-        tools = {tool.name: tool for tool in gateway.catalogue.of_server(SERVER)}
+        tools = {tool.name: tool for tool in gateway.catalog.of_server(SERVER)}
         calls = self._context.get("toolCalls") or [{"name": name} for name in tools]
         await asyncio.gather(*(self._call(call) for call in calls if call["name"] in tools))
 

@@ -243,7 +243,7 @@ class EntryAnalysis:
         while under_way:
             yield from self._yield_finished(process, *under_way.popleft())
 
-    def analyse_ahead(self, entries: Sequence[SegmentEntry]) -> None:
+    def analyze_ahead(self, entries: Sequence[SegmentEntry]) -> None:
         """Analyze entries before they are wanted: in the process if they fill a part."""
         process, lacking = self._process, [entry for entry in entries if entry.joined is None]
         if process is not None and process.usable and len(lacking) >= PART:
@@ -251,7 +251,7 @@ class EntryAnalysis:
                 process.finish(part, process.begin(part))
         else:
             for entry in lacking:
-                entry.analysed(self._analyst)
+                entry.analyzed(self._analyst)
 
     def _yield_finished(
         self,
@@ -405,7 +405,7 @@ class IndexBuilder:
         finally:
             self._ahead = {}
 
-    def analyse(self, records: Sequence[Record], ahead: dict[int, PreparedTokens]) -> None:
+    def analyze(self, records: Sequence[Record], ahead: dict[int, PreparedTokens]) -> None:
         """Analyse the texts of records before they are written."""
         analyses = []
         for number, record in enumerate(records):
@@ -692,7 +692,7 @@ class IndexBuilder:
             self._gate.notify_all()
 
     def _analyze_until_done(self, committing: Future[None], least: int) -> None:
-        """Analyse what comes in until the commit is done: tantivy leaves the interpreter to others.
+        """Analyze what comes in until the commit is done: tantivy leaves the interpreter to others.
 
         ``least`` entries are waited for: in a bulk, a part for the process.
         """
@@ -712,7 +712,7 @@ class IndexBuilder:
             fresh = self._fresh
             entries = fresh.waiting[fresh.prepared : fresh.prepared + most]
             fresh.prepared += len(entries)
-        self._entries.analyse_ahead(entries)
+        self._entries.analyze_ahead(entries)
 
     def _notify(self, _: object) -> None:
         with self._gate:

@@ -356,7 +356,7 @@ def _unescaped(quoted: str) -> str:
 _CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _LONGEST_WAIT = 30.0  # seconds
 _MOST_TRIES = 100
-_ANALYSED_AT_ONCE = 64  # records
+_ANALYZED_AT_ONCE = 64  # records
 
 
 async def open_lexical(folder: str, table: CollectionTable) -> LexicalIndex:
@@ -439,9 +439,9 @@ class LexicalIndex(LexicalFollower):
     async def ahead(self, records: Sequence[Record]) -> AsyncIterator[None]:
         """Analyze texts, and yield while they are written: else the next search has to analyze them."""
         with self._builder.expecting() as found:
-            for first in range(0, len(records), _ANALYSED_AT_ONCE):
-                part = records[first : first + _ANALYSED_AT_ONCE]
-                await asyncio.to_thread(self._builder.analyse, part, found)
+            for first in range(0, len(records), _ANALYZED_AT_ONCE):
+                part = records[first : first + _ANALYZED_AT_ONCE]
+                await asyncio.to_thread(self._builder.analyze, part, found)
             yield
 
     async def settled(self) -> None:

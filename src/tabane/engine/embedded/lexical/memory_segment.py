@@ -216,7 +216,7 @@ class SegmentEntry:
     place: int = 0
     joined: JoinedAnalysis | None = None
 
-    def analysed(self, analyst: RecordAnalyzer) -> Analysis:
+    def analyzed(self, analyst: RecordAnalyzer) -> Analysis:
         """Return the tokens of the record's texts without pairs, which the first call makes."""
         if self.analysis is None:
             if self.joined is None:
@@ -228,7 +228,7 @@ class SegmentEntry:
 
     def joined_tokens(self, analyst: RecordAnalyzer) -> JoinedAnalysis:
         """Return the tokens of every space as the index takes them."""
-        return self.joined or analyst.joined(self.record.texts, self.analysed(analyst))
+        return self.joined or analyst.joined(self.record.texts, self.analyzed(analyst))
 
 
 @dataclass(slots=True)
@@ -357,7 +357,7 @@ class MemorySegment:
     def _tokens(self, name: str, entry: SegmentEntry) -> list[str]:
         if name.startswith(_PAIRS):
             return self._analyst.pairs(entry.record.texts.get(name[2:], ""))
-        return entry.analysed(self._analyst).get(name, [])
+        return entry.analyzed(self._analyst).get(name, [])
 
     def having(self, term: TermMatch) -> Mapping[int, int]:
         """Return rows that have the token, and how often."""

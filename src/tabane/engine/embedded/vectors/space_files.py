@@ -24,7 +24,7 @@ from tabane.engine.embedded.collection_state import SpaceStorage
 from tabane.engine.embedded.columns import Array, Mask
 from tabane.engine.embedded.vectors.vector_database import VectorDatabase
 from tabane.engine.embedded.vectors.vector_kernel import BinaryCodes, encoded, mean_of, width
-from tabane.engine.vector_request import Matrix, normalised
+from tabane.engine.vector_request import Matrix, normalized
 
 _ROWS_STEP = 4096  # vectors
 
@@ -36,7 +36,7 @@ def read_vectors(file: VectorDatabase, storage: SpaceStorage, numbers: Array) ->
     found = [(number, vector) for number, vector in between if number in wanted]
     if not found:
         return np.empty(0, dtype=np.int64), np.empty((0, storage.space.dimension), dtype=np.float32)
-    matrix = normalised(b"".join(vector for _, vector in found), storage.space.dimension)
+    matrix = normalized(b"".join(vector for _, vector in found), storage.space.dimension)
     return np.array([number for number, _ in found], dtype=np.int64), matrix
 
 

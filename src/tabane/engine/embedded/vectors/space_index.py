@@ -43,7 +43,7 @@ from tabane.engine.embedded.vectors.space_files import (
 from tabane.engine.embedded.vectors.vector_database import VectorDatabase
 from tabane.engine.embedded.vectors.vector_kernel import KERNEL, BinaryCodes, Floats, VectorKernel
 from tabane.engine.embedded.vectors.vector_truth import VectorOwnership, VectorTruth
-from tabane.engine.vector_request import Matrix, normalised
+from tabane.engine.vector_request import Matrix, normalized
 from tabane.errors import StoreError
 
 FLUSHED = 2048  # vectors of the tail that are worth a write
@@ -233,7 +233,7 @@ class SpaceIndex:
         moved = [each for each in placed if each.vector is None]
         with self._lock:
             if came:
-                matrix = normalised(
+                matrix = normalized(
                     b"".join(each.vector or b"" for each in came), self.storage.space.dimension
                 )
                 self._append(matrix)

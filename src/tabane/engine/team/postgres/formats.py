@@ -111,7 +111,7 @@ def given(text: str) -> str:
     return text if "\1" not in text else text.replace("\1\1", "\0").replace("\1\2", "\1")
 
 
-def spelt(text: str) -> str:
+def spelled(text: str) -> str:
     """Return a text in the case and width in which substrings are compared."""
     return substring_spelling(text).replace("\0", _NULL_INSIDE)
 

@@ -73,7 +73,7 @@ MIGRATIONS: Sequence[str] = (
       END LOOP;
     END $$
     """,
-    # analysis: the version of the analysis that made the lexical index and the spelt texts
+    # analysis: the version of the analysis that made the lexical index and the spelled texts
     "ALTER TABLE collection ADD COLUMN analysis integer NOT NULL DEFAULT 1",
 )
 """The statements that bring the schema from each version to the next. Never change one that was released."""

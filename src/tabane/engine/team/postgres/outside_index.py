@@ -32,7 +32,7 @@ from tabane.engine.team.postgres.change_log import FeedPosition
 from tabane.engine.team.postgres.collection_state import StoredSpace
 from tabane.engine.team.postgres.database import READERS, IndexTurn
 from tabane.engine.team.postgres.posting_table import KeywordVectors
-from tabane.engine.vector_request import normalised
+from tabane.engine.vector_request import normalized
 from tabane.errors import StoreError
 from tabane.search.records import Filter, Shape
 
@@ -348,5 +348,5 @@ def _unit_vectors(batch: ChangeBatch, space: StoredSpace) -> Iterator[IndexedVec
     name, dimension = space.space.name, space.space.dimension
     for stored in batch.records:
         if name in stored.record.vectors:
-            unit = normalised(stored.record.vectors[name], dimension)[0].astype("<f4").tobytes()
+            unit = normalized(stored.record.vectors[name], dimension)[0].astype("<f4").tobytes()
             yield IndexedVector(stored.row, unit, stored.record.fields)

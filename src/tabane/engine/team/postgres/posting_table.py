@@ -97,7 +97,7 @@ class _SpaceCodes(dict[str, int]):
         self._only_cjk = space.startswith(f"{PAIRS}_")  # no other pairs are searched for
 
     def __missing__(self, token: str) -> int:
-        # In a word of CJK, ー is spelt as a dash.
+        # In a word of CJK, ー is spelled as a dash.
         may_be_cjk = is_cjk(token) or (token[0] == "-" and (token == "--" or is_cjk(token[1:])))
         if token == GAP or (self._only_cjk and not may_be_cjk):
             code = _LEFT_OUT

@@ -140,7 +140,9 @@ class RecordColumns:
         """Fill the columns of records whose texts are spelt another way than when they were written."""
         columns = sql.SQL(", ").join(map(sql.Identifier, ("row", *self.texts.values())))
         query = sql.SQL("SELECT {} FROM {} WHERE row = ANY(%s)").format(columns, self.table)
-        found = {row: spelt for row, *spelt in connection.execute(query, ([each.row for each in stored],))}
+        found = {
+            row: spelled for row, *spelled in connection.execute(query, ([each.row for each in stored],))
+        }
         for each in stored:
             derived = self._derived_values(each.record)
             if [derived[column] for column in self.texts.values()] != found[each.row]:
@@ -220,8 +222,8 @@ class RecordColumns:
                 marks.add(formats.value_mark(field.name, formats.stored(value)))
         for name, column in self.texts.items():
             text = record.texts.get(name)
-            columns[column] = None if text is None else formats.spelt(text)
-            marks |= formats.pair_marks(formats.spelt(text)) if text else set()
+            columns[column] = None if text is None else formats.spelled(text)
+            marks |= formats.pair_marks(formats.spelled(text)) if text else set()
         return {"marks": list(marks), **columns}
 
 
@@ -332,7 +334,7 @@ def joined(word: str, of: Sequence[SqlCondition], none: str) -> SqlCondition:
 
 
 def _contains(text: str, table: RecordColumns, names: tuple[str, ...] | None) -> SqlCondition:
-    needle = formats.spelt(text)
+    needle = formats.spelled(text)
     marks = sorted(formats.pair_marks(needle[: formats.MOST_MARKS + 1]))
     columns = [table.texts[name] for name in (table.texts if names is None else names)]
     held = joined(

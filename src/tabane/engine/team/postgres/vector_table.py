@@ -34,7 +34,7 @@ from tabane.engine.team.postgres.connections import copy_rows
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.formats import Cell
 from tabane.engine.team.postgres.record_table import digest_of
-from tabane.engine.vector_request import normalised
+from tabane.engine.vector_request import normalized
 
 _PLAIN = 1900  # dimensions of a vector that fits into a page of the server
 _SMALLEST, _LARGEST = 1e-12, 1e12  # lengths whose squares the server can add
@@ -106,7 +106,7 @@ class VectorTable:
 
 def unit(vector: bytes, dimension: int) -> bytes:
     """Return the vector with length 1."""
-    return bytes(normalised(vector, dimension)[0].astype("<f4"))
+    return bytes(normalized(vector, dimension)[0].astype("<f4"))
 
 
 _MOST_INDEXED_DIMENSIONS = 4000  # dimensions of a halfvec that can be indexed

@@ -205,7 +205,7 @@ class ApprovalDesk:
     async def decided(self, id: str, seconds: float) -> Approval:
         """Return an approval when it is not open any more; after ``seconds`` as it is then.
 
-        If the wait is cancelled and nobody else waits for it, the approval is withdrawn: its caller is gone.
+        If the wait is canceled and nobody else waits for it, the approval is withdrawn: its caller is gone.
         """
         news: asyncio.Future[None] = self._loop.create_future()
         waiting = self._waiting.setdefault(id, set())

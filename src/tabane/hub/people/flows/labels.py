@@ -45,7 +45,7 @@ class TargetLabels:
         server = self._gateway.servers.get(target.server)
         facts = _server_facts(server) if server is not None else ServerFacts(target.server)
         if target.kind == "tool":
-            tool = self._gateway.catalogue.get(target.name)
+            tool = self._gateway.catalog.get(target.name)
             named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
             return labels_of_tool(named if tool is None else _tool_facts(tool), facts, self._table)
         if target.kind == "resource":
@@ -55,7 +55,7 @@ class TargetLabels:
     def _of_resource(self, server: str, facts: ServerFacts) -> CallLabels:
         """Return the labels of a resource: those of all that the server's tools read."""
         found = NO_LABELS.with_labels(facts.change.added, "settings")
-        for tool in self._gateway.catalogue.of_server(server):
+        for tool in self._gateway.catalog.of_server(server):
             for bit, origin in labels_of_tool(_tool_facts(tool), facts, self._table).origins:
                 if bit & READ_LABELS and not bit & facts.change.removed:
                     found = found.with_labels(bit, origin)

@@ -104,7 +104,7 @@ _BOLD = re.compile(rb"bold|black|heavy|cmbx|-w[6-9]\b|demi", re.I)
 _CUT = 10  # characters after which a word without spaces is cut, so that its boxes are exact
 _FORCED_BOLD = 1 << 18
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class TextStyle:
     """
 
     address: int
-    colour: Colour
+    color: Color
     alpha: int
     mode: int
     bold: bool
@@ -375,7 +375,7 @@ class PdfArea(NamedTuple):
     order: int
     solid: bool
     image: bool = False
-    colour: tuple[int, int, int] | None = None
+    color: tuple[int, int, int] | None = None
 
 
 class TextObject(NamedTuple):
@@ -490,7 +490,7 @@ class _ObjectReader:
         self._raw = raw
         self._frame, self._drawing = frame, drawing
         self._edges = [c_float(), c_float(), c_float(), c_float()]
-        self._colour = [c_uint(), c_uint(), c_uint(), c_uint()]
+        self._color = [c_uint(), c_uint(), c_uint(), c_uint()]
         self._fill, self._stroke = c_int(), c_int()
 
     def add(self, handle: Any, kind: int, matrix: Matrix, order: int, *, nested: bool) -> None:
@@ -546,7 +546,7 @@ class _ObjectReader:
 
     def _fill_of(self, handle: Any) -> tuple[bool, bool, tuple[int, int, int] | None]:
         """Return whether an area is solid, that it is no image, and its color."""
-        red, green, blue, alpha = self._colour
+        red, green, blue, alpha = self._color
         said = self._raw.FPDFPageObj_GetFillColor(handle, byref(red), byref(green), byref(blue), byref(alpha))
         if not said or self._raw.FPDFPageObj_HasTransparency(handle):
             return True, False, None
@@ -554,7 +554,7 @@ class _ObjectReader:
 
     def _is_not_white(self, handle: Any) -> bool:
         """Return whether a rule is not white: a white one is drawn over another."""
-        red, green, blue, alpha = self._colour
+        red, green, blue, alpha = self._color
         raw = self._raw
         get = raw.FPDFPageObj_GetStrokeColor if self._stroke.value else raw.FPDFPageObj_GetFillColor
         if not get(handle, byref(red), byref(green), byref(blue), byref(alpha)):

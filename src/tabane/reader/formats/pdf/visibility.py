@@ -19,7 +19,7 @@ from time import process_time
 from typing import Any
 
 from tabane.reader.formats.pdf.page_objects import (
-    Colour,
+    Color,
     PageDrawing,
     PdfArea,
     PdfBox,
@@ -150,8 +150,8 @@ class _Suspects:
     def _may_cover(self, area: PdfArea, word: PdfWord) -> bool:
         return (
             area.order > _draw_order(word, self._drawing)
-            or area.colour is None
-            or not _is_visible_on(word.style, area.colour, area.colour)
+            or area.color is None
+            or not _is_visible_on(word.style, area.color, area.color)
         )
 
 
@@ -166,11 +166,11 @@ def _is_plausible(word: PdfWord, frame: PdfFrame, *, scan: bool) -> bool:
     return inside and (min(word.right, frame.width) - max(word.left, 0)) * 2 >= word.right - word.left
 
 
-def _is_visible_on(style: TextStyle, lowest: Colour, highest: Colour) -> bool:
+def _is_visible_on(style: TextStyle, lowest: Color, highest: Color) -> bool:
     """Return whether a color can be seen on a background between two colors."""
     return any(
         (low - own) * style.alpha > _NEAR * 255 or (own - high) * style.alpha > _NEAR * 255
-        for own, low, high in zip(style.colour, lowest, highest, strict=True)
+        for own, low, high in zip(style.color, lowest, highest, strict=True)
     )
 
 
@@ -253,9 +253,9 @@ class _PageDrawings:
             if area.order > order and area.solid:
                 return False
             if area.order < order and ground is None:
-                if area.colour is None:
+                if area.color is None:
                     return True
-                behind = (area.colour, area.colour)
+                behind = (area.color, area.color)
         return _is_visible_on(word.style, *behind)
 
 
@@ -279,7 +279,7 @@ def _is_changed(pixels: PagePixels, rows: range, columns: range, word: PdfWord) 
     return hit > 0 and _WIDE.search(word.text) is not None and hit * step * 8 >= len(rows)
 
 
-Ground = tuple[Colour, Colour]
+Ground = tuple[Color, Color]
 """The lowest and the highest value of each channel in a place."""
 
 _SCALE = 1.5  # pixels a point

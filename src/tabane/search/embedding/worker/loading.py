@@ -59,10 +59,10 @@ def _graph(spec: ModelSpec) -> str:
                 onnx.save(bert_graph(config, WeightsFile(graph).array), made)
                 os.replace(made, path)
         graph = path
-    return _quantised(spec, graph) if spec.int8 else graph
+    return _quantized(spec, graph) if spec.int8 else graph
 
 
-def _quantised(spec: ModelSpec, graph: str) -> str:
+def _quantized(spec: ModelSpec, graph: str) -> str:
     import onnxruntime
 
     path = _place(spec, "int8", onnxruntime.__version__)
