@@ -1,4 +1,4 @@
-"""Work that goes on to its end when its caller is cancelled."""
+"""Work that goes on to its end when its caller is canceled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work that must not be cut off in the middle when its caller is cancelled."""
+"""Work that must not be cut off in the middle when its caller is canceled."""
 
 from __future__ import annotations
 

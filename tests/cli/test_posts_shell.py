@@ -37,7 +37,7 @@ class Typed:
         self.terminal = terminal
 
     def __call__(self, keys: str, until: str = "> ") -> str:
-        """What comes after the keys until a text does, without colours; an Enter is part of the keys."""
+        """What comes after the keys until a text does, without colors; an Enter is part of the keys."""
         self.terminal.out = ""
         os.write(self.terminal.fd, keys.encode())
         self.terminal.read_until(until)

@@ -66,7 +66,7 @@ def read_catalogue() -> Catalog:
 
 
 def update() -> list[str]:
-    """Bring the catalogue in step with the source. Returns the sentences left to translate."""
+    """Bring the catalog in step with the source. Returns the sentences left to translate."""
     catalog = read_catalogue()
     said = {saying.template for saying in sayings(parsed_source()) if saying.template}
     for entry in [entry for entry in catalog if entry.id and entry.id not in said]:

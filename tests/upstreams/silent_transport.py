@@ -10,7 +10,7 @@ from tabane.wire.era import Era
 
 
 class SilentTransport:
-    """Takes what it is given, and notes the numbers of requests by method, and of cancelled ones."""
+    """Takes what it is given, and notes the numbers of requests by method, and of canceled ones."""
 
     exact = mirrors_arguments = closed = False
 

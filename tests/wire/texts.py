@@ -43,7 +43,7 @@ VALUES = st.recursive(SCALARS, nested, max_leaves=12)
 
 @st.composite
 def member_lists(draw: st.DrawFn) -> tuple[str, list[tuple[str, str]]]:
-    """The text of an object, and its members as (name decoded, value as it is spelt), in order."""
+    """The text of an object, and its members as (name decoded, value as it is spelled), in order."""
     members = draw(st.lists(st.tuples(STRINGS, VALUES), max_size=6))
     spelled = [
         draw(SPACE) + key + draw(SPACE) + ":" + draw(SPACE) + value + draw(SPACE) for key, value in members

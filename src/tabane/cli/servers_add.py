@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec import Struct, field
@@ -24,9 +24,6 @@ from tabane.messages import say
 from tabane.servers.editing import add_server, check_addable
 from tabane.servers.secret_store import SecretNaming, keeping, moves_of
 from tabane.servers.variables import each_text
-
-if TYPE_CHECKING:
-    pass
 
 FIRST_ANSWER = 4.0
 """Seconds after which a program gets what is known of servers that were just added."""

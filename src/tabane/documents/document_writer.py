@@ -507,7 +507,7 @@ class DocumentWriter:
         return await self._shielded(self._delete_locked(names))
 
     async def _shielded(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do work that continues if its caller is cancelled, because later writes depend on it."""
+        """Do work that continues if its caller is canceled, because later writes depend on it."""
         task = asyncio.ensure_future(work)
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -88,13 +88,13 @@ class GroupProfiles:
                 found.pop(name, None)
             else:
                 table = change.table
-                # They were checked by then.
+                # The patterns were checked when they were saved.
                 patterns = PermissionPatterns(table.allow, table.deny, table.read_only)
                 found[name] = ProfileDefinition(name, patterns, table.description)
         return found
 
     @property
-    def _error_if_full(self) -> bool:
+    def _is_full(self) -> bool:
         count = sum(change.table is not None for change in self._changes.values())
         return count >= MOST_PROFILES or len(self._changes) >= MOST_CHANGES
 
@@ -107,7 +107,7 @@ class GroupProfiles:
     ) -> None:
         """Change a profile at all hubs; None removes it. Raises StoreError."""
         assert self.shared is not None
-        if definition is not None and name not in self._changes and self._error_if_full:
+        if definition is not None and name not in self._changes and self._is_full:
             raise StoreFull(say("there are more than {most} {most:profile|profiles}.", most=MOST_PROFILES))
         await self.shared.save(ProfileChange(name, _table_of(definition), _table_of(file.get(name))))
         await self.follow(apply)

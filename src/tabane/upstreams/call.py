@@ -375,7 +375,7 @@ class StdioTransport:
             self._channel.send(line)
 
     def cancel(self, call: Call, line: bytes) -> None:
-        """Write the notification that a request is cancelled."""
+        """Write the notification that a request is canceled."""
         self.tell(line)
 
     def position_of(self, call: Call) -> SessionPosition | None:

@@ -111,7 +111,7 @@ class ServerRequests:
         return question
 
     def withdrawn(self, params: Raw) -> None:
-        """Handle that the upstream cancelled a question."""
+        """Handle that the upstream canceled a question."""
         try:
             members = json.fields(params)
         except InvalidJson:

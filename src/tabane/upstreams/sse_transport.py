@@ -122,7 +122,7 @@ class SseTransport:
             log.warning("%s: a notification was dropped, since many wait already", self._name)
 
     def cancel(self, call: Call, line: bytes) -> None:
-        """Send the notification that a request is cancelled."""
+        """Send the notification that a request is canceled."""
         if call.number in self._calls:
             self.tell(line)
 

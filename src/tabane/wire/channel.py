@@ -82,22 +82,22 @@ class LineSplitter:
             return
         self._size += len(part)
         if len(part) >= HEAD_SIZE:
-            self._clear_beginning()
+            self._gather_drops()
             self._parts.append(part)
         else:
             self._drops += part
             if len(self._drops) >= HEAD_SIZE:
-                self._clear_beginning()
+                self._gather_drops()
         if self._size > self._limit:
             self._drop()
 
-    def _clear_beginning(self) -> None:
+    def _gather_drops(self) -> None:
         if self._drops:
             self._parts.append(bytes(self._drops))
             self._drops.clear()
 
     def _drop(self) -> None:
-        self._clear_beginning()
+        self._gather_drops()
         # One of two consecutive parts is HEAD_SIZE long, so the first two contain the head.
         head = b"".join(part[:HEAD_SIZE] for part in self._parts[:2])
         self.oversized.append(head[: min(HEAD_SIZE, self._limit)])
@@ -105,7 +105,7 @@ class LineSplitter:
 
     def _finish(self, part: bytes) -> bytes:
         self._keep(part)
-        self._clear_beginning()
+        self._gather_drops()
         line = b"".join(self._parts)
         self._parts, self._size, self._dropping = [], 0, False
         return line

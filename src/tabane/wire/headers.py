@@ -111,7 +111,7 @@ def param_headers(mirrors: Sequence[HeaderMirror], arguments: bytes | Raw) -> li
         return []
     found = ((mirror, _value_at(members, mirror.path)) for mirror in mirrors)
     return [
-        (PARAM + mirror.header, encode_value(_decoded_header(value, mirror.kind)))
+        (PARAM + mirror.header, encode_value(_header_text(value, mirror.kind)))
         for mirror, value in found
         if value is not None
     ]
@@ -254,7 +254,7 @@ def _integer_of(value: _Scalar) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _decoded_header(value: _Scalar, kind: str) -> str:
+def _header_text(value: _Scalar, kind: str) -> str:
     whole = _integer_of(value) if kind == "integer" else None
     return _text_of(value if whole is None else whole)
 

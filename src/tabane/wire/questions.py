@@ -262,14 +262,14 @@ def first_form_answer(question: Question, answer: Raw) -> Raw:
     except (InvalidJson, KeyError):
         return answer
     chosen = {name: text(content[name]) or "" for name in values}
-    features = {
+    meant = {
         name: Raw(quote(values[name][title]))
         for name, title in chosen.items()
         if title in values[name] and title not in values[name].values()
     }
-    if not features:
+    if not meant:
         return answer
-    return Raw(join({**result, "content": Raw(join({**content, **features}))}))
+    return Raw(join({**result, "content": Raw(join({**content, **meant}))}))
 
 
 # -- what a client can be asked ------------------------------------------------------------------

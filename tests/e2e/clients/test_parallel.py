@@ -1,4 +1,4 @@
-"""Parallel calls: ordered, bounded, independent, and cancelled together."""
+"""Parallel calls: ordered, bounded, independent, and canceled together."""
 
 from __future__ import annotations
 

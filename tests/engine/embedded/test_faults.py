@@ -277,7 +277,7 @@ async def test_a_lock_that_may_not_be_followed_is_no_lock(tmp_path: Path) -> Non
 
 
 async def test_what_failed_takes_nothing_with_it(tmp_path: Path) -> None:
-    """One piece of work in a commit of many fails; its neighbours are kept, it leaves no trace."""
+    """One piece of work in a commit of many fails; its neighbors are kept, it leaves no trace."""
     database = await asyncio.to_thread(Database.open, str(tmp_path / "test.db"))
     await database.run(lambda connection: connection.execute("CREATE TABLE t (n INTEGER UNIQUE)"))
 

@@ -86,7 +86,7 @@ async def slow(seconds: float) -> str:
 
 @server.tool()
 async def wait() -> str:
-    """Never answer; leave a mark when it begins and when it is cancelled."""
+    """Never answer; leave a mark when it begins and when it is canceled."""
     count()
     try:
         await asyncio.sleep(3600)

@@ -50,7 +50,7 @@ CAPABILITY = {
 
 
 class Tool:
-    """``run`` takes the params of tools/call and an event that is set when the call is cancelled."""
+    """``run`` takes the params of tools/call and an event that is set when the call is canceled."""
 
     __slots__ = ("definition", "run", "slow")
 

@@ -1,4 +1,4 @@
-"""Jobs: started, followed, cancelled, kept, and cheap."""
+"""Jobs: started, followed, canceled, kept, and cheap."""
 
 from __future__ import annotations
 

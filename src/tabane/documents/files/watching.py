@@ -190,7 +190,7 @@ class FolderWatch:
         self._took = self._worked = 0.0  # seconds of the last comparison, and of the last update
 
     async def run(self) -> None:
-        """Keep the documents up to date until cancelled."""
+        """Keep the documents up to date until canceled."""
         try:
             while True:
                 wait = self._times.again

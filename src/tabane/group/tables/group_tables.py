@@ -272,7 +272,7 @@ class PostgresJobs:
         self._tables = tables
 
     async def tell(self, hub: str, jobs: list[SharedJob]) -> list[str]:
-        """Keep the states of some of a hub's jobs. Return the keys of its jobs that are to be cancelled."""
+        """Keep the states of some of a hub's jobs. Return the keys of its jobs that are to be canceled."""
 
         def telling(connection: psycopg.Connection) -> list[str]:
             for job in jobs:
@@ -305,7 +305,7 @@ class PostgresJobs:
     async def cancel(self, job: SharedJob) -> None:
         """Ask its hub to cancel a job."""
 
-        def cancelling(connection: psycopg.Connection) -> None:
+        def mark_canceled(connection: psycopg.Connection) -> None:
             connection.execute(_CANCEL, (job.hub, job.key))
 
-        await self._tables.write(cancelling)
+        await self._tables.write(mark_canceled)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,10 +12,6 @@ from tabane.errors import WorkerBusy, WorkerEnded, WorkerError, WorkerSpent
 from tabane.guard.scanner.findings import Finding, ScannedText, unfinished
 from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
-
-if TYPE_CHECKING:
-    pass
-
 
 log = logging.getLogger(__name__)
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from tabane.build import this_build
 from tabane.hub.local.connector import HubUnreachable
 from tabane.hub.local.endpoint import Endpoint, absolute, here, home_of
 from tabane.hub.local.handshake import Hello, spoken
 from tabane.hub.local.stdio import steal
-
-if TYPE_CHECKING:
-    pass
 
 MODES = ("search", "light", "full", "code")
 

@@ -370,7 +370,7 @@ LARGEST = 1 << 20
 """Bytes of a result with questions."""
 
 FIRST_WAIT, LONGEST_WAIT = 0.05, 1.0
-"""Seconds before a call is repeated whose server has no question, and only wants it repeated."""
+"""Seconds before a call is sent again if its server asks nothing, and only wants it repeated."""
 
 _MARK = b"input_required"
 

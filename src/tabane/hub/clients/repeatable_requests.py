@@ -110,7 +110,7 @@ class RepeatableRequests:
         return self.kept.get(key)
 
     def over(self, key: bytes) -> None:
-        """Forget a request that was answered or cancelled."""
+        """Forget a request that was answered or canceled."""
         self.kept.pop(key, None)
 
     def clear(self) -> None:
@@ -256,6 +256,7 @@ class LoginRequests:
         if not isinstance(page, str) or not page.startswith(("https://", "http://")):
             raise error
         message = _login_message(server, error.why, begun).render(self._session.caller.lang)
+        # The id of the login, with that of the session.
         name = f"login-{self._session.key}-{begun['id']}"
         asked = {"mode": "url", "message": message, "url": page, "elicitationId": name}
         question = Question("url", json.encode(asked))

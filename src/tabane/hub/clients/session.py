@@ -166,7 +166,7 @@ class Session:
 
     @property
     def closed(self) -> asyncio.Future[None]:
-        """Return a future that is done when the client is gone and its calls in flight are cancelled."""
+        """Return a future that is done when the client is gone and its calls in flight are canceled."""
         if self._closed is None:
             self._closed = self._host.loop.create_future()
             if self.over:

@@ -53,7 +53,7 @@ class GroupJobs:
             del self._news[oldest]
 
     async def tell(self) -> None:
-        """Tell the others what changed, and cancel the jobs that they want cancelled. Raises StoreError."""
+        """Tell the others what changed, and cancel the jobs that they want canceled. Raises StoreError."""
         if not self._news and not self._running:
             return
         news, self._news = self._news, {}

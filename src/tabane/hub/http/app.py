@@ -400,7 +400,7 @@ class HttpApp:
         await session.post(request, message.line, ids, kinds, batch=message.batch)
         if self._group is not None and not message.batch:
             self._group.note(session, message.first.method, message.line)
-        cancelled = _cancelled_request(message)
+        cancelled = _canceled_request(message)
         if cancelled is not None:
             session.cancelled(cancelled)
 
@@ -463,7 +463,7 @@ class HttpApp:
         lang = page_language(request.headers.get("accept-language", ""))
         page = await logins.callback(request.scope.get("query_string", b"").decode("latin-1"), lang)
         headers = [(name.encode(), value.encode()) for name, value in CallbackPage.HEADERS.items()]
-        # The gate sends the other one.
+        # The gate sends x-content-type-options.
         headers = [(name, value) for name, value in headers if name != b"x-content-type-options"]
         return HttpReply(200 if page.fine else 400, page.html(), headers)
 
@@ -546,7 +546,7 @@ def _not_allowed(methods: bytes) -> RefusedRequest:
     return refusal(405, "this method is not for this path", (b"allow", methods))
 
 
-def _cancelled_request(message: PostedMessage) -> bytes | None:
+def _canceled_request(message: PostedMessage) -> bytes | None:
     """Return the id of the request that a message cancels; None if it cancels none."""
     frame = message.first
     if frame.method != _CANCELLED or frame.params is UNSET:

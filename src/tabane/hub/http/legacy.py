@@ -45,7 +45,7 @@ KEPT_FOR = 60.0
 """Seconds that the events of a response are kept after its end, since nobody says that they arrived."""
 
 CANCELLED = -32800
-"""The answer to a cancelled request, since its response has to end (as in the SDKs)."""
+"""The answer to a canceled request, since its response has to end (as in the SDKs)."""
 
 _LISTENING = 0
 

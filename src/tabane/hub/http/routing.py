@@ -1,4 +1,4 @@
-"""Door of the HTTP server to a group of hubs, in which each hub takes the requests of any client."""
+"""Interface between the HTTP server and a group of hubs, each of which takes the requests of any client."""
 
 from __future__ import annotations
 

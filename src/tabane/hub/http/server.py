@@ -371,7 +371,7 @@ class HttpConnection(asyncio.Protocol):
             on_lost()
 
     def eof_received(self) -> bool:
-        """Answer a client that has only closed its own half. Any other is gone, and its call is cancelled."""
+        """Answer a client that has only closed its own half. Any other is gone, and its call is canceled."""
         exchange = self._exchange
         if (
             not self.answering

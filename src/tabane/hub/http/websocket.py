@@ -293,7 +293,7 @@ class WebSocketOutlet(Outlet):
     def open(self, socket: WebSocket, session: Session) -> None:
         """Set before the first message arrives."""
         self._socket, self._session = socket, session
-        session.on_held = self.on_held
+        session.on_held = lambda: self.on_held()
 
     # -- incoming ----------------------------------------------------------------------------------
 

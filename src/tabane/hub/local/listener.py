@@ -142,7 +142,8 @@ class HubListener:
 
         Raises OSError, also if something other than a socket is in the way.
         """
-        with contextlib.suppress(FileNotFoundError):  # of the last hub
+        # Delete the socket that the last hub left; raise if it is anything else.
+        with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISSOCK(os.lstat(self.path).st_mode):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.path)
             os.unlink(self.path)

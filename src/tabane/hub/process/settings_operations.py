@@ -338,7 +338,7 @@ def _replace_file(
         ) from None
     if changed == text:
         return False
-    _load(settings, environment, changed)  # a hub could start with this file
+    _load(settings, environment, changed)  # raises if no hub could start with this file
     profiles_in(settings.config, changed)
     if previous is not None:
         write_private(f"{path}.bak", previous)

@@ -393,7 +393,7 @@ class CollectionLane:
         self._mark.touch()
 
     async def _as_job(self, work: Callable[[Progress], Awaitable[None]], *, alone: bool = True) -> None:
-        """Run the work as a job, which users see and can cancel. Raises its errors, and _Cancelled.
+        """Run the work as a job, which users see and can cancel. Raises its errors, and _EmbeddingCanceled.
 
         ``alone``: while no other hub does such work on the same records.
         """
@@ -429,7 +429,7 @@ def _space(collection: Collection, name: str) -> EmbeddingSpace | None:
 
 
 class _EmbeddingCanceled(HubError):
-    """A user cancelled the embedding."""
+    """A user canceled the embedding."""
 
     def __init__(self) -> None:
         super().__init__(

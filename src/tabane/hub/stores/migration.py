@@ -87,7 +87,10 @@ class MigrationPlace(Protocol):
 
 
 def place_of(address: str, settings: Settings, environment: Mapping[str, str]) -> MigrationPlace:
-    """Return the place of a URL. Raises CallerError, ConfigurationError, and HubError if a hub runs there."""
+    """Return the place of a URL.
+
+    Raises CallerError, ConfigurationError, StoreError without the driver, and HubError if a hub runs there.
+    """
     parts = urlsplit(address)
     if parts.scheme in ("postgresql", "postgres") or address.startswith("${"):
         check_engine(address)
@@ -95,6 +98,8 @@ def place_of(address: str, settings: Settings, environment: Mapping[str, str]) -
         try:
             from tabane.hub.stores.database_place import DatabasePlace
         except ImportError as error:
+            if (error.name or "").startswith("tabane"):  # the package was replaced
+                raise
             raise StoreError(needs_package()) from error
 
         return DatabasePlace(parsed(filled).place, PostgresEngine(filled))

@@ -116,6 +116,8 @@ class PostgresEngine:
             try:
                 await asyncio.to_thread(importlib.import_module, "tabane.hub.stores.open_engine")
             except ImportError as error:
+                if (error.name or "").startswith("tabane"):  # the package was replaced
+                    raise
                 raise StoreError(needs_package()) from error
             from tabane.hub.stores.open_engine import open_engine
 

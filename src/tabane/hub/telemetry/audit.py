@@ -53,6 +53,7 @@ class HubUsage:
     ) -> None:
         self._folder, self._context = str(context.home / FOLDER), context
         self._gateway, self._errors = gateway, errors
+        self._zone_name = context.settings.posts_zone  # that of the start
         self._process: AuditIndexProcess | None = None
         self._following: IndexFollowing | None = None
         self._log: AuditLog | None = None
@@ -120,7 +121,7 @@ class HubUsage:
 
     def _zone(self) -> str:
         """Return the name of the time zone of dates."""
-        return self._context.settings.posts_zone
+        return self._zone_name
 
     def _index(self) -> AuditIndexProcess:
         if self._process is None:

@@ -481,7 +481,8 @@ def call_attributes(call: TracedCall) -> Attributes:
         found["tabane.result.size"] = call.size
     else:
         outcome = "tool_error" if call.outcome == "failed" else str(call.outcome)
-        found["error.type"] = call.reason if _WORD.fullmatch(call.reason) else outcome  # few values
+        # A word of few values: the reason if it is one word, else the outcome.
+        found["error.type"] = call.reason if _WORD.fullmatch(call.reason) else outcome
     found["tabane.outcome"] = str(call.outcome)
     return found
 

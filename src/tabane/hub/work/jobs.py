@@ -38,7 +38,7 @@ LONGEST_POLL = 30
 """Seconds that a follower may wait for news."""
 
 PATIENCE = 5.0
-"""Seconds that a canceling client, and the end of the hub, wait for a cancelled job."""
+"""Seconds that a canceling client, and the end of the hub, wait for a canceled job."""
 
 _FACES = frozenset({Face.RPC, Face.CLI})
 
@@ -87,7 +87,7 @@ class OtherJobs(Protocol):
         ...
 
     async def cancel(self, key: str, wait: float, lang: Lang) -> dict[str, Any] | None:
-        """Have a job cancelled, and wait a moment until it is. Return its state; None if there is none."""
+        """Have a job canceled, and wait a moment until it is. Return its state; None if there is none."""
         ...
 
 

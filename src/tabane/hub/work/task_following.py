@@ -130,7 +130,7 @@ class TaskFollower:
                     task.answered(key)
 
     async def cancel(self, task: Task, *, now: bool, caller: Caller | None = None) -> None:
-        """Cancel a task. If ``now``, it is cancelled at once, whatever its server makes of that."""
+        """Cancel a task. If ``now``, it is canceled at once, whatever its server makes of that."""
         if task.over:
             return
         if task.remote:

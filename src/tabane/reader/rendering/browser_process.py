@@ -174,7 +174,7 @@ class BrowserProcess:
         return self._talk
 
     async def end(self) -> BrowserExit:
-        """End the browser. It may be called repeatedly, and completes even if a caller is cancelled."""
+        """End the browser. It may be called repeatedly, and completes even if a caller is canceled."""
         if self._ending is None:
             self._ending = asyncio.create_task(self._ended())
         return await asyncio.shield(self._ending)

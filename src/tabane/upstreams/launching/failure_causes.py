@@ -559,7 +559,7 @@ _QUIET = re.compile(
     """,
     re.X,
 )
-_LEVELLED = re.compile(
+_LEVELED = re.compile(
     r"^[^A-Za-z]{0,40}(?:\S+ )?\W?(?:INFO|DEBUG|TRACE|info|debug|trace|Info|Debug"
     r"|WARN(?:ING)?|warn(?:ing)?|Warning)\b"
 )
@@ -602,7 +602,7 @@ def read_output(lines: Iterable[str]) -> list[OutputLine]:
             tracing = True
         elif tracing and not text[:1].isspace():
             tracing = False
-        quiet = tracing or bool(_QUIET.match(text) or _LEVELLED.match(text))
+        quiet = tracing or bool(_QUIET.match(text) or _LEVELED.match(text))
         found.append(OutputLine(_text_of_json_log(boxed.strip()), quiet))
     return found
 

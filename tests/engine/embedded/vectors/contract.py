@@ -32,7 +32,7 @@ def bare(record: Record) -> Record:
 
 
 def crowd(count: int) -> list[Record]:
-    """Return records around a few centres, in one space or in two: the same ones each time."""
+    """Return records around a few centers, in one space or in two: the same ones each time."""
     return list(_crowd(count))
 
 

@@ -29,7 +29,7 @@ COUNT, DIMENSION, TAIL = 12_000, 128, 500
 
 
 def clustered(seed: int) -> Matrix:
-    """Unit vectors around 150 centres, off the middle."""
+    """Unit vectors around 150 centers, off the middle."""
     chance = np.random.default_rng(seed)
     centres = chance.standard_normal((150, DIMENSION), dtype=np.float32)
     centres += 0.7 * chance.standard_normal(DIMENSION, dtype=np.float32)
@@ -197,7 +197,7 @@ def test_what_is_counted_first_leaves_out_nothing_that_is_near(
 
 
 def mirrored(seed: int, opposite: float) -> Matrix:
-    """Return unit vectors near centres and, for a share of them, near the opposite of a centre."""
+    """Return unit vectors near centers and, for a share of them, near the opposite of a center."""
     chance = np.random.default_rng(seed)
     centres = np.random.default_rng(1).standard_normal((40, DIMENSION), dtype=np.float32)
     centres += np.float32(1.5) * centres[0]  # all on one side, so that the mean is far from 0

@@ -406,7 +406,7 @@ class IndexBuilder:
             self._ahead = {}
 
     def analyze(self, records: Sequence[Record], ahead: dict[int, PreparedTokens]) -> None:
-        """Analyse the texts of records before they are written."""
+        """Analyze the texts of records before they are written."""
         analyses = []
         for number, record in enumerate(records):
             analyses.append(self._analyst.analysis(record.texts))
@@ -707,7 +707,7 @@ class IndexBuilder:
             time.sleep(0)
 
     def _analyze_next(self, most: int) -> None:
-        """Analyse what comes next, so that a search does not have to."""
+        """Analyze what comes next, so that a search does not have to."""
         with self._gate:
             fresh = self._fresh
             entries = fresh.waiting[fresh.prepared : fresh.prepared + most]

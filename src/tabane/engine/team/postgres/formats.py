@@ -122,7 +122,7 @@ def token_key(space: str, token: str) -> str:
 
 
 def pair_marks(spelling: str) -> set[int]:
-    """Return the marks of a spelt text: one for each pair of neighboring characters."""
+    """Return the marks of a spelled text: one for each pair of neighboring characters."""
     codes: Array = np.frombuffer(spelling.encode("utf-32-le"), dtype="<u4")
     mixed: Array = codes[:-1] * _FIRST + codes[1:] * _SECOND  # modulo 2**32
     mixed ^= mixed >> np.uint32(15)

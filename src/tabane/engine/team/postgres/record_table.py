@@ -137,7 +137,7 @@ class RecordColumns:
         connection.execute(update, [*cells.values(), stored.row])
 
     def respell(self, connection: psycopg.Connection, stored: Sequence[StoredRecord]) -> None:
-        """Fill the columns of records whose texts are spelt another way than when they were written."""
+        """Fill the columns of records whose texts are spelled another way than when they were written."""
         columns = sql.SQL(", ").join(map(sql.Identifier, ("row", *self.texts.values())))
         query = sql.SQL("SELECT {} FROM {} WHERE row = ANY(%s)").format(columns, self.table)
         found = {
@@ -210,7 +210,7 @@ class RecordColumns:
         return cells
 
     def _derived_values(self, record: Record) -> dict[str, object]:
-        """Return the values of the columns that are made of a record: marks, fields, spelt texts."""
+        """Return the values of the columns that are made of a record: marks, fields, spelled texts."""
         marks: set[int] = set()
         columns: dict[str, object] = {}
         for name, (field, column) in self.fields.items():
