@@ -160,7 +160,7 @@ class HeadFile:
     """The open head of a log that is written. Only one process has it open: it is locked.
 
     ``found`` is the head that the file had; None if there was no file, or no valid slot in it. ``seq`` is
-    that of the entry that it names now.
+    that of the newest entry.
     """
 
     def __init__(self, path: str) -> None:

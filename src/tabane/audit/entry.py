@@ -157,12 +157,12 @@ class PreparedArguments:
     ``short``: the work may be done on the event loop.
     """
 
-    __slots__ = ("_redacted", "_work", "short")
+    __slots__ = ("_answer", "_work", "short")
 
     def __init__(
         self, arguments: bytes, size: int = 0, redact: Redact | None = None, *, short: bool = False
     ) -> None:
-        self._redacted, self.short = (arguments, size), short
+        self._answer, self.short = (arguments, size), short
         self._work = None if redact is None else (redact, arguments, size)
 
     def take(self) -> tuple[bytes, int]:
@@ -172,14 +172,14 @@ class PreparedArguments:
         """
         if self._work is not None:
             self.finish()
-        return self._redacted
+        return self._answer
 
     def finish(self) -> None:
         """Do the work if it is not done. Two threads may do so at once: both get the same result."""
         work = self._work
         if work is not None:
             redact, arguments, size = work
-            self._redacted = redact(arguments, size)
+            self._answer = redact(arguments, size)
             self._work = None
 
 

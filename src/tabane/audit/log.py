@@ -552,6 +552,7 @@ class AuditLog:
         missing = stored.seq - end.head.seq if stored is not None else 0
         if missing > 0 and stored is not None:
             self._seq = stored.seq
+        self._head_file.seq = self._seq  # a crash may have left the head behind the entries
         now = self._clock()
         reused = self._reopen_file(end) if missing <= 0 else False
         if not reused:

@@ -159,12 +159,13 @@ class AuditQueries:
         ``exact`` is False if more entries may match than ``total``: a search for a text is counted only in
         the newest entries.
         """
+        wanted = filter_of(params, self._zone, self._now())
         try:
             before = _entries.decode(params.cursor).before if params.cursor else 0
         except ForeignCursor:
             raise _foreign_cursor() from None
         query = EntryQuery(
-            filter_of(params, self._zone, self._now()),
+            wanted,
             before=before,
             offset=0 if params.cursor else params.offset,
             limit=params.limit,

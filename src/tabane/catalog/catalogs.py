@@ -286,7 +286,7 @@ class CatalogIndex:
     def _index_one(self, idle: frozenset[str]) -> None:
         index = self._open_index(idle)
         if self._changed:
-            self._update(index, self._changed.pop(), thread_slices(_SLICE))
+            self._update(index, self._changed.pop(), thread_slices(_SLICE, rest=0.25))
 
     # -- in the thread -----------------------------------------------------------------------------
 

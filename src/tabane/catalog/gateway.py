@@ -228,7 +228,7 @@ class Gateway:
         """
         self.chain = chain or HubChain()
         self.chain.behind = self._hubs
-        # A hub that lists itself lists its own tools. Remove them: nobody saw the circle while no hub ran.
+        # What was listed before the circle was seen are the hub's own tools: remove it.
         self.chain.on_circle = lambda server: self._catalogs.remove(server)
         self.logins = logins
         if logins is not None:

@@ -496,9 +496,8 @@ class ScriptRun:
         Return None if the script waits only for calls that a person has to approve.
         """
         if len(stop.ids) == 1 and not self._running and (id := stop.ids[0]) in self._held:
-            return await self._give_results(
-                {id: await self._make_call(id, *self._take_call(id))}
-            )  # the usual case
+            # The usual case: one call, whose result the script waits for.
+            return await self._give_results({id: await self._make_call(id, *self._take_call(id))})
         for id in stop.ids:
             if id in self._held:
                 self._running[id] = asyncio.ensure_future(self._make_call(id, *self._take_call(id)))

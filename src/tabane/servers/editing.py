@@ -70,7 +70,7 @@ def add_server(path: str | os.PathLike[str], name: str, definition: Mapping[str,
 
 def add_servers(path: str | os.PathLike[str], definitions: Mapping[str, Mapping[str, Any]]) -> None:
     """Add several servers at once. Raises as :func:`add_server`; then none is added."""
-    edit_servers(path, _add_servers(definitions))
+    edit_servers(path, _addition_of(definitions))
 
 
 def change_servers(
@@ -107,7 +107,7 @@ def check_addable(path: str | os.PathLike[str], definitions: Mapping[str, Mappin
         document = open_document(target)
     except FileNotFoundError:
         document = read_document(_EMPTY)
-    _refuse_loss(target, document, _add_servers(definitions)(_servers_table(target, document)))
+    _refuse_loss(target, document, _addition_of(definitions)(_servers_table(target, document)))
 
 
 def change_server(
@@ -258,7 +258,7 @@ def _servers_key(path: Path, document: JsonDocument) -> str:
     return tables[0].key if tables else TABLES[0]
 
 
-def _add_servers(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
+def _addition_of(definitions: Mapping[str, Mapping[str, Any]]) -> Change:
     def change(table: Table) -> Message:
         for name, definition in definitions.items():
             check_server_name(name)

@@ -391,5 +391,5 @@ def split_command(command: str, folder: str, path: str | None) -> list[str]:
 
 
 def in_json(words: Sequence[str]) -> str:
-    """Return a value as JSON on one line, with all characters as they are."""
+    """Return words as a list in JSON, on one line, with all characters as they are."""
     return json.dumps(list(words), ensure_ascii=False)

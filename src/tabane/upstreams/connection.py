@@ -165,9 +165,8 @@ class AdoptedCall:
         self._screening.screen(self.server, call)
         conversation = self.connection.conversation
         conversation.adopt(call, position.number, position.version)
-        cast("StreamableHttpTransport", conversation.transport).adopt(
-            call, position
-        )  # it alone has positions
+        transport = cast("StreamableHttpTransport", conversation.transport)  # it alone has positions
+        transport.adopt(call, position)
         self._watching = self._loop.create_task(self._watch())
 
     def submit(self, call: Call) -> None:

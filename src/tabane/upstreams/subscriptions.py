@@ -176,6 +176,7 @@ class ModernSubscriber:
         self._opening = None
         if opening.ended.done():
             reply = opening.ended.result()
+            # It is tried again later, or when other changes are watched.
             self._refuse(reply.failure or self._refusal(), wanted.uris)
             if self._delay == FIRST:
                 log.warning("%s did not accept a subscription to its changes", self._server)

@@ -35,7 +35,7 @@ class LastAnswer(bytes):
 
 
 Respond = Callable[[bytes], bytes]
-"""Turns the body of a request into that of its answer, or into a Last if the worker should end."""
+"""Turns the body of a request into that of its answer, or into a LastAnswer if the worker should end."""
 
 ReportProgress = Callable[[bytes], None]
 """Reports to the hub that a request is in work, and its progress."""

@@ -17,12 +17,12 @@ def no_pause() -> None:
     """Go on: the work is short, or nobody else needs the interpreter."""
 
 
-def thread_slices(seconds: float = 0.002) -> Pause:
+def thread_slices(seconds: float = 0.002, rest: float = 0.5) -> Pause:
     """Return what lets other threads have the interpreter after each slice of ``seconds``.
 
     A thread that only computes gives it to one that asks for it every 5 ms, and the event loop has to ask
-    several times for each request. So this one sleeps, half as long as the slice was: a step that took 20 ms,
-    because it cannot be cut, is followed by time enough for whole requests.
+    several times for each request. So this one sleeps, by default half as long as the slice was (``rest``): a
+    step that took 20 ms, because it cannot be cut, is followed by time enough for whole requests.
     """
     began = time.perf_counter()
 
@@ -30,7 +30,7 @@ def thread_slices(seconds: float = 0.002) -> Pause:
         nonlocal began
         took = time.perf_counter() - began
         if took > seconds:
-            time.sleep(min(took / 2, LONGEST_REST))
+            time.sleep(min(took * rest, LONGEST_REST))
             began = time.perf_counter()
 
     return pause

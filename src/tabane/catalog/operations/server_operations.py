@@ -64,7 +64,7 @@ def server_row(
     tools = listing.lists.get("tools") if listing and server.overrides and not server.disabled else None
     if tools is not None:
         faults += [override_fault(*found) for found in override_faults(server, map(bytes, tools))]
-    why = why_disabled(server)
+    why = why_disabled(server)  # without file and line
     errors = [instance.vitals.error for instance in instances if instance.vitals.error]
     found = _cause_in(errors[0]) if errors and not server.disabled else None
     if found is None:

@@ -215,7 +215,7 @@ _LONGEST_RESULT = 100_000  # bytes of JSON that are read for it
 _SAFE_INTEGER = 2**53 - 1
 _MORE = "(more: detail full)"
 _FAR = 10  # a limit so many times the default is not reached by accident
-_LONG = 1_000  # characters of a text
+_LONG = 1_000  # characters: so long a text is not reached by accident
 
 
 def tool_page(tool: Tool, *, named: bool = True) -> str:

@@ -95,7 +95,7 @@ MOST_OF_ONE = 64
 """Open approvals of one caller. The user of this machine may have all."""
 
 MOST_ENDED = 256
-"""Ended approvals whose reason is remembered, and refused ones that are remembered."""
+"""Ended approvals of which it is remembered how they ended, and as many refused ones."""
 
 _OVER = 0.0
 """When an approval that is over expires, among those of a group."""

@@ -315,7 +315,7 @@ class FlowRule:
         finding = self._find_finding(trails, labels, caller.access.holder, target, arguments, fetch)
         if finding is None:
             if fetch is not None:
-                # Its addresses are used up from now on.
+                # The call begins: note its addresses, and what they use up of the bounds of the trail.
                 read = labels_read(trails)
                 bounded = read & READ_LABELS == READ_LABELS
                 addresses = self.trails.use(trail_key(caller)).addresses
@@ -398,7 +398,7 @@ class FlowRule:
     ) -> None:
         addresses, source = trail.addresses, source_of(target)
         # A server may give back what was written to it after something untrusted was read.
-        is_written = source in self._written
+        is_written = source in self._written or len(self._written) >= MOST_WRITTEN
         if bits & PRIVATE or (fetch is not None and source in trail.private):
             addresses.keep(text)
             self._make_room()
@@ -411,7 +411,7 @@ class FlowRule:
                 mixed = trail.untrusted.keys() & {"documents", OTHERS} and source != "posts"
                 mixed = mixed or (source == "hub" and "pages" in trail.untrusted)
                 (addresses.link if mixed else addresses.find)(unescaped(text))
-        elif not poisoned or (bits & PRIVATE and not (is_written or len(self._written) >= MOST_WRITTEN)):
+        elif not poisoned or (bits & PRIVATE and not is_written):
             addresses.find(unescaped(text))
 
     def _make_room(self) -> None:

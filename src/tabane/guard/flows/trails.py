@@ -54,7 +54,7 @@ MOST_LETTERS = 3
 """Addresses that differ in one character alone, and are not read in their order."""
 
 MOST_NUMBERS = 8
-"""The budget for numbers of up to three digits."""
+"""Addresses that differ in a number of up to three digits alone, and are not read in their order."""
 
 MOST_WORDS = 4
 """Made-up addresses with a word of a private text, on sites that something untrusted has named."""

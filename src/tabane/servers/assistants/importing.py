@@ -200,6 +200,7 @@ class ServerFilters:
         allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
         if name in excluded or any(isinstance(names, list) and name not in names for names in allowed):
             made["enabled"] = False
+        # Those of Amp, if some of them reject servers.
         permissions = self._root.get("amp.mcpPermissions")
         if isinstance(permissions, list):
             permissions = [rule for rule in permissions if isinstance(rule, dict)]

@@ -196,7 +196,9 @@ class StartPreparation:
 
     def _downloads(self) -> PackageDownloads:
         if self._started is None:
-            from tabane.upstreams.launching.package_downloads import PackageDownloads  # see the head
+            from tabane.upstreams.launching.package_downloads import (
+                PackageDownloads,
+            )  # with the first server that is a program
 
             self._started = PackageDownloads(
                 self._processes, self._logs, self._environment, self._limits, self._cages, self._network
