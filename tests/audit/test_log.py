@@ -33,6 +33,7 @@ from tests.audit.written_log import (
     lines,
     names,
     opened,
+    paths,
     verified,
     write,
 )
@@ -324,6 +325,24 @@ def test_a_rotation_on_a_full_disk_is_made_up_for(tmp_path: Path) -> None:
         call(log, "after")
     assert names(tmp_path)[-3:] == ["file", "lost", "github__get_issue"]
     assert verified(tmp_path).intact
+
+
+async def test_a_strict_log_with_an_old_head_answers_on_a_full_disk(tmp_path: Path) -> None:
+    head, loop = Path(paths(tmp_path).head), asyncio.get_running_loop()
+    log = AuditLog(str(tmp_path), AuditOptions(), loop)
+    call(log)
+    old = head.read_bytes()
+    call(log)
+    log.close()
+    head.write_bytes(old)  # as a crash may leave it
+    log = AuditLog(str(tmp_path), AuditOptions(sync="strict", full="drop"), loop)
+    try:
+        with full_disk(files(tmp_path)[-1].stat().st_size):
+            waits = log.record(CALLER, TARGET, log.prepare(b"{}"), "lost")
+            assert waits is not None
+            await asyncio.wait_for(waits, 10)
+    finally:
+        log.close()
 
 
 async def test_a_strict_log_answers_when_entries_are_on_disk(tmp_path: Path) -> None:
