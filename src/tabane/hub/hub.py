@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from tabane.hub.clients.methods import client_methods
 from tabane.hub.clients.session import ClientSessions
@@ -33,6 +34,9 @@ from tabane.operations import Door, Operation, OperationTable, of_source
 from tabane.settings import Settings
 from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire.channel import LineBatch
+
+if TYPE_CHECKING:
+    from tabane.hub.people.access_operations import AccessOperations
 
 
 class Hub:
@@ -179,6 +183,9 @@ class Hub:
     # -- composition -----------------------------------------------------------------------------
 
     def _operations(self) -> list[Operation]:
+        from tabane.access.table import access_table
+        from tabane.hub.people.approvals.operations import ApprovalOperations, PassphraseOperations
+        from tabane.hub.people.flows.table import flow_table
         from tabane.hub.servers.server_setup import ServerSetup
         from tabane.hub.sources.manual import Manual, documentation_table
         from tabane.hub.sources.search_everything import EverythingSearch
@@ -207,11 +214,24 @@ class Hub:
                 self.flows,
             ).table(),
             *of_source("docs", documentation_table()),
-            *self.access.table(),
-            *self.guards.table(),
+            *access_table(
+                lambda: self._access_operations.keys,
+                lambda: self._access_operations.profiles,
+                lambda: self._access_operations.limits,
+                lambda: self._access_operations.policy,
+            ),
+            *ApprovalOperations(self.guards).table(),
+            *PassphraseOperations(self.guards).table(),
             *self.audit.table(),
-            *self.flows.table(self.access),
+            *flow_table(self.flows, self.access),
         ]
+
+    @cached_property
+    def _access_operations(self) -> AccessOperations:
+        """Handlers of the operations on access, imported with the first of them."""
+        from tabane.hub.people.access_operations import AccessOperations
+
+        return AccessOperations(self.access, self.context)
 
     def _document_changed(self, key: str, listed: bool) -> None:
         self.sessions.document_changed(key, listed)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tabane.errors import ConfigurationError
+from tabane.errors import CallerError, ConfigurationError
 from tabane.messages import Message, say
 from tabane.settings.addresses import (
     check_advertise,
@@ -83,6 +83,22 @@ def load_settings(
             )
         )
     return settings
+
+
+def flags_of(arguments: Sequence[str]) -> dict[str, object]:
+    """Parse settings: ``--name=value``, ``--switch``, ``--no-switch``. Raises CallerError for others."""
+    known = {option.flag: option for option in OPTIONS}
+    found: dict[str, object] = {}
+    for argument in arguments:
+        flag, equals, value = argument.partition("=")
+        positive = flag.replace("--no-", "--", 1)
+        if flag in known and (equals or known[flag].kind == "switch"):
+            found[known[flag].name] = value if equals else True
+        elif positive in known and known[positive].kind == "switch" and not equals:
+            found[known[positive].name] = False
+        else:
+            raise CallerError(say("There is no flag {flag}.", flag=argument))
+    return found
 
 
 class _SettingsFile(NamedTuple):

@@ -9,10 +9,10 @@ from tabane.hub.bridge import mcp_command
 from tabane.hub.local import connector
 from tabane.hub.local.connector import LaunchOutcome
 from tabane.hub.local.lock import BRIDGE, HAND, STANDALONE, LockHolder
-from tabane.hub.process.administration import flags_of
 from tabane.hub.process.daemon import LaunchOrigin
 from tabane.hub.process.serve import inherited
 from tabane.settings import load_settings
+from tabane.settings.sources import flags_of
 
 
 def test_the_flags_of_settings_are_read_back() -> None:

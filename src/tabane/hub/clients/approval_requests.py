@@ -89,14 +89,14 @@ class ApprovalRequests:
             return None
         approval = (await self._guards.desk().approvals()).find(error.approval)
         if not self._guards.through_client(self._session.caller):
-            await self._wait_for_approval(key, kept, error, self._guards.wait(self._session.caller))
+            await self._wait_for_approval(key, kept, error, self._guards.desk().wait(self._session.caller))
             return None
         if self._session.era is Era.MODERN and "form" in self._session.features:
             return self._requests.asking(kept, self._approval_question(approval), about)
         try:
             await self._ask_legacy_client(key, kept, error, approval)
         except CannotAsk:
-            await self._wait_for_approval(key, kept, error, self._guards.wait(self._session.caller))
+            await self._wait_for_approval(key, kept, error, self._guards.desk().wait(self._session.caller))
         return None
 
     async def ask_within(self, key: bytes, id: str) -> bool:

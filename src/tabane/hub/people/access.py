@@ -1,4 +1,4 @@
-"""Access to a hub: its profiles, API keys and limits, and the operations on them.
+"""Access to a hub: its profiles, API keys and limits.
 
 Each of them is imported on first use: most hubs have one user, and none of them.
 """
@@ -14,7 +14,7 @@ from tabane.catalog.gateway import Gateway
 from tabane.errors import TabaneError
 from tabane.hub.context import HubContext
 from tabane.messages import Lang
-from tabane.operations import LOCAL, METRICS, Access, Caller, CallTarget, Operation, OperationTable
+from tabane.operations import LOCAL, METRICS, Access, Caller, CallTarget, OperationTable
 from tabane.settings.files import read_trusted
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from tabane.access.profiles import ProfileDefinition, Profiles
     from tabane.access.token_bucket import TokenLedger
     from tabane.group.profile_changes import GroupProfiles, SharedProfiles
-    from tabane.hub.people.access_operations import AccessOperations
     from tabane.settings.limit_rules import LimitRules
 
 
@@ -79,17 +78,6 @@ class HubAccess:
         from tabane.access.keys import KeyRing
 
         return KeyRing(self._context.home, self._context.loop, self.profiles.find)
-
-    def table(self) -> list[Operation]:
-        """Return the operations on keys, profiles, limits and policy."""
-        from tabane.access.table import access_table
-
-        return access_table(
-            lambda: self._operations.keys,
-            lambda: self._operations.profiles,
-            lambda: self._operations.limits,
-            lambda: self._operations.policy,
-        )
 
     def limits_of(self, tier: str) -> CallLimits | None:
         """Return the limits; None while they do not limit a tier in any way."""
@@ -162,12 +150,6 @@ class HubAccess:
         """Close the file of keys if it is open."""
         if "keys" in self.__dict__:
             await self.keys.close()
-
-    @cached_property
-    def _operations(self) -> AccessOperations:
-        from tabane.hub.people.access_operations import AccessOperations
-
-        return AccessOperations(self, self._context)
 
     def _read_profiles(self) -> dict[str, ProfileDefinition]:
         """Return the profiles that apply: those of the settings file, with the changes of the group."""

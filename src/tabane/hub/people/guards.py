@@ -1,13 +1,13 @@
-"""Guards of a hub: rules that judge calls, the desk for approvals, and the operations on them.
+"""Guards of a hub: rules that judge calls, and the desk for approvals.
 
 Any rule may refuse a call, and any may ask for a person.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -19,15 +19,13 @@ from tabane.hub.people.approvals.passphrase_file import PASSPHRASE
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.work.scripts import HubScripts, ScriptRule
 from tabane.messages import say
-from tabane.operations import LOCAL, Caller, CallTarget, Operation
+from tabane.operations import LOCAL, Caller, CallTarget
 from tabane.operations.door import CallRule, CallVerdict, OpenApproval
-from tabane.settings.table import APPROVAL_WAIT
 
 if TYPE_CHECKING:
     from tabane.guard.approvals.approvals import Approval
-    from tabane.hub.people.approvals.desk import ApprovalDesk
+    from tabane.hub.people.approvals.desk import ApprovalDesk, GuardedCalls, ShownArguments
     from tabane.hub.people.approvals.passphrase import HubPassphrase
-    from tabane.hub.work.scripts import RunningScript
     from tabane.servers.configuration import ServersConfiguration
 
 APPROVING = CallTarget("approve_call", source="admin", kind="operation")
@@ -79,23 +77,6 @@ class HubGuard:
         return asking
 
 
-class ShownArguments(Protocol):
-    """Knows what of arguments is secret, and who watches the hub."""
-
-    def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
-        """Return arguments without secrets; only the beginning, and their size, if they are long."""
-        ...
-
-    def approvals_changed(self) -> None:
-        """Note that an approval was asked for, or changed."""
-        ...
-
-    @property
-    def is_watched(self) -> bool:
-        """Return whether the web page is open somewhere."""
-        ...
-
-
 class HubGuards:
     """The guard of a hub, and what it needs. Most of it is imported with the first call that has to wait.
 
@@ -140,15 +121,13 @@ class HubGuards:
         arguments: bytes,
         request: str,
     ) -> OpenApproval:
-        from tabane.hub.people.approvals.desk import GuardedApproval
+        return self._calls.ask(verdicts, caller, target, arguments, request)
 
-        return GuardedApproval(self, verdicts, caller, target, arguments, request)
+    @cached_property
+    def _calls(self) -> GuardedCalls:
+        from tabane.hub.people.approvals.desk import GuardedCalls
 
-    def table(self) -> list[Operation]:
-        """Return the operations on approvals and the passphrase."""
-        from tabane.hub.people.approvals.operations import ApprovalOperations, PassphraseOperations
-
-        return [*ApprovalOperations(self).table(), *PassphraseOperations(self).table()]
+        return GuardedCalls(self.desk(), self._gateway, self._scripts, self.guard.check)
 
     def passphrase(self) -> HubPassphrase:
         """Return the passphrase of the hub, whether one is set or not."""
@@ -174,36 +153,8 @@ class HubGuards:
         if self._desk is None:
             from tabane.hub.people.approvals.desk import ApprovalDesk
 
-            home = self._context.home
-            self._desk = ApprovalDesk(home, self._context.loop, self._shown.approvals_changed, self._decided)
+            self._desk = ApprovalDesk(self._context, self._shown, self._decided)
         return self._desk
-
-    def tell(self, caller: Caller, approval: Approval) -> bool:
-        """Tell a caller that watches what its call waits for. Return whether a person is asked there."""
-        return self._desk is not None and self._desk.watches.tell(caller.session, approval)
-
-    def definition(self, target: CallTarget) -> str:
-        """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""
-        tool = self._gateway.catalog.find(target.name) if target.kind == "tool" else None
-        return "" if tool is None else hashlib.sha256(tool.digest.encode() + tool.definition).hexdigest()
-
-    def shown(self, arguments: bytes) -> tuple[bytes, int]:
-        """Return arguments without secrets; only the beginning, and their size, if they are long."""
-        return self._shown.without_secrets(arguments)
-
-    def wait(self, caller: Caller) -> float:
-        """Return for how many seconds a call waits for a person.
-
-        Unless the setting says otherwise, it does not wait if nobody would notice.
-        """
-        seconds = self._context.settings.approval_wait
-        if seconds != APPROVAL_WAIT or self._shown.is_watched:
-            return seconds
-        return seconds if self._desk is not None and self._desk.watches.has(caller.session) else 0.0
-
-    def script(self, caller: Caller) -> RunningScript | None:
-        """Return the script that makes a call; None if none does."""
-        return self._scripts.running.get(caller.script) if caller.script else None
 
     async def is_decided(self, approval: str) -> bool:
         """Return whether a person has decided, or nobody can any more. Raises UnknownName."""
@@ -224,10 +175,6 @@ class HubGuards:
         if self._has_passphrase:  # which a dialog of a client must not ask for
             return False
         return access.holder == LOCAL.holder or access.allows(APPROVING)
-
-    def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> None:
-        """Raise Forbidden if a rule refuses the call by now."""
-        self.guard.check(caller, target, arguments)
 
     # -- the rest of the hub -------------------------------------------------------------------------
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from msgspec import Struct
 
-from tabane.errors import CallerError, Forbidden
+from tabane.errors import Forbidden
 from tabane.hub.clients.server_access import inner_access
 from tabane.hub.hub import Hub
 from tabane.messages import Lang, say
 from tabane.operations import LOCAL, Caller, Face, Operation, OperationTable, Privilege
-from tabane.settings import OPTIONS, Settings, load_settings
+from tabane.settings import Settings, load_settings
 
 FACES = frozenset({Face.RPC, Face.CLI})
 
@@ -191,22 +191,6 @@ def _plain_value(value: Any) -> int | float | str:
     if value is None:
         return ""
     return value if isinstance(value, int | float) else str(value)
-
-
-def flags_of(arguments: Sequence[str]) -> dict[str, object]:
-    """Parse settings: ``--name=value``, ``--switch``, ``--no-switch``. Raises CallerError for others."""
-    known = {option.flag: option for option in OPTIONS}
-    found: dict[str, object] = {}
-    for argument in arguments:
-        flag, equals, value = argument.partition("=")
-        positive = flag.replace("--no-", "--", 1)
-        if flag in known and (equals or known[flag].kind == "switch"):
-            found[known[flag].name] = value if equals else True
-        elif positive in known and known[positive].kind == "switch" and not equals:
-            found[known[positive].name] = False
-        else:
-            raise CallerError(say("There is no flag {flag}.", flag=argument))
-    return found
 
 
 def table_of(hub: Hub, administration: HubAdministration) -> OperationTable:

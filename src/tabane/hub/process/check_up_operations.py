@@ -18,7 +18,6 @@ from tabane.access.profiles import read_profiles
 from tabane.errors import HubError, TabaneError, UnknownName
 from tabane.hub.hub import Hub
 from tabane.hub.local import lock as locks
-from tabane.hub.process.administration import flags_of
 from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.rpc.tcp_peers import port_is_taken, refusal
 from tabane.hub.servers.configuration import hub_environment, read_servers
@@ -28,6 +27,7 @@ from tabane.operations.job_turns import Turn
 from tabane.settings import OPTIONS, Settings, load_settings
 from tabane.settings.files import config_folder
 from tabane.settings.option import shown
+from tabane.settings.sources import flags_of
 
 QUICK_LIMIT, FULL_LIMIT = 60.0, 600.0
 """Seconds that a check-up may take: without the start of servers, and with it."""

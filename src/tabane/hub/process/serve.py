@@ -22,7 +22,6 @@ from tabane.hub.local.endpoint import Endpoint, UnsafeEndpoint, home_of
 from tabane.hub.local.handshake import Hello
 from tabane.hub.local.lock import HomeLock, LockHolder
 from tabane.hub.local.stdio import waits
-from tabane.hub.process.administration import flags_of
 from tabane.hub.process.daemon import Daemon, LaunchOrigin, held_by, open_logs, prepare_home
 from tabane.hub.process.home_version import FULL, free_bytes, refuse_downgrade
 from tabane.hub.process.logs import HubLogs
@@ -30,6 +29,7 @@ from tabane.hub.process.watchdog import end_within
 from tabane.messages import say
 from tabane.settings import Settings, load_settings
 from tabane.settings.files import refuse_foreign_home
+from tabane.settings.sources import flags_of
 
 LOST_STATUS = 3
 """Exit status of a hub process that found another one serving."""

@@ -17,7 +17,7 @@ from tabane.errors import BadArguments, TabaneError, UnknownName
 from tabane.guard.definitions.listing_scan import suspicious_definitions
 from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import FileFollower
-from tabane.hub.servers.server_setup import (
+from tabane.hub.servers.parameters import (
     AddServer,
     ChangeServer,
     CheckDefinition,
@@ -26,8 +26,9 @@ from tabane.hub.servers.server_setup import (
     RemoveServer,
     ShowDefinition,
     StartNewServers,
+    TryServer,
 )
-from tabane.hub.servers.trial import Trials, TryServer, wait_listed
+from tabane.hub.servers.trial import Trials, wait_listed
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Progress

@@ -8,9 +8,9 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from msgspec import Meta, Raw, Struct, structs
+from msgspec import Raw, structs
 
 from tabane.catalog.tools.aliases import AliasMap
 from tabane.catalog.tools.listings import ServerListing, keep_listing, listing_of
@@ -18,8 +18,9 @@ from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.guard.definitions.review import DefinitionScans
 from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import definition_scans, limits_of, with_inherited
+from tabane.hub.servers.parameters import TryServer
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face
+from tabane.operations import Caller
 from tabane.servers.configuration import configuration_of, why_disabled
 from tabane.servers.server import Server
 from tabane.servers.variables import variables_of
@@ -38,23 +39,8 @@ if TYPE_CHECKING:
 
 Keep = Callable[[ServerListing], None]
 
-FACES = frozenset({Face.RPC, Face.CLI})
-
 QUICK = 5.0
 """Seconds within which a start that fails is tried once more."""
-
-
-class TryServer(Struct, frozen=True, forbid_unknown_fields=True):
-    """``definition`` is the entry that the servers file would have under ``name``.
-
-    ``replaces`` is the server whose hidden values (``***``) the definition may contain. ``secrets`` are
-    values of variables that are not kept yet.
-    """
-
-    name: Annotated[str, Meta(min_length=1)]
-    definition: dict[str, Any]
-    replaces: str | None = None
-    secrets: dict[str, str] = {}
 
 
 class Trials:

@@ -8,15 +8,17 @@ what was there last.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from tabane.catalog.gateway import Gateway
 from tabane.errors import ApprovalRequired, ConfigurationError, Conflict, HubError, StoreError
 from tabane.guard.approvals.approvals import (
     LIFE,
@@ -26,15 +28,17 @@ from tabane.guard.approvals.approvals import (
     Approvals,
     refusal,
 )
+from tabane.hub.context import HubContext
+from tabane.hub.work.scripts import HubScripts, RunningScript
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.door import CallVerdict
 from tabane.settings.files import read_private, write_private
+from tabane.settings.table import APPROVAL_WAIT
 from tabane.wire.json import argument_digest
 
 if TYPE_CHECKING:
     from tabane.hub.people.approvals.shared_approvals import GroupApprovals, PostgresApprovals
-    from tabane.hub.people.guards import HubGuards
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +80,24 @@ class ApprovalFile:
 
 T = TypeVar("T")
 
+
+class ShownArguments(Protocol):
+    """Knows what of arguments is secret, and who watches the hub."""
+
+    def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
+        ...
+
+    def approvals_changed(self) -> None:
+        """Note that an approval was asked for, or changed."""
+        ...
+
+    @property
+    def is_watched(self) -> bool:
+        """Return whether the web page is open somewhere."""
+        ...
+
+
 Decided = Callable[[Approval, bool], None]
 """Called with each decision, and whether it is to hold for later calls too."""
 
@@ -83,19 +105,18 @@ Decided = Callable[[Approval, bool], None]
 class ApprovalDesk:
     """The approvals of a hub or its group, those who wait for them here, and their file.
 
-    ``on_change`` is called whenever one begins, changes or ends, ``on_decided`` with each decision.
+    ``shown`` notes whenever one begins, changes or ends. ``on_decided`` is called with each decision.
     """
 
     def __init__(
         self,
-        home: Path,
-        loop: asyncio.AbstractEventLoop,
-        on_change: Callable[[], None] | None = None,
+        context: HubContext,
+        shown: ShownArguments,
         on_decided: Decided = lambda approval, remember: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._loop, self._on_change, self._on_decided = loop, on_change, on_decided
-        self._seconds, self._file = clock, ApprovalFile(home)
+        self._context, self._shown, self._on_decided = context, shown, on_decided
+        self._loop, self._seconds, self._file = context.loop, clock, ApprovalFile(context.home)
         self._shared: PostgresApprovals | None = None
         self._ahead, self._seen = 0.0, -1
         self._approvals: Approvals | None = None
@@ -106,11 +127,25 @@ class ApprovalDesk:
         self._writes: set[asyncio.Task[None]] = set()
         self._version = self._on_disk = 0
         self._closing = False
-        self.watches = ConnectionWatches(loop)
+        self.watches = ConnectionWatches(context.loop)
 
     def clock(self) -> float:
         """Return seconds since 1970, by the clock of the group."""
         return self._seconds() + self._ahead
+
+    def shown_arguments(self, arguments: bytes) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are long."""
+        return self._shown.without_secrets(arguments)
+
+    def wait(self, caller: Caller) -> float:
+        """Return for how many seconds a call waits for a person.
+
+        Unless the setting says otherwise, it does not wait if nobody would notice.
+        """
+        seconds = self._context.settings.approval_wait
+        if seconds != APPROVAL_WAIT or self._shown.is_watched or self.watches.has(caller.session):
+            return seconds
+        return 0.0
 
     # -- a group of hubs ---------------------------------------------------------------------------
 
@@ -276,8 +311,7 @@ class ApprovalDesk:
             if not news.done():
                 news.set_result(None)
         self._watch_expiry()
-        if self._on_change is not None:
-            self._on_change()
+        self._shown.approvals_changed()
 
     def _watch_expiry(self) -> None:
         if self._timer is not None:
@@ -380,16 +414,44 @@ AT_ONCE = 64 << 10
 """Bytes of arguments above which their digest is made in a thread."""
 
 
+Check = Callable[[Caller, CallTarget, bytes], object]
+"""Raises Forbidden if a rule refuses a call by now."""
+
+
+class GuardedCalls:
+    """Makes the approval of each call that a person is asked about, and knows what each of them needs."""
+
+    def __init__(self, desk: ApprovalDesk, gateway: Gateway, scripts: HubScripts, check: Check) -> None:
+        self.desk, self.check = desk, check
+        self._gateway, self._scripts = gateway, scripts
+
+    def ask(
+        self, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget, arguments: bytes,
+        request: str,
+    ) -> GuardedApproval:  # fmt: skip
+        """Return the approval that a call awaits."""
+        return GuardedApproval(self, verdicts, caller, target, arguments, request)
+
+    def definition(self, target: CallTarget) -> str:
+        """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""
+        tool = self._gateway.catalog.find(target.name) if target.kind == "tool" else None
+        return "" if tool is None else hashlib.sha256(tool.digest.encode() + tool.definition).hexdigest()
+
+    def script(self, caller: Caller) -> RunningScript | None:
+        """Return the script that makes a call; None if none does."""
+        return self._scripts.running.get(caller.script) if caller.script else None
+
+
 class GuardedApproval:
     """A call that a person has to approve. Nobody is asked before :meth:`decided` is awaited."""
 
-    __slots__ = ("_arguments", "_caller", "_guards", "_request", "_target", "_used", "verdicts")
+    __slots__ = ("_arguments", "_caller", "_calls", "_request", "_target", "_used", "verdicts")
 
     def __init__(
-        self, guards: HubGuards, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget,
+        self, calls: GuardedCalls, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget,
         arguments: bytes, request: str,
     ) -> None:  # fmt: skip
-        self._guards, self.verdicts = guards, verdicts
+        self._calls, self.verdicts = calls, verdicts
         self._caller, self._target, self._arguments, self._request = caller, target, arguments, request
         self._used: Approval | None = None
 
@@ -399,7 +461,7 @@ class GuardedApproval:
         The request of an MCP client does not wait here: its session asks the client, and makes it again.
         Raises ApprovalRequired if nobody has decided, and Forbidden if somebody has refused.
         """
-        desk, digest = self._guards.desk(), await self._digest()
+        desk, digest = self._calls.desk, await self._digest()
         used = await desk.claim(self._binding(digest))
         if used is None:
             asked = await desk.ask(await self._wanted(digest))
@@ -410,27 +472,27 @@ class GuardedApproval:
             used = await desk.claim(self._binding(digest))
             if used is None:
                 raise refusal((await desk.approvals()).find(asked.id))
-        self._guards.check(self._caller, self._target, self._arguments)
+        self._calls.check(self._caller, self._target, self._arguments)
         self._used = used
         return used.note
 
     async def _decided(self, desk: ApprovalDesk, asked: Approval) -> Approval:
         """Wait for a person, and return the approval as it is then."""
-        script = self._guards.script(self._caller)
+        script = self._calls.script(self._caller)
         if script is None:
             return await self._told(desk, asked)
         script.asks(asked.id, lambda: self._told(desk, asked))  # it pauses, and calls again then
         return asked
 
     async def _told(self, desk: ApprovalDesk, asked: Approval) -> Approval:
-        wait = self._guards.wait(self._caller)
-        here = self._guards.tell(self._caller, asked)
+        wait = desk.wait(self._caller)
+        here = desk.watches.tell(self._caller.session, asked)
         return await desk.decided(asked.id, LIFE if here else wait)
 
     def give_back(self) -> None:
         """Make the approval valid again: its call was not made."""
         if self._used is not None:
-            self._guards.desk().give_back(self._used)
+            self._calls.desk.give_back(self._used)
             self._used = None
 
     @property
@@ -446,12 +508,12 @@ class GuardedApproval:
     def _binding(self, digest: str) -> ApprovalBinding:
         """Return what the approval is bound to, with the definition of this moment."""
         target = self._target
-        definition = self._guards.definition(target)
+        definition = self._calls.definition(target)
         return ApprovalBinding(self._caller.access.holder, target.name, target.server, definition, digest)
 
     async def _wanted(self, digest: str) -> Approval:
-        desk, caller = self._guards.desk(), self._caller
-        shown, size = await asyncio.to_thread(self._guards.shown, self._arguments)
+        desk, caller = self._calls.desk, self._caller
+        shown, size = await asyncio.to_thread(desk.shown_arguments, self._arguments)
         now = desk.clock()
         return Approval(
             id=os.urandom(5).hex(),

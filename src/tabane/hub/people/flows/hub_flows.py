@@ -10,11 +10,10 @@ from msgspec import Raw
 from tabane.catalog.gateway import Gateway
 from tabane.hub.context import HubContext
 from tabane.hub.people.flows import TRAIL_FILE
-from tabane.operations import Caller, CallTarget, Operation
+from tabane.operations import Caller, CallTarget
 
 if TYPE_CHECKING:
     from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule
-    from tabane.hub.people.access import HubAccess
     from tabane.hub.people.flows.flow_state import FlowState
     from tabane.operations.door import CallRule, CallVerdict
 
@@ -61,12 +60,6 @@ class HubFlows:
         """Allow a pair for all later calls of a holder. Raises StoreError."""
         self.state.pairs.allow(holder, pair)
         self._changed()
-
-    def table(self, access: HubAccess) -> list[Operation]:
-        """Return the operations. ``access`` knows what can be called."""
-        from tabane.hub.people.flows.table import flow_table
-
-        return flow_table(self, access)
 
     def read_by(self, caller: Caller) -> int:
         """Return the labels of what a caller has read."""
