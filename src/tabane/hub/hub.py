@@ -180,8 +180,8 @@ class Hub:
 
     def _operations(self) -> list[Operation]:
         from tabane.hub.servers.server_setup import ServerSetup
-        from tabane.hub.sources.manual import Manual, documentation_table
-        from tabane.hub.sources.search_everything import EverythingSearch
+        from tabane.hub.sources.manual import documentation_table
+        from tabane.hub.sources.search_everything import EverythingSearch, Manual
         from tabane.search.source import OnDemandSource
 
         return [

@@ -18,7 +18,6 @@ from tabane.engine.collection_replica import (
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
-from tabane.hub.stores.domain_stores import REPLICAS
 from tabane.search.engine import Collection
 from tabane.search.records import Shape
 from tabane.settings.files import private_folder
@@ -79,11 +78,12 @@ class OpenReplica(NamedTuple):
 class Replicas:
     """The replicas of a hub, each made with the first use of its collection.
 
-    ``patience``: seconds that a request waits for the last changes, if not the usual ones.
+    ``folder`` has their files. ``patience``: seconds that a request waits for the last changes, if not the
+    usual ones.
     """
 
-    def __init__(self, home: Path, patience: float | None = None) -> None:
-        self._folder, self._patience = home / REPLICAS, patience
+    def __init__(self, folder: Path, patience: float | None = None) -> None:
+        self._folder, self._patience = folder, patience
         self._open: dict[tuple[str, str], OpenReplica] = {}
 
     async def replicated(
