@@ -45,10 +45,10 @@ from tabane.servers.projects.project_folders import ClientProjects
 from tabane.servers.server import Server
 from tabane.text.nearest_names import nearest
 from tabane.upstreams.call import Call, CallScreening, InstanceOwner, ServerRequest
-from tabane.upstreams.connection import AdoptedCall, UpstreamContext, UpstreamLimits
+from tabane.upstreams.connection import AdoptedCall, StartPreparation, UpstreamContext, UpstreamLimits
 from tabane.upstreams.handshake import HubChain
 from tabane.upstreams.instances import HealthChecks, Instances, ServerSharing
-from tabane.upstreams.launching.start_preparation import ConnectedCages, StartPreparation
+from tabane.upstreams.launching.start_preparation import ConnectedCages
 from tabane.upstreams.logins.logins import ServerLogins
 from tabane.upstreams.processes.child_environment import EnvironmentNames
 from tabane.wire import json

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 RUN = "run_script"
 
+OPEN = "open_result"
+"""The function of scripts that opens a kept result by its handle."""
+
 NOTHING = "(no result: end the script with an expression, or print)"
 
 

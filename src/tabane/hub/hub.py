@@ -187,8 +187,8 @@ class Hub:
         from tabane.hub.people.approvals.operations import ApprovalOperations, PassphraseOperations
         from tabane.hub.people.flows.table import flow_table
         from tabane.hub.servers.server_setup import ServerSetup
-        from tabane.hub.sources.manual import Manual, documentation_table
-        from tabane.hub.sources.search_everything import EverythingSearch
+        from tabane.hub.sources.manual import documentation_table
+        from tabane.hub.sources.search_everything import EverythingSearch, Manual
         from tabane.search.source import OnDemandSource
 
         return [

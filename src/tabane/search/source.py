@@ -137,6 +137,31 @@ async def shown(source: SearchSource[Any], caller: Caller, request: SearchReques
     return SearchAnswer(hits, answer.terms, answer.warning, usual=answer.usual)
 
 
+class FoundThing(NamedTuple):
+    """A hit of one kind. ``hit.score`` is its relevance among all kinds."""
+
+    kind: str
+    hit: SearchHit[ShownItem]
+
+
+class ThingEntry(Struct, frozen=True):
+    """A thing with its best passage, and ``also``, the same thing of another kind."""
+
+    thing: FoundThing
+    also: tuple[FoundThing, ...] = ()
+
+
+class KindAnswer(Struct, frozen=True):
+    """The hits of one kind, in its own order."""
+
+    kind: str
+    answer: SearchAnswer[ShownItem]
+
+    @property
+    def warning(self) -> Message | None:
+        return self.answer.warning
+
+
 class SourceHolder(Protocol):
     """Has a source that is made on first use."""
 

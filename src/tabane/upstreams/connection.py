@@ -1,4 +1,4 @@
-"""Connections to upstreams as their owners see them: how one starts, its limits, and an adopted call.
+"""Connections to upstreams as their owners see them: preparation, start, limits, and an adopted call.
 
 An adopted call was made by an earlier hub in a session over HTTP, and goes on in this one.
 """
@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Raw, Struct
@@ -18,10 +19,17 @@ from tabane.messages import Message, say
 from tabane.servers.server import Server
 from tabane.upstreams.call import Call, CallScreening, SessionPosition, UpstreamReply
 from tabane.upstreams.conversation import CallPosition, Conversation
-from tabane.upstreams.launching.start_preparation import DownloadLimits, StartPreparation
+from tabane.upstreams.launching.start_preparation import (
+    ConnectedCages,
+    DownloadLimits,
+    OnProgress,
+    PreparedStart,
+)
+from tabane.upstreams.processes.processes import ChildProcesses
 
 if TYPE_CHECKING:
     from tabane.upstreams.http_transport import StreamableHttpTransport
+    from tabane.upstreams.launching.package_downloads import NetworkProbe, PackageDownloads
     from tabane.upstreams.logins.logins import ServerLogins
 
 DOWNLOAD_WAIT = 5.0
@@ -95,6 +103,63 @@ class UpstreamLimits(Struct, frozen=True):
     def downloading(self) -> DownloadLimits:
         """Return the limits of downloads."""
         return DownloadLimits(self.download_timeout, self.downloads)
+
+
+class StartPreparation:
+    """Makes servers ready to be started: downloads what they run, unless it is there.
+
+    ``environment`` is the hub's. ``logs`` is the folder of the servers' logs. A server with a sandbox is
+    downloaded in its cage too: packages bring programs that run while they are installed.
+    """
+
+    def __init__(
+        self,
+        processes: ChildProcesses,
+        logs: Path,
+        environment: Mapping[str, str],
+        limits: DownloadLimits,
+        cages: ConnectedCages,
+        network: NetworkProbe | None = None,
+    ) -> None:
+        self._processes, self._logs, self._environment = processes, logs, environment
+        self._limits, self._cages, self._network = limits, cages, network
+        self._started: PackageDownloads | None = None
+
+    async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
+        """Download what the server runs, unless it is there. ``on_progress`` is called once it has to be.
+
+        Raises UpstreamUnavailable if it takes longer than the time for a download. A step that fails
+        otherwise raises nothing: the start itself shows whether the package can be had.
+        """
+        dressed = self._cages.dress(server)
+        if dressed.transport != "stdio":
+            return PreparedStart(dressed)
+        return await self._downloads().prepare(dressed, on_progress)
+
+    def ended(self, server: Server, failure: Message | None) -> None:
+        """Note how the start went that was prepared; ``failure`` is None if the server works."""
+        try:
+            dressed = self._cages.dress(server)
+        except UpstreamUnavailable:
+            return  # nothing was prepared
+        if dressed.transport == "stdio":
+            self._downloads().ended(dressed, failure)
+
+    def use_limits(self, limits: DownloadLimits) -> None:
+        """Apply other limits, also to the downloads that wait for a place."""
+        self._limits = limits
+        if self._started is not None:
+            self._started.use_limits(limits)
+
+    def _downloads(self) -> PackageDownloads:
+        if self._started is None:
+            # with the first server that is a program
+            from tabane.upstreams.launching.package_downloads import PackageDownloads
+
+            self._started = PackageDownloads(
+                self._processes, self._logs, self._environment, self._limits, self._cages, self._network
+            )
+        return self._started
 
 
 class UpstreamContext:

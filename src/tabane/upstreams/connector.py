@@ -15,9 +15,10 @@ from msgspec import Raw
 
 from tabane.messages import Message
 from tabane.servers.server import Server
+from tabane.upstreams.connection import StartPreparation, UpstreamConnection
 from tabane.upstreams.conversation import Conversation
 from tabane.upstreams.handshake import HubChain
-from tabane.upstreams.launching.start_preparation import ConnectedCages, DownloadLimits, StartPreparation
+from tabane.upstreams.launching.start_preparation import ConnectedCages, DownloadLimits
 from tabane.upstreams.processes.child_environment import (
     EnvironmentNames,
     child_environment,
@@ -30,7 +31,6 @@ from tabane.wire.json import Members
 if TYPE_CHECKING:
     from tabane.guard.cages.cages import Cages
     from tabane.net.http_client import RequestCredentials
-    from tabane.upstreams.connection import UpstreamConnection
     from tabane.upstreams.launching.package_downloads import NetworkProbe
     from tabane.upstreams.stdio_connection import ChildStarts
 

@@ -32,6 +32,7 @@ from tabane.servers.server import Server
 from tabane.upstreams.call import Call, InstanceOwner, UpstreamReply
 from tabane.upstreams.connection import (
     DOWNLOAD_WAIT,
+    StartPreparation,
     UpstreamConnection,
     UpstreamContext,
     UpstreamLimits,
@@ -39,7 +40,7 @@ from tabane.upstreams.connection import (
 )
 from tabane.upstreams.conversation import CallPosition
 from tabane.upstreams.handshake import Peer
-from tabane.upstreams.launching.start_preparation import PackageProgress, PreparedStart, StartPreparation
+from tabane.upstreams.launching.start_preparation import PackageProgress, PreparedStart
 from tabane.upstreams.lists import LISTS, UpstreamOffers
 from tabane.upstreams.subscriptions import Listener
 from tabane.wire.era import Era

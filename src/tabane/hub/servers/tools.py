@@ -12,6 +12,7 @@ from tabane.catalog.catalogs import ToolEmbedding
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.long_results import KeptLimits, LongResults, QueryPool
 from tabane.catalog.tools.validation import ArgumentValidator, ValidationPool
+from tabane.code.table import OPEN
 from tabane.errors import CallerError, TabaneError
 from tabane.guard.definitions.pins import HoldPolicy
 from tabane.hub.clients.client_questions import LARGEST as LARGEST_QUESTION
@@ -22,7 +23,7 @@ from tabane.hub.clients.tool_calls import as_failure, as_result, question_of
 from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import FileFollower, cages_of, definition_scans, limits_of
 from tabane.hub.servers.result_types import HubResultTypes
-from tabane.hub.work.scripts import OPEN, HubScripts
+from tabane.hub.work.scripts import HubScripts
 from tabane.hub.work.tasks import HubTasks
 from tabane.messages import Message, say
 from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelError
 from tabane.hub.context import HubContext
-from tabane.hub.stores.domain_stores import FOLDER, UNFINISHED, Shapes, Stores
+from tabane.hub.stores.domain_stores import FOLDER, REPLICAS, UNFINISHED, Shapes, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
 
@@ -33,7 +33,7 @@ def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
     if settings.local_replica:
         from tabane.hub.stores.replicas import Replicas
 
-        replicas = Replicas(settings.home)
+        replicas = Replicas(settings.home / REPLICAS)
     if not settings.engine:
         return Stores(settings.home, _shapes, replicas=replicas, cache_size=cache_size)
     from tabane.hub.sources.embedded_collections import OWN

@@ -1,25 +1,18 @@
-"""Tabane's documentation: sections of its pages, as a search source and as an operation."""
+"""Tabane's documentation: sections of its pages, and the operation that reads them."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
-from tabane.hub.sources.embedding import CollectionEmbedder
-from tabane.hub.stores.domain_stores import Stores
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face, Operation, Privilege
-
-if TYPE_CHECKING:
-    from tabane.hub.sources.manual_index import ManualSource
-    from tabane.search.models import Models
 
 _HEADING = re.compile(r"(#{1,3}) (.+)")
 _FENCE = re.compile(r"(```|~~~)")
@@ -76,22 +69,6 @@ def pages(folder: Path | None = None) -> list[tuple[str, str]]:
 
 def _checkout() -> Path:
     return Path(__file__).parents[4] / "docs"
-
-
-class Manual:
-    """The manual of a hub. What searches it is imported with the first search."""
-
-    there = True
-
-    def __init__(self, stores: Stores, models: Models, embedding: CollectionEmbedder) -> None:
-        self._stores, self._models, self._embedding = stores, models, embedding
-
-    @cached_property
-    def searching(self) -> ManualSource:
-        """The sections as a search source."""
-        from tabane.hub.sources.manual_index import ManualSource
-
-        return ManualSource(self._stores, self._models, self._embedding)
 
 
 class GetDocumentation(Struct, frozen=True, forbid_unknown_fields=True):

@@ -5,55 +5,38 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from msgspec import Meta, Struct
 
 from tabane.errors import Forbidden, TabaneError
 from tabane.hub.people.flows.hub_flows import HubFlows
-from tabane.messages import Lang, Message, say
+from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
 from tabane.reader.result_text import marked
 from tabane.search.source import (
+    FoundThing,
     Keywords,
-    SearchAnswer,
+    KindAnswer,
     SearchHit,
     SearchRequest,
     SearchSource,
     ShownItem,
+    ThingEntry,
     explained,
     shown,
 )
 from tabane.servers.labels import UNTRUSTED
 from tabane.wire import json
 
+if TYPE_CHECKING:
+    from tabane.hub.sources.embedding import CollectionEmbedder
+    from tabane.hub.sources.manual_index import ManualSource
+    from tabane.hub.stores.domain_stores import Stores
+    from tabane.search.models import Models
+
 log = logging.getLogger(__name__)
-
-
-class FoundThing(NamedTuple):
-    """A hit of one kind. ``hit.score`` is its relevance among all kinds."""
-
-    kind: str
-    hit: SearchHit[ShownItem]
-
-
-class ThingEntry(Struct, frozen=True):
-    """A thing with its best passage, and ``also``, the same thing of another kind."""
-
-    thing: FoundThing
-    also: tuple[FoundThing, ...] = ()
-
-
-class KindAnswer(Struct, frozen=True):
-    """The hits of one kind, in its own order."""
-
-    kind: str
-    answer: SearchAnswer[ShownItem]
-
-    @property
-    def warning(self) -> Message | None:
-        return self.answer.warning
 
 
 def of_one_kind(answer: KindAnswer) -> list[ThingEntry]:
@@ -91,6 +74,22 @@ _READING: Mapping[SearchKind, CallTarget] = {
 _LONGEST_TITLE = 300  # characters of a title for a reader: that of a tool is its signature
 
 _HIDDEN = Meta(extra_json_schema={"hidden": True})  # for programs that show the answer to a person
+
+
+class Manual:
+    """The manual of a hub. What searches it is imported with the first search."""
+
+    there = True
+
+    def __init__(self, stores: Stores, models: Models, embedding: CollectionEmbedder) -> None:
+        self._stores, self._models, self._embedding = stores, models, embedding
+
+    @cached_property
+    def searching(self) -> ManualSource:
+        """The sections as a search source."""
+        from tabane.hub.sources.manual_index import ManualSource
+
+        return ManualSource(self._stores, self._models, self._embedding)
 
 
 class SearchEverything(Struct, frozen=True, forbid_unknown_fields=True, rename={"places": "in"}):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tabane.engine.collection_copying import CopySource, CopyTarget
 from tabane.engine.team.postgres.collection_copies import (
     PostgresSource,
@@ -10,7 +12,7 @@ from tabane.engine.team.postgres.collection_copies import (
     forget_copies,
     has_copies,
 )
-from tabane.hub.stores.migration import MARK, Indexed
+from tabane.hub.stores.domain_stores import MARK
 from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.search.engine import Collection
 from tabane.search.records import Shape
@@ -48,7 +50,7 @@ class DatabasePlace:
         store = await self._engine.store(MARK)
         await store.write(forget_copies)
 
-    async def collection(self, domain: str, shape: Shape, told: Indexed) -> Collection:
+    async def collection(self, domain: str, shape: Shape, told: Callable[[int, int], None]) -> Collection:
         """Return a collection as the hub uses it."""
         return await (await self._engine.store(domain)).collection(shape)
 

@@ -31,6 +31,9 @@ log = logging.getLogger(__name__)
 FOLDER = "store"
 """Under the home: a file a domain, and a folder of index beside it for each collection."""
 
+MARK = "copying"
+"""Names the mark of a place that a migration fills: a file in the folder, or a domain in a database."""
+
 REPLICAS = "replica"
 """Under the home: files of the embedded engine, and the mark of each replica."""
 

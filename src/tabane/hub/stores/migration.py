@@ -32,7 +32,7 @@ from tabane.engine.embedded.store import Store
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.errors import CallerError, HubError, StoreError
 from tabane.hub.local import lock
-from tabane.hub.stores.domain_stores import FOLDER
+from tabane.hub.stores.domain_stores import FOLDER, MARK
 from tabane.hub.stores.postgres_engine import PostgresEngine, filled_address, needs_package
 from tabane.messages import Message, say
 from tabane.search.engine import Collection, EngineHits, LexicalQuery, VectorQuery
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 Indexed = Callable[[int, int], None]
 """Is told how many records of how many are in a lexical index that is built."""
 
-MARK = "copying"
 _LOCK = "hub.lock"
 _POLLED = 0.5  # seconds between two reports about an index
 _LONGEST_INDEXING = 3600.0  # seconds until the vectors of a home are indexed

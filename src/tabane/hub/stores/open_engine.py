@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
+from tabane.engine.candidate_index import CandidateIndex
 from tabane.engine.query_plans import japanese
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.engine.team.postgres.vector_table import follower_report, index_report
-from tabane.hub.stores.postgres_engine import IndexOpener
 
 
 class OpenEngine:
@@ -62,7 +63,9 @@ class OpenEngine:
         await self.database.close()
 
 
-async def open_engine(address: str, indexed_from: int | None, index: IndexOpener | None) -> OpenEngine:
+async def open_engine(
+    address: str, indexed_from: int | None, index: Callable[[], CandidateIndex] | None
+) -> OpenEngine:
     """Open the database at a URL, and the index outside of it. Raises StoreError and ConfigurationError."""
     database = await PostgresDatabase.open(parsed(address))
     if index is None:

@@ -6,22 +6,17 @@ import asyncio
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tabane.engine.collection_copying import ReplicationFeed
-from tabane.engine.collection_replica import (
-    PATIENCE,
-    CollectionReplica,
-    ReplicaMarkFile,
-    ReplicatedCollection,
-)
-from tabane.engine.embedded.collection import StoredCollection
-from tabane.engine.embedded.lexical.lexical_index import open_lexical
-from tabane.engine.embedded.store import Store
-from tabane.hub.stores.domain_stores import REPLICAS
 from tabane.search.engine import Collection
 from tabane.search.records import Shape
 from tabane.settings.files import private_folder
+
+if TYPE_CHECKING:
+    from tabane.engine.collection_copying import ReplicationFeed
+    from tabane.engine.collection_replica import CollectionReplica, ReplicatedCollection
+    from tabane.engine.embedded.collection import StoredCollection
+    from tabane.engine.embedded.store import Store
 
 
 class ReplicaFiles:
@@ -39,6 +34,9 @@ class ReplicaFiles:
 
     async def opened(self) -> StoredCollection:
         """Return the collection in the files, opened again. Raises StoreError."""
+        from tabane.engine.embedded.lexical.lexical_index import open_lexical
+        from tabane.engine.embedded.store import Store
+
         await self.close()
         private_folder(self._folder, parents=False)
         self._store = await Store.open(str(self._folder), self._name, lexical=open_lexical)
@@ -79,11 +77,12 @@ class OpenReplica(NamedTuple):
 class Replicas:
     """The replicas of a hub, each made with the first use of its collection.
 
-    ``patience``: seconds that a request waits for the last changes, if not the usual ones.
+    ``folder`` has their files. ``patience``: seconds that a request waits for the last changes, if not the
+    usual ones.
     """
 
-    def __init__(self, home: Path, patience: float | None = None) -> None:
-        self._folder, self._patience = home / REPLICAS, patience
+    def __init__(self, folder: Path, patience: float | None = None) -> None:
+        self._folder, self._patience = folder, patience
         self._open: dict[tuple[str, str], OpenReplica] = {}
 
     async def replicated(
@@ -102,6 +101,14 @@ class Replicas:
         return opened.collection
 
     def _opened(self, name: str, truth: Collection, feed: ReplicationFeed, source: str) -> OpenReplica:
+        # A hub starts without numpy and the engine.
+        from tabane.engine.collection_replica import (
+            PATIENCE,
+            CollectionReplica,
+            ReplicaMarkFile,
+            ReplicatedCollection,
+        )
+
         files = ReplicaFiles(self._folder, name, replace(truth.shape, spaces=()))
         marks = ReplicaMarkFile(self._folder / f"{name}.mark")
         patience = PATIENCE if self._patience is None else self._patience

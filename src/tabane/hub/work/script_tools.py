@@ -12,18 +12,18 @@ from msgspec import Raw, structs
 
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import may_find
-from tabane.catalog.operations.tool_operations import Learned
+from tabane.catalog.operations.tool_operations import Learned, Perform
 from tabane.catalog.tools.tool import Tool
 from tabane.code.host_messages import ScriptLimits
 from tabane.code.monty_sandbox import MontySandbox
 from tabane.code.script_run import ScriptSource, ToolNames, module_name
 from tabane.code.scripts import Scripts
 from tabane.code.signatures import ScriptTool, signatures_text
+from tabane.code.table import OPEN
 from tabane.errors import HubError
 from tabane.extras import extra_command
 from tabane.hub.context import HubContext
 from tabane.hub.work.script_cage import CagedWorkers
-from tabane.hub.work.scripts import OPEN, Perform
 from tabane.messages import say
 from tabane.operations import Caller
 from tabane.wire import json

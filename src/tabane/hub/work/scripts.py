@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Raw, structs
 
@@ -25,7 +25,7 @@ from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
-    from tabane.catalog.operations.tool_operations import Learned
+    from tabane.catalog.operations.tool_operations import Learned, Perform
     from tabane.code.parameters import RunScript
     from tabane.code.sandbox import ScriptSnapshot
     from tabane.code.script_run import ScriptRun
@@ -39,13 +39,7 @@ RULE = "script"
 STOPPING = 5.0
 """Seconds in which scripts end when the hub does."""
 
-OPEN = "open_result"
-"""The function that opens a kept result by its handle."""
-
 _EXCEPTION = re.compile(r"(\w+)(: |$)")
-
-Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
-"""Calls one tool through the door, and returns its result. Raises TabaneError."""
 
 
 class ScriptClient(Protocol):

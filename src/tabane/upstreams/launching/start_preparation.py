@@ -1,4 +1,4 @@
-"""Preparation of a start: the cage of a server, the download of its package, and how far that is.
+"""Values of the preparation of a start: limits and progress of a download, and the connected cages.
 
 This is loaded with the hub. The downloads themselves are loaded with the first server that is a program.
 """
@@ -17,12 +17,10 @@ from tabane.errors import UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.servers.server import Server
 from tabane.servers.server_keys import SandboxProfile
-from tabane.upstreams.processes.processes import ChildProcesses
 
 if TYPE_CHECKING:
     from tabane.guard.cages.cages import CagedStart, Cages
     from tabane.guard.cages.limits import GroupFiles
-    from tabane.upstreams.launching.package_downloads import NetworkProbe, PackageDownloads
 
 DOWNLOADS = 4
 """Downloads at the same time."""
@@ -146,61 +144,3 @@ class ConnectedCages:
     def traced(self, name: str, argv: Sequence[str]) -> list[str] | None:
         """Return the command that traces a server; None if it is not being traced."""
         return self._traces[name](argv) if name in self._traces else None
-
-
-class StartPreparation:
-    """Makes servers ready to be started: downloads what they run, unless it is there.
-
-    ``environment`` is the hub's. ``logs`` is the folder of the servers' logs. A server with a sandbox is
-    downloaded in its cage too: packages bring programs that run while they are installed.
-    """
-
-    def __init__(
-        self,
-        processes: ChildProcesses,
-        logs: Path,
-        environment: Mapping[str, str],
-        limits: DownloadLimits,
-        cages: ConnectedCages,
-        network: NetworkProbe | None = None,
-    ) -> None:
-        self._processes, self._logs, self._environment = processes, logs, environment
-        self._limits, self._cages, self._network = limits, cages, network
-        self._started: PackageDownloads | None = None
-
-    async def prepare(self, server: Server, on_progress: OnProgress) -> PreparedStart:
-        """Download what the server runs, unless it is there. ``on_progress`` is called once it has to be.
-
-        Raises UpstreamUnavailable if it takes longer than the time for a download. A step that fails
-        otherwise raises nothing: the start itself shows whether the package can be had.
-        """
-        dressed = self._cages.dress(server)
-        if dressed.transport != "stdio":
-            return PreparedStart(dressed)
-        return await self._downloads().prepare(dressed, on_progress)
-
-    def ended(self, server: Server, failure: Message | None) -> None:
-        """Note how the start went that was prepared; ``failure`` is None if the server works."""
-        try:
-            dressed = self._cages.dress(server)
-        except UpstreamUnavailable:
-            return  # nothing was prepared
-        if dressed.transport == "stdio":
-            self._downloads().ended(dressed, failure)
-
-    def use_limits(self, limits: DownloadLimits) -> None:
-        """Apply other limits, also to the downloads that wait for a place."""
-        self._limits = limits
-        if self._started is not None:
-            self._started.use_limits(limits)
-
-    def _downloads(self) -> PackageDownloads:
-        if self._started is None:
-            from tabane.upstreams.launching.package_downloads import (
-                PackageDownloads,
-            )  # with the first server that is a program
-
-            self._started = PackageDownloads(
-                self._processes, self._logs, self._environment, self._limits, self._cages, self._network
-            )
-        return self._started

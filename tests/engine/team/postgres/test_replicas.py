@@ -27,6 +27,7 @@ from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, TabaneError
+from tabane.hub.stores.domain_stores import REPLICAS
 from tabane.hub.stores.replicas import ReplicaFiles, Replicas
 from tabane.operations import Caller, Face
 from tabane.search.embedding.model_files import minilm
@@ -79,7 +80,7 @@ async def replicated(
     feeding: type[PostgresReplicationFeed] = PostgresReplicationFeed,
 ) -> AsyncIterator[ReplicatedHome]:
     database = await PostgresDatabase.open(parsed(url))
-    store, replicas = PostgresStore(database, "test", None), Replicas(home, patience)
+    store, replicas = PostgresStore(database, "test", None), Replicas(home / REPLICAS, patience)
     probe = ChangeProbe(database)
     try:
         truth = await store.collection(shape)
