@@ -270,7 +270,10 @@ class Terminal:
         return self._client
 
     def running_hub(self) -> HubClient | None:
-        """Return the connection to this user's running hub, or None. Raises HubError if it refuses them."""
+        """Return the connection to this user's running hub, or None.
+
+        Raises HubError if the hub refuses the user.
+        """
         from tabane.hub.local import lock
 
         return self.hub(start=False) if lock.held(self.endpoint().lock) else None

@@ -125,20 +125,22 @@ def checked(draft: Draft, largest: int) -> Draft:
         message = say("file_type: it has at most {most} {most:character|characters}", most=LONGEST_FILE_TYPE)
         raise BadArguments(message, "file_type")
     kind = draft.kind or metadata.kind_of(filepath, text)
-    if len(encodable(draft.source, "source")) > LONGEST_SOURCE:
-        message = say("{field} must be {wanted}", field="source", wanted=f"≤ {LONGEST_SOURCE}")
-        raise BadArguments(message, "source")
     front = metadata.read(text) if kind == "markdown" else metadata.NONE
     title = draft.title
     if title is None:
         title = front.title or metadata.title_of(text[front.end :], kind)
+    joined = _join_metadata(front.metadata, metadata.checked(draft.metadata))
+    title = " ".join(encodable(title, "title").split())[: metadata.LONGEST_TITLE]
+    if len(encodable(draft.source, "source")) > LONGEST_SOURCE:
+        message = say("{field} must be {wanted}", field="source", wanted=f"≤ {LONGEST_SOURCE}")
+        raise BadArguments(message, "source")
     return structs.replace(
         draft,
         filepath=filepath,
         file_type=file_type or None,
-        metadata=_join_metadata(front.metadata, metadata.checked(draft.metadata)),
+        metadata=joined,
         kind=kind,
-        title=" ".join(encodable(title, "title").split())[: metadata.LONGEST_TITLE],
+        title=title,
     )
 
 

@@ -278,7 +278,10 @@ class CollectionReplica:
         return newest
 
     async def _wait_for_change(self, change: int, seconds: float, *, while_lent: bool = False) -> None:
-        """Wait until the replica has a change, or the time is over. ``while_lent``: or it is not lent."""
+        """Wait until the replica has the change, or until ``seconds`` have passed.
+
+        With ``while_lent``, also stop when the replica can no longer answer.
+        """
         self.wake()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds), self._applied:

@@ -222,7 +222,7 @@ def check_bounded(name: str, value: int, least: int, most: int) -> None:
 
 
 def check_page(limit: int, offset: int = 0) -> None:
-    """Raise unless a page has 1 to 1,000 hits, behind at most 10,000 others."""
+    """Raise BadArguments unless ``limit`` is 1 to 1,000 and ``offset`` at most 10,000."""
     check_bounded("limit", limit, 1, MOST_AT_ONCE)
     check_bounded("offset", offset, 0, DEEPEST_OFFSET)
 

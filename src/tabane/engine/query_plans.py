@@ -10,8 +10,9 @@ Without it, hiragana that is no ending, particle or question word may be a word 
 
 By overlapping pairs of characters, an index finds any substring in any script. Each character of a text
 begins one token: the pair with the next character; the last one is a token of its own. So a substring of two
-or more characters is a phrase of pairs, and a single character is the beginning of a token. Both are exact.
-Texts are compared in one spelling (:func:`~tabane.search.analysis.substring_spelling`).
+or more characters is a phrase of pairs, and a single character is the beginning of a token. Both are exact,
+and the text need not be checked. Texts are compared in one spelling
+(:func:`~tabane.search.analysis.substring_spelling`). Hiragana and katakana remain different.
 
 BM25: how much a word tells about a text. Source: S. Robertson, H. Zaragoza, "The Probabilistic Relevance
 Framework: BM25 and Beyond" (2009).

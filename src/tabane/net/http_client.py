@@ -314,6 +314,7 @@ class UpstreamHttpClient:
         self._proxies = self._known_proxies()
         self._common = self._headers()
         self.url = self.url.with_user(None).with_password(None)
+        # Plain HTTP, as of servers on this computer, needs no authorities: reading all takes noticeable time.
         may_need_tls = self.url.scheme == "https" or self._target.ca or self._target.cert
         self._tls = UpstreamTls(self._target, self._environment) if may_need_tls else None
         self._plain = self._plain_client()

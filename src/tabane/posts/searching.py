@@ -341,7 +341,7 @@ class HybridPosts:
 
 
 JoinedRanking = NewestPosts | NearestPosts
-"""Rankings that wait for nothing but their requests for records."""
+"""Rankings that can be joined into one request for records."""
 
 PostRanking = JoinedRanking | HybridPosts
 """Rankings of posts.

@@ -11,7 +11,6 @@ from tabane.reader.extraction.article import extract as extracted
 from tabane.reader.fetching import PageFetcher, Policy
 from tabane.reader.formats import page_of, plain_page_of
 from tabane.reader.page import Page
-from tabane.reader.sites.registry import all_site_adapters
 from tabane.reader.sites.site_adapter import ReadingTools, SiteAdapter
 from tabane.reader.url_reader import UrlReader, shown
 
@@ -32,6 +31,9 @@ async def read(url: str, *, policy: Policy | None = None) -> Page:
     ``policy`` sets the allowed hosts and the limits; by default, every public address is allowed. Keys of
     single sites (GITHUB_TOKEN, NOTION_API_KEY) are taken from the environment.
     """
+    # extract() needs no adapters.
+    from tabane.reader.sites.registry import all_site_adapters
+
     async with reading(policy, all_site_adapters(os.environ.get)) as reader:
         return await reader.read(url)
 

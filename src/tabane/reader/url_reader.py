@@ -120,7 +120,7 @@ class PageCleaner(Protocol):
 class UrlReader:
     """Reads pages. ``ways`` are those of single sites, tried in order, before the general one.
 
-    ``rules`` are requested for each page, so that settings may change meanwhile; ``show`` cleans the page.
+    ``rules`` is called for each page, so that settings may change meanwhile; ``show`` cleans the page.
     One URL is read once at a time: requests for it meanwhile get the same page.
     """
 

@@ -66,6 +66,7 @@ class Assets:
     def get(self, name: str) -> Asset | None:
         """Return a file by its path in the folder; None if there is none."""
         if name not in self._read:
+            # What is not listed in the folder itself is not served, whatever the path says.
             file, path = self._folder / name, Path(name)
             if name == STYLES:
                 body = b"\n".join(sheet.read_bytes() for sheet in self._styles())

@@ -265,7 +265,11 @@ class DocumentFiles:
         """Add and update the documents of files and folders. Return the counts of files by outcome."""
         encoding = checked_encoding(params.encoding)
         terms = PassOptions(since=_since_moment(params.since), prune=params.prune, again=params.again)
-        paths = [await asyncio.to_thread(_check_path, path, "paths") for path in params.paths]
+
+        def check_paths() -> list[str]:
+            return [_check_path(path, "paths") for path in params.paths]
+
+        paths = await asyncio.to_thread(check_paths)
         prefix = await self._used_prefix(params.id_prefix)
         folders = [
             DocumentFolder(path, prefix, params.relative, params.file_type, tuple(params.ignore), encoding)

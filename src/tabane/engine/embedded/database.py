@@ -5,13 +5,14 @@ every error of SQLite or the disk is a :class:`~tabane.errors.StoreError`; faile
 
 The reading thread: two of them would compete for one interpreter, each slower and both together no faster. So
 long work calls :func:`give_way` between its blocks, and waiting short work then runs at once on another
-connection, with its own snapshot. Work declared as long waits for other long work. Never call
-:func:`give_way` while holding a lock.
+connection, with its own snapshot. Work declared as long waits for other long work. Short work gives way to
+none: what waits is as short. Never call :func:`give_way` while holding a lock.
 
 The writing thread: waiting jobs are committed together, and answered when they are on disk. A commit includes
-the jobs that are already waiting, for at most 2 ms or 100 rows. Each runs in a savepoint: if it fails, it is
-undone without affecting the others. A :class:`LongWrite` is a job of many commits. It works until others
-wait, at most 20 ms, and its rows are committed with theirs. Then it waits behind them for its next turn.
+the jobs that are already waiting, for at most 2 ms or 100 rows. It never waits for more. Each job runs in a
+savepoint: if it fails, it is undone without affecting the others. A :class:`LongWrite` is a job of many
+commits. It works until others wait, at most 20 ms, and its rows are committed with theirs. Then it waits
+behind them for its next turn.
 
 Schema migrations: numbered steps, each applied once, in a transaction. The version of a file is the
 number of steps it has had (``PRAGMA user_version``). A step and its number are committed together. A file
@@ -671,8 +672,7 @@ class Database:
 
         ``rows`` is the number of rows that it changes, to limit commits. ``committed`` is called in that
         thread between the commit and the answer. If the caller is canceled before the work starts, the work
-        is not done.
-        After that, it is completed.
+        is not done. Once it has started, it is completed.
         """
         job = WriteJob(work, rows, committed)
         result: T = await asyncio.wrap_future(self._writer.submit(job))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tabane.reader.fetching import PageFetcher, Policy
     from tabane.reader.operations import ReaderOperations
     from tabane.reader.page import Page
+    from tabane.reader.page_cache import PageCache
     from tabane.reader.page_records import PageSearch
     from tabane.reader.rendering import PageRenderer
     from tabane.reader.url_reader import UrlReader
@@ -113,6 +114,7 @@ class PageReader:
         if self._rooms is None:
             from tabane.reader.conversion import PageConverter
             from tabane.reader.fetching import PageFetcher
+            from tabane.reader.page_cache import PageCache
             from tabane.reader.page_records import PageSearch
             from tabane.reader.rendering import BrowserChoice, PageRenderer
 
@@ -130,17 +132,25 @@ class PageReader:
             rendering = PageRenderer(
                 self._policy(False), choice, self._context.environment, errors=self._errors
             )
-            reader = self._reader(conversion, fetchings, rendering)
+            shelf = PageCache(
+                self._collection,
+                self._models.measure,
+                most=lambda: self._context.settings.reader_cache,
+                wake=lambda: self._embedding.wake(SHAPE.name),
+            )
+            reader = self._reader(conversion, fetchings, rendering, shelf)
             self._rooms = _ReaderParts(conversion, fetchings, rendering, reader, searching)
         return self._rooms
 
     def _reader(
-        self, conversion: PageConverter, fetchings: Mapping[bool, PageFetcher], rendering: PageRenderer
+        self,
+        conversion: PageConverter,
+        fetchings: Mapping[bool, PageFetcher],
+        rendering: PageRenderer,
+        shelf: PageCache,
     ) -> ReaderOperations:
         from tabane.reader.cookies.cookie_folder import CookieFolder
         from tabane.reader.operations import PrivateReader, ReaderOperations
-        from tabane.reader.page import SHAPE
-        from tabane.reader.page_cache import PageCache
         from tabane.reader.sites.any_page import AnyPageAdapter
         from tabane.reader.sites.registry import all_site_adapters
         from tabane.reader.sites.site_adapter import ReadingTools
@@ -148,12 +158,6 @@ class PageReader:
 
         context = self._context
         ways = all_site_adapters(context.secret)
-        shelf = PageCache(
-            self._collection,
-            self._models.measure,
-            most=lambda: context.settings.reader_cache,
-            wake=lambda: self._embedding.wake(SHAPE.name),
-        )
 
         def rules() -> ReadingRules:
             settings = context.settings

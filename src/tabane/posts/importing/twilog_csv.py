@@ -202,9 +202,11 @@ class TwilogCsv:
             size, quotes = size + len(line), quotes + line.count(b'"')
             if quotes % 2 == 0:
                 record = b"".join(each for _, each in held)
-                reason = say("longer than {most} {most:byte|bytes}", most=LONGEST_ROW)
-                too_long = len(record) > LONGEST_ROW
-                yield held[0][0], UnusableRow(reason, _id_at(record)) if too_long else record
+                if len(record) > LONGEST_ROW:
+                    reason = say("longer than {most} {most:byte|bytes}", most=LONGEST_ROW)
+                    yield held[0][0], UnusableRow(reason, _id_at(record))
+                else:
+                    yield held[0][0], record
                 held.clear()
                 size = quotes = 0
 

@@ -417,10 +417,10 @@ class XArchive:
 
     def _read_account(self) -> Iterator[RejectedRow]:
         for kind, name, packed in self._lists:
-            if kind == "user_details":
+            if kind == "user_details" and not self.user:
                 with self._open_list(name) as file:  # of archives until 2018
                     assigned = _OBJECT.fullmatch(file.read(_ACCOUNT).removeprefix(b"\xef\xbb\xbf"))
-                self.user = self.user or user_of_account(_decode_element(assigned[1]) if assigned else None)
+                self.user = user_of_account(_decode_element(assigned[1]) if assigned else None)
             elif kind == "account":
                 for line, value in self._entries(name, packed):
                     self.user = self.user or user_of_account(value)

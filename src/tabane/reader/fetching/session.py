@@ -31,7 +31,10 @@ class PolicySession:
     async def fetch(
         self, url: str, headers: Mapping[str, str], accept: str | None, cookies: SentCookies | None
     ) -> FetchedResource:
-        """Return the whole resource at ``url``. Raises ReadError, ``timeout`` after that of the policy."""
+        """Return the whole resource at ``url``.
+
+        Raises ReadError, with cause ``timeout`` when the policy's time is over.
+        """
         policy = self.context.policy
         chain = RedirectChain(self.context, self.robots.judge if policy.robots else None, cookies=cookies)
         try:

@@ -178,14 +178,12 @@ def _scale_down(image: Image) -> Picture:
         small.save(file, "PNG", optimize=True)
         if file.tell() <= _BYTES:
             return Picture("image/png", file.getvalue())
+    if small.mode != "RGBA":
+        return _compress(small)
     from PIL import Image as images
 
-    if small.mode != "RGBA":
-        on_white = small
-    else:
-        ground = images.new("RGB", small.size, "white")
-        ground.paste(small, mask=small.getchannel("A"))
-        on_white = ground
+    on_white = images.new("RGB", small.size, "white")
+    on_white.paste(small, mask=small.getchannel("A"))
     return _compress(on_white)
 
 

@@ -181,8 +181,7 @@ def address(href: str | None, base: str) -> str | None:
         "#" in whole and whole.partition("#")[0] == base.partition("#")[0]
     ):
         return None
-    url = whole
-    url = re.sub(r"[\s<>]", lambda char: "".join(f"%{byte:02X}" for byte in char[0].encode()), url)
+    url = re.sub(r"[\s<>]", lambda char: "".join(f"%{byte:02X}" for byte in char[0].encode()), whole)
     if _is_balanced(url):
         return url
     return url.replace("(", "%28").replace(")", "%29")

@@ -438,8 +438,7 @@ def _of_mathml(math: HtmlElement) -> str:
 def _tex_of_node(node: HtmlElement, depth: int) -> str:
     tag = str(node.tag).rpartition(":")[2]
     if depth > _DEEPEST_FORMULA or tag in ("mi", "mn", "mo", "mtext", "ms"):
-        text = text_of(node)
-        text = text.strip()
+        text = text_of(node).strip()
         if tag == "mtext":
             return rf"\text{{{text}}}" if text else ""
         if tag == "mi" and len(text) > 1 and text.isascii() and text.isalpha():

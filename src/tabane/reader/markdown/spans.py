@@ -258,11 +258,10 @@ def _move_in(tokens: list[_Token], begin: int, end: int) -> None:
 def _move_punctuation(tokens: list[_Token], text: int, mark: int, *, leading: bool) -> None:
     """Move punctuation at one end of a text over the mark beside it: it is joined to the mark's own token."""
     whole = tokens[text].text
-    position = 0
+    edge = 0
     chars = whole if leading else whole[::-1]
-    while position < len(chars) and _is_punctuation(chars[position]):
-        position += 1
-    edge = len(whole) - len(whole[position:] if leading else whole[: len(whole) - position])
+    while edge < len(chars) and _is_punctuation(chars[edge]):
+        edge += 1
     if not edge or edge == len(whole):
         return
     sign = tokens[mark].text

@@ -96,8 +96,6 @@ class PageRenderer:
                     "way",
                 )
             return None
-        if scrolls is not None:
-            choice = choice._replace(scrolls=scrolls)
         if self._waiting > self._limits.waiting:
             raise ReadError(
                 say("too many pages are waiting for the browser. Try again later."), "rate", wait=5.0
@@ -105,6 +103,9 @@ class PageRenderer:
         self._waiting += 1
         try:
             async with self._turn:
+                choice = self._choice()  # settings may have changed during the wait
+                if scrolls is not None:
+                    choice = choice._replace(scrolls=scrolls)
                 return await self._render(program, url, choice)
         finally:
             self._waiting -= 1

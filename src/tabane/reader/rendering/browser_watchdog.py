@@ -157,9 +157,8 @@ def _descendants() -> list[int]:
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc") if os.path.isdir("/proc/self") else ():
         if name.isdigit():
-            process = name
             try:
-                with open(f"/proc/{process}/stat", "rb") as file:
+                with open(f"/proc/{name}/stat", "rb") as file:
                     parent = int(file.read().rpartition(b")")[2].split()[1])
             except (OSError, ValueError, IndexError):  # it has ended meanwhile
                 parent = 0

@@ -36,7 +36,7 @@ async def start_login(request: PageRequest) -> Fragment:
 
 
 async def waiting(request: PageRequest) -> Fragment:
-    """Return that a login is awaited, or the login's new state in place of the whole card."""
+    """Return the waiting note, or, once the login's state has changed, the whole new card."""
     context = await _login_context(request)
     if context["login"]["state"] == "waiting":
         return Fragment("servers/login_waiting.html")

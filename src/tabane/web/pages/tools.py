@@ -212,7 +212,7 @@ def printable(text: str) -> str:
 
 def visible_text(text: str, longest: int) -> str:
     """Return the beginning of an untrusted text, in which no character is hidden."""
-    return shown_controls(printable(text[:longest])) + ("…" if len(text) > longest else "")
+    return shown_controls(printable(text[:longest] + ("…" if len(text) > longest else "")))
 
 
 def _text(value: object) -> str:

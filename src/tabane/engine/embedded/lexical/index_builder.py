@@ -395,9 +395,9 @@ class IndexBuilder:
 
     @contextlib.contextmanager
     def expecting(self) -> Iterator[dict[int, PreparedTokens]]:
-        """Yield a place for texts that are analyzed before they are written, by their identity: one writer.
+        """Yield a dict for tokens of texts not written yet, by ``id`` of the texts, for one writer.
 
-        The texts are to be held until the end, which is when they were taken or never will be.
+        Keep the texts alive until the block ends.
         """
         self._ahead = {}
         try:
@@ -419,10 +419,9 @@ class IndexBuilder:
 
     @contextlib.contextmanager
     def view(self, changes: int = 0) -> Iterator[IndexSnapshot]:
-        """Yield everything that was taken so far, at one moment, for as long as it is held.
+        """Yield a snapshot of everything taken so far; it does not change in the block.
 
-        What looks again while it looks sees the same. Where write number ``changes`` is committed and not
-        taken yet, that is waited for.
+        A nested call gets the same snapshot. Waits until write ``changes`` is taken.
         """
         with self._viewing:
             if self._viewed is not None:

@@ -69,7 +69,7 @@ class RecordWriter:
     def upsert(
         self, connection: psycopg.Connection, records: Sequence[Record], models: Mapping[str, str]
     ) -> CollectionWrite:
-        """Write records, each in place of that with its key."""
+        """Write records; each replaces the one with its key."""
         state = self._states.lock(connection)
         return self._write_records(connection, state, records, models, keep=False)
 

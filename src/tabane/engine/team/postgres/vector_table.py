@@ -70,7 +70,7 @@ class VectorTable:
         return dict(connection.execute(query, (list(rows),)).fetchall())
 
     def insert(self, connection: psycopg.Connection, vectors: Iterable[tuple[int, bytes]]) -> None:
-        """Insert vectors of float32, little-endian. None has a row that is there."""
+        """Insert vectors of float32, little-endian. No vector's row is in the table yet."""
         rows = (self._encode_cells(row, vector) for row, vector in vectors)
         copy_rows(connection, self.table, sql.SQL("row, digest, vec, given"), rows)
 

@@ -99,19 +99,16 @@ class Workbook:
         read = [self._read(sheet) for sheet in sheets[:_SHEETS]]
         wanted = {at for each in read for at in each.strings()}
         name = self._package.first(self._relations, "sharedStrings") or "xl/sharedStrings.xml"
-        if not wanted or not self._package.has(name):
-            strings = {}
-        else:
+        strings: dict[int, tuple[_Run, ...]] = {}
+        if wanted and self._package.has(name):
             last = max(wanted)
-            found: dict[int, tuple[_Run, ...]] = {}
             stream = PartStream(self._package.archive, name, most=_STRINGS, tags=_TAGS)
             for nth, node in enumerate(stream.elements("si")):
                 if nth in wanted:
-                    found[nth] = runs_of(node, self._styles)
+                    strings[nth] = runs_of(node, self._styles)
                 if nth >= last:
                     break
             self._cut |= stream.cut
-            strings = found
         parts: list[str] = []
         warnings: list[Message] = []
         for each in read:

@@ -33,13 +33,9 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         from tabane.search.embedding.worker.universal_model import UniversalModel
 
         return UniversalModel(spec)
-    if spec.scores:
-        from tabane.search.embedding.worker.onnx import PairModel
+    from tabane.search.embedding.worker.onnx import OnnxModel, PairModel
 
-        return PairModel(spec, _graph(spec))
-    from tabane.search.embedding.worker.onnx import OnnxModel
-
-    return OnnxModel(spec, _graph(spec))
+    return PairModel(spec, _graph(spec)) if spec.scores else OnnxModel(spec, _graph(spec))
 
 
 def _graph(spec: ModelSpec) -> str:
