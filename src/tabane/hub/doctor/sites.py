@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tabane.hub.context import secret_of
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
-from tabane.hub.sources.reader import reading_policy
+from tabane.hub.sources.open_reader import reading_policy
 from tabane.messages import Message, say
 from tabane.reader.conversion import PageConverter
 from tabane.reader.fetching import PageFetcher

@@ -1,0 +1,147 @@
+"""Reader of a hub once it is used: fetchers, converter, renderer, cache and sites.
+
+It is imported with the first page, which costs 30 ms and some MB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+
+from tabane.hub.clients.server_access import inner_access
+from tabane.hub.context import HubContext
+from tabane.hub.people.flows.hub_flows import HubFlows
+from tabane.hub.sources.documents import DocumentStore
+from tabane.hub.sources.embedding import CollectionEmbedder
+from tabane.hub.stores.domain_stores import Stores
+from tabane.operations import LOCAL, Caller, Face
+from tabane.reader.conversion import PageConverter
+from tabane.reader.cookies.cookie_folder import CookieFolder
+from tabane.reader.fetching import PageFetcher, Policy
+from tabane.reader.operations import PrivateReader, ReaderOperations
+from tabane.reader.page import SHAPE
+from tabane.reader.page_cache import PageCache
+from tabane.reader.page_domain import DOMAIN
+from tabane.reader.page_records import PageSearch
+from tabane.reader.rendering import BrowserChoice, PageRenderer
+from tabane.reader.sites.any_page import AnyPageAdapter
+from tabane.reader.sites.registry import all_site_adapters
+from tabane.reader.sites.site_adapter import ReadingTools
+from tabane.reader.url_reader import ReadingRules, UrlReader
+from tabane.search.engine import Collection
+from tabane.search.models import Models
+from tabane.servers.labels import PRIVATE
+from tabane.settings import Settings
+
+
+class OpenReader:
+    """The reader of one hub: its operations, its pages as a search source, and the converter of files.
+
+    ``flows`` are told who gets a private page. ``documents`` remember pages. ``errors`` is the descriptor
+    that the converting process writes its stderr to.
+    """
+
+    def __init__(
+        self,
+        context: HubContext,
+        stores: Stores,
+        models: Models,
+        embedding: CollectionEmbedder,
+        flows: HubFlows,
+        documents: DocumentStore,
+        errors: int | None,
+    ) -> None:
+        self._context, self._stores, self._flows = context, stores, flows
+        self.conversion = PageConverter(context.environment, errors=errors)
+        self._fetchings = {asked: PageFetcher(self._policy(asked)) for asked in (False, True)}
+        vectors = partial(embedding.question, SHAPE.name)
+        self.searching = PageSearch(self._collection, models, vectors)
+        self._rendering = PageRenderer(
+            self._policy(False), self._browser_choice, context.environment, errors=errors
+        )
+        cache = PageCache(
+            self._collection,
+            models.measure,
+            most=lambda: context.settings.reader_cache,
+            wake=partial(embedding.wake, SHAPE.name),
+        )
+        self.operations = self._make_operations(cache, documents)
+
+    async def close(self) -> None:
+        """End the processes that convert and render, and close connections."""
+        await self._rendering.close()
+        for fetching in self._fetchings.values():
+            await fetching.close()
+        await self.conversion.close()
+
+    def _make_operations(self, cache: PageCache, documents: DocumentStore) -> ReaderOperations:
+        context, conversion, fetchings = self._context, self.conversion, self._fetchings
+        sites, general = all_site_adapters(context.secret), AnyPageAdapter(self._rendering)
+        readings: Mapping[bool, UrlReader] = {
+            asked: UrlReader(
+                ReadingTools(fetching, conversion),
+                sites,
+                cache,
+                general=general,
+                rules=self._reading_rules,
+                show=conversion.shown,
+            )
+            for asked, fetching in fetchings.items()
+        }
+        private = PrivateReader(
+            CookieFolder(context.home),
+            self._may_use_cookies,
+            lambda caller: fetchings[caller.face is Face.MCP],
+            conversion,
+            conversion.shown,
+        )
+        return ReaderOperations(
+            lambda caller: readings[caller.face is Face.MCP],
+            cache,
+            documents.remember,
+            default=lambda: context.settings.reader_tokens,
+            private=private,
+            noted=lambda caller: self._flows.found(caller, PRIVATE, "pages", "read_url_content"),
+        )
+
+    # -- what the settings say now -------------------------------------------------------------------
+
+    def _browser_choice(self) -> BrowserChoice:
+        settings = self._context.settings
+        program = None if settings.reader_render == "never" else settings.reader_browser
+        return BrowserChoice(program, settings.reader_render != "unsandboxed", settings.reader_scrolls)
+
+    def _reading_rules(self) -> ReadingRules:
+        settings = self._context.settings
+        return ReadingRules(settings.reader_sites_off, settings.reader_fresh * 60)
+
+    def _may_use_cookies(self, caller: Caller) -> bool:
+        """Return whether a caller may read pages with imported cookies. A profile takes that away, too."""
+        wanted = self._context.settings.reader_cookies
+        return wanted == "keys" or (wanted == "owner" and inner_access(caller.access) is LOCAL)
+
+    def _policy(self, assistant: bool) -> Callable[[], Policy]:
+        return lambda: reading_policy(self._context.settings, assistant)
+
+    async def _collection(self) -> Collection:
+        return await self._stores.collection(DOMAIN, SHAPE)
+
+
+def reading_policy(settings: Settings, assistant: bool) -> Policy:
+    """Return the network permissions of the settings.
+
+    robots.txt applies to requests for more than one page.
+    """
+    heeded = settings.reader_robots
+    return replace(
+        Policy(),
+        allowed=settings.reader_allow,
+        max_bytes=settings.reader_size,
+        timeout=settings.reader_timeout,
+        connect_timeout=settings.reader_timeout / 3,
+        read_timeout=settings.reader_timeout / 2,
+        robots=heeded == "always" or (heeded == "assistants" and assistant),
+        ca=str(settings.reader_ca) if settings.reader_ca else None,
+        proxy=settings.reader_proxy or None,
+    )
