@@ -77,6 +77,7 @@ async def in_python(served: HttpHub) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.heavy("two hubs, and definitions of every odd kind")
 async def test_who_uses_the_server_is_told_what_was_repaired(tmp_path: Path) -> None:
     async with running_hub(tmp_path, {"odd": SERVER}) as here:
         await (await here.connect(mode="full")).result("tools/list")

@@ -41,6 +41,8 @@ LATE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("read_url_content", {"url": "http://127.0.0.1:9/"}),
 )
 """Tools of the hub, which it imports with their first use."""
+LOADED = frozenset({"search_documents", "get_document"})
+"""Tools that were imported with the first document, and need no more."""
 
 
 @pytest.fixture(scope="session")
@@ -140,8 +142,8 @@ def test_this_hub_says_that_it_needs_a_restart_after_its_modules_have_moved(
     tabane.install_this("b" * 40, moved=True)
     assert said(echo(assistant, 2, n=2)) == {"n": 2}
     for number, (name, given) in enumerate(LATE, 10):
-        result = assistant.call(number, name=name, arguments=given)["result"]
-        assert UPGRADED in result["content"][0]["text"], "late modules are gone, and this one needs some"
+        text = assistant.call(number, name=name, arguments=given)["result"]["content"][0]["text"]
+        assert UPGRADED in text or (name in LOADED and "letter" in text), f"{name} answers or says why not"
     refused = check_commands(user, tabane)
     assert {"echo", "lighthouse", "list"} <= set(refused)
     assert user.holder.version == f"{__version__}+gaaaaaaa"
