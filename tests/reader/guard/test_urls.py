@@ -42,7 +42,7 @@ NONE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("plain", "spelt"), [(plain, one) for plain, all_ in SAME.items() for one in all_])
+@pytest.mark.parametrize(("plain", "spelled"), [(plain, one) for plain, all_ in SAME.items() for one in all_])
 def test_spellings_of_a_url_are_one(plain: str, spelled: str) -> None:
     assert target(spelled).url == plain
 
