@@ -55,7 +55,7 @@ class CallTurn:
 
     @property
     def waits(self) -> Awaitable[None] | None:
-        """What to await before the call begins; None if it may begin now."""
+        """An awaitable that is done when the call may begin; None if it may begin now."""
         return None
 
     def leave(self) -> None:

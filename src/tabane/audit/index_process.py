@@ -49,7 +49,7 @@ class AuditIndexProcess:
 
         Raises AuditError if there is no log, StoreError, and WorkerError if the process cannot answer.
         """
-        if not os.path.isdir(self._folder):  # noqa: ASYNC240 - one look, of a local folder
+        if not await asyncio.to_thread(os.path.isdir, self._folder):
             raise AuditError(say("There is no audit log in {folder}.", folder=self._folder))
         body = encode_index(IndexRequest(self._folder, self._zone(), task))
         try:

@@ -31,17 +31,17 @@ _COLORS = {"ok": "green", "note": "cyan", "warning": "yellow", "fault": "red"}
 
 def run_checkup(terminal: Terminal, *, quick: bool, online: bool, fix: bool) -> None:
     """Check this installation, and print what is wrong and how to fix it. A fault exits with 1."""
-    mending = checkup.DoctorRepairs()
+    repairs = checkup.DoctorRepairs()
     with terminal.working(say("Checking")):
         if fix:
-            patient, mending = checkup.repair(_patient)
+            patient, repairs = checkup.repair(_patient)
         else:
             patient = _patient()
         if patient.settings.home.is_dir():
             # if it cannot be written, the check of the home reports the reason
             with suppress(OSError):
                 record_environment(patient.settings.home, os.environ)
-    report = CheckupPrinter(terminal, mending)
+    report = CheckupPrinter(terminal, repairs)
     for section in checkup.SECTIONS:
         report.take(section.name, section.title, checkup.findings(section, patient))
     if not quick or online:
@@ -72,13 +72,13 @@ def run_checkup(terminal: Terminal, *, quick: bool, online: bool, fix: bool) -> 
 class CheckupPrinter:
     """Prints findings section by section, or collects them for one JSON document."""
 
-    def __init__(self, terminal: Terminal, mending: DoctorRepairs) -> None:
-        self._terminal, self._mending = terminal, mending
+    def __init__(self, terminal: Terminal, repairs: DoctorRepairs) -> None:
+        self._terminal, self._repairs = terminal, repairs
         self._found: list[tuple[str, DoctorFinding]] = []
 
     def also(self, more: DoctorRepairs) -> None:
         """Add repairs that were made after others."""
-        self._mending = type(more)(self._mending.done + more.done, self._mending.failed + more.failed)
+        self._repairs = type(more)(self._repairs.done + more.done, self._repairs.failed + more.failed)
 
     def count(self, level: str) -> int:
         """Return the number of findings of a level: ok, note, warning or fault."""
@@ -106,17 +106,17 @@ class CheckupPrinter:
                 }
                 for name, finding in self._found
             ],
-            "mended": [finding.title.render(lang()) for finding in self._mending.done],
+            "mended": [finding.title.render(lang()) for finding in self._repairs.done],
             "not_mended": [
                 {"title": finding.title.render(lang()), "reason": reason}
-                for finding, reason in self._mending.failed
+                for finding, reason in self._repairs.failed
             ],
         }
         if self._terminal.show_json(document):
             return
-        for finding in self._mending.done:
+        for finding in self._repairs.done:
             self._terminal.say(say("Fixed: {title}", title=finding.title))
-        for finding, reason in self._mending.failed:
+        for finding, reason in self._repairs.failed:
             self._terminal.note(
                 say("Could not be fixed: {title} ({reason})", title=finding.title, reason=reason)
             )
@@ -128,7 +128,7 @@ class CheckupPrinter:
         else:
             self._terminal.say(say("Everything is in order."))
         fixable = sum(finding.fix is not None for _, finding in self._found)
-        if fixable and not self._mending.failed:
+        if fixable and not self._repairs.failed:
             self._terminal.say(say("To fix {count} of these, run: tabane doctor --fix", count=fixable))
 
 

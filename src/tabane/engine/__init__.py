@@ -1,1 +1,1 @@
-"""What every engine of search needs: checked requests, lexical plans, BM25, cursors."""
+"""Shared parts of the search engines: checked requests, lexical plans, BM25, cursors."""

@@ -1,4 +1,4 @@
-"""What the hubs of a group record together: audit entries, use of tools, usage and jobs.
+"""Records that the hubs of a group share: audit entries, use of tools, usage and jobs.
 
 Each hub keeps its own log, which is the truth. The index has a copy of its entries, without their codes,
 and a mark for each hub: how far its log is in the index. Both are changed together.

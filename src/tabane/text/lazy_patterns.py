@@ -10,7 +10,7 @@ from typing import Any, AnyStr, cast
 
 
 class _LazyPattern:
-    """What a compiled expression has, and where it is compiled. Later uses cost no call more."""
+    """The methods of a compiled expression, which is compiled at the first use. Later uses cost no more."""
 
     __slots__ = (
         "_flags",

@@ -1,4 +1,4 @@
-"""What answers the operations on keys, profiles, limits and policy. Imported with the first of them."""
+"""Handlers of the operations on keys, profiles, limits and policy. Imported with the first of them."""
 
 from __future__ import annotations
 

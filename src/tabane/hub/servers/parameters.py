@@ -1,6 +1,6 @@
 """Parameters of the operations that change which servers there are.
 
-What declares these operations and what answers them, which is imported later, both need them.
+The table of these operations and their handlers, which are imported later, both need them.
 """
 
 from __future__ import annotations

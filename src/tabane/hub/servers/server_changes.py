@@ -65,7 +65,7 @@ BEAT = 0.5
 
 
 class StartedServers(Struct):
-    """What is known so far. ``suspicious`` has the definitions that look like an attack, by server.
+    """Progress of the first starts. ``suspicious`` has the definitions that look like an attack, by server.
 
     ``failed`` says why a server has not listed, by server. ``pending`` are those that have not ended a start.
     """

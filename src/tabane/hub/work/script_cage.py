@@ -25,7 +25,7 @@ _LIBRARIES = (
     *("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib32", "/usr/lib64", "/etc/ld.so.cache"),
     *("/usr/share/zoneinfo", "/nix/store", "/gnu/store"),
 )
-"""What the interpreter reads: libraries of the system and time zones."""
+"""Paths that the interpreter reads: libraries of the system and time zones."""
 
 _PACKAGE = str(Path(__file__).resolve().parents[3])
 _RUN = "import sys; sys.path.append(sys.argv[1]); from tabane.hub.work.script_worker import main; main()"

@@ -1,4 +1,4 @@
-"""What a page declares of itself, to people and machines: metadata, kinds, further addresses, its text. Pure.
+"""Declarations of a page about itself: metadata, kinds, further addresses, its text. Pure.
 
 The metadata are title, author, date, site, language and canonical URL. The kinds are types of schema.org and
 Open Graph.

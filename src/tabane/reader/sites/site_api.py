@@ -1,4 +1,4 @@
-"""What site adapters share: requests to JSON APIs with a key, and the Markdown of their pages.
+"""Shared parts of site adapters: requests to JSON APIs with a key, and the Markdown of their pages.
 
 Errors are explained, and only answers of a known shape are used. The Markdown has facts, blocks, comments,
 and relative links made absolute.

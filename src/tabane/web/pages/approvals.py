@@ -24,7 +24,7 @@ MOST_LINES = 3_000
 LONGEST_NAME = 300
 
 WHICH = ("server", "kind", "digest")
-"""What names a definition. Its own name may have characters that no address has."""
+"""Fields that identify a definition. Its own name may have characters that no address has."""
 
 KINDS: Mapping[str, Message] = {
     "tool": say("Tool"),

@@ -1,4 +1,4 @@
-"""What a follower reads to copy a collection to another place: records in batches, and rows that are gone.
+"""Change feed of a collection: records in batches and rows that are gone, for a follower that copies it.
 
 A batch holds the current records of rows that are new or have other vectors, not the history of each. So
 a batch may be applied twice, and what an interrupted step has applied does no harm.

@@ -1,4 +1,4 @@
-"""What followers need to know of a collection: how far each of them is, and which rows changed since then.
+"""Change log of a collection: how far each follower is, and which rows changed since then.
 
 A follower copies a collection to another place. Rows of new records ascend in the order of commits, so no
 log of them is needed. Removed rows, and rows that got other vectors, are logged while there is a

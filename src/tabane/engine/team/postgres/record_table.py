@@ -60,7 +60,7 @@ _FIELDS = msgspec.json.Decoder(dict[str, Value])
 _BACKFILLED = 500  # records that get a new column together
 
 STORED = sql.SQL("r.row, r.key, r.texts, r.fields, r.payload")
-"""What :func:`stored_record` needs of a row ``r``."""
+"""Columns of a row ``r`` that :func:`stored_record` needs."""
 
 
 class RecordColumns:

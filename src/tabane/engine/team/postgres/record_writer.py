@@ -35,7 +35,7 @@ _ANALYZED = 5_000  # records that are analyzed together
 
 @dataclass(slots=True)
 class StoredVersion:
-    """What is known of a stored record: its digest, and those of its vectors. A new one has no row."""
+    """Digests of a stored record and of its vectors. A new record has no row."""
 
     row: int | None
     digest: bytes

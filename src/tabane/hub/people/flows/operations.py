@@ -24,7 +24,7 @@ _AT_ONCE = 50
 
 
 class FlowOperations:
-    """What a person can see and change of the flow policy."""
+    """Operations that show and change the flow policy, for a person."""
 
     def __init__(self, flows: HubFlows, access: HubAccess) -> None:
         self._flows, self._access = flows, access

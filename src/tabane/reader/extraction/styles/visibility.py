@@ -141,7 +141,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class VisualState:
-    """What is known of the place where an element is.
+    """Visibility of the place where an element is.
 
     ``grounds`` are the colors that may be behind it; None if unknown. ``silence`` is why text that is
     directly in the element cannot be seen. ``placed``: something around it is positioned; ``clipped``: the
@@ -175,7 +175,7 @@ class VisualState:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """What an element is like: the state for its contents, and why nothing in it is visible.
+    """Judgment of an element: the state for its contents, and why nothing in it is visible.
 
     ``changing``: it has a transition or an animation, so that a script may show it.
     """
@@ -187,7 +187,7 @@ class Judgment:
 
 @dataclass(frozen=True, slots=True)
 class ElementKind:
-    """What has to be known of an element besides its style.
+    """Properties of an element besides its style.
 
     ``unknown``: sheets that are not in the page may have set more for it.
     """

@@ -87,7 +87,7 @@ class Span(NamedTuple):
 
 
 class ContentBudget:
-    """What a document may still cost: characters of text, elements that are looked at, seconds of CPU time.
+    """Budget that a document has left: characters of text, elements that are looked at, seconds of CPU time.
 
     About as much time is left to write it as Markdown.
     """

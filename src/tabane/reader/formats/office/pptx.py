@@ -354,7 +354,7 @@ class Presentation:
 
 
 class _SlideGround:
-    """What is behind and in front of the shapes of a slide."""
+    """Areas behind and in front of the shapes of a slide."""
 
     def __init__(self, slide: SlideSource, shapes: list[_Shape], size: tuple[float, float]) -> None:
         self._slide, self._shapes = slide, shapes
