@@ -18,6 +18,8 @@ from tests.plugins.tiers import ROOT
 
 SOURCE = ROOT / "src" / "tabane"
 BOUNDS = Path(__file__).with_name("grain.json")
+pytestmark = pytest.mark.heavy("parses every module of the source")
+
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 

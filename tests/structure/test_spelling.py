@@ -8,6 +8,8 @@ import re
 import tokenize
 from collections.abc import Iterator
 
+import pytest
+
 from tests.plugins.tiers import ROOT
 
 SOURCE = ROOT / "src" / "tabane"
@@ -61,6 +63,7 @@ def british_words(text: str) -> Iterator[str]:
                 yield f"{token.start[0]}: {token.string if token.type == tokenize.NAME else word}"
 
 
+@pytest.mark.heavy("reads every module of the source")
 def test_names_and_prose_are_american() -> None:
     found = [
         f"{file.relative_to(SOURCE)}:{word}"
