@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import threading
-from functools import partial
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -86,15 +86,27 @@ class Block(Struct, frozen=True, forbid_unknown_fields=True):
     way: str
 
 
+BLOCKED = "blocked"
+"""File in the home of the hub that exists as soon as a thread is blocked."""
+
+
+def block_thread(way: str) -> None:
+    """Wait forever, or hold the interpreter."""
+    (Path.home() / BLOCKED).touch()
+    if "held" in way:
+        re.fullmatch("(a|a)*b", "a" * 100)
+    else:
+        threading.Event().wait()
+
+
 async def block(caller: Caller, params: Block) -> dict[str, int]:
     """Block the event loop: by waiting, computing, or a regular expression that holds the interpreter.
 
     The two ways of a thread leave the loop: one waits forever, one holds the interpreter.
     """
     if "thread" in params.way:
-        work = partial(re.fullmatch, "(a|a)*b", "a" * 100) if "held" in params.way else threading.Event().wait
         loop = asyncio.get_running_loop()
-        loop.call_later(0.2, lambda: loop.run_in_executor(None, work))
+        loop.call_later(0.2, loop.run_in_executor, None, block_thread, params.way)
         return {}
     if params.way == "waiting":
         read_end, write_end = os.pipe()

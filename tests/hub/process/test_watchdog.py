@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from tests.harness.bridge import BridgeClient, Lines, request
+from tests.harness.hub_with_jobs import BLOCKED
 from tests.harness.patience import wait_until
 from tests.harness.user import User, echo, said
 
@@ -106,6 +107,7 @@ def test_stop_ends_a_hub_whatever_its_threads_do(user: User, way: str) -> None:
     hub = Supervised(user)
     try:
         assert block(user, way).wait(LIMIT) == 0
+        wait_until((Path(user.environment["HOME"]) / BLOCKED).exists, "a thread of the hub is blocked", LIMIT)
         stopped = subprocess.run([sys.executable, "-m", "tabane", "stop"], env=user.environment, check=False)
         assert stopped.returncode == 0
         assert hub.process.wait(LIMIT) == (0 if way == "a thread waits" else -signal.SIGKILL)
