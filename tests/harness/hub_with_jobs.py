@@ -87,7 +87,7 @@ class Block(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 BLOCKED = "blocked"
-"""File in the home of the hub that exists as soon as a thread is blocked."""
+"""File in the home of the hub, which a thread makes just before it blocks."""
 
 
 def block_thread(way: str) -> None:

@@ -18,9 +18,9 @@ from tests.plugins.tiers import ROOT
 
 SOURCE = ROOT / "src" / "tabane"
 BOUNDS = Path(__file__).with_name("grain.json")
-pytestmark = pytest.mark.heavy("parses every module of the source")
-
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+pytestmark = pytest.mark.heavy("parses every module of the source")
 
 
 def used_names(tree: ast.AST) -> Counter[str]:
