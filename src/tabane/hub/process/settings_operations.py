@@ -20,9 +20,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.access.parameters import Patterns
 from tabane.access.permissions import EVERY_TOOL, PermissionPatterns
 from tabane.access.profiles import ProfileDefinition, is_profile_name, profiles_in
+from tabane.access.table import Patterns
 from tabane.errors import BadArguments, ConfigurationError, HubError, TabaneError, UnknownName
 from tabane.hub.hub import Hub
 from tabane.hub.process import MODEL_FILE
