@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tabane.hub.work.job import Job
     from tabane.posts.importing.plan import PostSources
     from tabane.posts.operations import Archive
-    from tabane.posts.parameters import ImportPosts
+    from tabane.posts.table import ImportPosts
     from tabane.search.engine import Collection
     from tabane.search.models import Models
     from tabane.search.source import SearchSource
@@ -183,6 +183,6 @@ def given_archive(settings: Settings) -> ImportPosts | None:
     embeddings, reasoning, summary = (str(folder) if folder else None for folder in folders)
     if not any(folders):
         return None
-    from tabane.posts.parameters import ImportPosts
+    from tabane.posts.table import ImportPosts
 
     return ImportPosts(embeddings=embeddings, reasoning=reasoning, summary=summary, once=True)

@@ -14,8 +14,8 @@ from tabane.guard.flows.flow_rule import FETCHING, FlowRule, flow_reason
 from tabane.guard.flows.trails import SPILLED, Trail, TrailKey
 from tabane.hub.people.access import HubAccess
 from tabane.hub.people.flows.hub_flows import HubFlows
-from tabane.hub.people.flows.parameters import ExplainFlow, FlowPair, FlowTrails, ListFlowLabels
-from tabane.messages import Message, say
+from tabane.hub.people.flows.table import ExplainFlow, FlowPair, FlowTrails, ListFlowLabels
+from tabane.messages import Lang, Message, say
 from tabane.operations import Caller
 from tabane.servers.labels import CallLabels, label_names
 
@@ -111,6 +111,11 @@ class FlowOperations:
 def explanation_messages(found: dict[str, Any]) -> list[Message]:
     """Return an explanation as messages: the labels, what was read, and what would happen."""
     return [*label_messages(found), *_trail_messages(found["trail"]), _outcome_message(found)]
+
+
+def explanation_text(found: dict[str, Any], lang: Lang) -> str:
+    """Return an explanation as lines of text."""
+    return "\n".join(message.render(lang) for message in explanation_messages(found))
 
 
 def label_messages(row: dict[str, Any]) -> list[Message]:
