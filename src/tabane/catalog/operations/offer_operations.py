@@ -15,7 +15,7 @@ from tabane.catalog.gateway import Gateway
 from tabane.catalog.long_results import LongResults
 from tabane.catalog.lookup import prompt_target, resource_target
 from tabane.catalog.offers.resources import ResourceSource, addressed
-from tabane.catalog.operations.parameters import CallAppTool, GetPrompt, ReadAppResource, ReadResource
+from tabane.catalog.operations.table import CallAppTool, GetPrompt, ReadAppResource, ReadResource
 from tabane.catalog.operations.tool_operations import Admit
 from tabane.catalog.tools.tool import OWN, Tool, check_size
 from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName, UpstreamError

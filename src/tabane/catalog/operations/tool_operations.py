@@ -22,7 +22,7 @@ from msgspec import Raw, Struct, structs
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.long_results import LongResults
 from tabane.catalog.lookup import visible_tools
-from tabane.catalog.operations.parameters import (
+from tabane.catalog.operations.table import (
     CallTool,
     DescribeTools,
     ExecuteParallel,

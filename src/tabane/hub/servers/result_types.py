@@ -18,7 +18,7 @@ from tabane.operations.caller import Face
 from tabane.wire.json import InvalidJson, fields
 
 if TYPE_CHECKING:
-    from tabane.catalog.operations.parameters import ForgetTypes
+    from tabane.catalog.operations.table import ForgetTypes
     from tabane.catalog.tools.disclosure import LearnedResult
     from tabane.hub.servers.type_learning import TypeLearning
 
@@ -108,7 +108,7 @@ class HubResultTypes:
 
     def table(self) -> list[Operation]:
         """Return the operation that forgets types."""
-        from tabane.catalog.operations.parameters import ForgetTypes
+        from tabane.catalog.operations.table import ForgetTypes
 
         faces = frozenset({Face.RPC, Face.CLI})
         return [

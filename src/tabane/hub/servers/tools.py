@@ -283,14 +283,13 @@ class HubTools:
 
     def table(self) -> list[Operation]:
         """Return the operations on tools, servers, questions, scripts and tasks."""
-        from tabane.catalog.operations.table import GatewayHandlers, gateway_table
+        from tabane.catalog.operations.table import gateway_table
         from tabane.hub.work.task_operations import TaskOperations
 
-        handlers = GatewayHandlers(
-            self._gateway, self._admit, self._own, self._long_results, self._file, self.result_types.of
-        )
         return [
-            *gateway_table(handlers),
+            *gateway_table(
+                self._gateway, self._admit, self._own, self._long_results, self._file, self.result_types.of
+            ),
             *self.questions.table(),
             *self.scripts.table(),
             *self.result_types.table(),
