@@ -14,7 +14,6 @@ from tabane.errors import StoreError
 from tabane.hub.context import HubContext
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation, Privilege
-from tabane.operations.caller import Face
 from tabane.wire.json import InvalidJson, fields
 
 if TYPE_CHECKING:
@@ -110,12 +109,11 @@ class HubResultTypes:
         """Return the operation that forgets types."""
         from tabane.catalog.operations.table import ForgetTypes
 
-        faces = frozenset({Face.RPC, Face.CLI})
         return [
             Operation(
                 "forget_result_types",
                 "Forget the learned types of results: of a tool, of the tools of a server, or all.",
-                ForgetTypes, self.forget, faces, Privilege.ADMIN, source="admin",
+                ForgetTypes, self.forget, privilege=Privilege.ADMIN,
             )
         ]  # fmt: skip
 

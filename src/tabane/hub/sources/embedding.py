@@ -16,7 +16,7 @@ from tabane.errors import BadArguments, ModelError
 from tabane.hub.context import HubContext
 from tabane.hub.stores.domain_stores import FOLDER, REPLICAS, UNFINISHED, Shapes, Stores
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
+from tabane.operations import Caller, Operation, Privilege, Progress, Starter
 
 if TYPE_CHECKING:
     from tabane.hub.sources.embedded_collections import EmbeddedCollection
@@ -148,14 +148,9 @@ class CollectionEmbedder:
             Operation(
                 "reembed",
                 "Embed collections again with another model; the one they have serves until that is done.",
-                Reembed,
-                self.reembed_collections,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.ADMIN,
-                kind="job",
-                title=self._title,
+                Reembed, self.reembed_collections, privilege=Privilege.ADMIN, kind="job", title=self._title,
             )
-        ]
+        ]  # fmt: skip
 
     def _title(self, params: Reembed) -> Message:
         from tabane.hub.sources.embedding_lane import title_of
