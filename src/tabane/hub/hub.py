@@ -30,13 +30,14 @@ from tabane.hub.sources.reader import PageReader
 from tabane.hub.telemetry.audit import HubAudit
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang
-from tabane.operations import Door, Operation, OperationTable, of_source
+from tabane.operations import Door, Lazy, Operation, OperationTable, of_source
 from tabane.settings import Settings
 from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire.channel import LineBatch
 
 if TYPE_CHECKING:
     from tabane.hub.people.access_operations import AccessOperations
+    from tabane.hub.servers.server_changes import ServerChanges
 
 
 class Hub:
@@ -186,16 +187,14 @@ class Hub:
         from tabane.access.table import access_table
         from tabane.hub.people.approvals.operations import ApprovalOperations, PassphraseOperations
         from tabane.hub.people.flows.table import flow_table
-        from tabane.hub.servers.server_setup import ServerSetup
+        from tabane.hub.servers.server_setup import setup_table
         from tabane.hub.sources.manual import documentation_table
         from tabane.hub.sources.search_everything import EverythingSearch, Manual
         from tabane.search.source import OnDemandSource
 
         return [
             *self.tools.table(),
-            *ServerSetup(
-                self.context, self.batch, self.processes, self.gateway, self.follower, self.jobs
-            ).table(),
+            *setup_table(Lazy(self._server_changes)),
             *self.stores.table(),
             *self.jobs.table(),
             *self.models.table(),
@@ -225,6 +224,11 @@ class Hub:
             *self.audit.table(),
             *flow_table(self.flows, self.access),
         ]
+
+    def _server_changes(self) -> ServerChanges:
+        from tabane.hub.servers.server_changes import ServerChanges
+
+        return ServerChanges(self.context, self.batch, self.processes, self.gateway, self.follower, self.jobs)
 
     @cached_property
     def _access_operations(self) -> AccessOperations:

@@ -17,7 +17,7 @@ from tabane.errors import BadArguments, TabaneError, UnknownName
 from tabane.guard.definitions.listing_scan import suspicious_definitions
 from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import FileFollower
-from tabane.hub.servers.parameters import (
+from tabane.hub.servers.server_setup import (
     AddServer,
     ChangeServer,
     CheckDefinition,

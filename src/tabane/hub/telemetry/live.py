@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import TYPE_CHECKING
 
-from tabane.operations import Access, Face, Operation, Privilege
+from tabane.operations import Access, Operation
 
 if TYPE_CHECKING:
     from tabane.catalog.gateway import Gateway
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 LONGEST_SHOWN = 8 << 10
 """Bytes of the arguments of a call that a person is shown before approving it."""
-
-_FACES = frozenset({Face.RPC, Face.CLI})
 
 
 class HubLive:
@@ -111,31 +109,11 @@ class HubLive:
 
     def table(self) -> list[Operation]:
         """Return the operations on live calls."""
-        from tabane.hub.telemetry import live_parameters as given
+        from tabane.hub.telemetry.live_table import live_table
 
-        return [
-            _look(
-                "list_live_calls", "Calls that run and the last ones that ended, the latest first. Calls are "
-                "recorded from the first use of this operation or of the web page on.",
-                given.ListLiveCalls, lambda c, p: self._handlers().calls(c, p),
-            ),
-            _look(
-                "show_live_call", "One of these calls: arguments and result without secrets, and its times.",
-                given.ShowLiveCall, lambda c, p: self._handlers().show(c, p),
-            ),
-            _look(
-                "get_activity", "Calls by the second: their number, failures and times.",
-                given.GetActivity, lambda c, p: self._handlers().activity(c, p),
-            ),
-        ]  # fmt: skip
+        return live_table(self._handlers)
 
     def _handlers(self) -> LiveOperations:
         self.attach()
         assert self._operations is not None
         return self._operations
-
-
-def _look(name: str, description: str, params: type, handler: object) -> Operation:
-    return Operation(
-        name, description, params, handler, _FACES, Privilege.READ, read_only=True, source="admin"  # type: ignore[arg-type]
-    )  # fmt: skip

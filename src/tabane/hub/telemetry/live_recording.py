@@ -21,7 +21,7 @@ from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.server_operations import state_of
 from tabane.errors import UnknownName
 from tabane.hub.telemetry.event_feed import BETWEEN, EventFeed, topic_of
-from tabane.hub.telemetry.live_parameters import GetActivity, ListLiveCalls, ShowLiveCall
+from tabane.hub.telemetry.live_table import GetActivity, ListLiveCalls, ShowLiveCall
 from tabane.hub.telemetry.metering import HubMeter
 from tabane.hub.work.job import Job
 from tabane.hub.work.jobs import Jobs

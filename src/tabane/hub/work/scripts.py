@@ -26,10 +26,10 @@ from tabane.wire import json
 if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
     from tabane.catalog.operations.tool_operations import Learned, Perform
-    from tabane.code.parameters import RunScript
     from tabane.code.sandbox import ScriptSnapshot
     from tabane.code.script_run import ScriptRun
     from tabane.code.scripts import ScriptReport, Scripts
+    from tabane.code.table import RunScript
     from tabane.hub.work.paused_scripts import PausedScripts
     from tabane.hub.work.script_tools import ScriptTools
     from tabane.upstreams.call import ServerRequest, UpstreamReply
