@@ -54,7 +54,7 @@ class HubUsage:
         self._folder, self._context = str(context.home / FOLDER), context
         self._gateway, self._errors = gateway, errors
         self._zone_name = context.settings.posts_zone  # that of the start
-        self._process: AuditIndexProcess | None = None
+        self._index = Lazy(self._open_index)
         self._following: IndexFollowing | None = None
         self._log: AuditLog | None = None
         self._group: GroupIndex | None = None
@@ -107,8 +107,8 @@ class HubUsage:
         """End the process of the index."""
         if self._following is not None:
             await self._following.close()
-        if self._process is not None:
-            await self._process.close()
+        if self._index.opened is not None:
+            await self._index.opened.close()
 
     def _newest(self) -> int:
         """Return the seq of the newest entry; 0 if there is no log."""
@@ -121,14 +121,10 @@ class HubUsage:
         """Return the name of the time zone of dates."""
         return self._zone_name
 
-    def _index(self) -> AuditIndexProcess:
-        if self._process is None:
-            from tabane.audit.index_process import AuditIndexProcess
+    def _open_index(self) -> AuditIndexProcess:
+        from tabane.audit.index_process import AuditIndexProcess
 
-            self._process = AuditIndexProcess(
-                self._folder, self._zone, self._context.environment, self._errors
-            )
-        return self._process
+        return AuditIndexProcess(self._folder, self._zone, self._context.environment, self._errors)
 
 
 class HubTelemetry:
