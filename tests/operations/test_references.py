@@ -49,7 +49,12 @@ def test_a_place_that_does_not_exist_is_an_import_error_of_tabane(place: str) ->
 
 def test_nothing_is_opened_before_the_first_call() -> None:
     opened = []
-    door = Lazy(lambda: opened.append("door") or [3])
+
+    @Lazy
+    def door() -> list[int]:
+        opened.append("door")
+        return [3]
+
     (operation,) = bound([Operation("count", "", NoParameters, "builtins:list.count")], list=door)
     assert (opened, door.opened) == ([], None)
     handler: Any = operation.handler
@@ -58,18 +63,18 @@ def test_nothing_is_opened_before_the_first_call() -> None:
 
 
 def test_a_failed_opening_is_tried_again() -> None:
-    found = iter([ValueError("not yet"), "opened"])
+    tries = []
 
-    def open() -> str:
-        value = next(found)
-        if isinstance(value, ValueError):
-            raise value
-        return value
+    @Lazy
+    def late() -> int:
+        tries.append(1)
+        if len(tries) == 1:
+            raise ValueError("not yet")
+        return len(tries)
 
-    lazy = Lazy(open)
     with pytest.raises(ValueError, match="not yet"):
-        lazy()
-    assert (lazy(), lazy()) == ("opened", "opened")
+        late()
+    assert (late(), late()) == (2, 2)
 
 
 def test_an_operation_that_nothing_answers_is_refused() -> None:
