@@ -257,6 +257,7 @@ _ANSWER: dict[str, Any] = {
     "structured": _itself,
     "failed": _answer("failed"),
     "refused": _answer("failure"),
+    "source": "documents",
 }
 _PUT = _ANSWER | {"privilege": Privilege.WRITE, "text": _JSON}
 _REPLACE = _PUT | {"annotations": {"destructiveHint": True, "idempotentHint": True}}
@@ -327,8 +328,8 @@ _SENDING = (
     Operation(
         "put_file",
         "Save a file on the disk of this machine as a document, by its path: text, code, HTML, PDF, DOCX.",
-        PutFile, "documents.operations:DocumentLibrary.put_file", label="Save a file", source="admin",
-        **_REPLACE,
+        PutFile, "documents.operations:DocumentLibrary.put_file", label="Save a file",
+        **_REPLACE | {"source": "admin"},
     ),
     Operation(
         "put_upload",

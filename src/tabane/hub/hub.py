@@ -30,7 +30,7 @@ from tabane.hub.sources.reader import PageReader
 from tabane.hub.telemetry.audit import HubAudit
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang
-from tabane.operations import Door, Lazy, Operation, OperationTable, of_source
+from tabane.operations import Door, Lazy, Operation, OperationTable
 from tabane.settings import Settings
 from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire.channel import LineBatch
@@ -200,9 +200,9 @@ class Hub:
             *self.jobs.table(),
             *self.models.table(),
             *self.embedding.table(),
-            *of_source("posts", self.posts.table()),
-            *of_source("documents", self.documents.table()),
-            *of_source("pages", self.reader.table()),
+            *self.posts.table(),
+            *self.documents.table(),
+            *self.reader.table(),
             *EverythingSearch(
                 {
                     "posts": OnDemandSource(self.posts),
@@ -213,7 +213,7 @@ class Hub:
                 },
                 self.flows,
             ).table(),
-            *of_source("docs", documentation_table()),
+            *documentation_table(),
             *access_table(
                 lambda: access().keys,
                 lambda: access().profiles,

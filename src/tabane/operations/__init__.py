@@ -14,7 +14,6 @@ from tabane.operations.operation import (
     Reference,
     bound,
     input_schema,
-    of_source,
 )
 
 __all__ = [
@@ -49,5 +48,4 @@ __all__ = [
     "bound",
     "ended",
     "input_schema",
-    "of_source",
 ]

@@ -183,11 +183,6 @@ class Operation(Struct, frozen=True, dict=True):
         )
 
 
-def of_source(source: str, operations: Iterable[Operation]) -> list[Operation]:
-    """Return the operations; those that declare no source get this one."""
-    return [each if each.source else structs.replace(each, source=source) for each in operations]
-
-
 def bound(operations: Iterable[Operation], **answering: Callable[[], object]) -> list[Operation]:
     """Return operations whose handlers are places, bound to objects that answer, by the names of classes.
 

@@ -272,7 +272,7 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
         return plan(files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
 
 
-_QUERY: dict[str, Any] = {"camel_case": True, "public": True}
+_QUERY: dict[str, Any] = {"camel_case": True, "public": True, "source": "posts"}
 _TOOL = _QUERY | {"faces": EVERYONE, "structured": texts.structured}
 
 _OPERATIONS = (

@@ -102,21 +102,23 @@ _OPERATIONS = (
         ReadUrl, "reader.operations:ReaderOperations.read_url_content", EVERYONE,
         text=Reference("reader.result_text:assistant"), content=Reference("reader.result_text:blocks"),
         failure=_FAILURE, annotations={"openWorldHint": True}, label="Read URL Content",
-        strict=True, moved={"remember": "remember_url"}, remark=_audit_remark,
+        strict=True, moved={"remember": "remember_url"}, remark=_audit_remark, source="pages",
     ),
     Operation(
         "remember_url", "Bookmark a link: save the page at a URL as a document.",
         RememberUrl, "reader.operations:ReaderOperations.remember_url", EVERYONE, Privilege.WRITE,
         text=Reference("reader.result_text:kept"), failure=_FAILURE, strict=True, label="Save a web page",
         annotations={"destructiveHint": False, "idempotentHint": True, "openWorldHint": True},
+        source="pages",
     ),
     Operation(
         "list_pages", "List pages that were read and are in the cache.",
-        ListPages, "reader.operations:ReaderOperations.list_pages",
+        ListPages, "reader.operations:ReaderOperations.list_pages", source="pages",
     ),
     Operation(
         "forget_page", "Delete a page from the cache.",
-        ForgetPage, "reader.operations:ReaderOperations.forget_page", privilege=Privilege.WRITE,
+        ForgetPage, "reader.operations:ReaderOperations.forget_page",
+        privilege=Privilege.WRITE, source="pages",
     ),
 )  # fmt: skip
 

@@ -52,7 +52,7 @@ class FindServers(Struct, frozen=True, forbid_unknown_fields=True):
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-class ShowDefinition(Struct, frozen=True, forbid_unknown_fields=True):
+class NamedServer(Struct, frozen=True, forbid_unknown_fields=True):
     """``name`` is a server of the file."""
 
     name: Name
@@ -86,12 +86,6 @@ class ChangeServer(Struct, frozen=True, forbid_unknown_fields=True):
     keep_secrets: bool = False
 
 
-class RemoveServer(Struct, frozen=True, forbid_unknown_fields=True):
-    """``name`` is a server of the file."""
-
-    name: Name
-
-
 class EnableServer(Struct, frozen=True, forbid_unknown_fields=True):
     """``enabled``: False disables the server."""
 
@@ -106,7 +100,7 @@ _OPERATIONS = (
     ),
     Operation(
         "show_definition", "The entry of a server in the servers file, without secrets.",
-        ShowDefinition, "hub.servers.server_changes:ServerChanges.show",
+        NamedServer, "hub.servers.server_changes:ServerChanges.show",
     ),
     Operation(
         "check_definition", "Check an entry for the servers file, without changing anything.",
@@ -122,7 +116,7 @@ _OPERATIONS = (
     ),
     Operation(
         "remove_server", "Remove a server from the servers file.",
-        RemoveServer, "hub.servers.server_changes:ServerChanges.remove", privilege=Privilege.ADMIN,
+        NamedServer, "hub.servers.server_changes:ServerChanges.remove", privilege=Privilege.ADMIN,
     ),
     Operation(
         "enable_server", "Enable or disable a server in the servers file.",

@@ -87,7 +87,7 @@ def documentation_table() -> list[Operation]:
             "Read the manual of Tabane, this MCP hub: settings, commands, how to add servers. Without a "
             "section, it lists the pages.",
             GetDocumentation, get_documentation, EVERYONE, text=_documentation_text,
-            structured=lambda found, _: found,
+            structured=lambda found, _: found, source="docs",
         )
     ]  # fmt: skip
 
