@@ -11,8 +11,8 @@ from typing import Any
 
 from tabane.access.key_operations import KeyOperations
 from tabane.access.keys import MOST_LIVE, KeyAccess, KeyRing
-from tabane.access.parameters import CreateKey, UpdateKey
 from tabane.access.profiles import Profiles, read_profiles
+from tabane.access.table import CreateKey, UpdateKey
 from tabane.operations import Caller, Face
 from tests.access.targets import READ_ISSUE
 from tests.harness.patience import run

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.access.key_store import KeyRecord
-from tabane.access.parameters import ExplainPolicyParams
 from tabane.access.permissions import PermissionPatterns, PermissionRules
 from tabane.access.policy_operations import PermissionReason, PolicyExplainer, explain_permission, policy_text
+from tabane.access.table import ExplainPolicyParams
 from tabane.operations import Caller, Face
 from tabane.operations.caller import SOURCES, CallTarget
 

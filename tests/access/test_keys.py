@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tabane.access.key_operations import expiry_of, iso
 from tabane.access.key_store import VERSION, KeyStore, checksum_of, hash_of, id_in, new_secret
 from tabane.access.keys import KeyRing
-from tabane.access.parameters import ListKeys, OneKey
+from tabane.access.table import ListKeys, OneKey
 from tabane.errors import BadArguments, ConfigurationError, StoreCorrupt, StoreNewer, UnknownName
 from tests.access.key_home import LOCAL_CALLER, NOW, Clock, KeyHome, key_home, on_a_loop
 from tests.access.targets import CLOSE_ISSUE, READ_ISSUE, STOP, TIME

@@ -15,7 +15,9 @@ from msgspec import structs
 
 from tabane.audit.entry import decode_entry
 from tabane.audit.index_requests import EntryFilter, IndexTask
-from tabane.audit.parameters import (
+from tabane.audit.queries import AuditQueries, OfferedTool, analyzed
+from tabane.audit.rendered_text import analysis, counts, entries, milliseconds, usage
+from tabane.audit.table import (
     AnalyzeUsage,
     GetAuditStats,
     GetUsageStats,
@@ -23,8 +25,6 @@ from tabane.audit.parameters import (
     matches,
     moment_of,
 )
-from tabane.audit.queries import AuditQueries, OfferedTool, analyzed
-from tabane.audit.rendered_text import analysis, counts, entries, milliseconds, usage
 from tabane.errors import BadArguments
 from tabane.operations import Caller, CallTarget, Face
 from tabane.text.time_zones import zone_of

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import Meta, Struct
 
-from tabane.catalog.operations.parameters import SearchTools, ServerLogs
+from tabane.catalog.operations.table import SearchTools, ServerLogs
 from tabane.cli.main import main
 from tabane.cli.options import given, parameter_option
 from tabane.hub.sources.search_everything import SearchEverything

@@ -104,7 +104,7 @@ async def test_of_two_hubs_that_get_the_same_call_one_makes_it(
 
 
 def _allows(hub: HttpHub, pair: str) -> bool:
-    return pair in hub.hub.flows.state.pairs.of("local")
+    return pair in hub.hub.flows.state().pairs.of("local")
 
 
 async def test_what_a_person_allows_for_later_calls_is_allowed_at_every_hub_and_outlives_one(

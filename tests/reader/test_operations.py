@@ -17,9 +17,8 @@ from tabane.reader import result_text
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.operations import ReaderOperations
 from tabane.reader.page import Page, Picture
-from tabane.reader.parameters import ReadUrl
 from tabane.reader.sites.site_adapter import ReadingTools
-from tabane.reader.table import reader_table
+from tabane.reader.table import ReadUrl, reader_table
 from tabane.reader.url_reader import UrlReader
 from tabane.wire import json
 from tests.reader.fakes import FakeFetcher, answer, tools

@@ -11,9 +11,9 @@ from typing import Any
 
 from tabane.access.key_store import PREFIX, KeyPage, KeyRecord, hash_of, id_in, new_secret, revoked
 from tabane.access.keys import KeyRing
-from tabane.access.parameters import CreateKey, ListKeys, OneKey, UpdateKey
 from tabane.access.permissions import EVERY_TOOL, PermissionPatterns, unmatched
 from tabane.access.profiles import Profiles
+from tabane.access.table import CreateKey, ListKeys, OneKey, UpdateKey
 from tabane.errors import BadArguments, StoreError, UnknownName
 from tabane.messages import Lang, say
 from tabane.operations.caller import Caller, CallTarget

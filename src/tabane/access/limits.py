@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tabane.access.gates import CallGate, GatedCall, GateTable
-from tabane.access.parameters import RateLimitStats
+from tabane.access.table import RateLimitStats
 from tabane.access.token_bucket import LeasedBucket, SharedBucket, TokenBucket, TokenLedger, return_unused
 from tabane.errors import RateLimited
 from tabane.messages import Message, say

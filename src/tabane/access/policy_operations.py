@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from tabane.access.parameters import ExplainPolicyParams
 from tabane.access.permissions import EVERY_TOOL, PermissionPatterns, PermissionRules
+from tabane.access.table import ExplainPolicyParams
 from tabane.messages import Lang, Message, say
 from tabane.operations.caller import Caller, CallTarget
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tabane.access.parameters import NoProfileParameters
 from tabane.access.permissions import EVERY_TOOL, PermissionPatterns, PermissionRules
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.messages import Message, say
+from tabane.operations import NoParameters
 from tabane.operations.caller import Access, Caller, CallTarget
 from tabane.settings.files import read_trusted
 from tabane.text.nearest_names import nearest
@@ -315,7 +315,7 @@ class ProfileOperations:
     def __init__(self, profiles: Profiles, known: Callable[[], Iterable[CallTarget]]) -> None:
         self._profiles, self._known = profiles, known
 
-    async def profiles(self, caller: Caller, params: NoProfileParameters) -> dict[str, Any]:
+    async def profiles(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """List the profiles that the caller may use. Only the local user is shown their patterns."""
         access, known = caller.access, list(self._known())
         visible = [target for target in known if access.everything or access.allows(target)]

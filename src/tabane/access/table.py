@@ -1,22 +1,123 @@
-"""Declarations of the operations on keys, profiles and limits. Handlers are imported on first use."""
+"""Operations on keys, profiles, limits and policies: their parameters and declarations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated
 
-from tabane.access import parameters as given
-from tabane.operations import Face, Operation, Privilege
+from msgspec import Meta, Struct
+
+from tabane.operations import EVERYONE, NoParameters, Operation, Privilege, Reference, bound
 
 if TYPE_CHECKING:
     from tabane.access.key_operations import KeyOperations
     from tabane.access.limits import LimitOperations
     from tabane.access.policy_operations import PolicyExplainer
     from tabane.access.profiles import ProfileOperations
-    from tabane.messages import Lang
 
-PERSON = frozenset({Face.RPC, Face.CLI})
-MODEL = frozenset({Face.RPC, Face.CLI, Face.MCP})
+Pattern = Annotated[str, Meta(min_length=1, max_length=200)]
+Patterns = Annotated[list[Pattern], Meta(max_length=200)]
+KeyName = Annotated[str, Meta(min_length=1, max_length=64)]
+KeyReference = Annotated[str, Meta(min_length=1, max_length=100)]
+Expiry = Annotated[str, Meta(min_length=1, max_length=50)]
+Tier = Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+class CreateKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """``allow`` and ``deny`` are patterns. ``expires``: 90d, 12h, 2w, 1y, an ISO date, or never."""
+
+    name: KeyName
+    allow: Patterns = []
+    deny: Patterns = []
+    read_only: bool = False
+    expires: Expiry = "never"
+    tier: Tier = "authenticated"
+    profile: Annotated[str, Meta(max_length=64)] = ""
+
+
+class UpdateKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """Members that are not given stay. ``key``: as in OneKey. An empty profile removes it."""
+
+    key: KeyReference
+    allow: Patterns | None = None
+    deny: Patterns | None = None
+    read_only: bool | None = None
+    expires: Expiry | None = None
+    tier: Tier | None = None
+    profile: Annotated[str, Meta(max_length=64)] | None = None
+
+
+class OneKey(Struct, frozen=True, forbid_unknown_fields=True):
+    """``key`` is a name, an id, or ``tbn_`` and the beginning of an id."""
+
+    key: KeyReference
+
+
+class ListKeys(Struct, frozen=True, forbid_unknown_fields=True):
+    """``revoked``: revoked keys too. ``after`` is the ``next`` of the page before."""
+
+    revoked: bool = False
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1_000
+    after: Annotated[str, Meta(max_length=64)] = ""
+
+
+class RateLimitStats(Struct, frozen=True, forbid_unknown_fields=True):
+    """``holder``: only this one, such as local or key:ID."""
+
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Maximum number of callers.")] = 50
+    holder: Annotated[str, Meta(max_length=300, description="Only this caller, such as key:ID.")] = ""
+
+
+class ExplainPolicyParams(Struct, frozen=True, forbid_unknown_fields=True):
+    """The longest names of keys and tools have fewer than 300 characters."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=300, description="Name or id of a key, see keys_list.")]
+    tool: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=300,
+            description="Name of a tool (server__tool) or of an operation (search_documents).",
+        ),
+    ]
+
+
+_OPERATIONS = (
+    Operation(
+        "keys_create", "Create an API key; its secret is shown once.",
+        CreateKey, "access.key_operations:KeyOperations.create", privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "keys_update", "Change what an API key may do; at once.",
+        UpdateKey, "access.key_operations:KeyOperations.update", privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "keys_revoke", "Revoke an API key; at once.",
+        OneKey, "access.key_operations:KeyOperations.revoke", privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "keys_list", "API keys, without their secrets.",
+        ListKeys, "access.key_operations:KeyOperations.keys",
+    ),
+    Operation(
+        "keys_show", "One API key, without its secret.", OneKey, "access.key_operations:KeyOperations.show"
+    ),
+    Operation(
+        "profiles_list", "Profiles that the caller may use.",
+        NoParameters, "access.profiles:ProfileOperations.profiles", source="hub",
+    ),
+    Operation(
+        "get_rate_limit_stats",
+        "Show the rate limits: for each caller its tier, tokens left, calls in flight and waiting, "
+        "and refused calls; and the limits that all callers share. The latest callers come first.",
+        RateLimitStats, "access.limits:LimitOperations.stats", EVERYONE,
+    ),
+    Operation(
+        "explain_policy", "Explain whether an API key may call a tool, and which pattern decides it.",
+        ExplainPolicyParams, "access.policy_operations:PolicyExplainer.explain",
+        text=Reference("access.policy_operations:policy_text"), label="Explain a permission",
+    ),
+)  # fmt: skip
 
 
 def access_table(
@@ -26,46 +127,7 @@ def access_table(
     policy: Callable[[], PolicyExplainer],
 ) -> list[Operation]:
     """Return the operations. Each argument is called with the first of its operations."""
-    return [
-        _admin_operation("keys_create", "Create an API key; its secret is shown once.", given.CreateKey,
-                lambda c, p: keys().create(c, p)),
-        _admin_operation("keys_update", "Change what an API key may do; at once.", given.UpdateKey,
-                lambda c, p: keys().update(c, p)),
-        _admin_operation("keys_revoke", "Revoke an API key; at once.", given.OneKey,
-                lambda c, p: keys().revoke(c, p)),
-        _read_operation("keys_list", "API keys, without their secrets.", given.ListKeys,
-              lambda c, p: keys().keys(c, p)),
-        _read_operation("keys_show", "One API key, without its secret.", given.OneKey,
-              lambda c, p: keys().show(c, p)),
-        Operation(
-            "profiles_list", "Profiles that the caller may use.", given.NoProfileParameters,
-            lambda c, p: profiles().profiles(c, p), PERSON, Privilege.READ, read_only=True, source="hub",
-        ),
-        Operation(
-            "get_rate_limit_stats",
-            "Show the rate limits: for each caller its tier, tokens left, calls in flight and waiting, "
-            "and refused calls; and the limits that all callers share. The latest callers come first.",
-            given.RateLimitStats, lambda c, p: limits().stats(c, p), MODEL, Privilege.READ, read_only=True,
-        ),
-        Operation(
-            "explain_policy", "Explain whether an API key may call a tool, and which pattern decides it.",
-            given.ExplainPolicyParams, lambda c, p: policy().explain(c, p), PERSON, Privilege.READ,
-            text=_policy_text, read_only=True, source="admin", label="Explain a permission",
-        ),
-    ]  # fmt: skip
-
-
-def _admin_operation(name: str, description: str, params: Any, handler: Any) -> Operation:
-    return Operation(name, description, params, handler, PERSON, Privilege.ADMIN, source="admin")
-
-
-def _read_operation(name: str, description: str, params: Any, handler: Any) -> Operation:
-    return Operation(
-        name, description, params, handler, PERSON, Privilege.READ, read_only=True, source="admin"
+    return bound(
+        _OPERATIONS, KeyOperations=keys, ProfileOperations=profiles, LimitOperations=limits,
+        PolicyExplainer=policy,
     )  # fmt: skip
-
-
-def _policy_text(found: dict[str, Any], lang: Lang) -> str:
-    from tabane.access.policy_operations import policy_text
-
-    return policy_text(found, lang)

@@ -1,4 +1,4 @@
-"""Queries on the audit log and on usage: declarations, analysis of usage, and answers for callers."""
+"""Queries on the audit log and on usage: analysis of usage, and answers for callers."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tabane.audit import parameters as given
-from tabane.audit import rendered_text
 from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, IndexTask, UsageQuery
-from tabane.audit.parameters import (
+from tabane.audit.table import (
     AnalyzeUsage,
     GetAuditStats,
     GetUsageStats,
@@ -26,7 +24,7 @@ from tabane.audit.parameters import (
 )
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
+from tabane.operations import Caller, CallTarget
 from tabane.text.time_zones import zone_of
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 
@@ -263,54 +261,4 @@ def _foreign_cursor() -> BadArguments:
             "cursor: it does not belong to this query. Use next_cursor of the previous page, or leave it out."
         ),
         "cursor",
-    )
-
-
-PERSON = frozenset({Face.RPC, Face.CLI})
-ADMIN, OWN = "admin", "hub"
-"""Sources: administration, and what each identified caller may ask about itself."""
-
-
-def audit_queries_table(queries: Callable[[], AuditQueries]) -> list[Operation]:
-    """Return the operations. ``queries`` is called with the first of them."""
-    return [
-        _read_operation(
-            "query_audit_logs", "Entries of the audit log, newest first.",
-            given.QueryAuditLogs, lambda c, p: queries().query_audit_logs(c, p),
-            rendered_text.entries, ADMIN,
-        ),
-        _read_operation(
-            "get_audit_stats", "Entries of the audit log by type, outcome, tool, server, key and client.",
-            given.GetAuditStats, lambda c, p: queries().get_audit_stats(c, p),
-            rendered_text.counts, ADMIN,
-        ),
-        _read_operation(
-            "get_usage_stats",
-            "Calls, errors, latencies and tokens by tool, server, key, client or day. "
-            "A caller without administration gets their own usage.",
-            given.GetUsageStats, lambda c, p: queries().get_usage_stats(c, p),
-            rendered_text.usage, OWN,
-        ),
-        _read_operation(
-            "analyze_usage",
-            "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
-            given.AnalyzeUsage, lambda c, p: queries().analyze_usage(c, p), rendered_text.analysis, ADMIN,
-        ),
-    ]  # fmt: skip
-
-
-def _read_operation(
-    name: str, description: str, params: Any, handler: Any, text: Any, source: str
-) -> Operation:
-    return Operation(
-        name,
-        description,
-        params,
-        handler,
-        PERSON,
-        Privilege.READ,
-        text=text,
-        read_only=True,
-        camel_case=True,
-        source=source,
     )

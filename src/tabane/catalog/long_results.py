@@ -49,7 +49,7 @@ from tabane.workers.time_slices import Pause, no_pause, thread_slices
 from tabane.workers.worker import Program, environment, module
 
 if TYPE_CHECKING:
-    from tabane.catalog.operations.parameters import ReadMore
+    from tabane.catalog.operations.table import ReadMore
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace as replace_fields
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import UnlistedServers, visible_names, visible_tools
 from tabane.catalog.offer_search import OfferSearch
-from tabane.catalog.operations.parameters import SearchTools
+from tabane.catalog.operations.table import SearchTools
 from tabane.catalog.result_parts import BYTES_OF_TOKEN
 from tabane.catalog.tools.catalog import pinned
 from tabane.catalog.tools.disclosure import search_text, signature, tool_page

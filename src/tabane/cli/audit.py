@@ -15,8 +15,8 @@ import click
 import msgspec
 
 from tabane.audit.entry import AuditPaths, audit_files, audit_paths, decode_entry, entry_object
-from tabane.audit.parameters import QueryAuditLogs, filter_of, matches
 from tabane.audit.rendered_text import milliseconds
+from tabane.audit.table import QueryAuditLogs, filter_of, matches
 from tabane.cli.options import (
     combined,
     given,

@@ -25,7 +25,7 @@ from tabane.cli.options import (
 from tabane.cli.output import FAILED, WRONG_USAGE, Command, Group, TableState, Terminal, emit, examples
 from tabane.cli.terminal_text import StyledText
 from tabane.documents import metadata
-from tabane.documents.parameters import (
+from tabane.documents.table import (
     LONGEST_PART,
     AddDocuments,
     ImportChroma,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tabane.access.parameters import CreateKey, ListKeys, RateLimitStats, UpdateKey
+from tabane.access.table import CreateKey, ListKeys, RateLimitStats, UpdateKey
 from tabane.cli.options import given, hub_options, key_names, option, parameter_option, profile_names
 from tabane.cli.output import Command, Group, TableState, Terminal, examples, text
 from tabane.messages import Message, say

@@ -15,7 +15,7 @@ from tabane.cli.output import Terminal, emit, text
 from tabane.cli.terminal_text import Line, StyledText, cells, clean, fitted, padded, wrapped
 from tabane.errors import CallerError
 from tabane.messages import Message, say
-from tabane.posts.parameters import PostFilterParameters, SimilarPostParameters
+from tabane.posts.table import PostFilterParameters, SimilarPostParameters
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient

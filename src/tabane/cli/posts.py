@@ -30,7 +30,7 @@ from tabane.cli.post_options import (
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import CallerError
 from tabane.messages import Message, say
-from tabane.posts.parameters import ExportPosts, Facet, RelatedPosts, SearchSimilar, SearchText, Timeline
+from tabane.posts.table import ExportPosts, Facet, RelatedPosts, SearchSimilar, SearchText, Timeline
 
 SHOWN = 10
 """The number of unusable rows that are shown."""

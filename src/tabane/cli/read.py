@@ -10,8 +10,8 @@ from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang
 from tabane.errors import TabaneError
 from tabane.messages import say
-from tabane.reader.parameters import MOST_TOKENS, ReadUrl
 from tabane.reader.result_text import head
+from tabane.reader.table import MOST_TOKENS, ReadUrl
 
 
 @click.command(

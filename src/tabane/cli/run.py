@@ -12,7 +12,7 @@ import click
 from tabane.cli.approvals import approved_call
 from tabane.cli.options import hub_options, option, parameter_option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples
-from tabane.code.parameters import RunScript
+from tabane.code.table import RunScript
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import say
 

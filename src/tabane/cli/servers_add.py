@@ -45,7 +45,7 @@ def tried(
     if place.hub:
         found: dict[str, Any] = place.hub.call("try_server", params)
         return found
-    from tabane.hub.servers.parameters import TryServer
+    from tabane.hub.servers.server_setup import TryServer
     from tabane.hub.servers.trial import try_alone
     from tabane.operations import Caller, Face
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from tabane.catalog.operations.parameters import SearchTools
+from tabane.catalog.operations.table import SearchTools
 from tabane.cli.approvals import approved_call
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.options import COMPLETION_LIMIT, given, hub_options, option, parameter_option, server_names

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from tabane.audit.parameters import GetUsageStats
 from tabane.audit.rendered_text import milliseconds
+from tabane.audit.table import GetUsageStats
 from tabane.cli.options import given, hub_options, key_names, option, parameter_option, server_names
 from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.terminal_text import clean

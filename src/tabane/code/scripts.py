@@ -11,7 +11,6 @@ from msgspec import Raw, Struct
 
 from tabane import __version__
 from tabane.code.host_messages import ScriptLimits
-from tabane.code.parameters import RunScript
 from tabane.code.sandbox import (
     LIFE,
     PausedRun,
@@ -33,6 +32,7 @@ from tabane.code.script_run import (
     read_source,
 )
 from tabane.code.signatures import ScriptTool
+from tabane.code.table import RunScript
 from tabane.errors import (
     ApprovalRequired,
     BadArguments,

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import structs
 
 from tabane.documents import document_answers
-from tabane.documents import parameters as given
+from tabane.documents import table as given
 from tabane.documents.document import Document, Draft, FileText
 from tabane.documents.document_answers import DocumentAnswers, Json, PassageForm
 from tabane.documents.document_reader import (
@@ -32,7 +32,6 @@ from tabane.documents.document_reader import (
 )
 from tabane.documents.document_writer import DocumentListener, DocumentWriter, PutOutcome
 from tabane.documents.metadata import checked_filepath
-from tabane.documents.parameters import LARGEST_UPLOAD, PutUpload
 from tabane.documents.searching import (
     DocumentLabels,
     DocumentSearch,
@@ -41,9 +40,10 @@ from tabane.documents.searching import (
     normalized,
     note_labels,
 )
+from tabane.documents.table import LARGEST_UPLOAD, PutUpload
 from tabane.errors import BadArguments, StoreError, TabaneError
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face
+from tabane.operations import Caller, Face, NoParameters
 from tabane.operations.parameter_errors import decoder_message
 from tabane.search.engine import Collection
 from tabane.search.models import Models
@@ -323,7 +323,7 @@ class DocumentLibrary:
         return document_answers.level(page, prefix, caller.lang)
 
     @answered
-    async def get_document_stats(self, caller: Caller, params: given.NoDocumentParameters) -> Json:
+    async def get_document_stats(self, caller: Caller, params: NoParameters) -> Json:
         """Return counts of documents, chunks and vectors."""
         counts = await counted(self._collection)
         return self._answers.counted(counts, caller.lang)

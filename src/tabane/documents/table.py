@@ -1,218 +1,391 @@
-"""The declarations of the operations on documents. Their handlers are imported when the first is called.
+"""Operations on documents: their parameters and declarations. Null means absent for every optional parameter.
 
-A hub that only forwards declares them too, so that assistants see them, and loads nothing else.
+Missing and mistyped parameters are answered with JSON, as other failures of these operations. A hub that only
+forwards declares the operations too, so that assistants see them, and loads nothing else.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import structs
+from msgspec import Meta, Struct
 
-from tabane.documents import parameters as given
-from tabane.errors import TabaneError
 from tabane.messages import Lang, Message, say
-from tabane.operations import Face, Operation, Privilege
+from tabane.operations import EVERYONE, PEOPLE, NoParameters, Operation, Privilege, Reference, bound
+from tabane.operations.caller import Face
 
 if TYPE_CHECKING:
     from tabane.documents.files.file_operations import DocumentFiles
     from tabane.documents.operations import DocumentLibrary
 
-EVERYWHERE = frozenset({Face.MCP, Face.RPC, Face.CLI})
-PERSON = frozenset({Face.RPC, Face.CLI})
+FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
+Pattern = Annotated[str, Meta(min_length=1, max_length=1000)]
+Patterns = Annotated[list[Pattern], Meta(max_length=1000)]
+GivenFileType = Annotated[str, Meta(min_length=1, max_length=100)]
+IdPrefix = Annotated[str, Meta(max_length=500)]
+Encoding = Annotated[str, Meta(min_length=1, max_length=40)]
 
 
-def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = True) -> list[Operation]:
-    """Return the operations that put and find documents. ``files``: also those that put files."""
-    found = [*_putting(documents), *_finding(documents)]
-    if files:
-        what = (
-            "Save a file on the disk of this machine as a document, by its path: text, code, HTML, PDF, DOCX."
-        )
-        putting = _put(
-            "put_file", what, given.PutFile, lambda c, p: documents().put_file(c, p), "Save a file",
-            destructiveHint=True, idempotentHint=True,
-        )  # fmt: skip
-        # It reads any file that the hub's user can read.
-        found.append(structs.replace(putting, source="admin"))
-        what = "Save a file that is sent in base64 as a document: text, code, HTML, PDF, DOCX, up to 16 MB."
-        sending = _put("put_upload", what, given.PutUpload, lambda c, p: documents().put_upload(c, p))
-        found.append(structs.replace(sending, faces=PERSON))
-    return found
+class AddDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """Absolute paths on the hub's machine. A document is called by its file's path; ``relative``: by the path
+    below the one given. ``since``: a date; older files are passed over. ``ignore``: patterns as in a
+    .gitignore. ``prune`` removes documents of files of these folders that are gone. ``again`` puts files
+    that are unchanged, too. ``encoding`` is that of texts that are not Unicode."""
+
+    paths: Annotated[list[FilePath], Meta(min_length=1, max_length=1000)]
+    id_prefix: IdPrefix = ""
+    relative: bool = False
+    file_type: GivenFileType | None = None
+    since: Annotated[str, Meta(min_length=1, max_length=40)] | None = None
+    ignore: Patterns = []
+    encoding: Encoding | None = None
+    prune: bool = False
+    again: bool = False
 
 
-def _putting(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
-    return [
-        _put(
-            "put_document",
-            "Remember or save a note, memo or other content for later. Replaces the one at filepath.",
-            given.PutDocument, lambda c, p: documents().put_document(c, p), "Remember a note",
-            destructiveHint=True, idempotentHint=True,
-        ),
-        _put(
-            "put_documents",
-            "Save several documents at once, up to 1000. One that fails does not stop the others.",
-            given.PutDocuments, lambda c, p: documents().put_documents(c, p),
-            destructiveHint=True, idempotentHint=True,
-        ),
-        _put(
-            "delete_document",
-            "Delete or forget a saved document or note, by its filepath. This cannot be undone.",
-            given.DeleteDocument, lambda c, p: documents().delete_document(c, p),
-            destructiveHint=True, idempotentHint=True,
-        ),
-    ]  # fmt: skip
+class WatchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """The folder at an absolute path. Files that are added, changed and removed are followed from then on."""
+
+    path: FilePath
+    id_prefix: IdPrefix = ""
+    relative: bool = False
+    file_type: GivenFileType | None = None
+    ignore: Patterns = []
+    encoding: Encoding | None = None
 
 
-def _finding(documents: Callable[[], DocumentLibrary]) -> list[Operation]:
-    about = (
-        "Search the user's documents and notes: what did I write about this? By meaning and keywords. "
-        "Returns the best passages; get_document reads one in full."
-    )
-    return [
-        _find(
-            "search_documents", about, given.SearchDocuments,
-            lambda c, p: documents().search_documents(c, p), label="Search saved notes",
-        ),
-        _find(
-            "search", about, given.SearchDocuments, lambda c, p: documents().search_documents(c, p), _json,
-            faces=frozenset({Face.RPC, Face.MCP}), alias_of="search_documents",
-        ),
-        _find(
-            "get_document",
-            "Read a saved document or note in full, by its filepath; long ones in parts.",
-            given.GetDocument, lambda c, p: documents().get_document(c, p), _document, label="Read a note",
-        ),
-        _find(
-            "get_documents_by_prefix",
-            "Get the saved documents whose filepaths begin with a prefix, such as notes/2026/.",
-            given.ByPrefix, lambda c, p: documents().get_documents_by_prefix(c, p), _json,
-        ),
-        _find(
-            "list_documents",
-            "List the filepaths of saved documents and notes, in pages.",
-            given.ListDocuments, lambda c, p: documents().list_documents(c, p), _names,
-        ),
-        _find(
-            "list_document_folders",
-            "List one level of the filepaths of saved documents: folders with counts, then documents.",
-            given.ListDocumentFolders, lambda c, p: documents().list_document_folders(c, p), _json,
-            faces=PERSON,
-        ),
-        _find(
-            "get_document_stats",
-            "Count how many documents are saved.",
-            given.NoDocumentParameters, lambda c, p: documents().get_document_stats(c, p), _json,
-        ),
-        _find(
-            "hello", "Say hello, to test the connection.",
-            given.DocumentHello, lambda c, p: documents().hello(c, p), _message,
-        ),
-    ]  # fmt: skip
+class UnwatchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """``remove`` also deletes the documents of the folder's files."""
+
+    path: FilePath
+    remove: bool = False
 
 
-def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
-    """Return the operations by which a person adds and watches folders."""
-    return [
-        Operation(
-            "add_documents", "Add files and folders as documents, and update those that exist.",
-            given.AddDocuments, lambda c, p, progress: files().add_documents(c, p, progress),
-            PERSON, Privilege.ADMIN, kind="job", title=_adding,
-        ),
-        Operation(
-            "watch_documents", "Add the files of a folder as documents, and follow its changes from then on.",
-            given.WatchDocuments, lambda c, p, progress: files().watch_documents(c, p, progress),
-            PERSON, Privilege.ADMIN, kind="job",
-            title=lambda params: say(
-                "Watching {path}", path=os.path.basename(params.path.rstrip("/")) or params.path
-            ),
-        ),
-        Operation(
-            "unwatch_documents",
-            "Stop watching a folder. Its documents stay unless `remove` is set.",
-            given.UnwatchDocuments, lambda c, p: files().unwatch_documents(c, p),
-            PERSON, Privilege.ADMIN,
-        ),
-        Operation(
-            "list_watched", "List the folders that are watched.",
-            given.ListWatched, lambda c, p: files().list_watched(c, p),
-            PERSON, Privilege.ADMIN, read_only=True,
-        ),
-        Operation(
-            "import_chroma", "Import the documents of a Chroma collection, as semche made them.",
-            given.ImportChroma, lambda c, p, progress: files().import_chroma(c, p, progress),
-            PERSON, Privilege.ADMIN, kind="job",
-            title=lambda params: say("Importing {files}", files=os.path.basename(params.path)),
-        ),
-    ]  # fmt: skip
+class ImportChroma(Struct, frozen=True, forbid_unknown_fields=True):
+    """``path`` is the folder of chroma.sqlite3, absolute. ``collection``: the only one, or ``documents``."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096)]
+    collection: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
+    id_prefix: Annotated[str, Meta(max_length=500)] = ""
 
 
-def _put(
-    name: str, description: str, params: Any, handler: Any, label: str | None = None, **marks: bool
-) -> Operation:
-    return Operation(
-        name, description, params, handler, EVERYWHERE, Privilege.WRITE, text=_json,
-        structured=_itself, failed=_failed, refused=_refused, annotations=marks, label=label,
-    )  # fmt: skip
+Mode = Literal["hybrid", "vector", "lexical"]
+
+LONGEST_QUERY = 10_000  # characters
+MOST_DOCUMENTS = 1_000
+LARGEST_OFFSET = 2**53
+LONGEST_PART = 200_000  # characters of a document in one answer
+DEFAULT_PART = 10_000
+
+Text = str
+Filepath = Annotated[str, Meta(description="Such as notes/todo.md.")]
+FileType = str
+NewFileType = Annotated[
+    str, Meta(description="Any name to filter by, such as note.", extra_json_schema={"seldom": True})
+]
+Metadata = Annotated[
+    dict[str, Any],
+    Meta(description="No secrets."),
+]
+Normalize = Annotated[
+    bool,
+    Meta(
+        description="Has no effect: all vectors have length 1.",
+        extra_json_schema={"default": False, "programs": True},
+    ),
+]
+
+TopK = Annotated[int, Meta(ge=1, le=100, extra_json_schema={"default": 5})]
+Query = Annotated[str, Meta(max_length=LONGEST_QUERY, description='words, a question, "a phrase", -not')]
+Filters = Annotated[
+    dict[str, Any],
+    Meta(
+        description='By metadata: {"year": {"gte": 2020}, "tags": ["a", "b"]}; eq ne gt gte lt lte in nin '
+        "prefix, $and $or $not; also of filepath, file_type, updated_at."
+    ),
+]
+Longest = Annotated[int, Meta(ge=0, le=10_000_000, description="Characters of each document.")]
+Include = Annotated[
+    bool,
+    Meta(description="Whole texts; false: the best passages alone.", extra_json_schema={"default": True}),
+]
+Cursor = Annotated[str, Meta(max_length=4096, description="next_cursor of the previous part.")]
 
 
-def _answers() -> Any:
-    """Return the module of answers. It is imported with the first answer."""
-    from tabane.documents import document_answers
+class DocumentHello(Struct, frozen=True, forbid_unknown_fields=True):
+    """The name to greet."""
 
-    return document_answers
-
-
-def _searched(value: Any, lang: Lang) -> Any:
-    return _answers().searched(value, lang)
+    name: Annotated[str, Meta(max_length=100)] | None = None
 
 
-def _find(
-    name: str,
-    description: str,
-    params: Any,
-    handler: Any,
-    text: Any = _searched,
-    faces: Any = EVERYWHERE,
-    alias_of: str = "",
-    label: str | None = None,
-) -> Operation:
-    return Operation(
-        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True,
-        structured=_itself, failed=_failed, refused=_refused, alias_of=alias_of, label=label,
-    )  # fmt: skip
+NewMetadata = Annotated[
+    dict[str, Any], Meta(description="To filter by. No secrets.", extra_json_schema={"seldom": True})
+]
 
 
-def _failed(value: Any) -> Any:
-    return _answers().failed(value)
+class PutDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """``replaces`` is the hash of the text that is replaced, as get_document returns it, empty if the name
+    must be new. If another text is there, the answer is a ConflictError."""
+
+    text: Text
+    filepath: Filepath
+    file_type: NewFileType | None = None
+    normalize: Normalize | None = None
+    metadata: NewMetadata | None = None
+    replaces: Annotated[str, Meta(max_length=64, extra_json_schema={"hidden": True})] | None = None
 
 
-def _refused(error: TabaneError, lang: Lang) -> Any:
-    return _answers().failure(error, lang)
+_NAMED = {"type": "string"}
+_ITEM = {
+    "type": "object",
+    "properties": {
+        "text": _NAMED, "filepath": _NAMED, "file_type": _NAMED, "normalize": {"type": "boolean"},
+        "metadata": {"type": "object"},
+    },
+    "required": ["text", "filepath"],
+}  # fmt: skip
+
+
+class PutDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """Several documents."""
+
+    documents: Annotated[
+        list[Annotated[dict[str, Any], Meta(extra_json_schema=_ITEM)]],
+        Meta(min_length=1, max_length=MOST_DOCUMENTS, description="Each as put_document takes it."),
+    ]
+
+
+class PutFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file in an allowed folder."""
+
+    path: Annotated[str, Meta(min_length=1, max_length=4096, description="Absolute, in an allowed folder.")]
+    filepath: Annotated[str, Meta(description="Its key; the path where none is given.")] | None = None
+    file_type: FileType | None = None
+    normalize: Normalize | None = None
+    metadata: Metadata | None = None
+
+
+LARGEST_UPLOAD = 16_000_000
+"""Bytes of a file that is sent."""
+
+
+class PutUpload(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file that is sent: ``content`` is base64, at most 16 MB of file. ``name`` is the file's name, which
+    says its format; the default is ``filepath``. ``encoding`` is that of a text that is not Unicode."""
+
+    filepath: Annotated[str, Meta(description="Its key, as notes/report.pdf.")]
+    content: Annotated[str, Meta(max_length=(LARGEST_UPLOAD + 2) // 3 * 4)]
+    name: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+    file_type: FileType | None = None
+    encoding: Encoding | None = None
+    metadata: Metadata | None = None
+
+
+class SearchDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """``marks``: instead of whole passages, the part of each that matches best, and the spans that match."""
+
+    query: Query
+    top_k: TopK | None = None
+    file_type: FileType | None = None
+    filters: Filters | None = None
+    include_documents: Include | None = None
+    max_content_length: Longest | None = None
+    mode: Mode | None = None
+    marks: Annotated[bool, Meta(extra_json_schema={"hidden": True})] | None = None
+
+
+class GetDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """A document, and the part of it to return."""
+
+    filepath: str
+    offset: Annotated[int, Meta(ge=0, le=LARGEST_OFFSET, description="The first character.")] | None = None
+    length: (
+        Annotated[int, Meta(ge=1, le=LONGEST_PART, extra_json_schema={"default": DEFAULT_PART})] | None
+    ) = None
+    cursor: Cursor | None = None
+
+
+class DeleteDocument(Struct, frozen=True, forbid_unknown_fields=True):
+    """The document to delete."""
+
+    filepath: str
+
+
+class ByPrefix(Struct, frozen=True, forbid_unknown_fields=True):
+    """A search for documents whose names begin with a prefix."""
+
+    prefix: str
+    file_type: FileType | None = None
+    include_documents: Include | None = None
+    max_content_length: Longest | None = None
+    top_k: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 100})] | None = None
+
+
+class ListDocuments(Struct, frozen=True, forbid_unknown_fields=True):
+    """A page of documents that match."""
+
+    prefix: str | None = None
+    file_type: FileType | None = None
+    filters: Filters | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 100})] | None = None
+    cursor: Cursor | None = None
+
+
+class ListDocumentFolders(Struct, frozen=True, forbid_unknown_fields=True):
+    """One level of names, divided at slashes. ``prefix`` is the folder above it, as ``notes/``."""
+
+    prefix: str | None = None
+    file_type: FileType | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 100})] | None = None
+    cursor: Cursor | None = None
 
 
 def _itself(value: Any, lang: Lang) -> Any:
     return value
 
 
-def _document(value: Any, lang: Lang) -> Any:
-    return _answers().document(value, lang)
+def _answer(name: str) -> Reference:
+    """Return a function on answers. It is imported with the first answer."""
+    return Reference(f"documents.document_answers:{name}")
 
 
-def _names(value: Any, lang: Lang) -> Any:
-    return _answers().names(value, lang)
+_JSON = _answer("as_json")
+_ANSWER: dict[str, Any] = {
+    "faces": EVERYONE,
+    "structured": _itself,
+    "failed": _answer("failed"),
+    "refused": _answer("failure"),
+    "source": "documents",
+}
+_PUT = _ANSWER | {"privilege": Privilege.WRITE, "text": _JSON}
+_REPLACE = _PUT | {"annotations": {"destructiveHint": True, "idempotentHint": True}}
+
+_SEARCH = (
+    "Search the user's documents and notes: what did I write about this? By meaning and keywords. "
+    "Returns the best passages; get_document reads one in full."
+)
+
+_OPERATIONS = (
+    Operation(
+        "put_document",
+        "Remember or save a note, memo or other content for later. Replaces the one at filepath.",
+        PutDocument, "documents.operations:DocumentLibrary.put_document", label="Remember a note", **_REPLACE,
+    ),
+    Operation(
+        "put_documents",
+        "Save several documents at once, up to 1000. One that fails does not stop the others.",
+        PutDocuments, "documents.operations:DocumentLibrary.put_documents", **_REPLACE,
+    ),
+    Operation(
+        "delete_document",
+        "Delete or forget a saved document or note, by its filepath. This cannot be undone.",
+        DeleteDocument, "documents.operations:DocumentLibrary.delete_document", **_REPLACE,
+    ),
+    Operation(
+        "search_documents", _SEARCH,
+        SearchDocuments, "documents.operations:DocumentLibrary.search_documents",
+        text=_answer("searched"), label="Search saved notes", **_ANSWER,
+    ),
+    Operation(
+        "search", _SEARCH, SearchDocuments, "documents.operations:DocumentLibrary.search_documents",
+        text=_JSON, alias_of="search_documents", **_ANSWER | {"faces": frozenset({Face.RPC, Face.MCP})},
+    ),
+    Operation(
+        "get_document", "Read a saved document or note in full, by its filepath; long ones in parts.",
+        GetDocument, "documents.operations:DocumentLibrary.get_document",
+        text=_answer("document"), label="Read a note", **_ANSWER,
+    ),
+    Operation(
+        "get_documents_by_prefix",
+        "Get the saved documents whose filepaths begin with a prefix, such as notes/2026/.",
+        ByPrefix, "documents.operations:DocumentLibrary.get_documents_by_prefix", text=_JSON, **_ANSWER,
+    ),
+    Operation(
+        "list_documents", "List the filepaths of saved documents and notes, in pages.",
+        ListDocuments, "documents.operations:DocumentLibrary.list_documents",
+        text=_answer("names"), **_ANSWER,
+    ),
+    Operation(
+        "list_document_folders",
+        "List one level of the filepaths of saved documents: folders with counts, then documents.",
+        ListDocumentFolders, "documents.operations:DocumentLibrary.list_document_folders",
+        text=_JSON, **_ANSWER | {"faces": PEOPLE},
+    ),
+    Operation(
+        "get_document_stats", "Count how many documents are saved.",
+        NoParameters, "documents.operations:DocumentLibrary.get_document_stats", text=_JSON, **_ANSWER,
+    ),
+    Operation(
+        "hello", "Say hello, to test the connection.",
+        DocumentHello, "documents.operations:DocumentLibrary.hello", text=_answer("message"), **_ANSWER,
+    ),
+)  # fmt: skip
+
+_SENDING = (
+    # Administration: it reads any file that the hub's user can read.
+    Operation(
+        "put_file",
+        "Save a file on the disk of this machine as a document, by its path: text, code, HTML, PDF, DOCX.",
+        PutFile, "documents.operations:DocumentLibrary.put_file", label="Save a file",
+        **_REPLACE | {"source": "admin"},
+    ),
+    Operation(
+        "put_upload",
+        "Save a file that is sent in base64 as a document: text, code, HTML, PDF, DOCX, up to 16 MB.",
+        PutUpload, "documents.operations:DocumentLibrary.put_upload", **_PUT | {"faces": PEOPLE},
+    ),
+)  # fmt: skip
 
 
-def _json(value: Any, lang: Lang) -> Any:
-    return _answers().as_json(value, lang)
+def _watching_title(params: WatchDocuments) -> Message:
+    return say("Watching {path}", path=os.path.basename(params.path.rstrip("/")) or params.path)
 
 
-def _message(value: Any, lang: Lang) -> Any:
-    return _answers().message(value, lang)
+def _importing_title(params: ImportChroma) -> Message:
+    return say("Importing {files}", files=os.path.basename(params.path))
 
 
-def _adding(params: given.AddDocuments) -> Message:
+def _adding_title(params: AddDocuments) -> Message:
     names = (os.path.basename(path) or path for path in params.paths[:3])
     return say("Adding {files}", files=", ".join(names))
+
+
+_FILES = (
+    Operation(
+        "add_documents", "Add files and folders as documents, and update those that exist.",
+        AddDocuments, "documents.files.file_operations:DocumentFiles.add_documents",
+        privilege=Privilege.ADMIN, kind="job", title=_adding_title,
+    ),
+    Operation(
+        "watch_documents", "Add the files of a folder as documents, and follow its changes from then on.",
+        WatchDocuments, "documents.files.file_operations:DocumentFiles.watch_documents",
+        privilege=Privilege.ADMIN, kind="job", title=_watching_title,
+    ),
+    Operation(
+        "unwatch_documents", "Stop watching a folder. Its documents stay unless `remove` is set.",
+        UnwatchDocuments, "documents.files.file_operations:DocumentFiles.unwatch_documents",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "list_watched", "List the folders that are watched.",
+        NoParameters, "documents.files.file_operations:DocumentFiles.list_watched",
+        privilege=Privilege.ADMIN, read_only=True,
+    ),
+    Operation(
+        "import_chroma", "Import the documents of a Chroma collection, as semche made them.",
+        ImportChroma, "documents.files.file_operations:DocumentFiles.import_chroma",
+        privilege=Privilege.ADMIN, kind="job", title=_importing_title,
+    ),
+)  # fmt: skip
+
+
+def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = True) -> list[Operation]:
+    """Return the operations that put and find documents. ``files``: also those that put files."""
+    return bound((*_OPERATIONS, *_SENDING) if files else _OPERATIONS, DocumentLibrary=documents)
+
+
+def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
+    """Return the operations by which a person adds and watches folders."""
+    return bound(_FILES, DocumentFiles=files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tabane.hub.clients.methods import client_methods
@@ -30,13 +30,14 @@ from tabane.hub.sources.reader import PageReader
 from tabane.hub.telemetry.audit import HubAudit
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang
-from tabane.operations import Door, Operation, OperationTable, of_source
+from tabane.operations import Door, Lazy, Operation, OperationTable
 from tabane.settings import Settings
 from tabane.upstreams.processes.processes import ChildProcesses
 from tabane.wire.channel import LineBatch
 
 if TYPE_CHECKING:
     from tabane.hub.people.access_operations import AccessOperations
+    from tabane.hub.servers.server_changes import ServerChanges
 
 
 class Hub:
@@ -76,9 +77,9 @@ class Hub:
         self.audit = HubAudit(context, self.gateway, self.jobs, self.access.limits_of)
         self.audit.meter.later = self.batch.later
         self.gateway.screening.note = self.audit.credentials_found
-        self.flows = HubFlows(context, self.gateway, self.audit.live.flows_changed)
+        self.flows = HubFlows(context, self.gateway, partial(self.audit.live.topic_changed, "flows"))
         self.tools = HubTools(context, self.gateway, self.long_results)
-        self.tools.questions.open.watcher = self.audit.live.questions_changed
+        self.tools.questions.open.watcher = partial(self.audit.live.topic_changed, "questions")
         self.guards = HubGuards(context, self.gateway, self.audit.live, self.flows, self.tools.scripts)
         self.guards.apply(self.configuration)
         self.audit.meter.answered = self.guards.guard.answered
@@ -186,23 +187,22 @@ class Hub:
         from tabane.access.table import access_table
         from tabane.hub.people.approvals.operations import ApprovalOperations, PassphraseOperations
         from tabane.hub.people.flows.table import flow_table
-        from tabane.hub.servers.server_setup import ServerSetup
+        from tabane.hub.servers.server_setup import setup_table
         from tabane.hub.sources.manual import documentation_table
         from tabane.hub.sources.search_everything import EverythingSearch, Manual
         from tabane.search.source import OnDemandSource
 
+        access = Lazy(self._open_access)
         return [
             *self.tools.table(),
-            *ServerSetup(
-                self.context, self.batch, self.processes, self.gateway, self.follower, self.jobs
-            ).table(),
+            *setup_table(Lazy(self._server_changes)),
             *self.stores.table(),
             *self.jobs.table(),
             *self.models.table(),
             *self.embedding.table(),
-            *of_source("posts", self.posts.table()),
-            *of_source("documents", self.documents.table()),
-            *of_source("pages", self.reader.table()),
+            *self.posts.table(),
+            *self.documents.table(),
+            *self.reader.table(),
             *EverythingSearch(
                 {
                     "posts": OnDemandSource(self.posts),
@@ -213,12 +213,12 @@ class Hub:
                 },
                 self.flows,
             ).table(),
-            *of_source("docs", documentation_table()),
+            *documentation_table(),
             *access_table(
-                lambda: self._access_operations.keys,
-                lambda: self._access_operations.profiles,
-                lambda: self._access_operations.limits,
-                lambda: self._access_operations.policy,
+                lambda: access().keys,
+                lambda: access().profiles,
+                lambda: access().limits,
+                lambda: access().policy,
             ),
             *ApprovalOperations(self.guards).table(),
             *PassphraseOperations(self.guards).table(),
@@ -226,16 +226,19 @@ class Hub:
             *flow_table(self.flows, self.access),
         ]
 
-    @cached_property
-    def _access_operations(self) -> AccessOperations:
-        """Handlers of the operations on access, imported with the first of them."""
+    def _server_changes(self) -> ServerChanges:
+        from tabane.hub.servers.server_changes import ServerChanges
+
+        return ServerChanges(self.context, self.batch, self.processes, self.gateway, self.follower, self.jobs)
+
+    def _open_access(self) -> AccessOperations:
         from tabane.hub.people.access_operations import AccessOperations
 
         return AccessOperations(self.access, self.context)
 
     def _document_changed(self, key: str, listed: bool) -> None:
         self.sessions.document_changed(key, listed)
-        self.audit.live.document_changed()
+        self.audit.live.topic_changed("documents")
 
     def _reload(self) -> None:
         """Put settings and servers file in force as they are now. Raises TabaneError, changing nothing."""

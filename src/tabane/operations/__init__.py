@@ -4,11 +4,23 @@ from tabane.operations.caller import LOCAL, METRICS, SOURCES, Access, Caller, Ca
 from tabane.operations.door import Door
 from tabane.operations.jobs import Progress, Queued, Started, Starter, StreamPart, Work
 from tabane.operations.metering import UNMETERED, CallMarks, CallMeter, NoMeter, OpenCall, Outcome, ended
-from tabane.operations.operation import Operation, OperationTable, input_schema, of_source
+from tabane.operations.operation import (
+    EVERYONE,
+    PEOPLE,
+    Lazy,
+    NoParameters,
+    Operation,
+    OperationTable,
+    Reference,
+    bound,
+    input_schema,
+)
 
 __all__ = [
+    "EVERYONE",
     "LOCAL",
     "METRICS",
+    "PEOPLE",
     "SOURCES",
     "UNMETERED",
     "Access",
@@ -18,7 +30,9 @@ __all__ = [
     "Caller",
     "Door",
     "Face",
+    "Lazy",
     "NoMeter",
+    "NoParameters",
     "OpenCall",
     "Operation",
     "OperationTable",
@@ -26,11 +40,12 @@ __all__ = [
     "Privilege",
     "Progress",
     "Queued",
+    "Reference",
     "Started",
     "Starter",
     "StreamPart",
     "Work",
+    "bound",
     "ended",
     "input_schema",
-    "of_source",
 ]

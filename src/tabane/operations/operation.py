@@ -1,20 +1,22 @@
-"""Operations as data: name, parameters, handler, text, faces and privilege."""
+"""Operations as data: name, parameters, handler, text, faces and privilege; opened at first use."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from importlib import import_module
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct, field, structs
 
-from tabane.operations.caller import CallTarget, Privilege
+from tabane.operations.caller import CallTarget, Face, Privilege
 
 if TYPE_CHECKING:
     from tabane.errors import TabaneError
     from tabane.messages import Lang, Message
-    from tabane.operations.caller import Caller, Face
+    from tabane.operations.caller import Caller
     from tabane.operations.jobs import Progress, StreamPart
 
     Call = Callable[[Caller, Any], Awaitable[Any]]
@@ -22,6 +24,83 @@ if TYPE_CHECKING:
     Stream = Callable[[Caller, Any], AsyncIterator[StreamPart]]
 
 Kind = Literal["call", "stream", "job"]
+Opened = TypeVar("Opened")
+
+PEOPLE = frozenset({Face.RPC, Face.CLI})
+"""The faces of people and their programs."""
+
+EVERYONE = PEOPLE | {Face.MCP}
+"""The faces of people, programs and models."""
+
+
+class NoParameters(Struct, frozen=True, forbid_unknown_fields=True):
+    """The parameters of an operation that has none."""
+
+
+class Lazy(Generic[Opened]):
+    """An object that is opened at its first use, once. ``opened`` is the object; None before that."""
+
+    def __init__(self, open: Callable[[], Opened]) -> None:
+        self._open = open
+        self.opened: Opened | None = None
+
+    def __call__(self) -> Opened:
+        """Return the object. Raises what its opening raises; the next use opens it again then."""
+        if self.opened is None:
+            self.opened = self._open()
+        return self.opened
+
+
+class Reference(Struct, frozen=True, dict=True):
+    """A function of Tabane by its place, ``room.module:function`` or ``room.module:Class.method``.
+
+    It is imported at its first use. A call raises ImportError if there is no such place: the package was
+    upgraded while the hub ran.
+    """
+
+    place: str
+
+    @property
+    def module(self) -> str:
+        """The full name of the module."""
+        return "tabane." + self.place.partition(":")[0]
+
+    @property
+    def path(self) -> str:
+        """The names of class and method, or of the function."""
+        return self.place.partition(":")[2]
+
+    @cached_property
+    def found(self) -> Any:
+        """The function. Raises ImportError."""
+        return _attribute(import_module(self.module), self.path, self)
+
+    def __call__(self, *given: Any) -> Any:
+        """Call the function, and return its result. Raises ImportError, and what the function raises."""
+        return self.found(*given)
+
+
+class BoundReference(Struct, frozen=True):
+    """A method by its place, and ``answering``, which returns the object that has it."""
+
+    reference: Reference
+    answering: Callable[[], object]
+
+    @property
+    def found(self) -> Any:
+        """The method of the object. Raises ImportError, and what the opening of the object raises."""
+        return _attribute(self.answering(), self.reference.path.partition(".")[2], self.reference)
+
+    def __call__(self, *given: Any) -> Any:
+        """Call the method, and return its result. Raises ImportError, and what the method raises."""
+        return self.found(*given)
+
+
+def _attribute(owner: object, path: str, reference: Reference) -> Any:
+    try:
+        return attrgetter(path)(owner)
+    except AttributeError as error:
+        raise ImportError(f"there is no {reference.place} in Tabane", name=reference.module) from error
 
 
 class Operation(Struct, frozen=True, dict=True):
@@ -47,13 +126,14 @@ class Operation(Struct, frozen=True, dict=True):
     in no list of tools. ``strict``: in revisions of MCP that allow it, arguments that do not fit are a
     protocol error, not a result.
 
-    ``handler`` gets the caller and the decoded parameters. Its results can be encoded by msgspec and depend
-    on ``kind``. A ``call`` returns one result, which ``text`` renders for a reader. A ``stream`` yields
+    ``handler`` gets the caller and the decoded parameters. A text is its place, as in :class:`Reference`;
+    :func:`bound` adds the object that answers. Its results can be encoded by msgspec and depend on ``kind``.
+    A ``call`` returns one result, which ``text`` renders for a reader. A ``stream`` yields
     parts, and marks the last one. A ``job`` also gets a receiver of its progress, and returns its result in
     the end. ``title`` describes a job with these parameters; the default is the name. Programs that connect
     over TCP without the hub's token may use a ``public`` operation.
 
-    An operation with Privilege.READ changes nothing that a user keeps, and is marked ``read_only``. ``moved``
+    An operation with Privilege.READ changes nothing that a user keeps, so it is ``read_only``. ``moved``
     maps parameters that it no longer has to the operations that replaced them.
 
     ``source`` is what it belongs to (:data:`tabane.operations.caller.SOURCES`); without one it is
@@ -64,9 +144,9 @@ class Operation(Struct, frozen=True, dict=True):
     name: str
     description: str
     params: type[msgspec.Struct]
-    handler: Call | Job | Stream
-    faces: frozenset[Face]
-    privilege: Privilege
+    handler: Call | Job | Stream | str
+    faces: frozenset[Face] = PEOPLE
+    privilege: Privilege = Privilege.READ
     text: Callable[[Any, Lang], str] | None = None
     kind: Kind = "call"
     read_only: bool = False
@@ -87,6 +167,10 @@ class Operation(Struct, frozen=True, dict=True):
     remark: Callable[[Any], str] | None = None
     refused: Callable[[TabaneError, Lang], Any] | None = None
 
+    def __post_init__(self) -> None:
+        if self.privilege is Privilege.READ:
+            structs.force_setattr(self, "read_only", True)
+
     @cached_property
     def target(self) -> CallTarget:
         """The operation as what a caller wants to call. An old name is the operation of today."""
@@ -99,13 +183,23 @@ class Operation(Struct, frozen=True, dict=True):
         )
 
 
-def of_source(source: str, operations: Iterable[Operation]) -> list[Operation]:
-    """Return the operations; those that declare no source get this one."""
-    return [each if each.source else structs.replace(each, source=source) for each in operations]
+def bound(operations: Iterable[Operation], **answering: Callable[[], object]) -> list[Operation]:
+    """Return operations whose handlers are places, bound to objects that answer, by the names of classes.
+
+    Nothing is imported or opened before the first call. Raises ValueError if nothing answers for a class.
+    """
+    found = []
+    for operation in operations:
+        reference = Reference(str(operation.handler))
+        owner = reference.path.partition(".")[0]
+        if owner not in answering:
+            raise ValueError(f"nothing answers for {reference.place}")
+        found.append(structs.replace(operation, handler=BoundReference(reference, answering[owner])))
+    return found
 
 
 class OperationTable:
-    """The operations of a hub by name. Raises ValueError if a name is declared twice.
+    """The operations of a hub by name. Raises ValueError if a name is declared twice, or is not bound.
 
     A function that returns them is called at the first use of the table: a hub that only forwards calls of
     its servers' tools imports no parameters and no handlers of its own operations.
@@ -122,6 +216,8 @@ class OperationTable:
         for operation in self._declared() if callable(self._declared) else self._declared:
             if operation.name in found:
                 raise ValueError(f"operation {operation.name!r} is declared twice")
+            if isinstance(operation.handler, str):
+                raise ValueError(f"operation {operation.name!r} is not bound")
             found[operation.name] = operation
         return found
 

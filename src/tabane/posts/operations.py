@@ -13,9 +13,9 @@ from typing import Any, Literal, NamedTuple
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import say
-from tabane.operations import Caller, StreamPart
-from tabane.posts import parameters as given
+from tabane.operations import Caller, NoParameters, StreamPart
 from tabane.posts import rendered_text
+from tabane.posts import table as given
 from tabane.posts.post import DUPLICATE_FIELD, Post, comparable_user, duplicate_key, post_of
 from tabane.posts.query import LOG_TYPES, UserFilter, by_user, parsed, terms
 from tabane.posts.rendered_text import PostRows, Row
@@ -203,7 +203,7 @@ class Archive:
         users = census.users[: params.limit or _LIMIT]
         return PostRows([{"user": user.name, "post_count": user.posts} for user in users])
 
-    async def get_database_stats(self, caller: Caller, params: given.NoPostParameters) -> Row:
+    async def get_database_stats(self, caller: Caller, params: NoParameters) -> Row:
         """Return the size and the period of the archive."""
         census = await self.statistics.census()
         return {
@@ -212,7 +212,7 @@ class Archive:
             "date_range": {"earliest": census.earliest, "latest": census.latest},
         }
 
-    async def get_user_list(self, caller: Caller, params: given.NoPostParameters) -> list[str]:
+    async def get_user_list(self, caller: Caller, params: NoParameters) -> list[str]:
         """Return the names of all users."""
         return [user.name for user in (await self.statistics.census()).users]
 

@@ -1,174 +1,389 @@
-"""Declarations of the operations on posts. What answers them is imported on first use."""
+"""Operations on posts: their parameters and declarations. Null means absent for every optional parameter."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta, Struct, structs
 
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress
-from tabane.posts import parameters as given
+from tabane.operations import EVERYONE, Caller, NoParameters, Operation, Privilege, Progress, bound
+from tabane.posts import query
 from tabane.posts import rendered_text as texts
+from tabane.posts.post import Unit
+from tabane.posts.query import (
+    DateFilter,
+    LogType,
+    Mode,
+    PostConditions,
+    PostSearchOptions,
+    Source,
+    UserFilter,
+)
+from tabane.search.source import Keywords
 
 if TYPE_CHECKING:
+    from tabane.posts.importing.plan import PostSources
     from tabane.posts.operations import Archive
 
-EVERYWHERE = frozenset({Face.MCP, Face.RPC, Face.CLI})
-PERSON = frozenset({Face.RPC, Face.CLI})
+LONGEST_QUERY = 10_000  # characters
+LONGEST_TEXT = 100_000
+LARGEST_ID = 2**63 - 1
+_MOST_FILES = 1000
+
+Text = Annotated[str, Meta(max_length=LONGEST_QUERY)]
+TopK = Annotated[int, Meta(ge=1, le=100, extra_json_schema={"default": 10})]
+Limit = Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 50})]
+PageSize = Annotated[int, Meta(ge=1, le=100)]
+PostCursor = Annotated[str, Meta(max_length=1000, description="The next_cursor of the page before.")]
+Weights = Annotated[
+    list[float], Meta(max_length=16, description="Of content, reasoning, summary; for average and weighted.")
+]
+Tags = Annotated[
+    list[Annotated[str, Meta(max_length=200)]], Meta(max_length=100, description="Any of these.")
+]
+LogTypes = Annotated[list[LogType], Meta(max_length=16)]
+
+Diversity = Annotated[float, Meta(ge=0, le=1, extra_json_schema={"hidden": True})]
+"""0 is the ranking as it is; the more, the less the posts say the same."""
+
+_NAMES = {"type": "array", "items": {"type": "string"}}
+_COUNT = {"type": "integer", "minimum": 0}
+UserFilterObject = Annotated[
+    dict[str, Any],
+    Meta(
+        extra_json_schema={
+            "properties": {
+                "includes": _NAMES, "excludes": _NAMES, "threshold_min": _COUNT, "threshold_max": _COUNT,
+            },
+        }
+    ),
+]  # fmt: skip
+DateFilterObject = Annotated[
+    dict[str, Any],
+    Meta(
+        description="YYYY-MM-DD [HH:MM:SS], both ends included.",
+        extra_json_schema={"properties": {"from": {"type": "string"}, "to": {"type": "string"}}},
+    ),
+]
+FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
+PostId = Annotated[int, Meta(ge=0, le=LARGEST_ID)] | Annotated[str, Meta(pattern="^[0-9]{1,19}$")]
+
+
+class Status(Struct, frozen=True, forbid_unknown_fields=True):
+    """``websocket_url`` is accepted because the original tool had it. The called hub always answers."""
+
+    websocket_url: Annotated[str, Meta(max_length=2048, extra_json_schema={"hidden": True})] | None = None
+
+
+class PostFilterParameters(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Conditions on posts: users, dates, tags and kinds."""
+
+    user_filter: UserFilterObject | None = None
+    date_filter: DateFilterObject | None = None
+    tags: Tags | None = None
+    log_type: LogTypes | None = None
+
+    def conditions(self) -> PostConditions:
+        """Return the checked conditions. Raises :class:`~tabane.errors.BadArguments` that names the path."""
+        return PostConditions(
+            query.read(UserFilter, self.user_filter, "user_filter"),
+            query.read(DateFilter, self.date_filter, "date_filter"),
+            tuple(self.tags or ()),
+            tuple(self.log_type or ()),
+        )
+
+
+class SimilarPostParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Mode, weights and filters of a search by similarity."""
+
+    mode: Mode | None = None
+    weights: Weights | None = None
+
+    def options(self) -> PostSearchOptions:
+        """Return the requested ranking. Raises :class:`~tabane.errors.BadArguments` that names the path."""
+        weights = None if self.weights is None else tuple(self.weights)
+        return PostSearchOptions(
+            self.mode or "content", weights, self.conditions(), mode_is_default=self.mode is None
+        )
+
+
+class PostSearchSettings(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All settings as one object, as the original's clients send them.
+
+    Older clients send ``remove_duplicates`` and ``mode_settings`` too. Both are accepted and have no effect:
+    duplicates are always removed, and the mode is a parameter of its own.
+    """
+
+    top_k: TopK | None = None
+    diversity: Diversity | None = None
+    remove_duplicates: bool | None = None
+    mode_settings: dict[str, Any] | None = None
+
+
+class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A search by similarity, with its settings beside it or in one object."""
+
+    query: Annotated[str, Meta(max_length=LONGEST_QUERY, description="meaning|text; either alone will do.")]
+    top_k: TopK | None = None
+    diversity: Diversity | None = None
+    settings: Annotated[dict[str, Any], Meta(extra_json_schema={"hidden": True})] | None = None
+    remove_duplicates: Annotated[bool, Meta(extra_json_schema={"hidden": True})] | None = None
+
+    def merged(self) -> PostSearchSettings:
+        """Return the settings, overridden by the parameters beside them."""
+        given = query.read(PostSearchSettings, self.settings, "settings")
+        own = {name: getattr(self, name, None) for name in PostSearchSettings.__struct_fields__}
+        return PostSearchSettings(
+            **{name: getattr(given, name) if value is None else value for name, value in own.items()}
+        )
+
+
+class VectorSearch(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A ranking of all posts, or of the first ``top_k``."""
+
+    query: Text
+    top_k: Annotated[int, Meta(ge=1)] | None = None
+
+
+class SearchText(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A search for words, in one of the texts of posts."""
+
+    search_term: Annotated[str, Meta(max_length=LONGEST_QUERY, description='word "a phrase" -not')]
+    limit: Limit | None = None
+    source: Source | None = None
+
+
+class UserStats(Struct, frozen=True, forbid_unknown_fields=True):
+    """The number of users to list."""
+
+    limit: Limit | None = None
+
+
+class SuggestUsers(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names of users, as somebody wrote them."""
+
+    user_list: Annotated[list[query.Name], Meta(min_length=1, max_length=100)]
+
+
+class EmbedText(Struct, frozen=True, forbid_unknown_fields=True):
+    """A text to embed as a query."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
+
+
+class TermParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Conditions on posts, and terms that their content must contain."""
+
+    search_term: Annotated[str, Meta(max_length=LONGEST_QUERY, description='word "a phrase" -not')] | None = (
+        None
+    )
+
+
+class Timeline(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A count by period. ``user``: only this user's posts."""
+
+    unit: Unit | None = None
+    user: query.Name | None = None
+
+
+class Facet(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A count by the values of a field."""
+
+    field: Literal["tags", "log_type", "user"]
+    limit: Limit | None = None
+
+
+class ListPosts(TermParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``duplicates_of``: only posts of the same user with the same content as this one."""
+
+    limit: PageSize = 50
+    cursor: PostCursor | None = None
+    duplicates_of: PostId | None = None
+
+
+class ListCounted(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """``prefix`` is the beginning of a name. Case is ignored."""
+
+    prefix: Annotated[str, Meta(max_length=query.LONGEST_NAME)] | None = None
+    limit: PageSize = 50
+    cursor: PostCursor | None = None
+
+
+class FindPosts(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A search whose answer explains each hit. With ``keywords``, the mode has no effect.
+
+    ``typing``: the last word may be unfinished.
+    """
+
+    query: Annotated[str, Meta(max_length=LONGEST_QUERY, description="meaning|text; either alone will do.")]
+    keywords: Keywords | None = None
+    top_k: TopK | None = None
+    diversity: Diversity | None = None
+
+    def options(self) -> PostSearchOptions:
+        return structs.replace(super().options(), keywords=self.keywords)
+
+
+class OnePost(Struct, frozen=True, forbid_unknown_fields=True):
+    """The id of a post."""
+
+    post_id: PostId
+
+
+class RelatedPosts(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A search for posts similar to one post."""
+
+    post_id: PostId
+    top_k: TopK | None = None
+
+
+class ExportPosts(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """An export of posts, by default as JSON lines."""
+
+    format: Literal["csv", "jsonl"] | None = None
+
+
+class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
+    """Absolute paths on the hub's machine; ``embeddings``, ``reasoning``, ``summary`` are folders of vectors.
+
+    ``prune`` removes posts that have no row in ``files``. ``report`` is a file for all unusable rows.
+    ``once`` does nothing if the same files were imported in this way before, and are unchanged. ``sample``
+    adds the files of a small archive of invented posts.
+    """
+
+    files: Annotated[list[FilePath], Meta(max_length=_MOST_FILES)] = []
+    embeddings: FilePath | None = None
+    reasoning: FilePath | None = None
+    summary: FilePath | None = None
+    prune: bool = False
+    report: FilePath | None = None
+    once: bool = False
+    sample: bool = False
+
+    def sources(self) -> PostSources:
+        """Return the sources of the import. Raises :class:`~tabane.errors.BadArguments` that names a file."""
+        # Late: readers of archives load with the first import.
+        from tabane.posts.importing.plan import plan, sample_files
+
+        files = [*self.files, *(sample_files() if self.sample else ())]
+        return plan(files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
+
+
+_QUERY: dict[str, Any] = {"camel_case": True, "public": True, "source": "posts"}
+_TOOL = _QUERY | {"faces": EVERYONE, "structured": texts.structured}
+
+_OPERATIONS = (
+    Operation(
+        "search_similar",
+        "Search the user's archive of posts (tweets on X/Twitter, likes, bookmarks) by meaning or topic: "
+        "my old tweets about something. Returns posts, best first.",
+        SearchSimilar, "posts.operations:Archive.search_similar", text=texts.similar, **_TOOL,
+    ),
+    Operation(
+        "search_posts_by_text",
+        "Find posts (tweets) that contain exact words or a phrase, newest first. To search by meaning, "
+        "use search_similar.",
+        SearchText, "posts.operations:Archive.search_posts_by_text", text=texts.holding, **_TOOL,
+    ),
+    Operation(
+        "get_user_stats",
+        "Count who posts (tweets) most: the users of the archive by number of posts.",
+        UserStats, "posts.operations:Archive.get_user_stats", text=texts.user_stats, **_TOOL,
+    ),
+    Operation(
+        "get_database_stats",
+        "Get size and period of the post archive: how many posts (tweets), from when to when.",
+        NoParameters, "posts.operations:Archive.get_database_stats", text=texts.database_stats, **_TOOL,
+    ),
+    Operation(
+        "suggest_users",
+        "Suggest the nearest user names for names that are not in the post archive. Use it when "
+        "user_filter finds no posts of a user.",
+        SuggestUsers, "posts.operations:Archive.suggest_users", text=texts.suggestions, **_TOOL,
+    ),
+    Operation(
+        "get_status",
+        "Show the state of the post archive: whether it is loaded, its model, its number of posts.",
+        Status, "posts.operations:Archive.get_status", text=texts.status, **_TOOL,
+    ),
+    Operation(
+        "get_post", "Get one post (tweet) in full, by its post_id.",
+        OnePost, "posts.operations:Archive.get_post", text=texts.post, **_TOOL,
+    ),
+    Operation(
+        "embed_text",
+        "Turn a text into an embedding vector (base64 of safetensors).",
+        EmbedText, "posts.operations:Archive.embed_text", text=texts.embedded,
+        **_TOOL | {"structured": texts.beginning_of_vector},
+    ),
+    Operation(
+        "get_user_list", "List all users of the post archive.",
+        NoParameters, "posts.operations:Archive.get_user_list", text=texts.users, **_QUERY,
+    ),
+    Operation(
+        "get_related_posts", "Find posts similar to a post.",
+        RelatedPosts, "posts.operations:Archive.get_related_posts", text=texts.related, **_QUERY,
+    ),
+    Operation(
+        "get_timeline", "Count posts by year, month or day, of one user or all.",
+        Timeline, "posts.operations:Archive.get_timeline", text=texts.counted, **_QUERY,
+    ),
+    Operation(
+        "get_post_facets", "Count posts by tag, kind or user.",
+        Facet, "posts.operations:Archive.get_post_facets", text=texts.counted, **_QUERY,
+    ),
+    Operation(
+        "find_posts",
+        "Find posts by meaning and keywords, each with what matched and the parts of its score.",
+        FindPosts, "posts.operations:Archive.browsing.find_posts", **_QUERY,
+    ),
+    Operation(
+        "list_posts", "List posts, newest first, in pages.",
+        ListPosts, "posts.operations:Archive.browsing.list_posts", **_QUERY,
+    ),
+    Operation(
+        "list_post_users", "List users by number of posts, in pages.",
+        ListCounted, "posts.operations:Archive.browsing.list_post_users", **_QUERY,
+    ),
+    Operation(
+        "list_post_tags", "List tags by number of posts, in pages.",
+        ListCounted, "posts.operations:Archive.browsing.list_post_tags", **_QUERY,
+    ),
+    Operation(
+        "vector_search", "Rank all posts by similarity to a query.",
+        VectorSearch, "posts.operations:Archive.vector_search", kind="stream", **_QUERY,
+    ),
+    Operation(
+        "export_posts", "Export posts as CSV or JSON lines.",
+        ExportPosts, "posts.operations:Archive.export_posts", kind="stream", **_QUERY,
+    ),
+)  # fmt: skip
 
 
 def posts_table(posts: Callable[[], Archive]) -> list[Operation]:
     """Return the operations that find, read and count posts."""
-    return [*_for_assistants(posts), *_for_persons(posts), *_for_pages(posts), *_streams(posts)]
+    return bound(_OPERATIONS, Archive=posts)
 
 
 def import_table(
-    run: Callable[[Caller, given.ImportPosts, Progress], Awaitable[dict[str, Any]]],
+    run: Callable[[Caller, ImportPosts, Progress], Awaitable[dict[str, Any]]],
 ) -> list[Operation]:
     """Return the operation that imports posts."""
     return [
         Operation(
             "import_posts",
             "Import posts from a twilog.csv, an archive of X, a model's results, or folders of vectors.",
-            given.ImportPosts, run, PERSON, Privilege.ADMIN, kind="job", title=import_title,
+            ImportPosts, run, privilege=Privilege.ADMIN, kind="job", title=import_title,
         )
     ]  # fmt: skip
 
 
-def import_title(params: given.ImportPosts) -> Message:
+def import_title(params: ImportPosts) -> Message:
     """Return the title of an import: the names of its first files."""
     named = [*params.files, *filter(None, (params.embeddings, params.reasoning, params.summary))]
     if params.sample:
         named.append("sample")
     return say("Importing {files}", files=", ".join(Path(path).name for path in named[:3]))
-
-
-def _for_assistants(posts: Callable[[], Archive]) -> list[Operation]:
-    return [
-        _read(
-            "search_similar",
-            "Search the user's archive of posts (tweets on X/Twitter, likes, bookmarks) by meaning or topic: "
-            "my old tweets about something. Returns posts, best first.",
-            given.SearchSimilar, lambda c, p: posts().search_similar(c, p), texts.similar,
-        ),
-        _read(
-            "search_posts_by_text",
-            "Find posts (tweets) that contain exact words or a phrase, newest first. To search by meaning, "
-            "use search_similar.",
-            given.SearchText, lambda c, p: posts().search_posts_by_text(c, p), texts.holding,
-        ),
-        _read(
-            "get_user_stats",
-            "Count who posts (tweets) most: the users of the archive by number of posts.",
-            given.UserStats, lambda c, p: posts().get_user_stats(c, p), texts.user_stats,
-        ),
-        _read(
-            "get_database_stats",
-            "Get size and period of the post archive: how many posts (tweets), from when to when.",
-            given.NoPostParameters, lambda c, p: posts().get_database_stats(c, p), texts.database_stats,
-        ),
-        _read(
-            "suggest_users",
-            "Suggest the nearest user names for names that are not in the post archive. Use it when "
-            "user_filter finds no posts of a user.",
-            given.SuggestUsers, lambda c, p: posts().suggest_users(c, p), texts.suggestions,
-        ),
-        _read(
-            "get_status",
-            "Show the state of the post archive: whether it is loaded, its model, its number of posts.",
-            given.Status, lambda c, p: posts().get_status(c, p), texts.status,
-        ),
-        _read(
-            "get_post", "Get one post (tweet) in full, by its post_id.",
-            given.OnePost, lambda c, p: posts().get_post(c, p), texts.post,
-        ),
-        _read(
-            "embed_text",
-            "Turn a text into an embedding vector (base64 of safetensors).",
-            given.EmbedText, lambda c, p: posts().embed_text(c, p), texts.embedded,
-            structured=texts.beginning_of_vector,
-        ),
-    ]  # fmt: skip
-
-
-def _for_persons(posts: Callable[[], Archive]) -> list[Operation]:
-    return [
-        _read(
-            "get_user_list", "List all users of the post archive.",
-            given.NoPostParameters, lambda c, p: posts().get_user_list(c, p), texts.users, PERSON, None,
-        ),
-        _read(
-            "get_related_posts", "Find posts similar to a post.",
-            given.RelatedPosts, lambda c, p: posts().get_related_posts(c, p), texts.related, PERSON, None,
-        ),
-        _read(
-            "get_timeline", "Count posts by year, month or day, of one user or all.",
-            given.Timeline, lambda c, p: posts().get_timeline(c, p), texts.counted, PERSON, None,
-        ),
-        _read(
-            "get_post_facets", "Count posts by tag, kind or user.",
-            given.Facet, lambda c, p: posts().get_post_facets(c, p), texts.counted, PERSON, None,
-        ),
-    ]  # fmt: skip
-
-
-def _for_pages(posts: Callable[[], Archive]) -> list[Operation]:
-    return [
-        _page(
-            "find_posts",
-            "Find posts by meaning and keywords, each with what matched and the parts of its score.",
-            given.FindPosts, lambda c, p: posts().browsing.find_posts(c, p),
-        ),
-        _page(
-            "list_posts", "List posts, newest first, in pages.",
-            given.ListPosts, lambda c, p: posts().browsing.list_posts(c, p),
-        ),
-        _page(
-            "list_post_users", "List users by number of posts, in pages.",
-            given.ListCounted, lambda c, p: posts().browsing.list_post_users(c, p),
-        ),
-        _page(
-            "list_post_tags", "List tags by number of posts, in pages.",
-            given.ListCounted, lambda c, p: posts().browsing.list_post_tags(c, p),
-        ),
-    ]  # fmt: skip
-
-
-def _streams(posts: Callable[[], Archive]) -> list[Operation]:
-    return [
-        _stream(
-            "vector_search", "Rank all posts by similarity to a query.",
-            given.VectorSearch, lambda c, p: posts().vector_search(c, p),
-        ),
-        _stream(
-            "export_posts", "Export posts as CSV or JSON lines.",
-            given.ExportPosts, lambda c, p: posts().export_posts(c, p),
-        ),
-    ]  # fmt: skip
-
-
-def _read(
-    name: str,
-    description: str,
-    params: Any,
-    handler: Any,
-    text: Any,
-    faces: Any = EVERYWHERE,
-    structured: Any = texts.structured,
-) -> Operation:
-    return Operation(
-        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True,
-        camel_case=True, public=True, structured=structured,
-    )  # fmt: skip
-
-
-def _page(name: str, description: str, params: Any, handler: Any) -> Operation:
-    return _read(name, description, params, handler, None, PERSON, None)
-
-
-def _stream(name: str, description: str, params: Any, handler: Any) -> Operation:
-    return Operation(
-        name, description, params, handler, PERSON, Privilege.READ, kind="stream", read_only=True,
-        camel_case=True, public=True,
-    )  # fmt: skip

@@ -26,7 +26,10 @@ from tabane.reader.hidden_text import without_links
 from tabane.reader.page import NOT_KEPT, Page
 from tabane.reader.page_cache import PageCache
 from tabane.reader.paging import PageCursor, decode, digest, encode, part, tokens
-from tabane.reader.parameters import (
+from tabane.reader.plain_text import plain
+from tabane.reader.sites.any_page import AnyPageAdapter
+from tabane.reader.sites.site_adapter import PageConversion, ReadingTools
+from tabane.reader.table import (
     DEFAULT_TOKENS,
     LEAST_TOKENS,
     MOST_LISTED,
@@ -36,9 +39,6 @@ from tabane.reader.parameters import (
     ReadUrl,
     RememberUrl,
 )
-from tabane.reader.plain_text import plain
-from tabane.reader.sites.any_page import AnyPageAdapter
-from tabane.reader.sites.site_adapter import PageConversion, ReadingTools
 from tabane.reader.url_reader import PageCleaner, UrlReader
 from tabane.text.invisible_characters import cleaned
 

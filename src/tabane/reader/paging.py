@@ -16,7 +16,7 @@ from typing import NamedTuple, get_args
 from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.reader.hidden_text import fence_after
-from tabane.reader.parameters import Format
+from tabane.reader.table import Format
 from tabane.text.cutting import cut_at
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 

@@ -190,7 +190,7 @@ async def test_a_query_brings_back_the_flow_labels_of_its_tool(tmp_path: Path) -
         code = "from tools import up\n(await up.raw(json=said))"
         scripted = await line.call("run_script", code=code, inputs={"said": raw(LINES)})
         for kind in (handle, scripted["_meta"][PART]["next"]):
-            assert here.hub.flows.state.forget(lambda key: True) == 1
+            assert here.hub.flows.state().forget(lambda key: True) == 1
             await line.call("read_more", handle=kind, lines="1")
             rule = here.hub.flows.rule
             assert rule is not None

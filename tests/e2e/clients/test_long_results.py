@@ -14,7 +14,7 @@ import pytest
 from msgspec import Raw
 
 from tabane.catalog.long_results import KeptLimits, LongResults
-from tabane.catalog.operations.parameters import ReadMore
+from tabane.catalog.operations.table import ReadMore
 from tabane.errors import CallerError
 from tabane.operations import Caller, Face
 from tests.harness.patience import until

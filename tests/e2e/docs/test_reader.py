@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tabane.reader.paging import FORMATS
-from tabane.reader.parameters import ReadUrl
+from tabane.reader.table import ReadUrl
 from tests.e2e.docs.pages import ROOT, blocks, shape
 from tests.e2e.docs.test_models import typed
 from tests.harness.ports import reserved_port

@@ -58,15 +58,17 @@ class PackageInPlace:
 
 
 def move_rooms(package: Path) -> None:
-    """Rename the rooms of a package, and what imports them. It works as before, from other modules."""
+    """Rename the rooms of a package, and what imports them or names a place in them. It works as before."""
     rooms = [path.parent.name for path in package.glob("*/__init__.py") if path.parent.name not in KEPT]
     for name in rooms:
         (package / name).rename(package / f"later_{name}")
-    dotted = re.compile(rf"\btabane\.({'|'.join(rooms)})\b")
+    names = "|".join(rooms)
+    dotted, place = re.compile(rf"\btabane\.({names})\b"), re.compile(rf'"({names})((?:\.\w+)+:)')
     together = re.compile(r"\bfrom tabane import ([^\n(]+)")
     for path in package.rglob("*.py"):
         text = path.read_text()
-        found = together.sub(lambda line: _imported(line[1], rooms), dotted.sub(r"tabane.later_\1", text))
+        found = place.sub(r'"later_\1\2', dotted.sub(r"tabane.later_\1", text))
+        found = together.sub(lambda line: _imported(line[1], rooms), found)
         if found != text:
             path.write_text(found)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.operations.parameters import (
+from tabane.catalog.operations.table import (
     DecideDefinitions,
     LearnSandbox,
     ListDefinitionChanges,

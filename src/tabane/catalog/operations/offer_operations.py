@@ -6,7 +6,7 @@ The host of an app gets its page and the resources of its server, and passes on 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
@@ -15,13 +15,13 @@ from tabane.catalog.gateway import Gateway
 from tabane.catalog.long_results import LongResults
 from tabane.catalog.lookup import prompt_target, resource_target
 from tabane.catalog.offers.resources import ResourceSource, addressed
-from tabane.catalog.operations.parameters import CallAppTool, GetPrompt, ReadAppResource, ReadResource
-from tabane.catalog.operations.tool_operations import Admit
+from tabane.catalog.operations.table import CallAppTool, GetPrompt, ReadAppResource, ReadResource
+from tabane.catalog.operations.tool_operations import Admit, Perform, error_text, reply_of
 from tabane.catalog.tools.tool import OWN, Tool, check_size
 from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName, UpstreamError
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, OpenCall, ended
-from tabane.upstreams.call import Call, UpstreamReply
+from tabane.upstreams.call import Call
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.json import Members
@@ -86,12 +86,22 @@ class OfferOperations:
         async with ended(opened):
             if opened.waits is not None:
                 await opened.waits
-            reply = await self._reply(caller, server, method, params, opened)
+            call = partial(
+                Call,
+                method,
+                params,
+                opened.meta or {},
+                timeout=self._gateway.server(server).timeout,
+                holder=caller.access.holder,
+                safe=True,
+                marks=opened.marks,
+            )
+            reply = await reply_of(self._gateway.instance_for(caller, server), call)
             if reply.failure is not None:
                 raise reply.failure
             if reply.result is None:
                 raise UpstreamError(
-                    say("{name} answered with an error: {error}", name=target.name, error=_error_text(reply))
+                    say("{name} answered with an error: {error}", name=target.name, error=error_text(reply))
                 )
             if eras.result_type(reply.result) not in (None, "complete"):
                 raise CallerError(
@@ -101,41 +111,6 @@ class OfferOperations:
             if (recorded := opened.end("ok", len(bytes(result)))) is not None:
                 await recorded
         return result
-
-    async def _reply(
-        self, caller: Caller, server: str, method: bytes, params: Members, opened: OpenCall
-    ) -> UpstreamReply:
-        answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
-
-        def settle(reply: UpstreamReply) -> None:
-            if not answer.done():
-                answer.set_result(reply)
-
-        call = Call(
-            method,
-            params,
-            opened.meta or {},
-            settle,
-            timeout=self._gateway.server(server).timeout,
-            holder=caller.access.holder,
-            safe=True,
-            marks=opened.marks,
-        )
-        upstream = self._gateway.instance_for(caller, server)
-        upstream.submit(call)
-        try:
-            return await answer
-        except asyncio.CancelledError:
-            upstream.cancel(call, "the caller gave up")
-            raise
-
-
-def _error_text(reply: UpstreamReply) -> str:
-    try:
-        body = json.decode(reply.error) if reply.error is not None else None
-    except json.InvalidJson:
-        return "unreadable"
-    return f"{body.get('message')} ({body.get('code')})" if isinstance(body, dict) else str(body)
 
 
 def _members(result: Raw, key: str) -> list[Any]:
@@ -172,10 +147,6 @@ def _messages(result: Raw) -> list[Any]:
             elif isinstance(block, dict):
                 found.append(block)
     return found
-
-
-Perform = Callable[[Caller, str, dict[str, Any]], Awaitable[Raw]]
-"""Calls one tool, after permission and validation, and returns its result. Raises TabaneError."""
 
 
 class AppOperations:
@@ -235,28 +206,16 @@ class AppOperations:
 
     async def _read(self, caller: Caller, tool: Tool, uri: str, opened: OpenCall) -> Raw:
         """Read a resource. Raises TabaneError. If the caller gives up, cancels it upstream."""
-        answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
-
-        def settle(reply: UpstreamReply) -> None:
-            if not answer.done():
-                answer.set_result(reply)
-
-        call = Call(
+        call = partial(
+            Call,
             b"resources/read",
             {"uri": Raw(json.quote(uri))},
             opened.meta or {},
-            settle,
             timeout=self._gateway.server(tool.server).timeout,
             holder=caller.access.holder,
             marks=opened.marks,
         )
-        upstream = self._gateway.instance_for(caller, tool.server)
-        upstream.submit(call)
-        try:
-            reply = await answer
-        except asyncio.CancelledError:
-            upstream.cancel(call, "the caller gave up")
-            raise
+        reply = await reply_of(self._gateway.instance_for(caller, tool.server), call)
         if reply.failure:
             raise reply.failure
         if reply.result is None:

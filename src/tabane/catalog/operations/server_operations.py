@@ -13,13 +13,12 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tabane.catalog.gateway import Gateway
-from tabane.catalog.operations.parameters import (
+from tabane.catalog.operations.table import (
     CheckServers,
     FinishLogin,
     GetLogin,
     LogoutServer,
     NameParams,
-    NoServerParams,
     ServerLogs,
     StartLogin,
 )
@@ -28,7 +27,7 @@ from tabane.catalog.tools.overridden_tool import override_faults
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UpstreamUnavailable
 from tabane.messages import Lang, Message, say
 from tabane.messages.server_states import SERVER_STATES
-from tabane.operations import Caller
+from tabane.operations import Caller, NoParameters
 from tabane.servers.configuration import why_disabled
 from tabane.servers.server import Server
 from tabane.servers.server_keys import ToolHints, is_scope
@@ -276,7 +275,7 @@ class ServerOperations:
         self._memory = _RecentMemory()
         self.logins, self.checks = LoginOperations(gateway), ServerChecks(gateway)
 
-    async def servers(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
+    async def servers(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Return a row for each server that the caller may see."""
         return {"results": await self._rows(caller)}
 
@@ -314,7 +313,7 @@ class ServerOperations:
             "problem": problem.render(lang) if problem else None,
         }
 
-    async def health(self, caller: Caller, params: NoServerParams) -> dict[str, Any]:
+    async def health(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Return ``{name: bool}`` for every server that should run, and ``details`` of all.
 
         A server that cannot be started is false, with the reason as ``error``. A server that was not started

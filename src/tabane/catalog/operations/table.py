@@ -1,15 +1,16 @@
-"""Declarations of the gateway's operations. Handlers are imported on first use."""
+"""Operations of the gateway: their parameters and declarations. Handlers are imported on first use."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Raw
+from msgspec import Meta, Raw, Struct
 
-from tabane.catalog.operations import parameters as given
-from tabane.operations import Caller, CallTarget, Face, OpenCall, Operation, Privilege
+from tabane.errors import BadArguments
+from tabane.messages import say
+from tabane.operations import EVERYONE, Lazy, NoParameters, Operation, Privilege, bound
+from tabane.operations.caller import Face
 
 if TYPE_CHECKING:
     from tabane.catalog.gateway import Gateway
@@ -18,261 +19,528 @@ if TYPE_CHECKING:
     from tabane.catalog.operations.offer_operations import AppOperations, OfferOperations
     from tabane.catalog.operations.server_operations import ServerOperations
     from tabane.catalog.operations.tool_operations import Learned, ToolOperations
+    from tabane.operations import Caller, CallTarget, OpenCall
     from tabane.servers.editing import ReloadableServersFile
 
-MODEL = frozenset({Face.MCP, Face.RPC, Face.CLI})
-PERSON = frozenset({Face.RPC, Face.CLI})
-RPC = frozenset({Face.RPC})
+_HIDDEN = {"hidden": True}
+"""Parameters that only Tabane's own programs need: no assistant is shown them."""
+
+_SELDOM = {"seldom": True}
+"""Parameters that the list of mode search leaves out."""
+
+_PROGRAMS = {"programs": True}
+"""Parameters for people and programs: a model finds tools without them."""
 
 
-class GatewayHandlers:
-    """Handlers of the gateway's operations. Each module of them is loaded with its first operation.
+_LONGEST = 2_000
+
+
+class LearnSandbox(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server, and the seconds after which its trace ends at the latest."""
+
+    name: str
+    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 3_600
+
+
+class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
+    """Either ``query`` or ``queries``, the steps of a task; :meth:`steps` returns them.
+
+    ``explain``: also return why each tool matches, and how many tokens an assistant gets. ``kind``: tools if
+    it is not given; a default would be a part of each list of tools.
+    """
+
+    query: Annotated[str, Meta(min_length=1, max_length=_LONGEST)] | None = None
+    queries: (
+        Annotated[
+            list[str],  # without limits, which a list of tools would repeat; steps() checks them
+            Meta(min_length=1, max_length=10, description="Or the steps of a task."),
+        ]
+        | None
+    ) = None
+    limit: Annotated[int, Meta(ge=1, le=50)] = 5
+    server: str | None = None
+    tags: (
+        Annotated[
+            list[str],
+            Meta(
+                max_length=50,
+                description="Only servers with one of these tags of the servers file.",
+                extra_json_schema=_PROGRAMS,
+            ),
+        ]
+        | None
+    ) = None
+    category: (
+        Annotated[
+            str,
+            Meta(
+                description="Only servers of this category of the servers file.", extra_json_schema=_PROGRAMS
+            ),
+        ]
+        | None
+    ) = None
+    match: Annotated[
+        Literal["relevance", "partial", "prefix", "exact", "fuzzy"],
+        Meta(
+            description="relevance: best tools for the task; otherwise how a name must contain the query.",
+            extra_json_schema=_PROGRAMS,
+        ),
+    ] = "relevance"
+    explain: Annotated[bool, Meta(extra_json_schema=_HIDDEN)] = False
+    kind: Literal["tools", "prompts", "resources", "skills", "all"] | None = None
+
+    def steps(self) -> list[str]:
+        """Return the queries, each once. Raises BadArguments."""
+        if (self.query is None) == (self.queries is None):
+            raise BadArguments(
+                say("search_tools takes either query, or queries: a list with the steps of a task."), "query"
+            )
+        if any(not 1 <= len(query) <= _LONGEST for query in self.queries or ()):
+            raise BadArguments(
+                say("queries: each query has 1 to {most} {most:character|characters}.", most=_LONGEST),
+                "queries",
+            )
+        return list(dict.fromkeys(self.queries or [self.query or ""]))
+
+
+class DescribeTools(Struct, frozen=True, forbid_unknown_fields=True):
+    """Names of tools, and whether whole definitions are returned."""
+
+    names: Annotated[list[str], Meta(min_length=1, max_length=50)]
+    detail: Annotated[Literal["compact", "full"], Meta(extra_json_schema=_SELDOM)] = "compact"
+
+
+class ForgetTypes(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is a tool or a server. Without it, all are meant."""
+
+    name: Annotated[str, Meta(max_length=200)] = ""
+
+
+class CallTool(Struct, frozen=True, forbid_unknown_fields=True):
+    """``max_tokens``: return only the first part of a longer result; read_more returns the others."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, Any] = {}
+    max_tokens: Annotated[int, Meta(ge=1_000, le=1_000_000, extra_json_schema=_HIDDEN)] | None = None
+
+
+class ReadAppResource(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is the tool that has the app. Without ``uri``, its page is read."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    uri: Annotated[str, Meta(min_length=1, max_length=16_384)] | None = None
+
+
+class CallAppTool(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is the tool that has the app, ``tool`` the one that the app calls, by its own name."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    tool: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, Any] = {}
+
+
+class ReadResource(Struct, frozen=True, forbid_unknown_fields=True):
+    """URI of a resource, as it is listed."""
+
+    uri: Annotated[str, Meta(min_length=1, max_length=16_384)]
+
+
+class GetPrompt(Struct, frozen=True, forbid_unknown_fields=True):
+    """``arguments`` are those of the prompt, which are texts."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    arguments: dict[str, str] = {}
+
+
+class ExecuteParallel(Struct, frozen=True, forbid_unknown_fields=True):
+    """``timeout`` is in seconds and for all calls together; each call also has the limit of its server."""
+
+    requests: Annotated[list[CallTool], Meta(min_length=1, max_length=100)]
+    max_concurrency: Annotated[int, Meta(ge=1, le=50)] = 10
+    timeout: Annotated[float, Meta(gt=0, le=86_400)] | None = None
+    continue_on_error: bool = True
+
+
+class ReadMore(Struct, frozen=True, forbid_unknown_fields=True):
+    """Without anything else, the part of ``handle`` is read. Otherwise all of the result is queried.
+
+    The first part of a result says how, so that a list of tools need not.
+
+    ``select`` is JMESPath, for JSON. ``lines`` is a range of the lines of a text. ``regex`` keeps the lines
+    that match, with ``context`` lines around each, or the items of a selected list. ``aggregate`` is of what
+    was selected; ``group`` counts each value. ``whole``: return the value itself, not a part of its text.
+    """
+
+    handle: Annotated[str, Meta(max_length=100)]
+    select: Annotated[str, Meta(max_length=_LONGEST, extra_json_schema=_SELDOM)] | None = None
+    lines: (
+        Annotated[str, Meta(max_length=60, description='"120-180", "-20"', extra_json_schema=_SELDOM)] | None
+    ) = None
+    regex: Annotated[str, Meta(max_length=_LONGEST, extra_json_schema=_SELDOM)] | None = None
+    context: Annotated[int, Meta(ge=0, le=50, extra_json_schema=_SELDOM)] = 0
+    aggregate: (
+        Annotated[
+            Literal["count", "sum", "min", "max", "avg", "group", "unique", "keys"],
+            Meta(extra_json_schema=_SELDOM),
+        ]
+        | None
+    ) = None
+    whole: Annotated[bool, Meta(extra_json_schema=_PROGRAMS)] = False
+
+    @property
+    def queries(self) -> bool:
+        """Return whether something of the result is asked for, instead of a part."""
+        given = (self.select, self.lines, self.regex, self.aggregate)
+        return any(each is not None for each in given)
+
+
+class NameParams(Struct, frozen=True, forbid_unknown_fields=True):
+    """The name of a tool or of a server."""
+
+    name: Annotated[str, Meta(min_length=1)]
+
+
+class ListTools(Struct, frozen=True, forbid_unknown_fields=True):
+    """Without ``limit``, all tools are returned. ``cursor`` is ``next`` of the page before."""
+
+    server: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] | None = None
+    cursor: Annotated[str, Meta(max_length=1_000)] | None = None
+
+
+class ListHiddenTools(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server, or all servers if there is none."""
+
+    server: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+class ToolVisibility(Struct, frozen=True, forbid_unknown_fields=True):
+    """``pinned``: always listed, also in search mode. ``hidden``: nobody can find or call it."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    pinned: bool | None = None
+    hidden: bool | None = None
+
+
+class CheckServers(Struct, frozen=True, forbid_unknown_fields=True):
+    """``names``: all servers if it is not given. ``timeout`` is in seconds and for each server."""
+
+    names: Annotated[list[str], Meta(max_length=1_000)] | None = None
+    timeout: Annotated[float, Meta(gt=0, le=600)] = 60.0
+
+
+class ScanServers(Struct, frozen=True, forbid_unknown_fields=True):
+    """``names``: all servers if it is not given."""
+
+    names: Annotated[list[str], Meta(max_length=1_000)] | None = None
+
+
+class ServerLogs(Struct, frozen=True, forbid_unknown_fields=True):
+    """``after`` is the ``cursor`` of an earlier answer: only what was written since is returned."""
+
+    name: Annotated[str, Meta(min_length=1)]
+    lines: Annotated[int, Meta(ge=1, le=10_000)] = 50
+    after: Annotated[str, Meta(max_length=50)] | None = None
+
+
+class StartLogin(Struct, frozen=True, forbid_unknown_fields=True):
+    """``flow``: in a browser, or with a code on another device; without it, as the servers file says.
+
+    ``redirect``: the browser returns to a port of the hub's computer, or to the hub's own HTTP address.
+    ``scopes`` are asked for besides the usual ones. ``restart``: begin again, also if a login waits already.
+    """
+
+    server: Annotated[str, Meta(min_length=1)]
+    flow: Literal["browser", "device"] | None = None
+    redirect: Literal["local", "hub"] = "local"
+    scopes: Annotated[list[Annotated[str, Meta(min_length=1, max_length=1_000)]], Meta(max_length=100)] = []
+    restart: bool = False
+
+
+class FinishLogin(Struct, frozen=True, forbid_unknown_fields=True):
+    """``redirected_url`` is the URL to which the browser returned, or its query."""
+
+    redirected_url: Annotated[str, Meta(min_length=1, max_length=20_000)]
+    id: Annotated[str, Meta(max_length=100)] | None = None
+
+
+class GetLogin(Struct, frozen=True, forbid_unknown_fields=True):
+    """``wait`` is how many seconds to wait while a login is in progress."""
+
+    server: Annotated[str, Meta(min_length=1)]
+    wait: Annotated[float, Meta(ge=0, le=60)] = 0
+
+
+class LogoutServer(Struct, frozen=True, forbid_unknown_fields=True):
+    """Name of a server."""
+
+    server: Annotated[str, Meta(min_length=1)]
+
+
+DefinitionKind = Literal["tool", "prompt", "resource", "template", "skill", "instructions"]
+
+_LONGEST_DEFINED = 16_384
+
+
+class ListDefinitionChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    """A server, or all servers if there is none."""
+
+    server: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=20_000, description="Definitions that are returned.")] = 1_000
+
+
+class ShowDefinitionChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """One definition of a server: by its digest, or by its name and kind."""
+
+    server: str
+    name: (
+        Annotated[
+            str,
+            Meta(
+                max_length=_LONGEST_DEFINED,
+                description="The server's own name, or the URI. Needed without a digest.",
+            ),
+        ]
+        | None
+    ) = None
+    kind: DefinitionKind | None = None
+    digest: Annotated[str, Meta(max_length=64, description="Which of several, as listed.")] | None = None
+
+
+class DefinitionGiven(Struct, frozen=True, forbid_unknown_fields=True):
+    """A definition that a person decides about, by the hash of what the person saw."""
+
+    digest: Annotated[str, Meta(min_length=64, max_length=64, description="The hash, as listed.")]
+    name: Annotated[str, Meta(max_length=_LONGEST_DEFINED)] | None = None
+    kind: DefinitionKind = "tool"
+
+
+class DecideDefinitions(Struct, frozen=True, forbid_unknown_fields=True):
+    """Definitions of a server that a person decides on."""
+
+    server: str
+    definitions: Annotated[list[DefinitionGiven], Meta(min_length=1, max_length=20_000)]
+
+
+def _result_text(result: Any, lang: str) -> str:
+    return str(result.text)
+
+
+_OPERATIONS = (
+    Operation(
+        "search_tools",
+        "Find tools of all the user's MCP servers by task, before you say you cannot do it: "
+        "name(required parameters): purpose. Next: describe_tools.",
+        SearchTools, "catalog.operations.tool_operations:ToolOperations.search", EVERYONE, text=_result_text,
+        source="hub",
+    ),
+    Operation(
+        "describe_tools", "Show all parameters of found tools before a call.",
+        DescribeTools, "catalog.operations.tool_operations:ToolOperations.describe", EVERYONE,
+        text=_result_text, source="hub",
+    ),
+    Operation(
+        "call_tool", "Call a tool by name, server__tool.",
+        CallTool, "catalog.operations.tool_operations:ToolOperations.call", EVERYONE, Privilege.CALL,
+        annotations={"destructiveHint": True}, relays=True, source="hub",
+    ),
+    Operation(
+        "call_readonly_tool", "Like call_tool, for tools marked [read-only].",
+        CallTool, "catalog.operations.tool_operations:ToolOperations.call_read_only", EVERYONE,
+        Privilege.CALL, read_only=True, label="Call read-only tool", relays=True, source="hub",
+    ),
+    Operation(
+        "get_tool", "Get the whole definition of a tool.",
+        NameParams, "catalog.operations.tool_operations:ToolOperations.get", source="hub",
+    ),
+    Operation(
+        "read_resource", "Read a resource of a server by its URI.",
+        ReadResource, "catalog.operations.offer_operations:OfferOperations.read_resource", EVERYONE,
+        relays=True, source="hub",
+    ),
+    Operation(
+        "get_prompt", "Get the messages of a prompt of a server.",
+        GetPrompt, "catalog.operations.offer_operations:OfferOperations.get_prompt", EVERYONE, relays=True,
+        source="hub",
+    ),
+    Operation(
+        "list_tools", "List tools, by server.",
+        ListTools, "catalog.operations.tool_operations:ToolOperations.tools", source="hub",
+    ),
+    Operation(
+        "execute_parallel", "Call up to 100 tools at once.",
+        ExecuteParallel, "catalog.operations.tool_operations:ToolOperations.parallel.execute",
+        privilege=Privilege.CALL, camel_case=True, relays=True, source="hub",
+    ),
+    Operation(
+        "read_app_resource", "Read the page of a tool (MCP Apps), or a resource that this page asks for.",
+        ReadAppResource, "catalog.operations.offer_operations:AppOperations.read", frozenset({Face.RPC}),
+        relays=True, source="hub",
+    ),
+    Operation(
+        "call_app_tool", "Call a tool for the page of a tool (MCP Apps).",
+        CallAppTool, "catalog.operations.offer_operations:AppOperations.call", frozenset({Face.RPC}),
+        Privilege.CALL, relays=True, source="hub",
+    ),
+    Operation(
+        "list_servers", "List servers and their state.",
+        NoParameters, "catalog.operations.server_operations:ServerOperations.servers",
+    ),
+    Operation(
+        "show_server", "Show one server in detail.",
+        NameParams, "catalog.operations.server_operations:ServerOperations.show",
+    ),
+    Operation(
+        "health_check", "Check whether servers answer.",
+        NoParameters, "catalog.operations.server_operations:ServerOperations.health",
+    ),
+    Operation(
+        "start_upstream", "Start a server.",
+        NameParams, "catalog.operations.server_operations:ServerOperations.start", privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "stop_upstream", "Stop a server.",
+        NameParams, "catalog.operations.server_operations:ServerOperations.stop", privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "restart_upstream", "Restart a server.",
+        NameParams, "catalog.operations.server_operations:ServerOperations.restart",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "test_server", "Start a server and list its tools.",
+        NameParams, "catalog.operations.server_operations:ServerOperations.test", privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "server_logs", "Show what a server wrote to stderr.",
+        ServerLogs, "catalog.operations.server_operations:ServerOperations.logs",
+    ),
+    Operation(
+        "start_login", "Begin a login at a server that requires one.",
+        StartLogin, "catalog.operations.server_operations:ServerOperations.logins.start",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "finish_login", "Finish a login with the URL to which the browser returned.",
+        FinishLogin, "catalog.operations.server_operations:ServerOperations.logins.finish",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "get_login", "Show whether a server requires a login, and until when one is valid.",
+        GetLogin, "catalog.operations.server_operations:ServerOperations.logins.get",
+    ),
+    Operation(
+        "logout_server", "Revoke and forget the tokens of a login at a server.",
+        LogoutServer, "catalog.operations.server_operations:ServerOperations.logins.logout",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "list_definition_changes",
+        "List definitions of servers (tools, prompts, skills …) that wait for a person: changed or added "
+        "since they were first seen, or found to look like an attack.",
+        ListDefinitionChanges, "catalog.operations.definition_operations:DefinitionOperations.changes",
+    ),
+    Operation(
+        "show_definition_change",
+        "Show line by line how a definition differs from the one that was accepted, and what was found.",
+        ShowDefinitionChange, "catalog.operations.definition_operations:DefinitionOperations.show",
+    ),
+    Operation(
+        "accept_definitions",
+        "Accept definitions of a server by their hashes. Refused if the server lists others by now.",
+        DecideDefinitions, "catalog.operations.definition_operations:DefinitionOperations.accept",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "reject_definitions",
+        "Reject definitions of a server by their hashes: they are held back, whatever the settings say.",
+        DecideDefinitions, "catalog.operations.definition_operations:DefinitionOperations.reject",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "start_learning_sandbox", "Restart a server and record which files and hosts it uses.",
+        LearnSandbox, "catalog.operations.definition_operations:DefinitionOperations.sandboxes.start",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "finish_learning_sandbox", "End that, and propose a sandbox that allows what was used.",
+        NameParams, "catalog.operations.definition_operations:DefinitionOperations.sandboxes.finish",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "check_servers", "Start idle servers, and ask every server whether it answers.",
+        CheckServers, "catalog.operations.server_operations:ServerOperations.checks.check",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "scan_servers",
+        "Scan what servers listed last for orders to the model, hidden text, and imitated "
+        "names. No server is started.",
+        ScanServers, "catalog.operations.definition_operations:DefinitionOperations.scans.scan",
+    ),
+    Operation(
+        "read_more", "Read on in a long result or query it.",
+        ReadMore, "catalog.long_results:LongResults.read", frozenset({Face.MCP, Face.RPC}), source="hub",
+    ),
+    Operation(
+        "set_tool_visibility", "Pin, unpin, hide or show a tool of a server, in the servers file.",
+        ToolVisibility, "catalog.operations.tool_operations:ToolOperations.visibility.set",
+        privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "list_hidden_tools", "List tools that the servers file hides.",
+        ListHiddenTools, "catalog.operations.tool_operations:ToolOperations.visibility.hidden",
+    ),
+)  # fmt: skip
+
+
+def gateway_table(
+    gateway: Gateway,
+    admit: Callable[[Caller, CallTarget, bytes], OpenCall],
+    call_own: Callable[[Caller, str, bytes], Awaitable[Raw]],
+    parts: LongResults,
+    file: ReloadableServersFile,
+    learned: Learned = lambda caller, tool: None,
+) -> list[Operation]:
+    """Return all operations of the gateway. Each module of their handlers is loaded with its first operation.
 
     ``admit`` admits a call of an upstream's tool. ``call_own`` calls one of the hub's own tools by name with
     arguments, and returns the result as MCP has it. ``parts`` gives long results in parts. ``file`` is the
     servers file. ``learned`` returns types of results that were learned.
     """
 
-    def __init__(
-        self,
-        gateway: Gateway,
-        admit: Callable[[Caller, CallTarget, bytes], OpenCall],
-        call_own: Callable[[Caller, str, bytes], Awaitable[Raw]],
-        parts: LongResults,
-        file: ReloadableServersFile,
-        learned: Learned = lambda caller, tool: None,
-    ) -> None:
-        self._gateway, self._admit, self._call_own = gateway, admit, call_own
-        self.parts, self._file, self._learned = parts, file, learned
-
-    @cached_property
-    def tools(self) -> ToolOperations:
-        """Return the handlers for tools."""
+    @Lazy
+    def tools() -> ToolOperations:
         from tabane.catalog.operations.tool_operations import ToolOperations
 
-        return ToolOperations(
-            self._gateway, self._admit, self._call_own, self.parts, self._file, self._learned
-        )
+        return ToolOperations(gateway, admit, call_own, parts, file, learned)
 
-    @cached_property
-    def offers(self) -> OfferOperations:
-        """Return the handlers for prompts and resources."""
+    @Lazy
+    def offers() -> OfferOperations:
         from tabane.catalog.operations.offer_operations import OfferOperations
 
-        return OfferOperations(self._gateway, self._admit, self.parts)
+        return OfferOperations(gateway, admit, parts)
 
-    @cached_property
-    def apps(self) -> AppOperations:
-        """Return the handlers for apps."""
+    @Lazy
+    def apps() -> AppOperations:
         from tabane.catalog.operations.offer_operations import AppOperations
 
-        return AppOperations(self._gateway, self._admit, self.tools.perform)
+        return AppOperations(gateway, admit, tools().perform)
 
-    @cached_property
-    def servers(self) -> ServerOperations:
-        """Return the handlers for servers, their logins and checks."""
+    @Lazy
+    def servers() -> ServerOperations:
         from tabane.catalog.operations.server_operations import ServerOperations
 
-        return ServerOperations(self._gateway, self._file)
+        return ServerOperations(gateway, file)
 
-    @cached_property
-    def definitions(self) -> DefinitionOperations:
-        """Return the handlers for the review of definitions, scans and sandboxes."""
+    @Lazy
+    def definitions() -> DefinitionOperations:
         from tabane.catalog.operations.definition_operations import DefinitionOperations
 
-        return DefinitionOperations(self._gateway)
+        return DefinitionOperations(gateway)
 
-
-def gateway_table(handlers: GatewayHandlers) -> list[Operation]:
-    """Return all operations of the gateway."""
-    return [
-        *_tool_operations(handlers),
-        *_server_operations(handlers),
-        *_definition_operations(handlers),
-        _read_operation(
-            "read_more", "Read on in a long result or query it.", given.ReadMore, handlers.parts.read,
-            frozenset({Face.MCP, Face.RPC}),
-        ),
-        Operation(
-            "set_tool_visibility", "Pin, unpin, hide or show a tool of a server, in the servers file.",
-            given.ToolVisibility, lambda c, p: handlers.tools.visibility.set(c, p), PERSON, Privilege.ADMIN,
-        ),
-        _read_operation(
-            "list_hidden_tools", "List tools that the servers file hides.",
-            given.ListHiddenTools, lambda c, p: handlers.tools.visibility.hidden(c, p), source="admin",
-        ),
-    ]  # fmt: skip
-
-
-def _tool_operations(handlers: GatewayHandlers) -> list[Operation]:
-    return [
-        _read_operation(
-            "search_tools",
-            "Find tools of all the user's MCP servers by task, before you say you cannot do it: "
-            "name(required parameters): purpose. Next: describe_tools.",
-            given.SearchTools, lambda c, p: handlers.tools.search(c, p), MODEL, _result_text,
-        ),
-        _read_operation(
-            "describe_tools", "Show all parameters of found tools before a call.",
-            given.DescribeTools, lambda c, p: handlers.tools.describe(c, p), MODEL, _result_text,
-        ),
-        Operation(
-            "call_tool", "Call a tool by name, server__tool.",
-            given.CallTool, lambda c, p: handlers.tools.call(c, p), MODEL, Privilege.CALL,
-            annotations={"destructiveHint": True}, source="hub", relays=True,
-        ),
-        Operation(
-            "call_readonly_tool", "Like call_tool, for tools marked [read-only].",
-            given.CallTool, lambda c, p: handlers.tools.call_read_only(c, p),
-            MODEL, Privilege.CALL, read_only=True,
-            label="Call read-only tool", source="hub", relays=True,
-        ),
-        _read_operation(
-            "get_tool", "Get the whole definition of a tool.",
-            given.NameParams, lambda c, p: handlers.tools.get(c, p),
-        ),
-        _read_operation(
-            "read_resource", "Read a resource of a server by its URI.",
-            given.ReadResource, lambda c, p: handlers.offers.read_resource(c, p), MODEL, relays=True,
-        ),
-        _read_operation(
-            "get_prompt", "Get the messages of a prompt of a server.",
-            given.GetPrompt, lambda c, p: handlers.offers.get_prompt(c, p), MODEL, relays=True,
-        ),
-        _read_operation(
-            "list_tools", "List tools, by server.", given.ListTools,
-            lambda c, p: handlers.tools.tools(c, p),
-        ),
-        Operation(
-            "execute_parallel", "Call up to 100 tools at once.",
-            given.ExecuteParallel, lambda c, p: handlers.tools.parallel.execute(c, p),
-            PERSON, Privilege.CALL, camel_case=True,
-            source="hub", relays=True,
-        ),
-        Operation(
-            "read_app_resource", "Read the page of a tool (MCP Apps), or a resource that this page asks for.",
-            given.ReadAppResource, lambda c, p: handlers.apps.read(c, p), RPC, Privilege.READ, read_only=True,
-            source="hub", relays=True,
-        ),
-        Operation(
-            "call_app_tool", "Call a tool for the page of a tool (MCP Apps).",
-            given.CallAppTool, lambda c, p: handlers.apps.call(c, p),
-            RPC, Privilege.CALL, source="hub", relays=True,
-        ),
-    ]  # fmt: skip
-
-
-def _server_operations(handlers: GatewayHandlers) -> list[Operation]:
-    return [
-        _read_operation(
-            "list_servers", "List servers and their state.",
-            given.NoServerParams, lambda c, p: handlers.servers.servers(c, p), source="admin",
-        ),
-        _read_operation(
-            "show_server", "Show one server in detail.",
-            given.NameParams, lambda c, p: handlers.servers.show(c, p), source="admin",
-        ),
-        _read_operation(
-            "health_check", "Check whether servers answer.",
-            given.NoServerParams, lambda c, p: handlers.servers.health(c, p), source="admin",
-        ),
-        _admin_operation("start_upstream", "Start a server.", lambda c, p: handlers.servers.start(c, p)),
-        _admin_operation("stop_upstream", "Stop a server.", lambda c, p: handlers.servers.stop(c, p)),
-        _admin_operation(
-            "restart_upstream", "Restart a server.", lambda c, p: handlers.servers.restart(c, p)
-        ),
-        _admin_operation(
-            "test_server", "Start a server and list its tools.", lambda c, p: handlers.servers.test(c, p)
-        ),
-        _read_operation(
-            "server_logs", "Show what a server wrote to stderr.",
-            given.ServerLogs, lambda c, p: handlers.servers.logs(c, p), source="admin",
-        ),
-        Operation(
-            "start_login", "Begin a login at a server that requires one.",
-            given.StartLogin, lambda c, p: handlers.servers.logins.start(c, p), PERSON, Privilege.ADMIN,
-        ),
-        Operation(
-            "finish_login", "Finish a login with the URL to which the browser returned.",
-            given.FinishLogin, lambda c, p: handlers.servers.logins.finish(c, p), PERSON, Privilege.ADMIN,
-        ),
-        _read_operation(
-            "get_login", "Show whether a server requires a login, and until when one is valid.",
-            given.GetLogin, lambda c, p: handlers.servers.logins.get(c, p), source="admin",
-        ),
-        Operation(
-            "logout_server", "Revoke and forget the tokens of a login at a server.",
-            given.LogoutServer, lambda c, p: handlers.servers.logins.logout(c, p), PERSON, Privilege.ADMIN,
-        ),
-    ]  # fmt: skip
-
-
-def _definition_operations(handlers: GatewayHandlers) -> list[Operation]:
-    return [
-        _read_operation(
-            "list_definition_changes",
-            "List definitions of servers (tools, prompts, skills …) that wait for a person: changed or added "
-            "since they were first seen, or found to look like an attack.",
-            given.ListDefinitionChanges, lambda c, p: handlers.definitions.changes(c, p), source="admin",
-        ),
-        _read_operation(
-            "show_definition_change",
-            "Show line by line how a definition differs from the one that was accepted, and what was found.",
-            given.ShowDefinitionChange, lambda c, p: handlers.definitions.show(c, p), source="admin",
-        ),
-        Operation(
-            "accept_definitions",
-            "Accept definitions of a server by their hashes. Refused if the server lists others by now.",
-            given.DecideDefinitions, lambda c, p: handlers.definitions.accept(c, p), PERSON, Privilege.ADMIN,
-        ),
-        Operation(
-            "reject_definitions",
-            "Reject definitions of a server by their hashes: they are held back, whatever the settings say.",
-            given.DecideDefinitions, lambda c, p: handlers.definitions.reject(c, p), PERSON, Privilege.ADMIN,
-        ),
-        Operation(
-            "start_learning_sandbox", "Restart a server and record which files and hosts it uses.",
-            given.LearnSandbox, lambda c, p: handlers.definitions.sandboxes.start(c, p),
-            PERSON, Privilege.ADMIN,
-        ),
-        Operation(
-            "finish_learning_sandbox", "End that, and propose a sandbox that allows what was used.",
-            given.NameParams, lambda c, p: handlers.definitions.sandboxes.finish(c, p),
-            PERSON, Privilege.ADMIN,
-        ),
-        Operation(
-            "check_servers", "Start idle servers, and ask every server whether it answers.",
-            given.CheckServers, lambda c, p: handlers.servers.checks.check(c, p), PERSON, Privilege.ADMIN,
-        ),
-        Operation(
-            "scan_servers",
-            "Scan what servers listed last for orders to the model, hidden text, and imitated "
-            "names. No server is started.",
-            given.ScanServers, lambda c, p: handlers.definitions.scans.scan(c, p),
-            PERSON, Privilege.READ, read_only=True,
-        ),
-    ]  # fmt: skip
-
-
-def _read_operation(
-    name: str,
-    description: str,
-    params: Any,
-    handler: Any,
-    faces: frozenset[Face] = PERSON,
-    text: Any = None,
-    source: str = "hub",
-    relays: bool = False,
-) -> Operation:
-    return Operation(
-        name, description, params, handler, faces, Privilege.READ, text=text, read_only=True, source=source,
-        relays=relays,
+    return bound(
+        _OPERATIONS, ToolOperations=tools, OfferOperations=offers, AppOperations=apps,
+        ServerOperations=servers, DefinitionOperations=definitions, LongResults=lambda: parts,
     )  # fmt: skip
-
-
-def _admin_operation(name: str, description: str, handler: Any) -> Operation:
-    return Operation(name, description, given.NameParams, handler, PERSON, Privilege.ADMIN)
-
-
-def _result_text(result: Any, lang: str) -> str:
-    return str(result.text)

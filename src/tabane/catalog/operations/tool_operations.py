@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from json import dumps
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from msgspec import Raw, Struct, structs
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.long_results import LongResults
 from tabane.catalog.lookup import visible_tools
-from tabane.catalog.operations.parameters import (
+from tabane.catalog.operations.table import (
     CallTool,
     DescribeTools,
     ExecuteParallel,
@@ -60,6 +61,7 @@ from tabane.operations import Caller, CallTarget, Face, OpenCall, Outcome, ended
 from tabane.servers.editing import ReloadableServersFile, Table, edit_servers
 from tabane.servers.server import Server
 from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
+from tabane.upstreams.upstream import Upstream
 from tabane.wire import json, rpc
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 from tabane.workers.time_slices import TimeSlices, thread_slices
@@ -285,37 +287,24 @@ async def request(
     asker: Asker | None = None,
 ) -> Raw:
     """Call a tool and return its result. Raises TabaneError. If the caller gives up, cancels it upstream."""
-    answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
-
-    def settle(reply: UpstreamReply) -> None:
-        if not answer.done():
-            answer.set_result(reply)
-
-    timeout = gateway.servers[tool.server].timeout if tool.server in gateway.servers else 30.0
-    call = Call(
+    call = partial(
+        Call,
         b"tools/call",
         inner.params_for(tool),
         opened.meta or {},
-        settle,
-        timeout=timeout,
+        timeout=gateway.servers[tool.server].timeout if tool.server in gateway.servers else 30.0,
         holder=caller.access.holder,
         mirrored=tool.mirrored,
         marks=opened.marks,
         on_question=(lambda question: asker(tool.server, tool.alias, question)) if asker else None,
         client=caller.session if asker else "",
     )
-    upstream = gateway.route(caller, tool)
-    upstream.submit(call)
-    try:
-        reply = await answer
-    except asyncio.CancelledError:
-        upstream.cancel(call, "the caller gave up")
-        raise
+    reply = await reply_of(gateway.route(caller, tool), call)
     if reply.failure:
         raise reply.failure
     if reply.result is None:
         raise UpstreamError(
-            say("{tool} answered with an error: {error}", tool=tool.alias, error=_error_text(reply))
+            say("{tool} answered with an error: {error}", tool=tool.alias, error=error_text(reply))
         )
     check_size(tool, len(bytes(reply.result)), opened.most)
     if len(reply.result) > LARGE:
@@ -323,7 +312,27 @@ async def request(
     return shown_result(tool.server, reply.result)
 
 
-def _error_text(reply: UpstreamReply) -> str:
+async def reply_of(
+    upstream: Upstream, make_call: Callable[[Callable[[UpstreamReply], None]], Call]
+) -> UpstreamReply:
+    """Make a call, and return its reply. Canceling this cancels the call upstream."""
+    answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
+
+    def settle(reply: UpstreamReply) -> None:
+        if not answer.done():
+            answer.set_result(reply)
+
+    call = make_call(settle)
+    upstream.submit(call)
+    try:
+        return await answer
+    except asyncio.CancelledError:
+        upstream.cancel(call, "the caller gave up")
+        raise
+
+
+def error_text(reply: UpstreamReply) -> str:
+    """Return the error of a server as text: its message and code."""
     try:
         body = json.decode(reply.error) if reply.error is not None else None
     except json.InvalidJson:

@@ -27,17 +27,16 @@ from tabane.documents.files.readable_files import (
 )
 from tabane.documents.files.watching import FolderWatch
 from tabane.documents.operations import DocumentLibrary, checked_encoding
-from tabane.documents.parameters import (
+from tabane.documents.table import (
     AddDocuments,
     ImportChroma,
-    ListWatched,
     UnwatchDocuments,
     WatchDocuments,
 )
 from tabane.errors import BadArguments, HubError, TabaneError
 from tabane.extras import extra_command
 from tabane.messages import say
-from tabane.operations import Caller, Progress
+from tabane.operations import Caller, NoParameters, Progress
 from tabane.operations.job_turns import Turn
 from tabane.settings.files import write_private
 
@@ -331,7 +330,7 @@ class DocumentFiles:
         removed = await self._adding.prune(folder, ()) if params.remove else 0
         return {"path": path, "removed": removed}
 
-    async def list_watched(self, caller: Caller, params: ListWatched) -> dict[str, Any]:
+    async def list_watched(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Return the watched folders and their states."""
         return {"results": [watch.plain(caller.lang) for watch, _ in self._watches.values()]}
 

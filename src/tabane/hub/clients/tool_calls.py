@@ -133,7 +133,7 @@ class ScriptRequests:
                 for call in snapshot.run.asked:
                     if not await self._scripts.is_decided(call.approval):
                         return await self._put_approval(session, kept, snapshot.script, call.approval)
-            if not self._scripts.paused.take(snapshot.script):
+            if not self._scripts.paused().take(snapshot.script):
                 raise _script_is_gone()
         client = ScriptRequest(session, key, meta)
         try:

@@ -6,7 +6,6 @@ Any rule may refuse a call, and any may ask for a person.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -19,7 +18,7 @@ from tabane.hub.people.approvals.passphrase_file import PASSPHRASE
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.work.scripts import HubScripts, ScriptRule
 from tabane.messages import say
-from tabane.operations import LOCAL, Caller, CallTarget
+from tabane.operations import LOCAL, Caller, CallTarget, Lazy
 from tabane.operations.door import CallRule, CallVerdict, OpenApproval
 
 if TYPE_CHECKING:
@@ -92,8 +91,11 @@ class HubGuards:
         scripts: HubScripts,
     ) -> None:
         self._context, self._gateway, self._shown = context, gateway, shown
-        self._desk: ApprovalDesk | None = None
-        self._passphrase: HubPassphrase | None = None
+        self.desk = Lazy(self._open_desk)
+        """Returns where approvals are asked for."""
+        self.passphrase = Lazy(self._open_passphrase)
+        """Returns the passphrase of the hub, whether one is set or not."""
+        self._calls = Lazy(self._open_calls)
         self._configuration: ServersConfiguration | None = None
         self._flows, self.allow, self._scripts = flows, flows.allow, scripts
         self.guard = HubGuard(self._ask)
@@ -121,21 +123,17 @@ class HubGuards:
         arguments: bytes,
         request: str,
     ) -> OpenApproval:
-        return self._calls.ask(verdicts, caller, target, arguments, request)
+        return self._calls().ask(verdicts, caller, target, arguments, request)
 
-    @cached_property
-    def _calls(self) -> GuardedCalls:
+    def _open_calls(self) -> GuardedCalls:
         from tabane.hub.people.approvals.desk import GuardedCalls
 
         return GuardedCalls(self.desk(), self._gateway, self._scripts, self.guard.check)
 
-    def passphrase(self) -> HubPassphrase:
-        """Return the passphrase of the hub, whether one is set or not."""
-        if self._passphrase is None:
-            from tabane.hub.people.approvals.passphrase import HubPassphrase
+    def _open_passphrase(self) -> HubPassphrase:
+        from tabane.hub.people.approvals.passphrase import HubPassphrase
 
-            self._passphrase = HubPassphrase(self._context.home, self._context.loop)
-        return self._passphrase
+        return HubPassphrase(self._context.home, self._context.loop)
 
     @property
     def _has_passphrase(self) -> bool:
@@ -148,13 +146,10 @@ class HubGuards:
 
     # -- what an approval needs ----------------------------------------------------------------------
 
-    def desk(self) -> ApprovalDesk:
-        """Return where approvals are asked for. It is made with the first one."""
-        if self._desk is None:
-            from tabane.hub.people.approvals.desk import ApprovalDesk
+    def _open_desk(self) -> ApprovalDesk:
+        from tabane.hub.people.approvals.desk import ApprovalDesk
 
-            self._desk = ApprovalDesk(self._context, self._shown, self._decided)
-        return self._desk
+        return ApprovalDesk(self._context, self._shown, self._decided)
 
     async def is_decided(self, approval: str) -> bool:
         """Return whether a person has decided, or nobody can any more. Raises UnknownName."""
@@ -185,10 +180,10 @@ class HubGuards:
 
     def close(self) -> None:
         """Keep what waits for a person: its callers go on with the next hub."""
-        if self._desk is not None:
-            self._desk.close()
+        if self.desk.opened is not None:
+            self.desk.opened.close()
 
     async def written(self) -> None:
         """Wait until everything is on disk."""
-        if self._desk is not None:
-            await self._desk.written()
+        if self.desk.opened is not None:
+            await self.desk.opened.written()

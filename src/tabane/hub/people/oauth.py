@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tabane.errors import ConfigurationError, Unauthorized
 from tabane.hub.context import HubContext
 from tabane.messages import say
-from tabane.operations import Access
+from tabane.operations import Access, Lazy
 from tabane.servers.variables import variables_of
 from tabane.settings import Settings
 
@@ -24,7 +24,7 @@ class HubOAuth:
 
     def __init__(self, context: HubContext, own_url: Callable[[], str]) -> None:
         self._context, self._own_url = context, own_url
-        self._loaded: OAuthResource | None = None
+        self._resource = Lazy(self._open_resource)
         if context.settings.oauth_scopes:
             from tabane.access.oauth.oauth_access import ScopeTable
 
@@ -50,17 +50,15 @@ class HubOAuth:
 
     async def close(self) -> None:
         """Close every connection to the authorization server."""
-        if self._loaded is not None:
-            await self._loaded.close()
+        if self._resource.opened is not None:
+            await self._resource.opened.close()
 
-    def _resource(self) -> OAuthResource:
-        if self._loaded is None:
-            from tabane.access.oauth.resource import OAuthResource
+    def _open_resource(self) -> OAuthResource:
+        from tabane.access.oauth.resource import OAuthResource
 
-            self._loaded = OAuthResource(
-                lambda: self._context.settings, self._own_url, self._secret, self._context.environment
-            )
-        return self._loaded
+        return OAuthResource(
+            lambda: self._context.settings, self._own_url, self._secret, self._context.environment
+        )
 
     def _secret(self) -> str:
         """Return the client secret for introspection. Raises ConfigurationError if it is not set."""

@@ -12,10 +12,8 @@ from tabane.errors import Forbidden
 from tabane.hub.clients.server_access import inner_access
 from tabane.hub.hub import Hub
 from tabane.messages import Lang, say
-from tabane.operations import LOCAL, Caller, Face, Operation, OperationTable, Privilege
+from tabane.operations import LOCAL, Caller, NoParameters, Operation, OperationTable, Privilege
 from tabane.settings import Settings, load_settings
-
-FACES = frozenset({Face.RPC, Face.CLI})
 
 
 class HubStatus(Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,10 +26,6 @@ class StopServer(Struct, frozen=True, forbid_unknown_fields=True):
     """``restart``: whoever starts the next hub gives it the flags of this one."""
 
     restart: bool = False
-
-
-class NoAdministrationParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
 
 
 class AdministeredHub(Protocol):
@@ -86,44 +80,28 @@ class HubAdministration:
 
     def table(self) -> list[Operation]:
         """Return the operations: status, end, restart, and links that sign in."""
-        admin = Privilege.ADMIN
         return [
+            Operation("hub_status", "How the hub is.", HubStatus, self.status),
             Operation(
-                "hub_status", "How the hub is.", HubStatus, self.status, FACES, Privilege.READ, read_only=True
-            ),
-            Operation(
-                "check_init",
-                "Whether everything that is kept can be asked for yet, and how far that is.",
-                NoAdministrationParameters,
-                self.check_init,
-                FACES,
-                Privilege.READ,
-                read_only=True,
-                public=True,
-                source="hub",
+                "check_init", "Whether everything that is kept can be asked for yet, and how far that is.",
+                NoParameters, self.check_init, public=True, source="hub",
             ),
             Operation(
                 "sign_in_link",
                 "A URL that signs one browser in to the web page, with everything that the user may do. It "
                 "works once, for two minutes.",
-                NoAdministrationParameters,
-                self.sign_in_link,
-                FACES,
-                admin,
+                NoParameters, self.sign_in_link, privilege=Privilege.ADMIN,
             ),
-            Operation("stop_server", "End the hub.", StopServer, self.stop, FACES, admin),
+            Operation("stop_server", "End the hub.", StopServer, self.stop, privilege=Privilege.ADMIN),
             Operation(
-                "restart_hub",
-                "End the hub, and start it again with the same flags.",
-                NoAdministrationParameters,
-                self.restart,
-                FACES,
-                admin,
+                "restart_hub", "End the hub, and start it again with the same flags.",
+                NoParameters, self.restart, privilege=Privilege.ADMIN,
             ),
             Operation(
-                "keep_server", "Do not end when idle.", NoAdministrationParameters, self.keep, FACES, admin
+                "keep_server", "Do not end when idle.",
+                NoParameters, self.keep, privilege=Privilege.ADMIN,
             ),
-        ]
+        ]  # fmt: skip
 
     async def status(self, caller: Caller, params: HubStatus) -> dict[str, Any]:
         """Return how the hub is, after another attempt to listen at a port that was taken."""
@@ -132,7 +110,7 @@ class HubAdministration:
         report = hub.report() | await hub.kept()
         return report | {"settings": hub.settings_report(caller)} if params.settings else report
 
-    async def check_init(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, Any]:
+    async def check_init(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         beginning = self._administered_hub().beginning(caller)
         if beginning is None:
             return {"status": "init_completed"}
@@ -144,19 +122,19 @@ class HubAdministration:
         self._administered_hub().end("restart" if params.restart else "stop")
         return {"status": "stopping", "message": say("The hub is stopping.").render(caller.lang)}
 
-    async def sign_in_link(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
+    async def sign_in_link(self, caller: Caller, params: NoParameters) -> dict[str, str]:
         """Return a link that signs a browser in. Raises Forbidden for anyone but the local user."""
         if inner_access(caller.access) is not LOCAL:
             raise Forbidden(say("Only the user of this machine can make a link that signs in as that user."))
         await self._administered_hub().try_port()
         return {"url": self._administered_hub().sign_in_link()}
 
-    async def restart(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
+    async def restart(self, caller: Caller, params: NoParameters) -> dict[str, str]:
         """Restart the hub. Assistants and pages connect to the next one by themselves."""
         self._administered_hub().restart()
         return {"status": "restarting", "message": say("The hub is restarting.").render(caller.lang)}
 
-    async def keep(self, caller: Caller, params: NoAdministrationParameters) -> dict[str, str]:
+    async def keep(self, caller: Caller, params: NoParameters) -> dict[str, str]:
         """Treat the hub as started by hand, so that it does not end when idle."""
         self._administered_hub().keep()
         return {"status": "kept"}

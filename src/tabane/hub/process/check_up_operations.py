@@ -22,7 +22,7 @@ from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.rpc.tcp_peers import port_is_taken, refusal
 from tabane.hub.servers.configuration import hub_environment, read_servers
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress
+from tabane.operations import Caller, Operation, Privilege, Progress
 from tabane.operations.job_turns import Turn
 from tabane.settings import OPTIONS, Settings, load_settings
 from tabane.settings.files import config_folder
@@ -34,8 +34,6 @@ QUICK_LIMIT, FULL_LIMIT = 60.0, 600.0
 
 MOST_OUTPUT = 4 << 20
 """Bytes that a check-up may print."""
-
-_FACES = frozenset({Face.RPC, Face.CLI})
 
 
 class RunDoctor(Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,29 +58,19 @@ class CheckUpOperations:
 
     def table(self) -> list[Operation]:
         """Return the operations that run the doctor and its fixes."""
-        admin = Privilege.ADMIN
         return [
             Operation(
                 "run_doctor",
                 "Check for problems: configuration, files, keys, audit log, assistants, and servers.",
-                RunDoctor,
-                self.run,
-                _FACES,
-                admin,
-                kind="job",
+                RunDoctor, self.run, privilege=Privilege.ADMIN, kind="job",
                 title=lambda params: say("Checking for problems"),
             ),
             Operation(
-                "apply_fix",
-                "Fix a finding of run_doctor, or all that are safe to fix.",
-                ApplyFix,
-                self.fix,
-                _FACES,
-                admin,
-                kind="job",
+                "apply_fix", "Fix a finding of run_doctor, or all that are safe to fix.",
+                ApplyFix, self.fix, privilege=Privilege.ADMIN, kind="job",
                 title=lambda params: say("Fixing what was found"),
             ),
-        ]
+        ]  # fmt: skip
 
     async def run(self, caller: Caller, params: RunDoctor, progress: Progress) -> dict[str, Any]:
         """Return the sections with their findings, and how many there are of each level."""

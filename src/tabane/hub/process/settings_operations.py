@@ -20,9 +20,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.access.parameters import Patterns
 from tabane.access.permissions import EVERY_TOOL, PermissionPatterns
 from tabane.access.profiles import ProfileDefinition, is_profile_name, profiles_in
+from tabane.access.table import Patterns
 from tabane.errors import BadArguments, ConfigurationError, HubError, TabaneError, UnknownName
 from tabane.hub.hub import Hub
 from tabane.hub.process import MODEL_FILE
@@ -30,7 +30,7 @@ from tabane.hub.process.check_up_operations import CheckUpOperations
 from tabane.hub.servers.configuration import FIXED
 from tabane.hub.sources.models.operations import UsedModel
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress
+from tabane.operations import Caller, NoParameters, Operation, Privilege, Progress
 from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
 from tabane.settings.editing import UnsafeTomlEdit, file_value, with_value, without_value
 from tabane.settings.files import read_trusted, write_private
@@ -39,16 +39,11 @@ from tabane.text.nearest_names import nearest
 
 log = logging.getLogger(__name__)
 
-_FACES = frozenset({Face.RPC, Face.CLI})
 _BY_NAME = {option.name: option for option in OPTIONS}
 
 SettingName = Annotated[str, Meta(min_length=1, max_length=64)]
 ProfileName = Annotated[str, Meta(min_length=1, max_length=64)]
 TextValue = Annotated[str, Meta(max_length=10_000)]
-
-
-class ListSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
 
 
 class ChangeSetting(Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,10 +67,6 @@ class RemoveProfile(Struct, frozen=True, forbid_unknown_fields=True):
     name: ProfileName
 
 
-class ReloadFiles(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
 Edit = Callable[[str], str]
 """Changes the text of the settings file."""
 
@@ -89,52 +80,31 @@ class SettingsOperations:
 
     def table(self) -> list[Operation]:
         """Return the operations on settings and profiles."""
-        admin = Privilege.ADMIN
         return [
             Operation(
-                "list_settings",
-                "Each setting: its value, where that comes from, and what it may be.",
-                ListSettings,
-                self.settings,
-                _FACES,
-                Privilege.READ,
-                read_only=True,
+                "list_settings", "Each setting: its value, where that comes from, and what it may be.",
+                NoParameters, self.settings,
             ),
             Operation(
-                "change_setting",
-                "Change a setting in tabane.toml, or remove it from there.",
-                ChangeSetting,
-                self.change,
-                _FACES,
-                admin,
+                "change_setting", "Change a setting in tabane.toml, or remove it from there.",
+                ChangeSetting, self.change, privilege=Privilege.ADMIN,
             ),
             Operation(
-                "save_profile",
-                "Create a profile in tabane.toml, or replace it.",
-                SaveProfile,
-                self.save,
-                _FACES,
-                admin,
+                "save_profile", "Create a profile in tabane.toml, or replace it.",
+                SaveProfile, self.save, privilege=Privilege.ADMIN,
             ),
             Operation(
-                "remove_profile",
-                "Remove a profile from tabane.toml.",
-                RemoveProfile,
-                self.remove,
-                _FACES,
-                admin,
+                "remove_profile", "Remove a profile from tabane.toml.",
+                RemoveProfile, self.remove, privilege=Privilege.ADMIN,
             ),
             Operation(
                 "reload_files",
                 "Put settings, servers, secrets and trusted projects in force as their files are now.",
-                ReloadFiles,
-                self.take_over,
-                _FACES,
-                admin,
+                NoParameters, self.take_over, privilege=Privilege.ADMIN,
             ),
-        ]
+        ]  # fmt: skip
 
-    async def settings(self, caller: Caller, params: ListSettings) -> dict[str, Any]:
+    async def settings(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """List the settings. ``pending`` is the value that the next start uses, if that is another one."""
         hub = self._hub
         problem: str | None = None
@@ -211,7 +181,7 @@ class SettingsOperations:
             )
         return {"status": "removed", "name": params.name, "problem": problem}
 
-    async def take_over(self, caller: Caller, params: ReloadFiles) -> dict[str, Any]:
+    async def take_over(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Put the files in force as they are now. ``problem`` is why they are not."""
         problem = _reload_files(self._hub)
         return {"problem": problem.render(caller.lang) if problem else None}
@@ -410,14 +380,10 @@ class ModelUse:
                 "use_model",
                 "Download a model, set it, and embed everything again with it; the earlier vectors serve "
                 "until that is done.",
-                UseModel,
-                self.use,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.ADMIN,
-                kind="job",
+                UseModel, self.use, privilege=Privilege.ADMIN, kind="job",
                 title=lambda params: say("Changing the embedding model to {model}", model=params.model),
             )
-        ]
+        ]  # fmt: skip
 
     async def use(self, caller: Caller, params: UseModel, progress: Progress) -> UsedModel:
         """Change the model. ``job`` is the job that embeds texts again, None if there is no model.

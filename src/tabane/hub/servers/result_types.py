@@ -14,11 +14,10 @@ from tabane.errors import StoreError
 from tabane.hub.context import HubContext
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation, Privilege
-from tabane.operations.caller import Face
 from tabane.wire.json import InvalidJson, fields
 
 if TYPE_CHECKING:
-    from tabane.catalog.operations.parameters import ForgetTypes
+    from tabane.catalog.operations.table import ForgetTypes
     from tabane.catalog.tools.disclosure import LearnedResult
     from tabane.hub.servers.type_learning import TypeLearning
 
@@ -108,14 +107,13 @@ class HubResultTypes:
 
     def table(self) -> list[Operation]:
         """Return the operation that forgets types."""
-        from tabane.catalog.operations.parameters import ForgetTypes
+        from tabane.catalog.operations.table import ForgetTypes
 
-        faces = frozenset({Face.RPC, Face.CLI})
         return [
             Operation(
                 "forget_result_types",
                 "Forget the learned types of results: of a tool, of the tools of a server, or all.",
-                ForgetTypes, self.forget, faces, Privilege.ADMIN, source="admin",
+                ForgetTypes, self.forget, privilege=Privilege.ADMIN,
             )
         ]  # fmt: skip
 

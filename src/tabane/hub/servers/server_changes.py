@@ -17,14 +17,13 @@ from tabane.errors import BadArguments, TabaneError, UnknownName
 from tabane.guard.definitions.listing_scan import suspicious_definitions
 from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import FileFollower
-from tabane.hub.servers.parameters import (
+from tabane.hub.servers.server_setup import (
     AddServer,
     ChangeServer,
     CheckDefinition,
     EnableServer,
     FindServers,
-    RemoveServer,
-    ShowDefinition,
+    NamedServer,
     StartNewServers,
     TryServer,
 )
@@ -165,7 +164,7 @@ class ServerChanges:
 
     # -- without a change --------------------------------------------------------------------------
 
-    async def show(self, caller: Caller, params: ShowDefinition) -> dict[str, Any]:
+    async def show(self, caller: Caller, params: NamedServer) -> dict[str, Any]:
         """Return the definition with secrets masked, its problems, and a version for :meth:`change`."""
 
         def read() -> dict[str, Any]:
@@ -276,7 +275,7 @@ class ServerChanges:
 
         return await self._changed(caller, params.name, "changed", write)
 
-    async def remove(self, caller: Caller, params: RemoveServer) -> dict[str, Any]:
+    async def remove(self, caller: Caller, params: NamedServer) -> dict[str, Any]:
         """Remove a server. Raises UnknownName and ConfigurationError."""
 
         def write(file: _FileNow) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ from tabane.hub.servers.result_types import HubResultTypes
 from tabane.hub.work.scripts import HubScripts
 from tabane.hub.work.tasks import HubTasks
 from tabane.messages import Message, say
-from tabane.operations import Caller, CallTarget, Door, Face, OpenCall, Operation, OperationTable
+from tabane.operations import Caller, CallTarget, Door, Face, Lazy, OpenCall, Operation, OperationTable
 from tabane.servers.configuration import ServersConfiguration
 from tabane.servers.server import Server
 from tabane.settings import Settings
@@ -225,7 +225,7 @@ class HubTools:
         self._context, self._gateway, self._long_results = context, gateway, long_results
         long_results.on_read = self._read_again
         self.questions = HubQuestions(context.home, lambda: context.settings.questions_to_page, gateway.adopt)
-        self._calls: ToolOperations | None = None
+        self._calls = Lazy(self._open_calls)
         self.result_types = HubResultTypes(context, gateway)
         self.scripts = HubScripts(context, gateway, self._perform, self._signing_key, self.result_types.of)
         tasks = HubTasks(context, self._target)
@@ -283,14 +283,13 @@ class HubTools:
 
     def table(self) -> list[Operation]:
         """Return the operations on tools, servers, questions, scripts and tasks."""
-        from tabane.catalog.operations.table import GatewayHandlers, gateway_table
+        from tabane.catalog.operations.table import gateway_table
         from tabane.hub.work.task_operations import TaskOperations
 
-        handlers = GatewayHandlers(
-            self._gateway, self._admit, self._own, self._long_results, self._file, self.result_types.of
-        )
         return [
-            *gateway_table(handlers),
+            *gateway_table(
+                self._gateway, self._admit, self._own, self._long_results, self._file, self.result_types.of
+            ),
             *self.questions.table(),
             *self.scripts.table(),
             *self.result_types.table(),
@@ -313,21 +312,20 @@ class HubTools:
 
         if name == OPEN:
             return await self._opened(caller, arguments)
-        if self._calls is None:
-            from tabane.catalog.operations.tool_operations import ToolOperations
-
-            self._calls = ToolOperations(
-                self._gateway, self._admit, self._own, self._long_results, self._file
-            )
         caller, looks = structs.replace(caller, looks=False), caller.looks
         script = self.scripts.running.get(caller.script)
         asker = script.question if script is not None else None
-        result = await self._calls.perform(caller, name, arguments, read_only=looks, asker=asker)
+        result = await self._calls().perform(caller, name, arguments, read_only=looks, asker=asker)
         if len(result) <= LARGEST_QUESTION and result_type(result) not in (None, "complete"):
             raise question_of(name)
         if (tool := self._gateway.catalog.find(name)) is not None:
             self.scripts.note_read(caller, tool.target)
         return result
+
+    def _open_calls(self) -> ToolOperations:
+        from tabane.catalog.operations.tool_operations import ToolOperations
+
+        return ToolOperations(self._gateway, self._admit, self._own, self._long_results, self._file)
 
     async def _opened(self, caller: Caller, arguments: dict[str, Any]) -> Raw:
         """Return the value of a kept result for a script. Raises TabaneError."""

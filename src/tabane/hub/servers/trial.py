@@ -18,7 +18,7 @@ from tabane.errors import UpstreamError, UpstreamUnavailable
 from tabane.guard.definitions.review import DefinitionScans
 from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import definition_scans, limits_of, with_inherited
-from tabane.hub.servers.parameters import TryServer
+from tabane.hub.servers.server_setup import TryServer
 from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.servers.configuration import configuration_of, why_disabled

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from dataclasses import asdict
 from datetime import tzinfo
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import FOLDER, Stores
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import Lang, say
-from tabane.operations import Caller, Operation, Progress
+from tabane.operations import Caller, Lazy, Operation, Progress
 from tabane.operations.job_turns import Turn
 from tabane.posts import COLLECTION, DOMAIN
 from tabane.settings import Settings
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tabane.hub.work.job import Job
     from tabane.posts.importing.plan import PostSources
     from tabane.posts.operations import Archive
-    from tabane.posts.parameters import ImportPosts
+    from tabane.posts.table import ImportPosts
     from tabane.search.engine import Collection
     from tabane.search.models import Models
     from tabane.search.source import SearchSource
@@ -50,20 +50,22 @@ class PostArchive:
     ) -> None:
         self._context, self._stores, self._embedding, self._jobs = context, stores, embedding, jobs
         self._taken = context.home / FOLDER / _TAKEN
-        self._models, self._importing = models, Turn(stores.turn("import", COLLECTION))
+        self._importing = Turn(stores.turn("import", COLLECTION))
         self._opening: Job | None = None
 
-    @cached_property
-    def _archive(self) -> Archive:
-        from tabane.posts.operations import Archive
+        @Lazy
+        def archive() -> Archive:
+            from tabane.posts.operations import Archive
 
-        return Archive(
-            self._collection,
-            self._models,
-            self._zone,
-            ready=lambda: self.beginning is None,
-            missing=lambda spaces: self._embedding.missing(COLLECTION, spaces),
-        )
+            return Archive(
+                self._collection,
+                models,
+                self._zone,
+                ready=lambda: self.beginning is None,
+                missing=partial(embedding.missing, COLLECTION),
+            )
+
+        self._archive = archive
 
     @property
     def beginning(self) -> Job | None:
@@ -87,7 +89,7 @@ class PostArchive:
         """Return the operations on posts."""
         from tabane.posts.table import import_table, posts_table
 
-        return [*posts_table(lambda: self._archive), *import_table(self.import_posts)]
+        return [*posts_table(self._archive), *import_table(self.import_posts)]
 
     @property
     def there(self) -> bool:
@@ -97,7 +99,7 @@ class PostArchive:
     @property
     def searching(self) -> SearchSource[Any]:
         """The posts as a search source."""
-        return self._archive.searching
+        return self._archive().searching
 
     def _zone(self) -> tzinfo:
         from tabane.text.time_zones import zone_of
@@ -111,7 +113,7 @@ class PostArchive:
 
     async def _open(self, progress: Progress) -> dict[str, Any]:
         progress.tell(0, 1)
-        await self._archive.statistics.census()
+        await self._archive().statistics.census()
         self._embedding.wake(COLLECTION)
         return {}
 
@@ -123,7 +125,7 @@ class PostArchive:
             if self.there:
                 await self._open(progress)
             raise
-        await self._archive.statistics.census()
+        await self._archive().statistics.census()
         self._embedding.wake(COLLECTION)
         return taken
 
@@ -183,6 +185,6 @@ def given_archive(settings: Settings) -> ImportPosts | None:
     embeddings, reasoning, summary = (str(folder) if folder else None for folder in folders)
     if not any(folders):
         return None
-    from tabane.posts.parameters import ImportPosts
+    from tabane.posts.table import ImportPosts
 
     return ImportPosts(embeddings=embeddings, reasoning=reasoning, summary=summary, once=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tabane.documents import DOMAIN
@@ -13,7 +12,7 @@ from tabane.errors import StoreError, TabaneError
 from tabane.hub.context import HubContext
 from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import FOLDER, Stores
-from tabane.operations import Caller, Door, Face, Operation
+from tabane.operations import Caller, Door, Face, Lazy, Operation
 
 if TYPE_CHECKING:
     from tabane.documents.document_writer import Event
@@ -49,11 +48,19 @@ class DocumentStore:
         labels: DocumentLabels,
         door: Door,
     ) -> None:
-        self._context, self._stores, self._models, self._embedding = context, stores, models, embedding
-        self._convert, self._labels, self._door = convert, labels, door
+        self._stores, self._door, self._watched = stores, door, context.home / FOLDER / _WATCHED
         self.on_change: Callable[[str, bool], None] = lambda key, listed: None
         """Called with the key of a document that has changed, and whether the list of all has with it."""
-        self._opened: OpenDocuments | None = None
+
+        @Lazy
+        def opened() -> OpenDocuments:
+            from tabane.hub.sources.open_documents import OpenDocuments  # with the first request
+
+            found = OpenDocuments(context, stores, models, embedding, convert, labels, self._watched)
+            found.library.changed.append(self._note_change)
+            return found
+
+        self._opened = opened
 
     @property
     def there(self) -> bool:
@@ -63,15 +70,17 @@ class DocumentStore:
     @property
     def watches(self) -> bool:
         """Return whether any folder is watched, so that there is work without requests."""
-        return self._opened is not None and self._opened.files.watched > 0
+        opened = self._opened.opened
+        return opened is not None and opened.files.watched > 0
 
     async def counts(self) -> dict[str, int]:
         """Return the counts of documents and of watched folders, if their store is open."""
-        if self._opened is None or not self._stores.is_open(DOMAIN):
+        opened = self._opened.opened
+        if opened is None or not self._stores.is_open(DOMAIN):
             return {}
-        watched = {"documents_watched": self._opened.files.watched}
+        watched = {"documents_watched": opened.files.watched}
         try:
-            return {"documents": await self._opened.count(), **watched}
+            return {"documents": await opened.count(), **watched}
         except StoreError:  # a database that is away does not hide the rest of the status
             return watched
 
@@ -91,23 +100,23 @@ class DocumentStore:
 
     async def close(self) -> None:
         """Stop watching folders; they are watched again by the next hub."""
-        if self._opened is not None:
-            await self._opened.files.close()
+        if self._opened.opened is not None:
+            await self._opened.opened.files.close()
 
     @property
     def documents(self) -> DocumentLibrary:
         """The operations on documents, imported on first use."""
-        return self._open().library
+        return self._opened().library
 
     @property
     def files(self) -> DocumentFiles:
         """The operations on files and watched folders, imported on first use."""
-        return self._open().files
+        return self._opened().files
 
     async def remember(self, caller: Caller, page: Page) -> str:
         """Put a page that was read, and return its key. Raises TabaneError if it cannot be put."""
         self._door.operation(caller, "put_document", Face.RPC)
-        return await self._open().put_page(page)
+        return await self._opened().put_page(page)
 
     @property
     def searching(self) -> SearchSource[Any]:
@@ -118,35 +127,15 @@ class DocumentStore:
 
     async def page(self, after: str | None, limit: int) -> tuple[Sequence[ListedDocument], bool]:
         """Return at most ``limit`` documents behind the key ``after``, and whether there are more."""
-        return await self._open().page(after, limit) if self.there else ((), False)
+        return await self._opened().page(after, limit) if self.there else ((), False)
 
     async def text(self, key: str, caller: Caller) -> tuple[ListedDocument, str] | None:
         """Return a document with its text, and note that the caller read it; None if there is none."""
-        return await self._open().text(key, caller) if self.there else None
+        return await self._opened().text(key, caller) if self.there else None
 
     async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
         """Return at most ``limit`` keys that begin with a prefix."""
         return await self.documents.beginning(prefix, limit) if self.there else ()
-
-    def _open(self) -> OpenDocuments:
-        if self._opened is None:
-            from tabane.hub.sources.open_documents import OpenDocuments  # with the first request
-
-            self._opened = OpenDocuments(
-                self._context,
-                self._stores,
-                self._models,
-                self._embedding,
-                self._convert,
-                self._labels,
-                self._watched,
-            )
-            self._opened.library.changed.append(self._note_change)
-        return self._opened
-
-    @property
-    def _watched(self) -> Path:
-        return self._context.home / FOLDER / _WATCHED
 
     def _note_change(self, filepath: str, event: Event) -> None:
         self.on_change(filepath, event != "updated")

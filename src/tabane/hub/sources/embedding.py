@@ -7,7 +7,6 @@ continues after a hub was killed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -16,7 +15,7 @@ from tabane.errors import BadArguments, ModelError
 from tabane.hub.context import HubContext
 from tabane.hub.stores.domain_stores import FOLDER, REPLICAS, UNFINISHED, Shapes, Stores
 from tabane.messages import Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Progress, Starter
+from tabane.operations import Caller, Lazy, Operation, Privilege, Progress, Starter
 
 if TYPE_CHECKING:
     from tabane.hub.sources.embedded_collections import EmbeddedCollection
@@ -83,9 +82,9 @@ class CollectionEmbedder:
         """Keep the arguments. ``collections`` are those of a hub, imported on first use, if not given."""
         self._context, self._stores, self._models, self._jobs = context, stores, models, jobs
         self._folder, self._collections = context.home / FOLDER, collections
+        self._lanes = Lazy(self._make_lanes)
 
-    @cached_property
-    def _lanes(self) -> Mapping[str, CollectionLane]:
+    def _make_lanes(self) -> Mapping[str, CollectionLane]:
         from tabane.hub.sources.embedded_collections import EMBEDDED, EmbeddingCoverage
         from tabane.hub.sources.embedding_lane import CollectionLane
 
@@ -101,27 +100,21 @@ class CollectionEmbedder:
             for each in (EMBEDDED if self._collections is None else self._collections)
         }
 
-    @property
-    def _is_used(self) -> bool:
-        return "_lanes" in vars(self)
-
     def open(self) -> None:
         """Continue the work that an earlier hub did not finish."""
         if not any(self._folder.glob(f"*{UNFINISHED}")):
             return
-        for lane in self._lanes.values():
+        for lane in self._lanes().values():
             if lane.unfinished:
                 lane.wake()
 
     def wake(self, name: str) -> None:
         """Embed the new records of that collection."""
-        self._lanes[name].wake()
+        self._lanes()[name].wake()
 
     async def idle(self) -> None:
         """Wait until the embedding that the hub itself began is done."""
-        if not self._is_used:
-            return
-        for lane in self._lanes.values():
+        for lane in (self._lanes.opened or {}).values():
             await lane.idle()
 
     async def question(self, name: str, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
@@ -129,15 +122,15 @@ class CollectionEmbedder:
 
         Raises BadArguments if the collection has vectors, but none in such a space.
         """
-        return await self._lanes[name].question(text, tuple(spaces))
+        return await self._lanes()[name].question(text, tuple(spaces))
 
     async def missing(self, name: str, spaces: Iterable[str]) -> Incomplete | None:
         """Return how much of these spaces of a collection is embedded; None if all of it is."""
-        return await self._lanes[name].missing(tuple(spaces))
+        return await self._lanes()[name].missing(tuple(spaces))
 
     async def own_models(self) -> list[tuple[str, Message, str]]:
         """Return name, title and model of each collection that keeps the model of its vectors."""
-        lanes = self._lanes.items()
+        lanes = self._lanes().items()
         return [
             (name, lane.called, model) for name, lane in lanes for model in sorted(await lane.own_models())
         ]
@@ -148,19 +141,14 @@ class CollectionEmbedder:
             Operation(
                 "reembed",
                 "Embed collections again with another model; the one they have serves until that is done.",
-                Reembed,
-                self.reembed_collections,
-                frozenset({Face.RPC, Face.CLI}),
-                Privilege.ADMIN,
-                kind="job",
-                title=self._title,
+                Reembed, self.reembed_collections, privilege=Privilege.ADMIN, kind="job", title=self._title,
             )
-        ]
+        ]  # fmt: skip
 
     def _title(self, params: Reembed) -> Message:
         from tabane.hub.sources.embedding_lane import title_of
 
-        lanes = self._lanes.items()
+        lanes = self._lanes().items()
         return title_of(*(lane.called for name, lane in lanes if params.collection in (None, name)))
 
     async def reembed(self, progress: Progress) -> Reembedded:
@@ -169,9 +157,7 @@ class CollectionEmbedder:
 
     async def close(self) -> None:
         """Stop. What was embedded is on the disk; the next hub continues."""
-        if not self._is_used:
-            return
-        for lane in self._lanes.values():
+        for lane in (self._lanes.opened or {}).values():
             await lane.close()
 
     async def reembed_collections(self, caller: Caller, params: Reembed, progress: Progress) -> Reembedded:
@@ -181,15 +167,15 @@ class CollectionEmbedder:
     async def _reembedded(self, params: Reembed, progress: Progress) -> Reembedded:
         from tabane.search.embedding.embedder import NoModel
 
-        if params.collection is not None and params.collection not in self._lanes:
-            known = ", ".join(self._lanes)
+        if params.collection is not None and params.collection not in self._lanes():
+            known = ", ".join(self._lanes())
             message = say("collection: {name} is not one of {known}", name=params.collection, known=known)
             raise BadArguments(message, "collection")
         model = await (self._models.serving(params.model) if params.model else self._models.wanted())
         if isinstance(model, NoModel):
             raise ModelError(model.reason)
-        names = list(self._lanes) if params.collection is None else [params.collection]
+        names = list(self._lanes()) if params.collection is None else [params.collection]
         chosen = params.model is not None
-        spaces = {name: await self._lanes[name].reembed(model, progress, chosen) for name in names}
+        spaces = {name: await self._lanes()[name].reembed(model, progress, chosen) for name in names}
         rows = [ReembeddedCollection(name, done) for name, done in spaces.items()]
         return Reembedded(model.fingerprint, rows)

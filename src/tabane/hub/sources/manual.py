@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
 from tabane.messages import Lang, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import EVERYONE, Caller, Operation
 
 _HEADING = re.compile(r"(#{1,3}) (.+)")
 _FENCE = re.compile(r"(```|~~~)")
@@ -86,15 +86,10 @@ def documentation_table() -> list[Operation]:
             "get_documentation",
             "Read the manual of Tabane, this MCP hub: settings, commands, how to add servers. Without a "
             "section, it lists the pages.",
-            GetDocumentation,
-            get_documentation,
-            frozenset({Face.MCP, Face.RPC, Face.CLI}),
-            Privilege.READ,
-            text=_documentation_text,
-            read_only=True,
-            structured=lambda found, _: found,
+            GetDocumentation, get_documentation, EVERYONE, text=_documentation_text,
+            structured=lambda found, _: found, source="docs",
         )
-    ]
+    ]  # fmt: skip
 
 
 async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from tabane.hub.context import HubContext
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import Stores
-from tabane.operations import Operation
+from tabane.operations import Lazy, Operation
 from tabane.reader.page_domain import DOMAIN
 
 if TYPE_CHECKING:
@@ -39,10 +39,16 @@ class PageReader:
         flows: HubFlows,
         errors: int | None = None,
     ) -> None:
-        self._context, self._stores, self._models, self._embedding = context, stores, models, embedding
-        self._flows, self._errors = flows, errors
+        self._context, self._stores = context, stores
         self.documents: DocumentStore
-        self._opened: OpenReader | None = None
+
+        @Lazy
+        def opened() -> OpenReader:
+            from tabane.hub.sources.open_reader import OpenReader  # with the first page
+
+            return OpenReader(context, stores, models, embedding, flows, self.documents, errors)
+
+        self._opened = opened
 
     def open(self) -> None:
         """Log at startup the problems that would make every page fail."""
@@ -59,11 +65,11 @@ class PageReader:
         """Return the operations on pages."""
         from tabane.reader.table import reader_table
 
-        return reader_table(lambda: self._open().operations)
+        return reader_table(lambda: self._opened().operations)
 
     async def convert(self, data: bytes, name: str) -> Page:
         """Return a file of that name as a page. Raises ReadError."""
-        return await self._open().conversion.page(data, "", name=name)
+        return await self._opened().conversion.page(data, "", name=name)
 
     @property
     def there(self) -> bool:
@@ -73,24 +79,9 @@ class PageReader:
     @property
     def searching(self) -> PageSearch:
         """The pages that were read, as a search source."""
-        return self._open().searching
+        return self._opened().searching
 
     async def close(self) -> None:
         """End the processes that convert and render, and close connections."""
-        if self._opened is not None:
-            await self._opened.close()
-
-    def _open(self) -> OpenReader:
-        if self._opened is None:
-            from tabane.hub.sources.open_reader import OpenReader  # with the first page
-
-            self._opened = OpenReader(
-                self._context,
-                self._stores,
-                self._models,
-                self._embedding,
-                self._flows,
-                self.documents,
-                self._errors,
-            )
-        return self._opened
+        if self._opened.opened is not None:
+            await self._opened.opened.close()

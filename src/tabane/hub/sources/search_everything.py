@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from tabane.errors import Forbidden, TabaneError
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.messages import Lang, say
-from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
+from tabane.operations import EVERYONE, Caller, CallTarget, Face, Operation
 from tabane.reader.result_text import marked
 from tabane.search.source import (
     FoundThing,
@@ -138,16 +138,10 @@ class EverythingSearch:
             Operation(
                 "search_everything",
                 "Search the user's posts (tweets), documents (notes), read web pages and tools.",
-                SearchEverything,
-                self.search,
-                frozenset({Face.MCP, Face.RPC, Face.CLI}),
-                Privilege.READ,
-                text=as_text,
-                read_only=True,
-                structured=lambda found, _: found,
+                SearchEverything, self.search, EVERYONE, text=as_text, structured=lambda found, _: found,
                 source="hub",
             )
-        ]
+        ]  # fmt: skip
 
     async def search(self, caller: Caller, params: SearchEverything) -> dict[str, Any]:
         """Return hits of all kinds by relevance; one kind alone keeps its own order and scores.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from tabane.errors import StoreCorrupt, StoreError
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller, Operation, Privilege
 from tabane.operations.job_turns import SharedTurn, TurnOpener
 from tabane.settings.files import private_folder
 
@@ -174,17 +174,12 @@ class Stores:
 
     def table(self) -> list[Operation]:
         """Return the operation that checks stores."""
-        faces = frozenset({Face.RPC, Face.CLI})
         return [
             Operation(
-                "check_stores",
-                "How what is stored is.",
-                CheckStores,
-                self.check_stores,
-                faces,
-                Privilege.ADMIN,
+                "check_stores", "How what is stored is.",
+                CheckStores, self.check_stores, privilege=Privilege.ADMIN,
             )
-        ]
+        ]  # fmt: skip
 
     async def close(self) -> None:
         """Close every store; what was acknowledged is on disk already."""

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from tabane.audit.entry import EntryType, Outcome, audit_options, audit_paths
@@ -16,13 +15,14 @@ from tabane.hub.context import HubContext
 from tabane.hub.telemetry.live import HubLive
 from tabane.hub.telemetry.metering import AuditCounts, CallCounters, HubMeter
 from tabane.messages import Message, say
-from tabane.operations import Operation
+from tabane.operations import Lazy, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
     from tabane.access.limits import CallLimits
     from tabane.audit.index_process import AuditIndexProcess
     from tabane.audit.index_requests import IndexTask
+    from tabane.audit.operations import AuditOperations
     from tabane.audit.queries import AuditQueries, OfferedTool
     from tabane.catalog.gateway import Gateway
     from tabane.group.group_index import GroupIndex
@@ -54,25 +54,23 @@ class HubUsage:
         self._folder, self._context = str(context.home / FOLDER), context
         self._gateway, self._errors = gateway, errors
         self._zone_name = context.settings.posts_zone  # that of the start
-        self._process: AuditIndexProcess | None = None
+        self._index = Lazy(self._open_index)
         self._following: IndexFollowing | None = None
         self._log: AuditLog | None = None
         self._group: GroupIndex | None = None
 
-    def table(self) -> list[Operation]:
-        """Return the operations that ask the index."""
-        from tabane.audit.queries import AuditQueries, OfferedTool, audit_queries_table
+    def queries(self) -> AuditQueries:
+        """Return the handlers of the operations that ask the index."""
+        from tabane.audit.queries import AuditQueries
 
-        def offered() -> Iterator[OfferedTool]:
-            for server in self._gateway.enabled():
-                for tool in self._gateway.catalog.of_server(server.name):
-                    yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
+        return AuditQueries(self, self._zone, self._offered)
 
-        @cache
-        def queries() -> AuditQueries:
-            return AuditQueries(self, self._zone, offered)
+    def _offered(self) -> Iterator[OfferedTool]:
+        from tabane.audit.queries import OfferedTool
 
-        return audit_queries_table(queries)
+        for server in self._gateway.enabled():
+            for tool in self._gateway.catalog.of_server(server.name):
+                yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
 
     def share(self, audit: PostgresAudit, usage: PostgresUsage, mark: str, address: str) -> None:
         """Give the index of a group of hubs what this hub records, and ask that index from now on.
@@ -109,8 +107,8 @@ class HubUsage:
         """End the process of the index."""
         if self._following is not None:
             await self._following.close()
-        if self._process is not None:
-            await self._process.close()
+        if self._index.opened is not None:
+            await self._index.opened.close()
 
     def _newest(self) -> int:
         """Return the seq of the newest entry; 0 if there is no log."""
@@ -123,14 +121,10 @@ class HubUsage:
         """Return the name of the time zone of dates."""
         return self._zone_name
 
-    def _index(self) -> AuditIndexProcess:
-        if self._process is None:
-            from tabane.audit.index_process import AuditIndexProcess
+    def _open_index(self) -> AuditIndexProcess:
+        from tabane.audit.index_process import AuditIndexProcess
 
-            self._process = AuditIndexProcess(
-                self._folder, self._zone, self._context.environment, self._errors
-            )
-        return self._process
+        return AuditIndexProcess(self._folder, self._zone, self._context.environment, self._errors)
 
 
 class HubTelemetry:
@@ -186,13 +180,14 @@ class HubAudit:
 
     def table(self) -> list[Operation]:
         """Return the operations on the audit log, usage and live calls."""
+        from tabane.audit.table import audit_table
+
+        return [*audit_table(self._log_operations, Lazy(self.usage.queries)), *self.live.table()]
+
+    def _log_operations(self) -> AuditOperations:
         from tabane.audit.operations import AuditOperations
 
-        return [
-            *AuditOperations(audit_paths(str(self._context.home))).table(),
-            *self.usage.table(),
-            *self.live.table(),
-        ]
+        return AuditOperations(audit_paths(str(self._context.home)))
 
     def open(self, settings: Settings) -> None:
         """Open the log, and record calls from now on.

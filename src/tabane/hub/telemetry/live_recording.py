@@ -20,8 +20,8 @@ from tabane.audit.redaction import ArgumentRedactor
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.server_operations import state_of
 from tabane.errors import UnknownName
-from tabane.hub.telemetry.event_feed import BETWEEN, EventFeed, topic_of
-from tabane.hub.telemetry.live_parameters import GetActivity, ListLiveCalls, ShowLiveCall
+from tabane.hub.telemetry.event_feed import BETWEEN, EventFeed, Topic, topic_of
+from tabane.hub.telemetry.live_table import GetActivity, ListLiveCalls, ShowLiveCall
 from tabane.hub.telemetry.metering import HubMeter
 from tabane.hub.work.job import Job
 from tabane.hub.work.jobs import Jobs
@@ -401,24 +401,9 @@ class LiveRecording:
         self._jobs[job.key] = job
         self.feed.deliver_soon()
 
-    def questions_changed(self) -> None:
-        """Note that a server asked something, or that a question is over."""
-        self._topics.setdefault("questions", "")
-        self.feed.deliver_soon()
-
-    def approvals_changed(self) -> None:
-        """Note that a call waits for a person, or that an approval changed."""
-        self._topics.setdefault("approvals", "")
-        self.feed.deliver_soon()
-
-    def flows_changed(self) -> None:
-        """Note that a client has read something new, or that pairs or trails changed."""
-        self._topics.setdefault("flows", "")
-        self.feed.deliver_soon()
-
-    def document_changed(self) -> None:
-        """Note that a document was put, changed or deleted."""
-        self._topics.setdefault("documents", "")
+    def topic_changed(self, topic: Topic) -> None:
+        """Note that something of a topic has changed, also without a call."""
+        self._topics.setdefault(topic, "")
         self.feed.deliver_soon()
 
     def settings_changed(self) -> None:

@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import HubDraining, HubError, TabaneError, UnknownName, upgraded
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege, Work
+from tabane.operations import Caller, Operation, Privilege, Work
 from tabane.wire import json
 
 if TYPE_CHECKING:
@@ -39,8 +39,6 @@ LONGEST_POLL = 30
 
 PATIENCE = 5.0
 """Seconds that a canceling client, and the end of the hub, wait for a canceled job."""
-
-_FACES = frozenset({Face.RPC, Face.CLI})
 
 JobId = Annotated[str, Meta(min_length=1, max_length=40)]
 
@@ -216,13 +214,15 @@ class Jobs:
 
     def table(self) -> list[Operation]:
         """Return the operations on jobs, for programs and the command line."""
-        about = "Let a job go on when the connection that started it is gone."
         return [
-            _read("list_jobs", "Jobs, the latest first.", ListJobs, self.list_jobs),
-            _read("follow_job", "Wait for news of a job.", FollowJob, self.follow_job),
-            _write("cancel_job", "Stop a job.", NamedJob, self.cancel_job),
-            _write("detach_job", about, NamedJob, self.detach_job),
-        ]
+            Operation("list_jobs", "Jobs, the latest first.", ListJobs, self.list_jobs),
+            Operation("follow_job", "Wait for news of a job.", FollowJob, self.follow_job),
+            Operation("cancel_job", "Stop a job.", NamedJob, self.cancel_job, privilege=Privilege.WRITE),
+            Operation(
+                "detach_job", "Let a job go on when the connection that started it is gone.",
+                NamedJob, self.detach_job, privilege=Privilege.WRITE,
+            ),
+        ]  # fmt: skip
 
     async def list_jobs(self, caller: Caller, params: ListJobs) -> dict[str, Any]:
         """List the jobs. ``problem`` says why those of other hubs are missing."""
@@ -291,14 +291,6 @@ class Jobs:
             key, gone = self._over.popleft()
             self._over_bytes -= gone
             del self._jobs[key]
-
-
-def _read(name: str, about: str, params: type[Struct], handler: Callable[..., Any]) -> Operation:
-    return Operation(name, about, params, handler, _FACES, Privilege.READ, read_only=True)
-
-
-def _write(name: str, about: str, params: type[Struct], handler: Callable[..., Any]) -> Operation:
-    return Operation(name, about, params, handler, _FACES, Privilege.WRITE)
 
 
 def _owner(caller: Caller | None) -> JobOwner | None:

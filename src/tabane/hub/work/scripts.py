@@ -9,7 +9,6 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import Raw, structs
@@ -19,17 +18,17 @@ from tabane.code.table import RUN, code_table
 from tabane.errors import CallerError
 from tabane.hub.context import HubContext
 from tabane.messages import say
-from tabane.operations import Caller, CallTarget, Operation, Outcome
+from tabane.operations import Caller, CallTarget, Lazy, Operation, Outcome
 from tabane.operations.door import CallVerdict
 from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.audit.log import AuditLog
     from tabane.catalog.operations.tool_operations import Learned, Perform
-    from tabane.code.parameters import RunScript
     from tabane.code.sandbox import ScriptSnapshot
     from tabane.code.script_run import ScriptRun
     from tabane.code.scripts import ScriptReport, Scripts
+    from tabane.code.table import RunScript
     from tabane.hub.work.paused_scripts import PausedScripts
     from tabane.hub.work.script_tools import ScriptTools
     from tabane.upstreams.call import ServerRequest, UpstreamReply
@@ -165,7 +164,7 @@ class RunningScript:
 
         Raises ScriptPaused if the client is asked at the end of its request.
         """
-        paused = self._owner.paused
+        paused = self._owner.paused()
         asked = [call.approval for call in snapshot.run.asked]
         if self._client is not None and self._client.asks_later():
             snapshot = structs.replace(snapshot, read=self._owner.origins(snapshot.script))
@@ -209,8 +208,9 @@ class HubScripts:
     ) -> None:
         self._context, self._gateway, self._key = context, gateway, key
         self._perform, self._learned = perform, learned
-        self._scripts: Scripts | None = None
-        self._paused: PausedScripts | None = None
+        self._tools, self._scripts = Lazy(self._open_tools), Lazy(self._open_scripts)
+        self.paused = Lazy(self._open_paused)
+        """Returns the snapshots of scripts that wait for a person."""
         self._followed: dict[str, FollowedScript] = {}
         self.running: dict[str, RunningScript] = {}
         self.meter: ScriptMeter | None = None
@@ -220,24 +220,24 @@ class HubScripts:
         """Return the operation that runs a script."""
         return code_table(self.run)
 
-    @cached_property
-    def _tools(self) -> ScriptTools:
+    def _open_tools(self) -> ScriptTools:
         from tabane.hub.work.script_tools import ScriptTools
 
         return ScriptTools(self._gateway, self._perform, self._learned)
 
-    @property
-    def paused(self) -> PausedScripts:
-        """Return the snapshots of scripts that wait for a person."""
-        if self._paused is None:
-            from tabane.hub.work.paused_scripts import PausedScripts
+    def _open_paused(self) -> PausedScripts:
+        from tabane.hub.work.paused_scripts import PausedScripts
 
-            self._paused = PausedScripts(self._context.home, self._key)
-        return self._paused
+        return PausedScripts(self._context.home, self._key)
+
+    def _open_scripts(self) -> Scripts:
+        from tabane.hub.work.script_tools import open_scripts
+
+        return open_scripts(self._context, self._tools())
 
     async def run(self, caller: Caller, params: RunScript) -> ScriptReport:
         """Run a script for a caller, or go on with it. Raises HubError if the sandbox is not installed."""
-        scripts = self._opened
+        scripts = self._scripts()
         if caller.script in self.running:
             raise CallerError(say("A script cannot run another script. Write all of it in one."))
         caller = structs.replace(caller, script=caller.script or new_script_id())
@@ -316,11 +316,11 @@ class HubScripts:
 
     async def waiting(self, script: str, holder: str) -> ScriptSnapshot:
         """Return the snapshot of a script that waits. Raises CallerError if it cannot go on."""
-        return await self.paused.read(script, self._opened.versions, holder)
+        return await self.paused().read(script, self._scripts().versions, holder)
 
     async def signatures(self, caller: Caller, names: Sequence[str]) -> str:
         """Return tools as typed functions: their imports, then their signatures."""
-        return await self._tools.signatures(caller, names)
+        return await self._tools().signatures(caller, names)
 
     async def close(self) -> None:
         """Stop the scripts that still run, then the sandbox."""
@@ -329,18 +329,10 @@ class HubScripts:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=STOPPING)
-        if self._paused is not None:
-            self._paused.close()
-        if self._scripts is not None:
-            await self._scripts.close()
-
-    @property
-    def _opened(self) -> Scripts:
-        if self._scripts is None:
-            from tabane.hub.work.script_tools import open_scripts
-
-            self._scripts = open_scripts(self._context, self._tools)
-        return self._scripts
+        if self.paused.opened is not None:
+            self.paused.opened.close()
+        if self._scripts.opened is not None:
+            await self._scripts.opened.close()
 
 
 def new_script_id() -> str:

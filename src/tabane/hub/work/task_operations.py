@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -11,9 +10,7 @@ from tabane.errors import UnknownName
 from tabane.hub.work.task_following import TaskFollower
 from tabane.hub.work.tasks import HubTasks, Task
 from tabane.messages import say
-from tabane.operations import Caller, Face, Operation, Privilege
-
-_FACES = frozenset({Face.RPC, Face.CLI})
+from tabane.operations import Caller, Operation, Privilege
 
 MOST_LISTED = 1000
 
@@ -41,11 +38,18 @@ class TaskOperations:
     def table(self) -> list[Operation]:
         """Return the operations."""
         return [
-            _operation("list_tasks", "Tasks: calls that go on in the background, the latest first.",
-                       ListTasks, self.list_tasks, read_only=True),
-            _operation("show_task", "The state of a task, and its result if it is over.",
-                       NamedTask, self.show_task, read_only=True),
-            _operation("cancel_task", "Cancel a task.", NamedTask, self.cancel_task),
+            Operation(
+                "list_tasks", "Tasks: calls that go on in the background, the latest first.",
+                ListTasks, self.list_tasks, source="hub",
+            ),
+            Operation(
+                "show_task", "The state of a task, and its result if it is over.",
+                NamedTask, self.show_task, source="hub",
+            ),
+            Operation(
+                "cancel_task", "Cancel a task.",
+                NamedTask, self.cancel_task, privilege=Privilege.CALL, source="hub",
+            ),
         ]  # fmt: skip
 
     async def list_tasks(self, caller: Caller, params: ListTasks) -> dict[str, Any]:
@@ -88,10 +92,3 @@ def _fits(task: Task, params: ListTasks) -> bool:
     if params.server is not None and task.server != params.server:
         return False
     return params.state == "all" or (params.state == "over") == task.over
-
-
-def _operation(
-    name: str, about: str, params: type[Struct], handler: Callable[..., Any], *, read_only: bool = False
-) -> Operation:
-    privilege = Privilege.READ if read_only else Privilege.CALL
-    return Operation(name, about, params, handler, _FACES, privilege, read_only=read_only, source="hub")

@@ -9,7 +9,7 @@ from msgspec import Meta, Raw, Struct
 from tabane.errors import BadArguments, UnknownName
 from tabane.hub.clients.questions.open_questions import OpenQuestions
 from tabane.messages import say
-from tabane.operations import Caller, CallTarget, Face, Operation, Privilege
+from tabane.operations import Caller, CallTarget, NoParameters, Operation, Privilege
 from tabane.upstreams.call import UpstreamReply
 from tabane.wire import json
 from tabane.wire.question_answers import AnswerMismatch, answer_of
@@ -17,13 +17,8 @@ from tabane.wire.question_answers import AnswerMismatch, answer_of
 REJECTED = -1
 """Code of the error that tells a server that its sampling, or its request for roots, was refused."""
 
-_FACES = frozenset({Face.RPC, Face.CLI})
 _ALL = CallTarget("answer_question", source="admin", kind="operation")
 """Whoever may call this sees the questions of others, too."""
-
-
-class ListQuestions(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
 
 
 class AnswerQuestion(Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,16 +50,15 @@ class QuestionOperations:
                 "Questions of servers to their users that are not answered yet, the latest first: id, "
                 "server, tool, client, kind (form, url, sampling, roots), message, schema of a form, url, "
                 "and when it was asked and expires (seconds since 1970).",
-                ListQuestions, self._list, _FACES, Privilege.READ, read_only=True, source="hub",
+                NoParameters, self._list, source="hub",
             ),
             Operation(
-                "answer_question",
-                "Answer one of these questions in place of the client.",
-                AnswerQuestion, self._answer, _FACES, Privilege.WRITE, source="hub",
+                "answer_question", "Answer one of these questions in place of the client.",
+                AnswerQuestion, self._answer, privilege=Privilege.WRITE, source="hub",
             ),
         ]  # fmt: skip
 
-    async def _list(self, caller: Caller, params: ListQuestions) -> dict[str, Any]:
+    async def _list(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         return {"results": [question.row() for question in self._questions.of(_holder(caller))]}
 
     async def _answer(self, caller: Caller, params: AnswerQuestion) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -88,7 +88,7 @@ class ShownArguments(Protocol):
         """Return arguments without secrets; only the beginning, and their size, if they are long."""
         ...
 
-    def approvals_changed(self) -> None:
+    def topic_changed(self, topic: Literal["approvals"]) -> None:
         """Note that an approval was asked for, or changed."""
         ...
 
@@ -311,7 +311,7 @@ class ApprovalDesk:
             if not news.done():
                 news.set_result(None)
         self._watch_expiry()
-        self._shown.approvals_changed()
+        self._shown.topic_changed("approvals")
 
     def _watch_expiry(self) -> None:
         if self._timer is not None:

@@ -10,19 +10,13 @@ from tabane.access.passphrase import LONGEST, SHORTEST
 from tabane.errors import CallerError
 from tabane.hub.people.guards import APPROVING, HubGuards
 from tabane.messages import say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller, Face, NoParameters, Operation, Privilege
 
 if TYPE_CHECKING:
     from tabane.guard.approvals.approvals import Approval
     from tabane.messages import Lang
 
-_FACES = frozenset({Face.RPC, Face.CLI})
-
 _Id = Annotated[str, Meta(min_length=1, max_length=40, description="Id of the approval, as listed.")]
-
-
-class ListApprovals(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
 
 
 class NextApproval(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,29 +56,26 @@ class ApprovalOperations:
                 "latest first: id, tool, server, reasons, arguments without secrets, pairs that can be "
                 "allowed for later calls too, who calls, state (open, approved), and when it was asked and "
                 "expires (seconds since 1970).",
-                ListApprovals, self.list_approvals, _FACES, Privilege.READ, read_only=True, source="admin",
+                NoParameters, self.list_approvals,
             ),
             Operation(
                 "next_approval",
                 "Wait until a call of this connection has to be approved by a person, and return what "
                 "list_approvals has of it, and whether this caller may approve it (may_approve). For "
                 "programs with a connection that stays.",
-                NextApproval, self.next_approval, _FACES, Privilege.READ,
-                read_only=True, source="hub", relays=True,
+                NextApproval, self.next_approval, source="hub", relays=True,
             ),
             Operation(
-                "approve_call",
-                "Approve one of these calls. It is made once, with these arguments.",
-                ApproveCall, self.approve_call, _FACES, Privilege.ADMIN, source="admin",
+                "approve_call", "Approve one of these calls. It is made once, with these arguments.",
+                ApproveCall, self.approve_call, privilege=Privilege.ADMIN,
             ),
             Operation(
-                "refuse_call",
-                "Refuse one of these calls. The same call is refused for ten minutes.",
-                RefuseCall, self.refuse_call, _FACES, Privilege.ADMIN, source="admin",
+                "refuse_call", "Refuse one of these calls. The same call is refused for ten minutes.",
+                RefuseCall, self.refuse_call, privilege=Privilege.ADMIN,
             ),
         ]  # fmt: skip
 
-    async def list_approvals(self, caller: Caller, params: ListApprovals) -> dict[str, Any]:
+    async def list_approvals(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Return what waits for a person, the latest first."""
         return {
             "results": [row(one, caller.lang) for one in (await self._guards.desk().approvals()).listed()]
@@ -141,10 +132,6 @@ def _way(caller: Caller) -> str:
     return "command" if caller.pid else "rpc"
 
 
-class NoPassphraseParameters(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
 class SetPassphrase(Struct, frozen=True, forbid_unknown_fields=True):
     passphrase: Annotated[str, Meta(min_length=SHORTEST, max_length=LONGEST)]
 
@@ -163,30 +150,28 @@ class PassphraseOperations:
         """Return the operations."""
         return [
             Operation(
-                "passphrase_state",
-                "Whether a passphrase is set, and whether the caller has shown it.",
-                NoPassphraseParameters, self.passphrase_state, _FACES, Privilege.READ,
-                read_only=True, source="admin",
+                "passphrase_state", "Whether a passphrase is set, and whether the caller has shown it.",
+                NoParameters, self.passphrase_state,
             ),
             Operation(
                 "unlock",
                 "Show the passphrase: for five minutes, this connection may approve calls and change what is "
                 "allowed.",
-                Unlock, self.unlock, _FACES, Privilege.ADMIN, source="admin",
+                Unlock, self.unlock, privilege=Privilege.ADMIN,
             ),
             Operation(
                 "set_passphrase",
                 "Set a passphrase, which is needed then to approve calls, for sign-in links, and to change "
                 "settings, servers, keys and profiles.",
-                SetPassphrase, self.set_passphrase, _FACES, Privilege.ADMIN, source="admin",
+                SetPassphrase, self.set_passphrase, privilege=Privilege.ADMIN,
             ),
             Operation(
                 "remove_passphrase", "Remove the passphrase.",
-                NoPassphraseParameters, self.remove_passphrase, _FACES, Privilege.ADMIN, source="admin",
+                NoParameters, self.remove_passphrase, privilege=Privilege.ADMIN,
             ),
         ]  # fmt: skip
 
-    async def passphrase_state(self, caller: Caller, params: NoPassphraseParameters) -> dict[str, Any]:
+    async def passphrase_state(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Return whether a passphrase is set, and whether the caller has shown it."""
         passphrase = self._guards.passphrase()
         return {"set": passphrase.is_set, "unlocked": not passphrase.is_set or passphrase.unlocked(caller)}
@@ -194,16 +179,16 @@ class PassphraseOperations:
     async def unlock(self, caller: Caller, params: Unlock) -> dict[str, Any]:
         """Let a caller that knows the passphrase use what it protects. Raises Forbidden and RateLimited."""
         await self._guards.passphrase().unlock(caller, params.passphrase)
-        return await self.passphrase_state(caller, NoPassphraseParameters())
+        return await self.passphrase_state(caller, NoParameters())
 
     async def set_passphrase(self, caller: Caller, params: SetPassphrase) -> dict[str, Any]:
         """Set the passphrase, or replace it. Raises StoreError."""
         await self._guards.passphrase().set(params.passphrase)
         self._guards.passphrase_changed()
-        return await self.passphrase_state(caller, NoPassphraseParameters())
+        return await self.passphrase_state(caller, NoParameters())
 
-    async def remove_passphrase(self, caller: Caller, params: NoPassphraseParameters) -> dict[str, Any]:
+    async def remove_passphrase(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Remove the passphrase."""
         await self._guards.passphrase().remove()
         self._guards.passphrase_changed()
-        return await self.passphrase_state(caller, NoPassphraseParameters())
+        return await self.passphrase_state(caller, NoParameters())

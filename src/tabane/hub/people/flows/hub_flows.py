@@ -10,7 +10,7 @@ from msgspec import Raw
 from tabane.catalog.gateway import Gateway
 from tabane.hub.context import HubContext
 from tabane.hub.people.flows import TRAIL_FILE
-from tabane.operations import Caller, CallTarget
+from tabane.operations import Caller, CallTarget, Lazy
 
 if TYPE_CHECKING:
     from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule
@@ -29,27 +29,24 @@ class HubFlows:
     def __init__(self, context: HubContext, gateway: Gateway, changed: Callable[[], None]) -> None:
         self._context, self._gateway, self._changed = context, gateway, changed
         self._policy: FlowPolicy = "off"
-        self._state: FlowState | None = None
+        self.state = Lazy(self._open_state)
+        """Returns the labels, pairs and trails."""
 
-    @property
-    def state(self) -> FlowState:
-        """The labels, pairs and trails. They are imported on first use."""
-        if self._state is None:
-            from tabane.hub.people.flows.flow_state import FlowState
+    def _open_state(self) -> FlowState:
+        from tabane.hub.people.flows.flow_state import FlowState
 
-            self._state = FlowState(self._context.home, self._gateway, self._changed)
-        return self._state
+        return FlowState(self._context.home, self._gateway, self._changed)
 
     @property
     def rule(self) -> FlowRule | None:
         """The rule in force; None if the policy is off."""
-        return None if self._policy == "off" else self.state.rule(self._policy)
+        return None if self._policy == "off" else self.state().rule(self._policy)
 
     def apply(self) -> CallRule | None:
         """Return the rule that the settings want; None if the policy is off."""
         policy = self._policy = self._context.settings.flow_policy
-        if self._state is not None or (policy == "off" and (self._context.home / TRAIL_FILE).exists()):
-            self.state.apply(policy)
+        if self.state.opened is not None or (policy == "off" and (self._context.home / TRAIL_FILE).exists()):
+            self.state().apply(policy)
         return None if policy == "off" else _RuleOnDemand(self)
 
     def has_server(self, name: str) -> bool:
@@ -58,7 +55,7 @@ class HubFlows:
 
     def allow(self, holder: str, pair: str) -> None:
         """Allow a pair for all later calls of a holder. Raises StoreError."""
-        self.state.pairs.allow(holder, pair)
+        self.state().pairs.allow(holder, pair)
         self._changed()
 
     def read_by(self, caller: Caller) -> int:
@@ -77,14 +74,14 @@ class HubFlows:
 
     def close(self) -> None:
         """Write when each trail was used last."""
-        if self._state is not None:
-            self._state.close()
+        if self.state.opened is not None:
+            self.state.opened.close()
 
     def abandon(self) -> None:
         """Write nothing more."""
         self._policy = "off"
-        if self._state is not None:
-            self._state.abandon()
+        if self.state.opened is not None:
+            self.state.opened.abandon()
 
 
 class _RuleOnDemand:

@@ -14,8 +14,8 @@ from tabane.guard.flows.flow_rule import FETCHING, FlowRule, flow_reason
 from tabane.guard.flows.trails import SPILLED, Trail, TrailKey
 from tabane.hub.people.access import HubAccess
 from tabane.hub.people.flows.hub_flows import HubFlows
-from tabane.hub.people.flows.parameters import ExplainFlow, FlowPair, FlowTrails, ListFlowLabels
-from tabane.messages import Message, say
+from tabane.hub.people.flows.table import ExplainFlow, FlowPair, FlowTrails, ListFlowLabels
+from tabane.messages import Lang, Message, say
 from tabane.operations import Caller
 from tabane.servers.labels import CallLabels, label_names
 
@@ -32,7 +32,7 @@ class FlowOperations:
     async def explain(self, caller: Caller, params: ExplainFlow) -> dict[str, Any]:
         """Return the labels of a tool, and what the policy says of a call of it. Raises UnknownName."""
         target = await self._access.find_target(caller, params.tool)
-        labels = self._flows.state.labels(target)
+        labels = self._flows.state().labels(target)
         found: dict[str, Any] = {"tool": target.name, "server": target.server, **_labels_row(labels)}
         rule = self._flows.rule
         if rule is None:
@@ -61,7 +61,7 @@ class FlowOperations:
                 await asyncio.sleep(0)  # those of a large catalog take tens of milliseconds
             if params.name and params.name not in (target.name, target.server):
                 continue
-            labels = self._flows.state.labels(target)
+            labels = self._flows.state().labels(target)
             if labels.bits or params.name:
                 rows.append({"tool": target.name, "server": target.server, **_labels_row(labels)})
             if len(rows) > params.limit:
@@ -75,7 +75,7 @@ class FlowOperations:
         rule = self._flows.rule
         found = [] if rule is None else _fitting(rule, params)
         rows = [_trail_row(trail) for trail in found]
-        pairs = {holder: sorted(pairs) for holder, pairs in sorted(self._flows.state.pairs.all().items())}
+        pairs = {holder: sorted(pairs) for holder, pairs in sorted(self._flows.state().pairs.all().items())}
         return {"policy": "off" if rule is None else rule.policy, "results": rows, "allowed": pairs}
 
     async def forget(self, caller: Caller, params: FlowTrails) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class FlowOperations:
         try:
             if self._flows.rule is None:  # which reads the trails of an earlier hub
                 return {"forgotten": 0}
-            return {"forgotten": self._flows.state.forget(lambda key: _fits(key, params))}
+            return {"forgotten": self._flows.state().forget(lambda key: _fits(key, params))}
         except OSError as error:
             raise StoreError(
                 say("{path} cannot be written: {detail}", path="flow-trails.jsonl", detail=str(error))
@@ -101,16 +101,24 @@ class FlowOperations:
                 ),
                 "pair",
             )
-        return {"pair": params.pair, "changed": self._flows.state.pairs.allow(params.holder, params.pair)}
+        return {"pair": params.pair, "changed": self._flows.state().pairs.allow(params.holder, params.pair)}
 
     async def disallow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
         """Ask again about a pair. Raises StoreError."""
-        return {"pair": params.pair, "changed": self._flows.state.pairs.disallow(params.holder, params.pair)}
+        return {
+            "pair": params.pair,
+            "changed": self._flows.state().pairs.disallow(params.holder, params.pair),
+        }
 
 
 def explanation_messages(found: dict[str, Any]) -> list[Message]:
     """Return an explanation as messages: the labels, what was read, and what would happen."""
     return [*label_messages(found), *_trail_messages(found["trail"]), _outcome_message(found)]
+
+
+def explanation_text(found: dict[str, Any], lang: Lang) -> str:
+    """Return an explanation as lines of text."""
+    return "\n".join(message.render(lang) for message in explanation_messages(found))
 
 
 def label_messages(row: dict[str, Any]) -> list[Message]:

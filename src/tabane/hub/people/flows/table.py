@@ -1,62 +1,108 @@
-"""Declarations of the operations on the flow policy. Handlers are imported on first use."""
+"""Operations on the flow policy: their parameters and declarations."""
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from tabane.hub.people.flows import parameters as given
-from tabane.operations import Face, Operation, Privilege
+from msgspec import Meta, Struct
+
+from tabane.operations import Lazy, Operation, Privilege, Reference, bound
 
 if TYPE_CHECKING:
     from tabane.hub.people.access import HubAccess
     from tabane.hub.people.flows.hub_flows import HubFlows
     from tabane.hub.people.flows.operations import FlowOperations
-    from tabane.messages import Lang
 
-PERSON = frozenset({Face.RPC, Face.CLI})
+Holder = Annotated[
+    str, Meta(min_length=1, max_length=300, description="Whose calls, such as local or key:ID.")
+]
+ClientName = Annotated[str, Meta(max_length=512, description="Only this client, as it names itself.")]
+Folder = Annotated[str, Meta(max_length=4096, description="Only this working folder, as an absolute path.")]
+Pair = Annotated[
+    str,
+    Meta(
+        min_length=3,
+        max_length=512,
+        description="What was read, and what may be called after it, such as web>mail.",
+    ),
+]
+
+
+class ExplainFlow(Struct, frozen=True, forbid_unknown_fields=True):
+    """``arguments`` are those of the call: some tools send data away only if a recipient is given."""
+
+    tool: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=300,
+            description="Name of a tool (server__tool) or of an operation (delete_document).",
+        ),
+    ]
+    holder: Holder = "local"
+    client: ClientName | None = None
+    cwd: Folder | None = None
+    arguments: dict[str, Any] | None = None
+
+
+class ListFlowLabels(Struct, frozen=True, forbid_unknown_fields=True):
+    """``name`` is a server, or a tool with its server."""
+
+    name: Annotated[str, Meta(max_length=300, description="Only this server or this tool.")] = ""
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Maximum number of tools.")] = 1_000
+
+
+class FlowTrails(Struct, frozen=True, forbid_unknown_fields=True):
+    """Which trails are meant: all that fit everything that is given."""
+
+    holder: Holder | None = None
+    client: ClientName | None = None
+    cwd: Folder | None = None
+
+
+class FlowPair(Struct, frozen=True, forbid_unknown_fields=True):
+    """A pair ``read>called`` of a holder."""
+
+    pair: Pair
+    holder: Holder = "local"
+
+
+_OPERATIONS = (
+    Operation(
+        "explain_flow",
+        "Explain whether a call of a tool would be asked about after what its client has read, and why.",
+        ExplainFlow, "hub.people.flows.operations:FlowOperations.explain",
+        text=Reference("hub.people.flows.operations:explanation_text"), label="Explain the flow policy",
+    ),
+    Operation(
+        "list_flow_labels", "The flow labels of tools, and where each comes from.",
+        ListFlowLabels, "hub.people.flows.operations:FlowOperations.labels",
+    ),
+    Operation(
+        "list_flow_trails", "What clients have read in the last 30 minutes, and the allowed pairs.",
+        FlowTrails, "hub.people.flows.operations:FlowOperations.trails",
+    ),
+    Operation(
+        "forget_flow_trails", "Forget what clients have read.",
+        FlowTrails, "hub.people.flows.operations:FlowOperations.forget", privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "allow_flow", "Let calls of a server or source begin after another was read.",
+        FlowPair, "hub.people.flows.operations:FlowOperations.allow", privilege=Privilege.ADMIN,
+    ),
+    Operation(
+        "disallow_flow", "Ask again about a pair that was allowed.",
+        FlowPair, "hub.people.flows.operations:FlowOperations.disallow", privilege=Privilege.ADMIN,
+    ),
+)  # fmt: skip
 
 
 def flow_table(flows: HubFlows, access: HubAccess) -> list[Operation]:
     """Return the operations. What answers them is imported with the first."""
 
-    @cache
-    def operations() -> FlowOperations:
+    def answering() -> FlowOperations:
         from tabane.hub.people.flows.operations import FlowOperations
 
         return FlowOperations(flows, access)
 
-    return [
-        Operation(
-            "explain_flow",
-            "Explain whether a call of a tool would be asked about after what its client has read, and why.",
-            given.ExplainFlow, lambda c, p: operations().explain(c, p), PERSON, Privilege.READ,
-            text=_explanation, read_only=True, source="admin", label="Explain the flow policy",
-        ),
-        _look("list_flow_labels", "The flow labels of tools, and where each comes from.",
-              given.ListFlowLabels, lambda c, p: operations().labels(c, p)),
-        _look("list_flow_trails", "What clients have read in the last 30 minutes, and the allowed pairs.",
-              given.FlowTrails, lambda c, p: operations().trails(c, p)),
-        _change("forget_flow_trails", "Forget what clients have read.", given.FlowTrails,
-                lambda c, p: operations().forget(c, p)),
-        _change("allow_flow", "Let calls of a server or source begin after another was read.",
-                given.FlowPair, lambda c, p: operations().allow(c, p)),
-        _change("disallow_flow", "Ask again about a pair that was allowed.", given.FlowPair,
-                lambda c, p: operations().disallow(c, p)),
-    ]  # fmt: skip
-
-
-def _change(name: str, description: str, params: Any, handler: Any) -> Operation:
-    return Operation(name, description, params, handler, PERSON, Privilege.ADMIN, source="admin")
-
-
-def _look(name: str, description: str, params: Any, handler: Any) -> Operation:
-    return Operation(
-        name, description, params, handler, PERSON, Privilege.READ, read_only=True, source="admin"
-    )  # fmt: skip
-
-
-def _explanation(found: dict[str, Any], lang: Lang) -> str:
-    from tabane.hub.people.flows.operations import explanation_messages
-
-    return "\n".join(message.render(lang) for message in explanation_messages(found))
+    return bound(_OPERATIONS, FlowOperations=Lazy(answering))

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from tabane.errors import BadArguments, ModelMissing
 from tabane.hub.sources.models.model_opener import HubReranker, ModelOpener
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, Face, Operation, Privilege
+from tabane.operations import Caller, NoParameters, Operation, Privilege
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.models import Models
 
@@ -23,22 +23,13 @@ if TYPE_CHECKING:
     from tabane.search.embedding.model_hub import DownloadProgress as Fetched
     from tabane.search.embedding.model_hub import Told
 
-_FACES = frozenset({Face.RPC, Face.CLI})
 _SAMPLE = "What is this model good for? このモデルは何に使えますか。"
-
-
-class ModelStatus(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
 
 
 class PullModel(Struct, frozen=True, forbid_unknown_fields=True):
     """``model``: a short name, ``org/name`` or ``org/name@revision``; default: what the settings name."""
 
     model: Annotated[str, Meta(min_length=1, max_length=300)] | None = None
-
-
-class ListModels(Struct, frozen=True, forbid_unknown_fields=True):
-    pass
 
 
 class TestModel(Struct, frozen=True, forbid_unknown_fields=True):
@@ -103,49 +94,26 @@ class ModelOperations:
         """Return the operations."""
         return [
             Operation(
-                "model_status",
-                "Which embedding model there is, and why none.",
-                ModelStatus,
-                self.status,
-                _FACES,
-                Privilege.READ,
-                read_only=True,
+                "model_status", "Which embedding model there is, and why none.",
+                NoParameters, self.status,
             ),
             Operation(
                 "list_models",
                 "Models that Tabane knows: languages, size, speed and quality here, and which are in use.",
-                ListModels,
-                self.list,
-                _FACES,
-                Privilege.READ,
-                read_only=True,
+                NoParameters, self.list,
             ),
             Operation(
-                "pull_model",
-                "Fetch an embedding model.",
-                PullModel,
-                self.pull,
-                _FACES,
-                Privilege.ADMIN,
-                kind="job",
-                title=_title,
+                "pull_model", "Fetch an embedding model.",
+                PullModel, self.pull, privilege=Privilege.ADMIN, kind="job", title=_title,
             ),
-            Operation(
-                "test_model",
-                "Embed a text, and compare it with another.",
-                TestModel,
-                self.test,
-                _FACES,
-                Privilege.READ,
-                read_only=True,
-            ),
-        ]
+            Operation("test_model", "Embed a text, and compare it with another.", TestModel, self.test),
+        ]  # fmt: skip
 
-    async def status(self, caller: Caller, params: ModelStatus) -> dict[str, Any]:
+    async def status(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Return all that is known about the models."""
         return await self._report(caller.lang)
 
-    async def list(self, caller: Caller, params: ListModels) -> dict[str, Any]:
+    async def list(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Return the models that Tabane knows, and those in use."""
         return await self._listed(caller.lang)
 

@@ -1,4 +1,4 @@
-"""Parameters of queries on the audit log and on usage, their times and their conditions; pure."""
+"""Operations on the audit log and on usage: parameters with their times and conditions, and declarations."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from fnmatch import translate
 from functools import lru_cache
 from re import Pattern, compile
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -15,8 +15,15 @@ from tabane.audit.entry import AuditEntry, UsageGroup
 from tabane.audit.index_requests import EntryFilter
 from tabane.audit.log_lines import line_holds, needles_of
 from tabane.errors import BadArguments
-from tabane.messages import say
-from tabane.text.time_zones import bound
+from tabane.messages import Message, say
+from tabane.operations import NoParameters, Operation, Privilege, Reference, bound
+from tabane.text import time_zones
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tabane.audit.operations import AuditOperations
+    from tabane.audit.queries import AuditQueries
 
 Moment = Annotated[
     str,
@@ -127,7 +134,7 @@ def moment_of(text: str, zone: tzinfo, now: float, parameter: str, *, end: bool)
     if text in _DAYS:
         text = (datetime.fromtimestamp(now, zone).date() - timedelta(days=_DAYS[text])).isoformat()
     try:
-        return bound(text, zone, parameter, end=end)
+        return time_zones.bound(text, zone, parameter, end=end)
     except (BadArguments, OverflowError, OSError):
         raise BadArguments(
             say(
@@ -234,3 +241,59 @@ def _names_match(wanted: EntryFilter, entry: AuditEntry) -> bool:
 @lru_cache(maxsize=64)
 def _compile_pattern(pattern: str) -> Pattern[str]:
     return compile(translate(pattern.replace("[", "[[]").replace("?", "[?]")))
+
+
+class VerifyAuditLog(Struct, frozen=True, forbid_unknown_fields=True):
+    """``head``: an entry that the log must contain, as ``audit_head`` returned it earlier."""
+
+    head: (
+        Annotated[str, Meta(max_length=100, description="Head of the log that was kept elsewhere")] | None
+    ) = None
+
+
+def _verifying_title(params: VerifyAuditLog) -> Message:
+    return say("Verifying the audit log")
+
+
+_OPERATIONS = (
+    Operation(
+        "verify_audit_log",
+        "Check whether entries of the audit log were changed or removed, and say which one is first.",
+        VerifyAuditLog, "audit.operations:AuditOperations.verify",
+        privilege=Privilege.ADMIN, kind="job", title=_verifying_title,
+    ),
+    Operation(
+        "audit_head",
+        "Return the head of the audit log. Kept elsewhere, it proves later that nothing was cut.",
+        NoParameters, "audit.operations:AuditOperations.head",
+    ),
+    Operation(
+        "query_audit_logs", "Entries of the audit log, newest first.",
+        QueryAuditLogs, "audit.queries:AuditQueries.query_audit_logs",
+        text=Reference("audit.rendered_text:entries"), camel_case=True,
+    ),
+    Operation(
+        "get_audit_stats", "Entries of the audit log by type, outcome, tool, server, key and client.",
+        GetAuditStats, "audit.queries:AuditQueries.get_audit_stats",
+        text=Reference("audit.rendered_text:counts"), camel_case=True,
+    ),
+    # Each identified caller may ask about its own usage.
+    Operation(
+        "get_usage_stats",
+        "Calls, errors, latencies and tokens by tool, server, key, client or day. "
+        "A caller without administration gets their own usage.",
+        GetUsageStats, "audit.queries:AuditQueries.get_usage_stats",
+        text=Reference("audit.rendered_text:usage"), camel_case=True, source="hub",
+    ),
+    Operation(
+        "analyze_usage",
+        "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
+        AnalyzeUsage, "audit.queries:AuditQueries.analyze_usage",
+        text=Reference("audit.rendered_text:analysis"), camel_case=True,
+    ),
+)  # fmt: skip
+
+
+def audit_table(log: Callable[[], AuditOperations], queries: Callable[[], AuditQueries]) -> list[Operation]:
+    """Return the operations. Each argument is called with the first of its operations."""
+    return bound(_OPERATIONS, AuditOperations=log, AuditQueries=queries)

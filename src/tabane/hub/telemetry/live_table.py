@@ -1,10 +1,16 @@
-"""Parameters of the operations on calls as they happen."""
+"""Operations on calls as they happen: their parameters and declarations."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
+
+from tabane.operations import Operation, bound
+
+if TYPE_CHECKING:
+    from tabane.hub.telemetry.live_recording import LiveOperations
 
 Name = Annotated[str, Meta(max_length=500)]
 
@@ -33,3 +39,26 @@ class GetActivity(Struct, frozen=True, forbid_unknown_fields=True):
     """``seconds`` are those that are shown."""
 
     seconds: Annotated[int, Meta(ge=1, le=900, description="Seconds to look back")] = 300
+
+
+_OPERATIONS = (
+    Operation(
+        "list_live_calls",
+        "Calls that run and the last ones that ended, the latest first. Calls are recorded from the first "
+        "use of this operation or of the web page on.",
+        ListLiveCalls, "hub.telemetry.live_recording:LiveOperations.calls",
+    ),
+    Operation(
+        "show_live_call", "One of these calls: arguments and result without secrets, and its times.",
+        ShowLiveCall, "hub.telemetry.live_recording:LiveOperations.show",
+    ),
+    Operation(
+        "get_activity", "Calls by the second: their number, failures and times.",
+        GetActivity, "hub.telemetry.live_recording:LiveOperations.activity",
+    ),
+)  # fmt: skip
+
+
+def live_table(live: Callable[[], LiveOperations]) -> list[Operation]:
+    """Return the operations. Recording begins with the first call of one."""
+    return bound(_OPERATIONS, LiveOperations=live)
