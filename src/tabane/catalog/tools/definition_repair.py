@@ -14,10 +14,10 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
-from urllib.parse import unquote
 
 from msgspec import Raw
 
+from tabane.catalog.tools.schemas import target_of
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, decode, encode, fields, join
 
@@ -323,56 +323,25 @@ def _finite(value: Any, notes: list[object]) -> Any:
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _PARTS = frozenset(
-    [
-        "additionalProperties",
-        "additionalItems",
-        "not",
-        "if",
-        "then",
-        "else",
-        "contains",
-        "propertyNames",
-        "items",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "contentSchema",
-    ]
+    (
+        *("additionalProperties", "additionalItems", "not", "if", "then", "else", "contains"),
+        *("propertyNames", "items", "unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+    )
 )
 _NUMBERS = frozenset(
-    [
-        "maximum",
-        "minimum",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "multipleOf",
-        "maxLength",
-        "minLength",
-        "maxItems",
-        "minItems",
-        "maxProperties",
-        "minProperties",
-        "maxContains",
+    (
+        *("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf", "maxLength"),
+        *("minLength", "maxItems", "minItems", "maxProperties", "minProperties", "maxContains"),
         "minContains",
-    ]
+    )
 )
 _TEXTS = frozenset({"title", "description", "format", "$comment", "$schema", "contentMediaType"})
 _REFUSED = frozenset(
-    [
-        "id",
-        "$id",
-        "$anchor",
-        "$dynamicRef",
-        "$dynamicAnchor",
-        "$recursiveRef",
-        "$recursiveAnchor",
-        "$async",
-        "$data",
-        "formatMinimum",
-        "formatMaximum",
-        "formatExclusiveMinimum",
-        "formatExclusiveMaximum",
-        "dependencies",
-    ]
+    (
+        *("id", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"),
+        *("$recursiveAnchor", "$async", "$data", "formatMinimum", "formatMaximum"),
+        *("formatExclusiveMinimum", "formatExclusiveMaximum", "dependencies"),
+    )
 )
 """Keywords that validators of clients refuse or resolve among the schemas of all tools."""
 
@@ -426,25 +395,8 @@ def _keyword_fits(root: dict[str, Any], name: str, value: Any, waiting: list[Any
     if name == "pattern":
         return isinstance(value, str) and _is_portable(value)
     if name == "$ref":
-        return isinstance(value, str) and _resolves(root, value)
+        return isinstance(value, str) and isinstance(target_of(root, value), dict | bool)
     return name not in _REFUSED and (name not in _TEXTS or isinstance(value, str))
-
-
-def _resolves(root: dict[str, Any], reference: str) -> bool:
-    if reference == "#":
-        return True
-    if not reference.startswith("#/"):
-        return False
-    at: Any = root
-    for part in unquote(reference[2:]).split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(at, list) and key.isascii() and key.isdigit() and int(key) < len(at):
-            at = at[int(key)]
-        elif isinstance(at, dict) and key in at:
-            at = at[key]
-        else:
-            return False
-    return isinstance(at, dict | bool)
 
 
 _CLASS = r"(?:[^\\\]]|\\[dDwWsSnrtfv^$\\.*+?()\[\]{}|/-]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\[pP]\{\w\})"

@@ -24,21 +24,8 @@ if TYPE_CHECKING:
     from tabane.servers.tool_overrides import ParameterOverride, ToolOverride
 
 _CONDITIONAL = (
-    "$ref",
-    "$dynamicRef",
-    "$recursiveRef",
-    "allOf",
-    "anyOf",
-    "oneOf",
-    "not",
-    "if",
-    "then",
-    "else",
-    "dependentRequired",
-    "dependentSchemas",
-    "dependencies",
-    "propertyNames",
-    "const",
+    *("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "then"),
+    *("else", "dependentRequired", "dependentSchemas", "dependencies", "propertyNames", "const"),
     "enum",
 )
 """Keywords beside "properties" and "required" that may say something of a parameter by its name."""

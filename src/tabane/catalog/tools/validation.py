@@ -30,6 +30,7 @@ from tabane.catalog.tools.argument_errors import (
     packed,
     read,
 )
+from tabane.catalog.tools.schemas import target_of
 from tabane.catalog.tools.tool import OWN
 from tabane.errors import BadArguments, WorkerEnded, WorkerError, WorkerSpent
 from tabane.workers.pool import Budget, Capacity, Pool
@@ -125,7 +126,10 @@ def schema_size(schema: dict[str, Any]) -> SchemaSize | None:
 def _inner_parts(keyword: str, part: Any, root: dict[str, Any], depth: int) -> list[tuple[str, Any]]:
     """Return the parts of a part, by keyword; of a reference, its target. Raises _UnboundedSchema."""
     if keyword == "$ref" and isinstance(part, str):
-        return [("", _target(part, root))]
+        target = target_of(root, part)
+        if target is None:
+            raise _UnboundedSchema
+        return [("", target)]
     if isinstance(part, list):
         return [("", each) for each in part]
     if not isinstance(part, dict):
@@ -149,19 +153,6 @@ def _pattern_cost(pattern: str) -> int:
     if len(pattern) > _LONGEST_PATTERN or _FANCY.search(pattern) or repeats > _MOST_REPEATS:
         raise _UnboundedSchema
     return _OF_COMPILING + len(pattern) + repeats + _OF_CLASS * pattern.count("\\")
-
-
-def _target(reference: str, root: dict[str, Any]) -> Any:
-    """Return the target of a plain local reference. Raises _UnboundedSchema."""
-    node: Any = root
-    if not reference.startswith("#/") or "%" in reference or len(reference) > 1_000:
-        raise _UnboundedSchema
-    for step in reference[2:].split("/"):
-        key = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or key not in node:
-            raise _UnboundedSchema
-        node = node[key]
-    return node
 
 
 MOST_COMPILED = 256
