@@ -13,7 +13,6 @@ from tabane.access.oauth.signing_keys import IssuerMetadata
 from tabane.access.oauth.verifier import JwtHeader
 from tabane.audit.log_lines import _SearchedValues
 from tabane.audit.verification import _SeqAndMac
-from tabane.catalog.tools.definition_repair import _Prompt, _Resource, _Template, _Tool
 from tabane.guard.flows.tool_labels import KnownServer
 from tabane.hub.backup.archive_format import _ManifestHead
 from tabane.hub.clients.questions.parked_files import _FileHead
@@ -32,7 +31,7 @@ HOW = (
 NO_FORMATS_OF_OURS = {
     KnownServer,  # a file of the package
     *(TokenClaims, IssuerMetadata, JwtHeader, _EmbeddingsResponse),  # of other programs
-    *(JsonRpcFrame, _Typed, _Tool, _Prompt, _Resource, _Template),  # of MCP
+    *(JsonRpcFrame, _Typed),  # of MCP
     *(AppRequest, SignInAttempt),  # of a page that the same hub has sent
     *(_SearchedValues, _SeqAndMac, _ManifestHead, _FileHead),  # parts of formats that formats.py has
 }

@@ -12,7 +12,7 @@ import heapq
 import logging
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -91,22 +91,6 @@ class ToolEmbedding(Protocol):
         ...
 
 
-class ToolVectorStore(Protocol):
-    """Vectors by model and key of the text, in the file of the index."""
-
-    async def missing(self, model: str, most: int) -> list[ToolGist]:
-        """Return texts without a vector, those of the newest tools first."""
-        ...
-
-    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
-        """Keep vectors by the keys of their texts."""
-        ...
-
-    async def clear(self, models: Sequence[str]) -> None:
-        """Delete what belongs to no other model than these, and what is too old."""
-        ...
-
-
 class QueryMeaning(Struct, frozen=True):
     """Vectors of a query and its sentences by model, as far as they are there.
 
@@ -123,7 +107,7 @@ class ToolMeaning:
     def __init__(
         self,
         embedding: Callable[[], ToolEmbedding] | None,
-        store: ToolVectorStore,
+        store: IndexVectors,
         patience: float = PATIENCE,
         retry: float = _RETRY,
     ) -> None:
@@ -236,7 +220,7 @@ class CatalogIndex:
         self._changed: set[str] = set()  # servers whose tools may differ from what is in the index
         self._timer: asyncio.TimerHandle | None = None
         self._closed = self._in_memory = False
-        self.vectors = IndexVectors(self)
+        self.vectors = IndexVectors(self.run)
 
     def note(self, server: str) -> None:
         """Note that the tools of a server came, changed or went."""
@@ -340,22 +324,23 @@ class CatalogIndex:
 
 
 class IndexVectors:
-    """Vectors in the index's file; a :class:`tabane.catalog.catalogs.ToolVectorStore`."""
+    """Vectors by model and key of the text, in an index. ``run`` runs work on the index."""
 
-    def __init__(self, index: CatalogIndex) -> None:
-        self._index = index
+    def __init__(self, run: Callable[[Callable[[ToolIndex], Any]], Awaitable[Any]]) -> None:
+        self._run = run
 
     async def missing(self, model: str, most: int) -> list[ToolGist]:
         """Return texts without a vector, those of the newest tools first."""
-        return await self._index.run(lambda index: index.vectors.missing(model, most))
+        found: list[ToolGist] = await self._run(lambda index: index.vectors.missing(model, most))
+        return found
 
     async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
         """Keep vectors by the keys of their texts."""
-        await self._index.run(lambda index: index.vectors.put(model, vectors))
+        await self._run(lambda index: index.vectors.put(model, vectors))
 
     async def clear(self, models: Sequence[str]) -> None:
         """Delete what belongs to no other model than these, and what is too old."""
-        await self._index.run(lambda index: index.vectors.clear(models))
+        await self._run(lambda index: index.vectors.clear(models))
 
 
 _TRIES = 5

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from msgspec import Struct
 
-from tabane.catalog.catalogs import ToolMeaning
+from tabane.catalog.catalogs import IndexVectors, ToolMeaning
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import may_find, prompt_target, resource_target
 from tabane.catalog.offers.prompts import Prompt
@@ -27,9 +27,6 @@ from tabane.search.snippets import first_sentence, one_line
 from tabane.text.cutting import shortened
 from tabane.wire.json import InvalidJson, decode
 from tabane.workers.time_slices import TimeSlices
-
-if TYPE_CHECKING:
-    from tabane.catalog.tools.vector_table import ToolGist
 
 OfferKind = Literal["prompts", "resources", "skills"]
 
@@ -201,7 +198,7 @@ class OfferSearch:
         self._versions: tuple[int, int, int] | None = None
         self._index: ToolIndex | None = None
         self._busy = asyncio.Lock()
-        self._meaning = ToolMeaning(gateway.embedding, _OfferVectors(self))
+        self._meaning = ToolMeaning(gateway.embedding, IndexVectors(self._with_index))
 
     async def search(
         self, caller: Caller, queries: Sequence[str], kind: str, limit: int, server: str | None
@@ -218,7 +215,7 @@ class OfferSearch:
             asked = await self._meaning.of_query(query)
             category = None if kind == "all" else kind
             wanted = ToolQuery(query, limit, server, category=category, names=names)
-            hits: ToolHits = await self.with_index(_searching(wanted, asked.vectors))
+            hits: ToolHits = await self._with_index(_searching(wanted, asked.vectors))
             total = max(total, hits.total)
             for key, score in ((hit.alias, hit.score) for hit in hits.hits):
                 found[key] = max(found.get(key, 0.0), score)
@@ -229,7 +226,7 @@ class OfferSearch:
             rows, total, _answer_text([offer for offer, _ in chosen], total, kind, caller.lang)
         )
 
-    async def with_index(self, work: Callable[[ToolIndex], Any]) -> Any:
+    async def _with_index(self, work: Callable[[ToolIndex], Any]) -> Any:
         """Run work on the index in a thread, one at a time."""
         async with self._busy:
             return await asyncio.to_thread(self._worked, work)
@@ -253,7 +250,7 @@ class OfferSearch:
         tools: dict[str, list[Tool]] = {}
         for offer in offers.values():
             tools.setdefault(offer.server, []).append(offer.as_tool())
-        await self.with_index(lambda index: _replace_all(index, tools))
+        await self._with_index(lambda index: _replace_all(index, tools))
         self._offers, self._versions = offers, versions
         self._meaning.changed()
 
@@ -277,25 +274,6 @@ class OfferSearch:
             if may_find(caller, offer.target):
                 found.append(key)
         return frozenset(found)
-
-
-class _OfferVectors:
-    """Vectors in the index of offers."""
-
-    def __init__(self, search: OfferSearch) -> None:
-        self._search = search
-
-    async def missing(self, model: str, most: int) -> list[ToolGist]:
-        found: list[ToolGist] = await self._search.with_index(
-            lambda index: index.vectors.missing(model, most)
-        )
-        return found
-
-    async def put(self, model: str, vectors: Sequence[tuple[bytes, bytes]]) -> None:
-        await self._search.with_index(lambda index: index.vectors.put(model, vectors))
-
-    async def clear(self, models: Sequence[str]) -> None:
-        await self._search.with_index(lambda index: index.vectors.clear(models))
 
 
 def _replace_all(index: ToolIndex, tools: dict[str, list[Tool]]) -> None:

@@ -200,11 +200,6 @@ class LongResult(Struct, frozen=True):
     budget: int
     size: int
 
-    @property
-    def footprint(self) -> int:
-        """Return about how many bytes it takes while it is kept, without blocks that are not text."""
-        return self.size + 256 * len(self.content)
-
     def to_keep(self) -> LongResult:
         """Return what the further parts need, without references to anything else."""
         members = {key: self.members[key].copy() for key in ("isError",) if key in self.members}

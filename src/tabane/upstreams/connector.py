@@ -80,7 +80,7 @@ class Connector:
         if server.transport != "stdio" or (server.needs_folder and "${" in f"{server.command}{server.cwd}"):
             return None
         if server.image:
-            return self.cages.container_problem()
+            return self.cages.builder.container_problem()
         environment = child_environment(self._environment, server.env, server.inherit)
         return obstacle(server.command, environment, server.cwd)
 

@@ -400,52 +400,30 @@ class OfferFollower(Protocol):
         ...
 
 
-class UpstreamOffers:
+class UpstreamOffers(UpstreamLists):
     """Lists and subscriptions of one instance, over restarts.
 
-    ``owner`` gets each list whenever it was read, each log message, and each question whose client is not
-    known. ``on_fault`` gets why a list could not be read.
+    ``owner`` also gets each log message, and each question whose client is not known.
     """
 
     def __init__(
         self, server: str, context: UpstreamContext, owner: InstanceOwner, on_fault: Callable[[Message], None]
     ) -> None:
-        self._server, self._owner = server, owner
+        super().__init__(server, context, owner, on_fault)
         self.followers: set[OfferFollower] = set()
-        self._lists = UpstreamLists(server, context, owner, on_fault)
         self._subscriptions = UpstreamSubscriptions(server, context.loop, self._catch_up)
-
-    def starting(self) -> None:
-        """Forget which lists are known, because the server is being started."""
-        self._lists.starting()
 
     def open(self, conversation: Conversation) -> None:
         """Read all lists of a server that has started, and subscribe to its changes."""
-        self._lists.open(conversation)
+        super().open(conversation)
         self._subscriptions.open(conversation)
 
     def lost(self) -> None:
         """Stop reading, because the connection has ended; what is watched is remembered."""
-        self._lists.lost()
+        super().lost()
         self._subscriptions.lost()
         for follower in list(self.followers):
             follower.lost()
-
-    async def known(self, name: str) -> None:
-        """Wait until that list was read, or could not be read."""
-        await self._lists.known(name)
-
-    def holds(self, name: str) -> float | None:
-        """Return the seconds for which that list may be kept; None if nothing bounds that."""
-        return self._lists.holds(name)
-
-    def is_stale(self, name: str) -> bool:
-        """Return whether that list may have changed without an announcement."""
-        return self._lists.is_stale(name)
-
-    async def fresh(self, name: str) -> None:
-        """Read that list again. If it cannot be read, the former one stays."""
-        await self._lists.fresh(name)
 
     async def watch(self, uri: str, listener: Listener, seconds: float) -> None:
         """Call ``listener`` when that resource changes. Raises UpstreamError, UpstreamTimeout."""
@@ -470,7 +448,7 @@ class UpstreamOffers:
         """Handle a notification or question of the server that belongs to no call."""
         match method.split("/"):
             case ["notifications", kind, "list_changed"]:
-                self._lists.changed(kind)
+                self.changed(kind)
                 for follower in list(self.followers):
                     follower.changed(kind)
             case ["notifications", "resources", "updated"]:
@@ -487,4 +465,4 @@ class UpstreamOffers:
     def _catch_up(self, kinds: Iterable[str]) -> None:
         """Read those lists again, because changes were not announced for a while."""
         for kind in kinds:
-            self._lists.changed(kind)
+            self.changed(kind)

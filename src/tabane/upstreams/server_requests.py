@@ -131,10 +131,6 @@ class ServerRequests:
         for name in urls_required(error):
             self._keep_url(name, call)
 
-    def _remember_url(self, call: Call, params: Raw) -> None:
-        if name := _elicitation(params):
-            self._keep_url(name, call)
-
     def _keep_url(self, name: str, call: Call) -> None:
         self._urls[name] = call
         if len(self._urls) > MOST_URLS:
@@ -200,8 +196,8 @@ class ServerRequests:
         if not ask(question):
             self.open.pop(name, None)
             return question.refusal or NO_CLIENT
-        if call is not None:
-            self._remember_url(call, params)
+        if call is not None and (url := _elicitation(params)):
+            self._keep_url(url, call)
         return None
 
     def _send_answer(self, question: ServerRequest, reply: UpstreamReply) -> None:

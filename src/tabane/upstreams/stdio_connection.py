@@ -76,10 +76,10 @@ class ChildStarts:
         why = await asyncio.to_thread(obstacle, server.command, dict(environment), server.cwd)
         if why is not None:
             raise UpstreamUnavailable(why)
-        start = await asyncio.to_thread(self._cages.build, server, server.sandbox, environment)
+        start = await asyncio.to_thread(self._cages.builder.build, server, server.sandbox, environment)
 
         def remove() -> None:
-            self._loop.run_in_executor(None, self._cages.remove, start.groups)
+            self._loop.run_in_executor(None, self._cages.builder.remove, start.groups)
 
         try:
             child = await self._processes.spawn(start.argv, start.env, server.cwd, start.orders)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec import Raw, Struct
 
@@ -228,18 +228,6 @@ AT_ONCE = 16
 """Requests to subscribe that a legacy instance is sent at the same time."""
 
 
-class Subscriber(Protocol):
-    """Subscribes one conversation to changes of the watched resources."""
-
-    def wake(self, uri: str) -> None: ...
-
-    async def settled(self, uri: str) -> None: ...
-
-    def acknowledged(self, params: Raw) -> None: ...
-
-    def close(self, failure: TabaneError | None = None) -> None: ...
-
-
 class UpstreamSubscriptions:
     """The watched resources of an instance. Each is subscribed to once for all its listeners.
 
@@ -252,7 +240,7 @@ class UpstreamSubscriptions:
     ) -> None:
         self._server, self._loop, self._on_gap = server, loop, on_gap
         self._listeners: dict[str, list[Listener]] = {}
-        self._asking: Subscriber | None = None
+        self._asking: ModernSubscriber | LegacySubscriber | None = None
 
     def __len__(self) -> int:
         return len(self._listeners)

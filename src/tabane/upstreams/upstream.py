@@ -32,7 +32,6 @@ from tabane.servers.server import Server
 from tabane.upstreams.call import Call, InstanceOwner, UpstreamReply
 from tabane.upstreams.connection import (
     DOWNLOAD_WAIT,
-    StartPreparation,
     UpstreamConnection,
     UpstreamContext,
     UpstreamLimits,
@@ -90,7 +89,8 @@ class Upstream:
         self._loop = loop = context.loop
         self.state = UpstreamState.IDLE
         self.vitals = UpstreamHealth(used=loop.time())
-        self._download = StartDownload(server, context.preparation, self._download_changed)
+        self.download: PackageProgress | None = None
+        """How far the download for its start is; None if none runs."""
         self.offers = UpstreamOffers(server.name, context, owner, self._note)
         self._listing: asyncio.Task[None] | None = None
         self._era, self._missed_checks = era, 0
@@ -226,8 +226,10 @@ class Upstream:
         return True
 
     def _refuse_while_downloading(self) -> None:
+        """Answer the calls that have waited long enough: a download may take minutes."""
         limit = self._loop.time() + self._limits.start_timeout - DOWNLOAD_WAIT + TICK
-        self._download.refuse(self._queue, limit)
+        if (failure := self.still_downloading) is not None:
+            self._queue.refuse_those(lambda call: call.deadline <= limit + call.timeout, failure)
 
     def _advance(self) -> None:
         connection = self._connection
@@ -391,11 +393,6 @@ class Upstream:
         return self._context.awaited_login(self.server.name) if self.state is UpstreamState.LOGIN else None
 
     @property
-    def download(self) -> PackageProgress | None:
-        """Return how far the download for its start is; None if none runs."""
-        return self._download.progress
-
-    @property
     def connection(self) -> UpstreamConnection | None:
         """Return the connection of a running instance; None if it does not run."""
         return self._connection
@@ -410,8 +407,8 @@ class Upstream:
         name, why = self.server.name, self.vitals.error
         if self.state is UpstreamState.STOPPED:
             return is_stopped(name)
-        if (download := self._download.trouble) is not None:
-            return download
+        if self.download is not None:
+            return say("{server!n}: {progress}", server=name, progress=self.download.describe())
         if why is None or self.state in (UpstreamState.IDLE, UpstreamState.STARTING):
             return None
         if self.state is UpstreamState.LOGIN:
@@ -421,7 +418,11 @@ class Upstream:
     @property
     def still_downloading(self) -> UpstreamUnavailable | None:
         """Return the error for who cannot wait for a download; None if none runs."""
-        return self._download.refusal
+        if self.download is None:
+            return None
+        return UpstreamUnavailable(say(
+            "{server!n} is being installed for its first start: {progress} Try again in a minute.",
+            server=self.server.name, progress=self.download.describe()))  # fmt: skip
 
     @property
     def _awaits_answer(self) -> bool:
@@ -442,13 +443,16 @@ class Upstream:
     async def _begin(self) -> None:
         patience = self._limits.start_timeout
         try:
-            start = await self._download.prepare()
+            preparation = self._context.preparation
+            start = PreparedStart(self.server)
+            if preparation is not None:
+                start = await preparation.prepare(self.server, self._show_download)
             patience = self._limits.download_timeout if start.downloads else self._limits.start_timeout
             if start.downloads and self.download:
                 # The start itself downloads: it takes no place of those that only start.
                 await self._open(start.server, patience)
             else:
-                self._download.finished()
+                self._show_download(None)  # the server itself is started now
                 async with self._context.starts:
                     await self._open(start.server, patience)
         except TabaneError as error:
@@ -458,11 +462,18 @@ class Upstream:
         except OSError as error:
             self._handle_failed_start(say("{error}", error=error.strerror or error))
         finally:
-            self._download.forget()
+            self.download = None
             self._starting = None
 
-    def _download_changed(self) -> None:
-        if self.download is None:
+    def _note_end_of_start(self, failure: Message | None) -> None:
+        """Note how a start went; ``failure`` is None if the server works."""
+        self.download = None
+        if self._context.preparation is not None:
+            self._context.preparation.ended(self.server, failure)
+
+    def _show_download(self, progress: PackageProgress | None) -> None:
+        self.download = progress
+        if progress is None:
             self._set(UpstreamState.STARTING)
         elif self.state is UpstreamState.STARTING:
             self._set(UpstreamState.DOWNLOADING)
@@ -480,7 +491,7 @@ class Upstream:
         self._connection = connection
         self.vitals.since, self.vitals.ready_at = self._loop.time(), time.time()
         self.vitals.error, self.vitals.healthy = None, True
-        self._download.ended(None)
+        self._note_end_of_start(None)
         self._set(UpstreamState.READY)
         waits = self._owner.holds_calls()
         if not waits:
@@ -515,7 +526,7 @@ class Upstream:
         self.vitals.error = why
         if self.state is UpstreamState.STOPPED or self._closed:
             return
-        self._download.ended(why)
+        self._note_end_of_start(why)
         if (login := self._context.awaited_login(self.server.name)) is not None:
             self._await_login(login)
             return
@@ -730,69 +741,6 @@ class RestartSchedule:
     def _due(self) -> None:
         self._timer = None
         self._start()
-
-
-class StartDownload:
-    """The download for one start of a server; ``progress`` is None if none runs.
-
-    ``on_change`` is called when a download has begun, went on, or has been declared finished. Without a
-    ``preparation``, nothing is ever downloaded.
-    """
-
-    def __init__(
-        self, server: Server, preparation: StartPreparation | None, on_change: Callable[[], None]
-    ) -> None:
-        self._server, self._preparation, self._on_change = server, preparation, on_change
-        self.progress: PackageProgress | None = None
-
-    async def prepare(self) -> PreparedStart:
-        """Download what the server runs, unless it is there. Raises UpstreamUnavailable."""
-        if self._preparation is None:
-            return PreparedStart(self._server)
-        return await self._preparation.prepare(self._server, self._show)
-
-    def finished(self) -> None:
-        """Show that nothing is downloaded any longer: the server itself is started now."""
-        self._show(None)
-
-    def forget(self) -> None:
-        """Forget the download, because the start is over."""
-        self.progress = None
-
-    def ended(self, failure: Message | None) -> None:
-        """Note how the start went; None if the server works."""
-        self.forget()
-        if self._preparation is not None:
-            self._preparation.ended(self._server, failure)
-
-    @property
-    def trouble(self) -> Message | None:
-        """Return how far it is; None if none runs."""
-        if self.progress is None:
-            return None
-        return say("{server!n}: {progress}", server=self._server.name, progress=self.progress.describe())
-
-    @property
-    def refusal(self) -> UpstreamUnavailable | None:
-        """Return the error for who cannot wait for it; None if none runs."""
-        if self.progress is None:
-            return None
-        return UpstreamUnavailable(say(
-            "{server!n} is being installed for its first start: {progress} Try again in a minute.",
-            server=self._server.name, progress=self.progress.describe()))  # fmt: skip
-
-    def refuse(self, calls: WaitingCalls, limit: float) -> None:
-        """Answer the calls that have waited long enough: a download may take minutes.
-
-        ``limit`` is the deadline, without its own timeout, of a call that has waited that long.
-        """
-        failure = self.refusal
-        if failure is not None:
-            calls.refuse_those(lambda call: call.deadline <= limit + call.timeout, failure)
-
-    def _show(self, progress: PackageProgress | None) -> None:
-        self.progress = progress
-        self._on_change()
 
 
 def is_stopped(server: str) -> Message:

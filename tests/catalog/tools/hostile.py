@@ -120,6 +120,7 @@ HOSTILE: dict[str, tuple[Json, Json]] = {
         {"properties": {"a": {"uniqueItems": True}}},
         {"a": [{"k": n, "l": [1.5, "x" * 20]} for n in range(30_000)]},
     ),
+    "long_fractions": ({"properties": {"a": {"items": {"multipleOf": 1e-300}}}}, {"a": [1.7e308] * 9_000}),
     "many_faults": (
         {"required": [f"q{n}" for n in range(3_000)], "additionalProperties": False},
         {f"p{n}": n for n in range(3_000)},

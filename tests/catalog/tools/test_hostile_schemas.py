@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.tools.validation import ArgumentValidator, ValidationPool, cost_of
+from tabane.catalog.tools.validation import ArgumentValidator, ValidationPool, schema_size
 from tabane.errors import BadArguments
 from tabane.hub.process.logs import cause_of
 from tabane.workers.pool import Budget
@@ -136,7 +136,7 @@ async def test_what_no_machine_finishes_is_not_begun_in_the_hub() -> None:
         with suppress(BadArguments):
             await check(validator, tool(name, inputSchema=schema), arguments)
     assert len(judging.asked) > 20
-    assert set(ENDLESS) <= set(judging.asked)
+    assert {*ENDLESS, "long_fractions"} <= set(judging.asked)
 
 
 @pytest.mark.heavy("input that is expensive on purpose")
@@ -206,6 +206,6 @@ async def test_a_process_that_cannot_run_lets_calls_pass_with_one_line_in_the_lo
 
 def test_the_bound_on_a_schema_is_found_in_few_steps() -> None:
     huge = {"properties": {f"p{n}": {"type": "string"} for n in range(100_000)}}
-    assert cost_of(huge) is None
+    assert schema_size(huge) is None
     for schema, _ in HOSTILE.values():
-        cost_of(schema)
+        schema_size(schema)

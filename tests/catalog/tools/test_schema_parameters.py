@@ -1,21 +1,18 @@
-"""Schemas without some of their parameters: they accept what the server accepts once the values are added."""
+"""Schemas without some of their parameters, and schemas in which a parameter cannot be changed."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.catalog.tools.overridden_tool import (
-    ParameterChange,
-    UnchangeableSchema,
-    changed_schema,
-    has_parameter,
-    requires,
-)
+from tabane.catalog.tools.overridden_tool import UnchangeableSchema, changed_schema
+from tabane.servers.tool_overrides import ParameterOverride
+from tabane.wire.json import encode
 
 Json = dict[str, Any]
 VALUES = st.sampled_from(["a", "b", 1, 2, True, None])
@@ -71,132 +68,93 @@ def documents(draw: st.DrawFn) -> Json:
 arguments = st.dictionaries(st.sampled_from(["q", "r"]), VALUES, max_size=2)
 
 
-@pytest.mark.heavy("real servers as processes")
+@pytest.mark.heavy("hundreds of random schemas")
 @given(documents(), VALUES, st.lists(arguments, min_size=1, max_size=4))
 def test_what_the_server_accepts_with_the_fixed_value_is_accepted_without_it(
     schema: Json, value: Any, calls: list[Json]
 ) -> None:
-    parameter = ParameterChange("p", withheld=True, sent=True, value=value)
-    try:
-        changed = changed_schema(schema, parameter)
-    except UnchangeableSchema:
-        changed = {"not": {}}
-    for call in calls:
-        if jsonschema_rs.is_valid(schema, {**call, "p": value}):
-            assert jsonschema_rs.is_valid(changed, call), (changed, call)
+    with suppress(UnchangeableSchema):
+        changed = changed_schema(schema, ParameterOverride("p", fixed=encode(value)))
+        assert "p" not in changed.get("properties", {})
+        for call in calls:
+            if jsonschema_rs.is_valid(schema, {**call, "p": value}):
+                assert jsonschema_rs.is_valid(changed, call), (changed, call)
 
 
-@pytest.mark.heavy("real servers as processes")
+@pytest.mark.heavy("hundreds of random schemas")
 @given(documents(), st.lists(arguments, min_size=1, max_size=4))
 def test_a_schema_without_a_parameter_that_is_never_sent_accepts_exactly_the_calls_without_it(
     schema: Json, calls: list[Json]
 ) -> None:
-    try:
-        changed = changed_schema(schema, ParameterChange("p", withheld=True))
-    except UnchangeableSchema:
-        changed = {"not": {}}
-    for call in calls:
-        assert jsonschema_rs.is_valid(schema, call) == jsonschema_rs.is_valid(changed, call), (changed, call)
+    with suppress(UnchangeableSchema):
+        changed = changed_schema(schema, ParameterOverride("p", hidden=True))
+        for call in calls:
+            expected = jsonschema_rs.is_valid(schema, call)
+            assert expected == jsonschema_rs.is_valid(changed, call), (changed, call)
 
 
-@pytest.mark.heavy("real servers as processes")
-@given(documents())
-@example({"type": "object", "then": {"properties": {"p": {"const": "a"}}}})
-def test_a_withheld_parameter_is_not_described_any_more(schema: Json) -> None:
-    try:
-        changed = changed_schema(schema, ParameterChange("p", withheld=True, sent=True, value="a"))
-    except UnchangeableSchema:
-        return
-    assert not has_parameter(changed, "p")
-
-
-def test_simple_schemas_stay_simple() -> None:
+def test_a_fixed_parameter_leaves_properties_required_and_examples() -> None:
     schema = {
         "type": "object",
-        "properties": {"owner": {"type": "string"}, "repo": {"type": "string"}},
+        "properties": {"owner": {"type": "string"}, "repo": {"$ref": "#/$defs/repo"}},
         "required": ["owner", "repo"],
-        "dependentRequired": {"owner": ["repo"]},
+        "maxProperties": 2,
         "additionalProperties": False,
         "examples": [{"owner": "x", "repo": "y"}],
+        "$defs": {"repo": {"properties": {"owner": {}}}},
     }
-    fixed = ParameterChange("owner", withheld=True, sent=True, value="me")
-    assert changed_schema(schema, fixed) == {
+    assert changed_schema(schema, ParameterOverride("owner", fixed=b'"me"')) == {
         "type": "object",
-        "properties": {"repo": {"type": "string"}},
+        "properties": {"repo": {"$ref": "#/$defs/repo"}},
         "required": ["repo"],
+        "maxProperties": 1,
         "additionalProperties": False,
-        "examples": [{"repo": "y"}],
+        "$defs": {"repo": {"properties": {"owner": {}}}},
     }
-
-
-def test_alternatives_that_need_a_hidden_parameter_disappear() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"id": {}, "name": {}},
-        "anyOf": [{"required": ["id"]}, {"required": ["name"]}],
-    }
-    hidden = changed_schema(schema, ParameterChange("id", withheld=True))
-    assert hidden == {"type": "object", "properties": {"name": {}}, "anyOf": [{"required": ["name"]}]}
-    fixed = changed_schema(schema, ParameterChange("id", withheld=True, sent=True, value=1))
-    assert fixed == {"type": "object", "properties": {"name": {}}}
-
-
-def test_a_fixed_value_chooses_among_alternatives() -> None:
-    schema = {
-        "type": "object",
-        "oneOf": [
-            {"properties": {"kind": {"const": "file"}, "path": {}}, "required": ["kind", "path"]},
-            {"properties": {"kind": {"const": "page"}, "url": {}}, "required": ["kind", "url"]},
-        ],
-    }
-    changed = changed_schema(schema, ParameterChange("kind", withheld=True, sent=True, value="page"))
-    assert changed == {"type": "object", "oneOf": [{"properties": {"url": {}}, "required": ["url"]}]}
-
-
-def test_a_definition_that_others_refer_to_keeps_the_parameter_there() -> None:
-    schema = {
-        "type": "object",
-        "$ref": "#/$defs/node",
-        "$defs": {
-            "node": {
-                "type": "object",
-                "properties": {"name": {}, "owner": {}, "parts": {"items": {"$ref": "#/$defs/node"}}},
-            }
-        },
-    }
-    changed = changed_schema(schema, ParameterChange("owner", withheld=True))
-    assert changed["properties"] == {"name": {}, "parts": {"items": {"$ref": "#/$defs/node"}}}
-    assert "owner" in changed["$defs"]["node"]["properties"]
 
 
 def test_a_parameter_with_a_default_is_optional_and_described() -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    change = ParameterChange("n", description="How many.", optional=True, shows_default=True, default=5)
-    assert changed_schema(schema, change) == {
+    assert changed_schema(schema, ParameterOverride("n", "How many.", default=b"5")) == {
         "type": "object",
         "properties": {"n": {"type": "integer", "description": "How many.", "default": 5}},
     }
-    assert requires(schema, "n")
 
 
-@pytest.mark.parametrize("value", [7, None, "other"], ids=["number", "null", "text"])
-def test_a_fixed_value_that_the_schema_excludes_is_no_schema(value: object) -> None:
+@pytest.mark.parametrize("value", [b"7", b"null", b'"other"'], ids=["number", "null", "text"])
+def test_a_fixed_value_that_the_schema_excludes_is_refused(value: bytes) -> None:
     schema = {"type": "object", "properties": {"n": {"enum": ["one", "two"]}}}
-    with pytest.raises(UnchangeableSchema):
-        changed_schema(schema, ParameterChange("n", withheld=True, sent=True, value=value))
+    with pytest.raises(UnchangeableSchema, match="allows no call with that for n"):
+        changed_schema(schema, ParameterOverride("n", fixed=value))
 
 
-def test_a_schema_that_never_ends_is_given_up() -> None:
-    deep: Json = {}
-    for _ in range(5_000):
-        deep = {"allOf": [deep]}
-    circle = {
-        "$ref": "#/$defs/a",
-        "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}], "properties": {"p": {}}}},
-    }
-    wide = {"$ref": "#/$defs/0", "$defs": {
-        str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}] * 8, "properties": {"p": {}}} for n in range(40)
-    }}  # fmt: skip
-    for schema in (deep, circle, wide):
-        with pytest.raises(UnchangeableSchema):
-            changed_schema({"type": "object", **schema}, ParameterChange("p", withheld=True))
+KIND = {"properties": {"kind": {"const": "file"}}, "required": ["kind"]}
+DEEP: Json = KIND
+for _ in range(5_000):
+    DEEP = {"allOf": [DEEP]}
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"oneOf": [KIND, {"required": ["path"]}]},
+        {"anyOf": [{"required": ["kind"]}]},
+        DEEP,
+        {"not": {"required": ["kind"]}},
+        {"if": KIND, "then": {"required": ["path"]}},
+        {"dependentRequired": {"path": ["kind"]}},
+        {"dependentSchemas": {"kind": {"required": ["path"]}}},
+        {"propertyNames": {"enum": ["kind", "path"]}},
+        {"$ref": "#/$defs/kind", "$defs": {"kind": KIND}},
+        {"allOf": [{"$ref": "#/properties/path"}], "properties": {"kind": {}, "path": KIND}},
+    ],
+    ids=lambda part: ",".join(part),
+)
+@pytest.mark.parametrize(
+    "override", [{"hidden": True}, {"fixed": b'"file"'}, {"default": b'"file"'}], ids=str
+)
+def test_a_parameter_that_a_schema_names_elsewhere_is_refused(beside: Json, override: Json) -> None:
+    schema = {"type": "object", "properties": {"kind": {}, "path": {}}, **beside}
+    with pytest.raises(UnchangeableSchema, match="a condition, an alternative or a reference"):
+        changed_schema(schema, ParameterOverride("kind", **override))
+    assert changed_schema(schema, ParameterOverride("kind", "What it is."))["properties"]["kind"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from tabane.catalog.catalogs import ToolMeaning
+from tabane.catalog.catalogs import IndexVectors, ToolMeaning
 from tabane.catalog.tools.vector_table import ToolGist
 from tabane.errors import ModelUnavailable
 from tabane.messages import say
@@ -14,7 +14,7 @@ from tests.catalog.tools.lettered import Lettered, vector
 from tests.harness.patience import LONG
 
 
-class Store:
+class Store(IndexVectors):
     """Texts that need vectors, and the vectors that were stored."""
 
     def __init__(self, *texts: str) -> None:

@@ -191,7 +191,7 @@ async def _listens(here: RunningHub) -> bool:
 def _caught_up(gateway: Gateway) -> bool:
     offers = gateway.instances("one")[0].offers
     subscriber = offers._subscriptions._asking
-    lists = offers._lists._states.values()
+    lists = offers._states.values()
     return (
         isinstance(subscriber, ModernSubscriber)
         and not subscriber._gap

@@ -63,7 +63,7 @@ def test_any_command_is_recognized_or_left_alone(command: str, args: list[str]) 
 
 
 @pytest.mark.parametrize(
-    "table", [tables.NPM, tables.UV, tables.PIPX, tables.BUN, tables.DENO, tables.DOCKER, tables.PODMAN]
+    "table", [tables.NPM, tables.UV, tables.PIPX, tables.BUN, tables.DENO, tables.CONTAINER]
 )
 def test_no_option_both_takes_a_value_and_takes_none(table: tables.OptionTable) -> None:
     assert not table.values & table.switches

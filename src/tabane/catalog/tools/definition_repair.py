@@ -13,12 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple
-from urllib.parse import unquote
+from typing import Any, Literal, NamedTuple
 
-import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Raw
 
+from tabane.catalog.tools.schemas import target_of
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, decode, encode, fields, join
 
@@ -83,17 +82,16 @@ def _first(names: list[str]) -> str:
 
 def repair_definition(kind: DefinitionKind, definition: bytes) -> RepairedDefinition:
     """Return the definition of that kind as clients can read it. Raises InvalidJson if it is no object."""
-    if _is_in_order(kind, definition):
-        return RepairedDefinition(definition)
     given, repaired = fields(definition), list[str]()
-    kept = dict(given)
+    kept, huge = dict(given), _huge(definition) is not None
+    may_be_deep = definition.count(b"{") + definition.count(b"[") > MOST_DEPTH
     for name, rule in _RULES[kind].items():
         notes: list[object] = []
         try:
             value = decode(kept[name]) if name in kept else _ABSENT
-            if _depth_of(value) > MOST_DEPTH:
+            if may_be_deep and _depth_of(value) > MOST_DEPTH:
                 raise _Unusable
-            found = rule(value, notes)
+            found = rule(_finite(value, notes) if huge and name in _SCHEMAS else value, notes)
         except (InvalidJson, _Unusable):
             if name in _NEEDED:
                 return RepairedDefinition(None, (name,))
@@ -250,7 +248,7 @@ def _input_schema(value: Any, notes: list[object]) -> Any:
             raise _Unusable
         notes.append(value)
         return {"type": "object"}
-    schema = _finite(value, notes)
+    schema = value
     kind = schema.get("type", _ABSENT)
     if kind != "object":
         named = kind if isinstance(kind, list) else [kind]
@@ -265,7 +263,7 @@ def _input_schema(value: Any, notes: list[object]) -> Any:
 def _output_schema(value: Any, notes: list[object]) -> Any:
     if not isinstance(value, dict):
         return _removed(value, notes)
-    schema = _shaped(_finite(value, notes), notes)
+    schema = _shaped(value, notes)
     if "$id" in schema:  # the TypeScript SDK would take the schema of the first tool with that identifier
         notes.append(value)
         schema = {name: each for name, each in schema.items() if name != "$id"}
@@ -308,7 +306,7 @@ def _property(value: Any, notes: list[object]) -> Any:
 
 
 def _finite(value: Any, notes: list[object]) -> Any:
-    """Return a value without members whose numbers are infinite to a client, such as 1e400."""
+    """Return a schema without members whose numbers are infinite to a client, such as 1e400."""
     if isinstance(value, dict):
         found = {name: _finite(each, notes) for name, each in value.items()}
         kept: Any = {name: each for name, each in found.items() if each is not _ABSENT}
@@ -325,56 +323,25 @@ def _finite(value: Any, notes: list[object]) -> Any:
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _LISTS = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _PARTS = frozenset(
-    [
-        "additionalProperties",
-        "additionalItems",
-        "not",
-        "if",
-        "then",
-        "else",
-        "contains",
-        "propertyNames",
-        "items",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "contentSchema",
-    ]
+    (
+        *("additionalProperties", "additionalItems", "not", "if", "then", "else", "contains"),
+        *("propertyNames", "items", "unevaluatedItems", "unevaluatedProperties", "contentSchema"),
+    )
 )
 _NUMBERS = frozenset(
-    [
-        "maximum",
-        "minimum",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "multipleOf",
-        "maxLength",
-        "minLength",
-        "maxItems",
-        "minItems",
-        "maxProperties",
-        "minProperties",
-        "maxContains",
+    (
+        *("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf", "maxLength"),
+        *("minLength", "maxItems", "minItems", "maxProperties", "minProperties", "maxContains"),
         "minContains",
-    ]
+    )
 )
 _TEXTS = frozenset({"title", "description", "format", "$comment", "$schema", "contentMediaType"})
 _REFUSED = frozenset(
-    [
-        "id",
-        "$id",
-        "$anchor",
-        "$dynamicRef",
-        "$dynamicAnchor",
-        "$recursiveRef",
-        "$recursiveAnchor",
-        "$async",
-        "$data",
-        "formatMinimum",
-        "formatMaximum",
-        "formatExclusiveMinimum",
-        "formatExclusiveMaximum",
-        "dependencies",
-    ]
+    (
+        *("id", "$id", "$anchor", "$dynamicRef", "$dynamicAnchor", "$recursiveRef"),
+        *("$recursiveAnchor", "$async", "$data", "formatMinimum", "formatMaximum"),
+        *("formatExclusiveMinimum", "formatExclusiveMaximum", "dependencies"),
+    )
 )
 """Keywords that validators of clients refuse or resolve among the schemas of all tools."""
 
@@ -428,25 +395,8 @@ def _keyword_fits(root: dict[str, Any], name: str, value: Any, waiting: list[Any
     if name == "pattern":
         return isinstance(value, str) and _is_portable(value)
     if name == "$ref":
-        return isinstance(value, str) and _resolves(root, value)
+        return isinstance(value, str) and isinstance(target_of(root, value), dict | bool)
     return name not in _REFUSED and (name not in _TEXTS or isinstance(value, str))
-
-
-def _resolves(root: dict[str, Any], reference: str) -> bool:
-    if reference == "#":
-        return True
-    if not reference.startswith("#/"):
-        return False
-    at: Any = root
-    for part in unquote(reference[2:]).split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(at, list) and key.isascii() and key.isdigit() and int(key) < len(at):
-            at = at[int(key)]
-        elif isinstance(at, dict) and key in at:
-            at = at[key]
-        else:
-            return False
-    return isinstance(at, dict | bool)
 
 
 _CLASS = r"(?:[^\\\]]|\\[dDwWsSnrtfv^$\\.*+?()\[\]{}|/-]|\\u[0-9a-fA-F]{4}|\\x[0-9a-fA-F]{2}|\\[pP]\{\w\})"
@@ -482,106 +432,7 @@ def _shape_fits(schema: dict[str, Any]) -> bool:
         return False
 
 
-# -- what is in order --------------------------------------------------------------------------------
-
-
-class _Icon(Struct):
-    src: str
-    mimeType: str | UnsetType = UNSET
-    sizes: list[str] | UnsetType = UNSET
-    theme: Literal["light", "dark"] | UnsetType = UNSET
-
-
-class _NamedDefinition(Struct):
-    name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    icons: list[_Icon] | UnsetType = UNSET
-    _meta: dict[str, Raw] | UnsetType = UNSET
-
-
-class _Schema(Struct):
-    type: Literal["object"]
-    properties: dict[str, dict[str, Raw]] | UnsetType = UNSET
-    required: list[str] | UnsetType = UNSET
-    schema: str | UnsetType = msgspec.field(default=UNSET, name="$schema")
-
-
-class _Hints(Struct):
-    title: str | UnsetType = UNSET
-    readOnlyHint: bool | UnsetType = UNSET
-    destructiveHint: bool | UnsetType = UNSET
-    idempotentHint: bool | UnsetType = UNSET
-    openWorldHint: bool | UnsetType = UNSET
-
-
-class _Execution(Struct):
-    taskSupport: Literal["required", "optional", "forbidden"] | UnsetType = UNSET
-
-
-class _Tool(_NamedDefinition, kw_only=True):
-    inputSchema: _Schema
-    outputSchema: dict[str, Any] | UnsetType = UNSET
-    annotations: _Hints | UnsetType = UNSET
-    execution: _Execution | UnsetType = UNSET
-
-
-class _Argument(Struct):
-    name: str
-    title: str | UnsetType = UNSET
-    description: str | UnsetType = UNSET
-    required: bool | UnsetType = UNSET
-
-
-class _Prompt(_NamedDefinition, kw_only=True):
-    arguments: list[_Argument] | UnsetType = UNSET
-
-
-# A subset of what _time accepts: it leaves out days that not every month has.
-_PLAIN_TIME = (
-    r"\A[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5][0-9]"
-    r"(:[0-5][0-9](\.[0-9]+)?)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])\Z"
-)
-
-
-class _Annotations(Struct):
-    audience: list[Literal["user", "assistant"]] | UnsetType = UNSET
-    lastModified: Annotated[str, Meta(pattern=_PLAIN_TIME)] | UnsetType = UNSET
-    priority: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
-
-
-class _Resource(_NamedDefinition, kw_only=True):
-    uri: str
-    mimeType: str | UnsetType = UNSET
-    size: Annotated[int, Meta(le=2**53)] | UnsetType = UNSET
-    annotations: _Annotations | UnsetType = UNSET
-
-
-class _Template(_NamedDefinition, kw_only=True):
-    uriTemplate: str
-    mimeType: str | UnsetType = UNSET
-    annotations: _Annotations | UnsetType = UNSET
-
-
-_IN_ORDER: dict[DefinitionKind, msgspec.json.Decoder[Any]] = {
-    "tool": msgspec.json.Decoder(_Tool),
-    "prompt": msgspec.json.Decoder(_Prompt),
-    "resource": msgspec.json.Decoder(_Resource),
-    "template": msgspec.json.Decoder(_Template),
-}
-
-_huge = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{300}").search
-
-
-def _is_in_order(kind: DefinitionKind, definition: bytes) -> bool:
-    """Return whether a definition certainly needs no repair: nearly every one, so this is fast."""
-    if definition.count(b"{") + definition.count(b"[") > MOST_DEPTH or _huge(definition):
-        return False
-    try:
-        schema = getattr(_IN_ORDER[kind].decode(definition), "outputSchema", UNSET)
-        return schema is UNSET or _output_schema(schema, []) is schema
-    except (msgspec.DecodeError, _Unusable):
-        return False
+_huge = re.compile(rb"[0-9][eE]\+?[0-9]{3}|[0-9]{200}").search
 
 
 def _depth_of(value: Any) -> int:
@@ -632,6 +483,7 @@ _RULES: dict[DefinitionKind, dict[str, _Rule]] = {
     "template": {**_COMMON, **_CONTENT, "name": _text},
 }
 
+_SCHEMAS = frozenset({"inputSchema", "outputSchema"})
 _NEEDED = frozenset({"inputSchema", "arguments"})
 """Members without which a definition means something else."""
 

@@ -290,12 +290,12 @@ def _line(parameter: SchemaParameter, kind: str, most: int) -> str:
 
 def limits(schema: Schema) -> str:
     """Return the limits: `` 1..1000``, `` ≥ 0``, `` (≤ 40000 chars)``, `` /^[A-Z]{2}$/``, `` <uri>``."""
+    shortest, longest = schema.get("minLength"), schema.get("maxLength")
+    far = isinstance(longest, int | float) and longest >= _LONG
     found = [
         _range(*_reached(schema)),
         _range(schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum"), strict=True),
-        _range_of_units(
-            _of_texts(schema.get("minLength")), _reached_length(schema.get("maxLength")), "chars"
-        ),
+        _range_of_units(None if shortest == 1 else shortest, None if far else longest, "chars"),
         _range_of_units(schema.get("minItems"), schema.get("maxItems"), "items"),
     ]
     if isinstance(step := schema.get("multipleOf"), int | float) and abs(step) < _SAFE_INTEGER:
@@ -314,14 +314,6 @@ def _reached(schema: Schema) -> tuple[Any, Any]:
         return low, high
     far = isinstance(high, int | float) and high >= max(usual, 1) * _FAR
     return None if low in (0, 1) else low, None if far else high
-
-
-def _of_texts(least: Any) -> Any:
-    return None if least == 1 else least
-
-
-def _reached_length(most: Any) -> Any:
-    return None if isinstance(most, int | float) and most >= _LONG else most
 
 
 def _range(low: Any, high: Any, *, strict: bool = False) -> str:

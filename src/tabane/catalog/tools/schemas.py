@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
+from urllib.parse import unquote
 
 from msgspec import Struct
 
@@ -235,23 +236,24 @@ def _beginning(value: Any, left: list[int]) -> Any:
     return value
 
 
-def _dereferenced(reference: str, root: SchemaRoot) -> Any:
-    """Return what a local reference points to; None for a remote one or none that is there."""
-    if reference == "#":
-        return root.schema
-    steps = reference[2:_LONGEST_REFERENCE].split("/") if reference.startswith("#/") else []
-    if not steps or not root.spend(len(steps)):
+def target_of(root: Any, reference: str) -> Any:
+    """Return what a local reference (``#`` or ``#/…``) leads to; None if it leads nowhere."""
+    if not reference.startswith("#") or len(reference) > _LONGEST_REFERENCE:
         return None
-    node: Any = root.schema
+    node, (start, *steps) = root, unquote(reference[1:]).split("/")
     for step in steps:
         key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, list) and key.isdigit() and int(key) < len(node):
+        if isinstance(node, list) and key.isascii() and key.isdigit() and int(key) < len(node):
             node = node[int(key)]
         elif isinstance(node, dict) and key in node:
             node = node[key]
         else:
             return None
-    return node
+    return None if start else node
+
+
+def _dereferenced(reference: str, root: SchemaRoot) -> Any:
+    return target_of(root.schema, reference) if root.spend(reference.count("/")) else None
 
 
 def _merged(node: Schema, root: SchemaRoot) -> Schema:

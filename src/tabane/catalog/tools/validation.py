@@ -1,9 +1,9 @@
 """Validation of arguments against the upstream's schema before a call.
 
-A schema is data of the upstream, and can take hours to check. If a bound on the work is proven
-(:class:`SchemaCost`), the arguments are checked here, at once. Otherwise a worker process checks them, which
-is killed if it takes too long, and calls of other tools continue meanwhile. Arguments that cannot be checked
-pass (``argument_errors``).
+A schema is data of the upstream, and can take hours to check. If its size times that of the arguments is
+small, they are checked here, at once. Otherwise a worker process checks them, which is killed if it takes too
+long, and calls of other tools continue meanwhile. Arguments that cannot be checked pass
+(``argument_errors``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Mapping
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -30,6 +30,7 @@ from tabane.catalog.tools.argument_errors import (
     packed,
     read,
 )
+from tabane.catalog.tools.schemas import target_of
 from tabane.catalog.tools.tool import OWN
 from tabane.errors import BadArguments, WorkerEnded, WorkerError, WorkerSpent
 from tabane.workers.pool import Budget, Capacity, Pool
@@ -44,209 +45,114 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _MOST_PARTS = 2_000  # keywords and values that are read of a schema
-_DEEPEST = 48
+_DEEPEST = 96  # levels of JSON
 _LONGEST_PATTERN = 256
 _MOST_REPEATS = 128
 _OF_PATTERN = 8  # bytes of arguments that one character of a pattern is compared with in a step
 _OF_COMPILING = 20  # steps for compiling a pattern, besides its characters
-_OF_CLASS = 4  # characters that an escape counts as, since it may denote a large class
+_OF_CLASS = 8  # characters that an escape counts as, since it may denote a large class
 _OF_TEXT = 64  # bytes of a text that count as a step
-_UNPROVEN = frozenset(("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"))
-_NAMING = frozenset(("$id", "id"))
-_IN_PLACE = frozenset(("not", "if", "then", "else"))
-_IN_PLACE_LIST = frozenset(("allOf", "anyOf", "oneOf"))
-_IN_PLACE_NAMED = frozenset(("dependentSchemas", "dependencies"))
-_FOR_EACH = frozenset(("additionalProperties", "additionalItems", "contains", "propertyNames"))
-_UNREAD = frozenset(("$defs", "definitions"))
+_OF_DIVISION = 1_000  # steps of "multipleOf", which computes with fractions of any length
+_UNBOUNDED = frozenset(("unevaluatedProperties", "unevaluatedItems", "$dynamicRef", "$recursiveRef"))
+_NAMING = ("$id", "id")
+_COMBINING = frozenset(
+    ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
+)
+_FOR_EACH = frozenset(
+    ("items", "additionalItems", "contains", "additionalProperties", "patternProperties", "propertyNames")
+)
 
-_REPEATED = re.compile(r"\{(\d+)(?:,(\d*))?\}")
+_find_repeats = re.compile(r"\{(\d+)(?:,(\d*))?\}").findall
 _FANCY = re.compile(r"\(\?(?!:)|\\[1-9kKzZGg]|[*+?}][+]|\)\{|\\[pP]|\[[^\]]*(?:\[|&&|--|~~)")
 
 
 class _UnboundedSchema(Exception):
-    """No bound is known."""
+    """The size of the schema does not bound the work."""
 
 
-class ArgumentSize(Struct, frozen=True):
-    """The size of arguments: at most ``values`` values, and ``text`` bytes of JSON."""
+class SchemaSize(Struct):
+    """The parts of a schema, with references followed: those read ``once``, and those for ``each`` value.
 
-    values: int
-    text: int
-
-
-class SchemaCost(Struct, frozen=True):
-    """A bound on steps: ``fixed`` ones, and ``each`` for every value. A step takes well below a microsecond.
-
-    ``nested`` counts combinators within combinators, each of which reads alternatives once more to report
+    A part counts once more for each combinator around it, because alternatives are read again to report
     errors. ``patterns`` counts the characters of all regular expressions. ``unique``: items are compared
     with each other.
     """
 
-    fixed: int = 1
-    each: int = 0
-    nested: int = 0
+    once: int = 0
+    each: int = 4  # for reading it
     patterns: int = 0
     unique: bool = False
 
-    def steps(self, size: ArgumentSize) -> int:
-        """Bound the steps of a judgment."""
-        steps = self.fixed + self.each * size.values + self.patterns * size.text // _OF_PATTERN
-        if self.unique:
-            steps += size.values * size.values // 4 + size.text // _OF_TEXT
-        return steps * (1 + self.nested)
+    def steps(self, values: int, text: int) -> int:
+        """Bound the steps of a check of so many values in so many bytes of JSON."""
+        steps = self.once + self.each * values + self.patterns * text // _OF_PATTERN
+        return steps + (values * values // 4 + text // _OF_TEXT if self.unique else 0)
 
-    def steps_of_faults(self, size: ArgumentSize) -> int:
+    def steps_of_faults(self, values: int, text: int) -> int:
         """Bound the steps of reporting faults: each fault contains the value that it is about."""
-        return self.steps(size) * (20 + size.values + size.text // _OF_TEXT)
+        return self.steps(values, text) * (20 + values + text // _OF_TEXT)
 
 
-def size_of(arguments: bytes) -> ArgumentSize:
-    """Bound the size of arguments without parsing them."""
-    signs = sum(arguments.count(sign) for sign in (b",", b":", b"[", b"{"))
-    return ArgumentSize(1 + signs, len(arguments))
+def schema_size(schema: dict[str, Any]) -> SchemaSize | None:
+    """Return the size of a schema; None if it is too large, or if its size does not bound the work.
 
-
-def cost_of(schema: Any) -> SchemaCost | None:
-    """Return the bound for a schema; None if none is known. Reads at most 2,000 of its parts."""
+    Reads at most 2,000 of its parts, so a schema that refers to itself is too large.
+    """
+    size, left = SchemaSize(), _MOST_PARTS
+    root = {keyword: part for keyword, part in schema.items() if keyword not in ("$defs", "definitions")}
+    waiting: list[tuple[str, Any, int, int, bool]] = [("", root, 0, 1, False)]
     try:
-        return _SchemaWalk(schema).cost(schema, 0)
-    except (_UnboundedSchema, RecursionError):
-        return None
-
-
-class _SchemaWalk:
-    """One walk through a schema, references followed, within a budget."""
-
-    def __init__(self, root: Any) -> None:
-        self._root = root
-        self._left = _MOST_PARTS
-
-    def cost(self, node: Any, depth: int) -> SchemaCost:
-        self._spend(1)
-        if isinstance(node, bool):
-            return SchemaCost()
-        if not isinstance(node, dict) or depth > _DEEPEST:
-            raise _UnboundedSchema
-        self._spend(len(node))
-        if node is not self._root and any(isinstance(node.get(name), str) for name in _NAMING):
-            raise _UnboundedSchema  # references within it are relative to it
-        return _together([SchemaCost(1 + len(node)), *self._parts(node, depth + 1)])
-
-    def _parts(self, node: dict[str, Any], depth: int) -> Iterator[SchemaCost]:
-        for keyword, value in node.items():
-            if keyword in _UNPROVEN:
-                raise _UnboundedSchema
-            if keyword == "pattern":
-                yield SchemaCost(patterns=self._weight(value))
-            elif keyword == "$ref":
-                yield self.cost(_target(value, self._root), depth)
-            elif keyword in _IN_PLACE or keyword in _IN_PLACE_LIST or keyword in _IN_PLACE_NAMED:
-                every = _together(self.cost(part, depth) for part in _parts_of(keyword, value))
-                yield SchemaCost(every.fixed + 1, every.each, every.nested + 1, every.patterns, every.unique)
-            elif keyword in ("properties", "items", "prefixItems", "patternProperties") or (
-                keyword in _FOR_EACH
-            ):
-                yield self._children(keyword, value, depth)
-            elif keyword == "uniqueItems":
-                yield SchemaCost(unique=value is not False)
-            elif keyword not in _UNREAD:
-                yield SchemaCost(self._data(value))
-
-    def _children(self, keyword: str, value: Any, depth: int) -> SchemaCost:
-        if keyword == "properties" and isinstance(value, dict):
-            return _beside([self.cost(part, depth) for part in value.values()])
-        if keyword in ("items", "prefixItems") and isinstance(value, list):
-            return _beside([self.cost(part, depth) for part in value])
-        if keyword == "patternProperties" and isinstance(value, dict):
-            weight = sum(self._weight(name) for name in value)
-            found = _together([_for_each(self.cost(part, depth)) for part in value.values()])
-            return _together([found, SchemaCost(len(value), len(value), patterns=weight)])
-        return _for_each(self.cost(value, depth))
-
-    def _data(self, value: Any) -> int:
-        """Count the values in data, such as those of an enum."""
-        waiting, count = [value], 0
         while waiting:
-            part = waiting.pop()
-            size = 1 + (len(part) // _OF_TEXT if isinstance(part, str) else 0)
-            self._spend(size)
-            count += size
-            if isinstance(part, dict | list):
-                self._spend(len(part))
-                waiting.extend(part.values() if isinstance(part, dict) else part)
-        return count
+            keyword, part, depth, weight, repeated = waiting.pop()
+            inner = _inner_parts(keyword, part, schema, depth)
+            patterns = [_pattern_cost(pattern) for pattern in _patterns(keyword, part)]
+            parts = 1 + len(inner) + sum(patterns) + (len(part) // _OF_TEXT if isinstance(part, str) else 0)
+            left -= parts
+            if left < 0:
+                return None
+            size.patterns += sum(patterns) * weight
+            parts += _OF_DIVISION if keyword == "multipleOf" else 0
+            size.once += 0 if repeated else parts * weight
+            size.each += parts * weight if repeated else 0
+            size.unique = size.unique or (keyword == "uniqueItems" and part is True)
+            weight += keyword in _COMBINING
+            repeated = repeated or keyword in _FOR_EACH
+            waiting += [(name, each, depth + 1, weight, repeated) for name, each in inner]
+    except _UnboundedSchema:
+        return None
+    return size
 
-    def _weight(self, pattern: Any) -> int:
-        weight = _weight(pattern)
-        self._spend(_OF_COMPILING + weight + _OF_CLASS * pattern.count("\\"))
-        return weight
 
-    def _spend(self, parts: int) -> None:
-        self._left -= parts
-        if self._left < 0:
+def _inner_parts(keyword: str, part: Any, root: dict[str, Any], depth: int) -> list[tuple[str, Any]]:
+    """Return the parts of a part, by keyword; of a reference, its target. Raises _UnboundedSchema."""
+    if keyword == "$ref" and isinstance(part, str):
+        target = target_of(root, part)
+        if target is None:
             raise _UnboundedSchema
-
-
-def _parts_of(keyword: str, value: Any) -> Iterable[Any]:
-    if keyword in _IN_PLACE_LIST and isinstance(value, list):
-        return value
-    if keyword in _IN_PLACE_NAMED and isinstance(value, dict):
-        return [part for part in value.values() if not isinstance(part, list)]
-    return [value]
-
-
-def _together(costs: Iterable[SchemaCost]) -> SchemaCost:
-    """Return the cost of all parts for the same value."""
-    found = list(costs)
-    return SchemaCost(
-        sum(cost.fixed for cost in found),
-        sum(cost.each for cost in found),
-        max((cost.nested for cost in found), default=0),
-        sum(cost.patterns for cost in found),
-        any(cost.unique for cost in found),
-    )
-
-
-def _beside(costs: list[SchemaCost]) -> SchemaCost:
-    """Return the cost of all parts, if each is for a separate value."""
-    every = _together([SchemaCost(), *costs])
-    each = max((cost.each for cost in costs), default=0)
-    return SchemaCost(every.fixed, each, every.nested, every.patterns, every.unique)
-
-
-def _for_each(cost: SchemaCost) -> SchemaCost:
-    """Return the cost for every value within a value."""
-    return SchemaCost(1, cost.fixed + cost.each, cost.nested, cost.patterns, cost.unique)
-
-
-def _weight(pattern: Any) -> int:
-    """Return how many characters a regular expression has, with repetitions expanded."""
-    if not isinstance(pattern, str) or len(pattern) > _LONGEST_PATTERN or _FANCY.search(pattern):
+        return [("", target)]
+    if isinstance(part, list):
+        return [("", each) for each in part]
+    if not isinstance(part, dict):
+        return []
+    if depth > _DEEPEST or _UNBOUNDED & part.keys():
         raise _UnboundedSchema
-    repeats = sum(int(most or least) for least, most in _repeats(pattern))
-    if repeats > _MOST_REPEATS:
+    if depth and any(isinstance(part.get(name), str) for name in _NAMING):
+        raise _UnboundedSchema  # references within it are relative to it
+    return list(part.items())
+
+
+def _patterns(keyword: str, part: Any) -> list[str]:
+    if keyword == "pattern" and isinstance(part, str):
+        return [part]
+    return list(part) if keyword == "patternProperties" and isinstance(part, dict) else []
+
+
+def _pattern_cost(pattern: str) -> int:
+    """Return the parts that a regular expression counts as. Raises _UnboundedSchema if it may backtrack."""
+    repeats = sum(int((most or least)[:6]) for least, most in _find_repeats(pattern))
+    if len(pattern) > _LONGEST_PATTERN or _FANCY.search(pattern) or repeats > _MOST_REPEATS:
         raise _UnboundedSchema
-    return len(pattern) + repeats
-
-
-def _repeats(pattern: str) -> Iterator[tuple[str, str]]:
-    for found in _REPEATED.finditer(pattern):
-        yield found[1][:6], (found[2] or "")[:6]
-
-
-def _target(reference: Any, root: Any) -> Any:
-    """Return the target of a plain local reference."""
-    if not isinstance(reference, str) or not reference.startswith("#/") or "%" in reference:
-        raise _UnboundedSchema
-    if len(reference) > 1_000:
-        raise _UnboundedSchema
-    node = root
-    for step in reference[2:].split("/"):
-        key = step.replace("~1", "/").replace("~0", "~")
-        if not isinstance(node, dict) or key not in node:
-            raise _UnboundedSchema
-        node = node[key]
-    return node
+    return _OF_COMPILING + len(pattern) + repeats + _OF_CLASS * pattern.count("\\")
 
 
 MOST_COMPILED = 256
@@ -263,30 +169,33 @@ _TRIVIAL: tuple[dict[str, Any], ...] = ({}, {"type": "object"})
 
 
 class _KnownSchema:
-    """A definition, the bound on its judgments, and its schema, compiled when it is first needed."""
+    """A definition, the size of its schema, and the schema, compiled when it is first needed."""
 
-    __slots__ = ("_compiled", "_free", "_made", "cost", "definition", "schema")
+    __slots__ = ("_compiled", "_free", "_made", "definition", "schema", "size")
 
     def __init__(self, tool: Tool) -> None:
         self.definition, self.schema = tool.definition, tool.schema
-        self.cost: SchemaCost | None = cost_of(tool.schema) if len(tool.definition) <= LONGEST else None
-        self._free = next((length for length in _LENGTHS if self._steps(length) <= MOST_STEPS), 0)
+        self.size = schema_size(tool.schema) if len(tool.definition) <= LONGEST else None
+        self._free = next((length for length in _LENGTHS if self._is_small(length, length)), 0)
         self._made = False
         self._compiled: Compiled | None = None
 
     def is_cheap(self, arguments: bytes | msgspec.Raw, *, of_faults: bool = False) -> bool:
-        """Return whether the judgment, and the report of its faults, is proven to take few steps."""
+        """Return whether the check, or the report of its faults, is sure to take few steps."""
         if not of_faults and len(arguments) <= self._free:
             return True
-        if self.cost is None or len(arguments) > LONGEST:
+        if len(arguments) > LONGEST:
             return False
-        size = size_of(bytes(arguments))
-        steps = self.cost.steps_of_faults(size) if of_faults else self.cost.steps(size)
-        return steps <= MOST_STEPS
+        text = bytes(arguments)
+        values = 1 + sum(text.count(sign) for sign in (b",", b":", b"[", b"{"))
+        return self._is_small(values, len(text), of_faults=of_faults)
 
-    def _steps(self, length: int) -> int:
-        """Bound the steps for arguments of that length."""
-        return self.cost.steps(ArgumentSize(length, length)) if self.cost else MOST_STEPS + 1
+    def _is_small(self, values: int, text: int, *, of_faults: bool = False) -> bool:
+        """Return whether arguments with so many values in so many bytes take few steps."""
+        if self.size is None:
+            return False
+        bound = self.size.steps_of_faults if of_faults else self.size.steps
+        return bound(values, text) <= MOST_STEPS
 
     @property
     def compiled(self) -> Compiled | None:

@@ -56,7 +56,8 @@ class Matched:
         return self._groups.get(name, "?")
 
 
-Advice = Callable[[Matched, FailedRun], Message]
+Advice = Message | Callable[[Matched, FailedRun], Message]
+"""What to do: the same for every program, or depending on what it wrote and how it is run."""
 
 
 def certificate(found: Matched, failed: FailedRun) -> Message:
@@ -86,11 +87,10 @@ def _certificate_variable(failed: FailedRun) -> str:
     return "CURL_CA_BUNDLE" if failed.line.startswith("curl") else "SSL_CERT_FILE"
 
 
-def invalid_certificate(found: Matched, failed: FailedRun) -> Message:
-    return say(
-        "The certificate has expired or belongs to another host. Check the clock of this computer and the "
-        "address; a proxy may also answer in its place."
-    )
+INVALID_CERTIFICATE = say(
+    "The certificate has expired or belongs to another host. Check the clock of this computer and the "
+    "address; a proxy may also answer in its place."
+)
 
 
 def no_package(found: Matched, failed: FailedRun) -> Message:
@@ -124,23 +124,17 @@ def no_program_in_package(found: Matched, failed: FailedRun) -> Message:
     )
 
 
-def unreachable(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a host that cannot be reached."""
-    return say(
-        "The package registry cannot be reached. Check the network. Behind a proxy, set HTTPS_PROXY and "
-        "run: tabane restart"
-    )
+UNREACHABLE = say(
+    "The package registry cannot be reached. Check the network. Behind a proxy, set HTTPS_PROXY and "
+    "run: tabane restart"
+)
 
+REGISTRY_TROUBLE = say("The package registry has a problem now. Start the server again later.")
 
-def registry_trouble(found: Matched, failed: FailedRun) -> Message:
-    return say("The package registry has a problem now. Start the server again later.")
-
-
-def proxy_sign_in(found: Matched, failed: FailedRun) -> Message:
-    return say(
-        "The proxy requires a user name and a password. Write them into its address "
-        "(HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT) and run: tabane restart"
-    )
+PROXY_SIGN_IN = say(
+    "The proxy requires a user name and a password. Write them into its address "
+    "(HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT) and run: tabane restart"
+)
 
 
 def sign_in(found: Matched, failed: FailedRun) -> Message:
@@ -153,11 +147,10 @@ def sign_in(found: Matched, failed: FailedRun) -> Message:
     )
 
 
-def unreachable_service(found: Matched, failed: FailedRun) -> Message:
-    return say(
-        "The server cannot reach what it works with. Check that it runs, its address in the definition of "
-        "the server, and the network."
-    )
+UNREACHABLE_SERVICE = say(
+    "The server cannot reach what it works with. Check that it runs, its address in the definition of "
+    "the server, and the network."
+)
 
 
 def program(found: Matched, failed: FailedRun) -> Message:
@@ -168,20 +161,16 @@ def program(found: Matched, failed: FailedRun) -> Message:
     )
 
 
-def docker(found: Matched, failed: FailedRun) -> Message:
-    return say("Docker is not running. Start Docker Desktop, or run: sudo systemctl start docker")
+DOCKER = say("Docker is not running. Start Docker Desktop, or run: sudo systemctl start docker")
 
+DOCKER_PERMISSION = say(
+    "You may not use Docker. Run this command, then log in again: sudo usermod -aG docker $USER"
+)
 
-def docker_permission(found: Matched, failed: FailedRun) -> Message:
-    return say("You may not use Docker. Run this command, then log in again: sudo usermod -aG docker $USER")
-
-
-def node(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a Node.js that is too old."""
-    return say(
-        "This server needs a newer Node.js. Compare with: node --version. Install version 22 or newer, "
-        "then run: tabane restart"
-    )
+NODE = say(
+    "This server needs a newer Node.js. Compare with: node --version. Install version 22 or newer, "
+    "then run: tabane restart"
+)
 
 
 def python(found: Matched, failed: FailedRun) -> Message:
@@ -198,7 +187,7 @@ def variable(found: Matched, failed: FailedRun) -> Message:
     """Return the fix for a variable that is not set."""
     names = needed_variables(found.string)
     if not names:
-        return key(found, failed)
+        return KEY
     name = names[0]
     entry = f'"env": {{"{name}": "${{{name}}}"}}'
     if len(names) > 1:
@@ -234,12 +223,10 @@ def setting(found: Matched, failed: FailedRun) -> Message:
     )
 
 
-def key(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a key or token that is missing."""
-    return say(
-        "It needs a key or a token. Its documentation names the variable. Keep the value with "
-        "tabane secrets set NAME, and pass it on with env in the servers file."
-    )
+KEY = say(
+    "It needs a key or a token. Its documentation names the variable. Keep the value with "
+    "tabane secrets set NAME, and pass it on with env in the servers file."
+)
 
 
 def argument(found: Matched, failed: FailedRun) -> Message:
@@ -252,17 +239,12 @@ def argument(found: Matched, failed: FailedRun) -> Message:
     return say("It needs other arguments. Write them at the end of its args, as its documentation says.")
 
 
-def port(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a port that is in use."""
-    return say(
-        "Another program uses this port, perhaps another copy of this server. End that program, or give "
-        "the server another port."
-    )
+PORT = say(
+    "Another program uses this port, perhaps another copy of this server. End that program, or give "
+    "the server another port."
+)
 
-
-def cache(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a package that is installed in part."""
-    return say("The package is not installed completely. To repair it, run: tabane doctor --fix")
+CACHE = say("The package is not installed completely. To repair it, run: tabane doctor --fix")
 
 
 def space(found: Matched, failed: FailedRun) -> Message:
@@ -272,37 +254,24 @@ def space(found: Matched, failed: FailedRun) -> Message:
     )
 
 
-def watchers(found: Matched, failed: FailedRun) -> Message:
-    return say(
-        "The system allows no more watched files. Raise the limit: "
-        "sudo sysctl fs.inotify.max_user_watches=524288"
-    )
+WATCHERS = say(
+    "The system allows no more watched files. Raise the limit: sudo sysctl fs.inotify.max_user_watches=524288"
+)
 
+PERMISSION = say(
+    "You may not write or read this file. Check who owns it (a cache may belong to root): chown or chmod it."
+)
 
-def permission(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a file that may not be used."""
-    return say(
-        "You may not write or read this file. Check who owns it (a cache may belong to root): chown or "
-        "chmod it."
-    )
+FOLDER = say(
+    "This file or folder does not exist. Create it, or fix its path in the args or env of the server."
+)
 
+CACHE_FOLDER = say("The folder of the cache cannot be used. Check the path in the setting that names it.")
 
-def folder(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a path that does not exist."""
-    return say(
-        "This file or folder does not exist. Create it, or fix its path in the args or env of the server."
-    )
-
-
-def cache_folder(found: Matched, failed: FailedRun) -> Message:
-    return say("The folder of the cache cannot be used. Check the path in the setting that names it.")
-
-
-def old_library(found: Matched, failed: FailedRun) -> Message:
-    return say(
-        "The server was written for an earlier version of a library. If uvx starts it, write --with and "
-        '"mcp<2" first into its args.'
-    )
+OLD_LIBRARY = say(
+    "The server was written for an earlier version of a library. If uvx starts it, write --with and "
+    '"mcp<2" first into its args.'
+)
 
 
 def python_module(found: Matched, failed: FailedRun) -> Message:
@@ -320,41 +289,25 @@ def python_module(found: Matched, failed: FailedRun) -> Message:
     )
 
 
-def node_module(found: Matched, failed: FailedRun) -> Message:
-    return say(
-        "A module of the server is missing. Install its packages in its folder (npm install), and build it "
-        "if its documentation says so."
-    )
+NODE_MODULE = say(
+    "A module of the server is missing. Install its packages in its folder (npm install), and build it "
+    "if its documentation says so."
+)
 
+LIBRARY = say("A library of the system is missing. Install it with your package manager.")
 
-def library(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a library of the system that is missing."""
-    return say("A library of the system is missing. Install it with your package manager.")
+MACHINE = say(
+    "The program is made for another kind of machine. Install the one for this system and processor."
+)
 
+MEMORY = say("There is not enough memory. End other programs, or give the server more memory.")
 
-def machine(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a program of another kind of machine."""
-    return say(
-        "The program is made for another kind of machine. Install the one for this system and processor."
-    )
+PROMPT = say("npx asks before it installs a package. Write -y first into the args of the server.")
 
-
-def memory(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for too little memory."""
-    return say("There is not enough memory. End other programs, or give the server more memory.")
-
-
-def prompt(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for an npx that asks before it installs."""
-    return say("npx asks before it installs a package. Write -y first into the args of the server.")
-
-
-def address(found: Matched, failed: FailedRun) -> Message:
-    """Return the fix for a server that speaks HTTP."""
-    return say(
-        "It serves HTTP instead of standard input and output. Give it the option for stdio (often --stdio), "
-        "or start it yourself and add its URL: tabane servers add NAME URL"
-    )
+ADDRESS = say(
+    "It serves HTTP instead of standard input and output. Give it the option for stdio (often --stdio), "
+    "or start it yourself and add its URL: tabane servers add NAME URL"
+)
 
 
 FailureKind = Literal[
@@ -403,7 +356,7 @@ RULES: tuple[FailureRule, ...] = (
     # certificates
     _rule("tls", r"CERT_HAS_EXPIRED|certificate has expired|certificate expired|certificate is not valid"
           r"|Hostname mismatch|ERR_TLS_CERT_ALTNAME|NotValidForName|x509: certificate (?:has expired|is valid for)",
-          invalid_certificate),
+          INVALID_CERTIFICATE),
     _rule("tls", r"UNABLE_TO_VERIFY_LEAF_SIGNATURE|SELF_SIGNED_CERT_IN_CHAIN|DEPTH_ZERO_SELF_SIGNED_CERT"
           r"|UNABLE_TO_GET_ISSUER_CERT|CERTIFICATE_VERIFY_FAILED|invalid peer certificate|\bUnknownIssuer\b"
           r"|unable to verify the first certificate|self[- ]signed certificate in certificate chain"
@@ -413,9 +366,9 @@ RULES: tuple[FailureRule, ...] = (
           certificate),
     # the registry
     _rule("registry", r"\bE407\b|407 Proxy Authentication|proxy authorization required"
-          r"|Proxy Authentication Required|Tunnel connection failed: 407", proxy_sign_in),
+          r"|Proxy Authentication Required|Tunnel connection failed: 407", PROXY_SIGN_IN),
     _rule("prompt", r"Need to install the following packages|Ok to proceed\?|missing packages and no YES option",
-          prompt),
+          PROMPT),
     _rule("sign-in", r"npm (?:error|ERR!) (?:E401|E403|ENEEDAUTH)\b|could not be queried due to a lack of valid auth"
           r"|returned a 40[13] |\(40[13] (?:Unauthorized|Forbidden)\)|toomanyrequests", sign_in),
     _rule("package", r"npm (?:error|ERR!) E404: .*?'(?P<package>[^'@]{0,1}[^'@]{1,120})(?:@[^']*)?'", no_package),
@@ -432,31 +385,31 @@ RULES: tuple[FailureRule, ...] = (
     _rule("package", r"could not determine executable to run|Package `(?P<package>[^`]+)` does not provide any exec"
           r"|is not provided by package `(?P<package2>[^`]+)`|No executables? (?:is|are) provided",
           no_program_in_package),
-    _rule("space", r"file watchers", watchers, beside="ENOSPC"),
+    _rule("space", r"file watchers", WATCHERS, beside="ENOSPC"),
     _rule("space", r"\bENOSPC\b|No space left on device|os error 28\b|Disk quota exceeded", space),
-    _rule("registry", rf"npm (?:error|ERR!) (?:{_REFUSED}|ENOTCACHED|EIDLETIMEOUT)\b", unreachable),
-    _rule("registry", r"npm (?:error|ERR!) E5\d\d\b|HTTP status server error \(5\d\d", registry_trouble),
+    _rule("registry", rf"npm (?:error|ERR!) (?:{_REFUSED}|ENOTCACHED|EIDLETIMEOUT)\b", UNREACHABLE),
+    _rule("registry", r"npm (?:error|ERR!) E5\d\d\b|HTTP status server error \(5\d\d", REGISTRY_TROUBLE),
     _rule("registry", r"Failed to fetch: `?http|error sending request for url|dns error|tcp connect error"
           r"|tunnel error|failed to lookup address|network was disabled|operation timed out"
           r"|client error \(Connect\)|(?:os error 111|os error 110)\)|NewConnectionError",
-          unreachable, "uvx", "pipx", "deno", "bunx"),
+          UNREACHABLE, "uvx", "pipx", "deno", "bunx"),
     _rule("registry", r"dial tcp|TLS handshake timeout|i/o timeout|request canceled while waiting",
-          unreachable, "docker", "podman"),
+          UNREACHABLE, "docker", "podman"),
     # installed, but not completely
-    _rule("node", rf"Cannot find (?:package|module) '(?:node:)?(?:{_BUILT_IN})(?:/\w+)?'", node),
+    _rule("node", rf"Cannot find (?:package|module) '(?:node:)?(?:{_BUILT_IN})(?:/\w+)?'", NODE),
     _rule("cache", r"(?:Cannot find (?:module|package)|Invalid package config|ERR_MODULE_NOT_FOUND).{0,200}_npx[\\/]",
-          cache),
+          CACHE),
     _rule("cache", r"Cannot find (?:module|package)|Unexpected end of (?:JSON )?input|ERR_INVALID_PACKAGE_CONFIG"
-          r"|does not provide an export named", cache, "npx", beside="_npx"),
-    _rule("cache", r"npm (?:error|ERR!) (?:ENOTEMPTY|EEXIST|EINTEGRITY|ECOMPROMISED|TAR_\w+)\b", cache),
+          r"|does not provide an export named", CACHE, "npx", beside="_npx"),
+    _rule("cache", r"npm (?:error|ERR!) (?:ENOTEMPTY|EEXIST|EINTEGRITY|ECOMPROMISED|TAR_\w+)\b", CACHE),
     _rule("cache", r"^(?:/\S*/)?(?:ba|da)?sh: (?:line )?\d+: (?:exec: )?(?!node\b|npx\b|uvx?\b|python)"
-          r"\S{1,120}: (?:command )?not found$|^sh: (?!node\b)\S+: command not found$", cache, "npx"),
+          r"\S{1,120}: (?:command )?not found$|^sh: (?!node\b)\S+: command not found$", CACHE, "npx"),
     # programs and their versions
     _rule("docker", r"permission denied while trying to connect to the Docker|dial unix \S+: connect: permission denied",
-          docker_permission),
+          DOCKER_PERMISSION),
     _rule("docker", r"Cannot connect to the Docker daemon|Is the docker daemon running|Cannot connect to Podman"
           r"|error during connect: |docker daemon is not running|failed to connect to the docker API",
-          docker),
+          DOCKER),
     _rule("python", r"pyenv: python(?P<version>3[\d.]*): command not found|No interpreter found for Python "
           r"(?P<version2>[\d.]+)|Failed to inspect Python|requires a different Python|Requires-Python", python),
     _rule("python", r"does not satisfy Python\s*[>=~]+\s*(?P<version>[\d.]+\d)", python),
@@ -471,28 +424,28 @@ RULES: tuple[FailureRule, ...] = (
           r"|npm does not support Node|requires Node(?:\.js)?\b|Node(?:\.js)? (?:version )?(?:>=|v?\d+).{0,20}required"
           r"|Unsupported engine|ReferenceError: (?:fetch|File|Headers|ReadableStream|CustomEvent|crypto|WebSocket)"
           r" is not defined|(?:hasOwn|structuredClone|findLast|replaceAll|toSorted|withResolvers)(?: is)? not (?:a function|defined)"
-          r"|bad option: --", node),
+          r"|bad option: --", NODE),
     _rule("node", r"SyntaxError: (?:Unexpected (?:token|identifier|reserved word|strict mode)|Invalid regular"
-          r"|Cannot use import statement)", node, beside="node_modules"),
+          r"|Cannot use import statement)", NODE, beside="node_modules"),
     _rule("machine", r"Exec format error|cannot execute binary file|bad CPU type|does not match the detected host"
-          r"|no matching manifest for|Unsupported platform|EBADPLATFORM|wrong ELF class", machine),
+          r"|no matching manifest for|Unsupported platform|EBADPLATFORM|wrong ELF class", MACHINE),
     _rule("library", r"error while loading shared libraries|cannot open shared object file|Library not loaded"
-          r"|GLIBC\w*_[\d.]+' not found|DLL load failed|version `GLIBC", library),
+          r"|GLIBC\w*_[\d.]+' not found|DLL load failed|version `GLIBC", LIBRARY),
     _rule("memory", r"heap out of memory|^MemoryError\b|Cannot allocate memory|Out of memory: |std::bad_alloc"
-          r"|^Killed$|oom-kill", memory),
+          r"|^Killed$|oom-kill", MEMORY),
     # modules of Python and Node
     _rule("module", r"'Server' object has no attribute|cannot import name '\w+' from '(?:mcp|fastmcp)[\w.]*'"
           r"|No module named '(?:mcp|fastmcp)\.[\w.]+'|unexpected keyword argument '\w+'.{0,20}FastMCP",
-          old_library),
+          OLD_LIBRARY),
     _rule("module", r"No module named '?(?P<module>[\w.-]+)'?", python_module),
     _rule("module", r"cannot import name '\w+' from '(?P<module>[\w.]+)'", python_module),
-    _rule("module", r"Cannot find (?:module|package) '", node_module),
+    _rule("module", r"Cannot find (?:module|package) '", NODE_MODULE),
     # files and ports
     _rule("port", r"\bEADDRINUSE\b|address already in use|port \d+ is already (?:in use|allocated)"
-          r"|Only one usage of each socket|bind: address already", port),
+          r"|Only one usage of each socket|bind: address already", PORT),
     _rule("permission", r"\bEACCES\b|\bEPERM\b|os error 13\b|Errno 13\b|Errno 1\]|: permission denied"
-          r"|\bEROFS\b|read-only file system|root-owned files", permission),
-    _rule("permission", r"Failed to initialize cache|npm (?:error|ERR!) (?:ENOTDIR|EISDIR)", cache_folder),
+          r"|\bEROFS\b|read-only file system|root-owned files", PERMISSION),
+    _rule("permission", r"Failed to initialize cache|npm (?:error|ERR!) (?:ENOTDIR|EISDIR)", CACHE_FOLDER),
     # what is missing in the definition
     _rule("variable", r"^KeyError: '(?P<name>[A-Z][A-Z0-9_]{2,60})'$", variable, beside="environ"),
     _rule("variable", r"^(?P<field>[a-zA-Z_][\w.]{1,60})\n+\s*(?:Field required|Input should be a valid string)",
@@ -506,15 +459,15 @@ RULES: tuple[FailureRule, ...] = (
     _rule("variable", rf"{VARIABLE}", variable, before=0, beside=""),
     _rule("variable", rf"{_KEY}[\w ,'\"]{{0,30}}(?:is |are )?(?:required|missing|not (?:set|provided|found|configured)|must be)"
           rf"|(?:no|missing|provide|requires?|invalid|without)(?: an?| the| your| valid| any)?(?: \w+)? {_KEY}",
-          key),
+          KEY),
     _rule("service", rf"connect (?:{_REFUSED})|getaddrinfo|(?:{_REFUSED})\b|Connection refused|Name or service not known"
           r"|Could not connect|Cannot connect to host|Failed to connect to|ConnectError|connection to server at",
-          unreachable_service),
+          UNREACHABLE_SERVICE),
     _rule("file", r"\bENOENT\b|No such file or directory|does not exist$|is not a directory|not a valid directory",
-          folder),
+          FOLDER),
     _rule("argument", r"^(?:\[\d+\] )?usage: ", argument, weak=True),
     _rule("protocol", r"(?:listening|running|serving|started|available|server)\b.{0,60}\b(?:https?://\S+|port:? ?\d{2,5})",
-          address, weak=True),
+          ADDRESS, weak=True),
 )  # fmt: skip
 
 MISSING = re.compile(_MISSING, re.I)
@@ -699,7 +652,9 @@ def failure_cause(
             continue
         at, rule, found = hit
         text = _line_to_show(lines, at)
-        fix = rule.advice(Matched(found), FailedRun(server, program, run, text, usage))
+        fix = rule.advice
+        if not isinstance(fix, Message):
+            fix = fix(Matched(found), FailedRun(server, program, run, text, usage))
         return FailureCause(rule.kind, text, fix)
     return _unknown(server, lines)
 

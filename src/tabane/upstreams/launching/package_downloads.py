@@ -413,7 +413,9 @@ class PackageDownloads:
         if server.sandbox is None:
             child = await self._processes.spawn(command, package.private, package.cwd)
         else:
-            start = await asyncio.to_thread(self._cages.build_download, server, command, package.private)
+            start = await asyncio.to_thread(
+                self._cages.builder.build_download, server, command, package.private
+            )
             child = await self._processes.spawn(start.argv, start.env, start.cwd, start.orders)
         os.close(child.stdin_fd)
         redact = Redactor(server.secrets).text

@@ -101,58 +101,26 @@ DENO = OptionTable(
 )
 """An option of deno's with an optional value takes it after ``=`` only; the others are above."""
 
-_CONTAINER_VALUES = """
-    add-host annotation attach a blkio-weight blkio-weight-device cap-add cap-drop cgroup-parent cgroupns
-    cidfile cpu-count cpu-percent cpu-period cpu-quota cpu-rt-period cpu-rt-runtime cpu-shares c cpus
-    cpuset-cpus cpuset-mems detach-keys device device-cgroup-rule device-read-bps device-read-iops
-    device-write-bps device-write-iops dns dns-opt dns-option dns-search domainname entrypoint env e
-    env-file expose gpus group-add health-cmd health-interval health-retries health-start-interval
-    health-start-period health-timeout hostname h io-maxbandwidth io-maxiops ip ip6 ipc isolation
-    kernel-memory label l label-file link link-local-ip log-driver log-opt mac-address memory m
-    memory-reservation memory-swap memory-swappiness mount name net network net-alias network-alias
-    oom-score-adj pid pids-limit platform publish p pull restart runtime security-opt shm-size
-    stop-signal stop-timeout storage-opt sysctl tmpfs ulimit user u userns uts volume v volume-driver
-    volumes-from workdir w
-"""
-
-_CONTAINER_SWITCHES = """
-    detach d disable-content-trust help init interactive i no-healthcheck oom-kill-disable privileged
-    publish-all P quiet q read-only rm sig-proxy tty t use-api-socket
-"""
-
-DOCKER = OptionTable(values=_names(_CONTAINER_VALUES), switches=_names(_CONTAINER_SWITCHES))
-
-PODMAN = OptionTable(
-    values=_names(_CONTAINER_VALUES)
-    | _names("""
-        arch authfile cert-dir cgroup-conf cgroups chrootdirs conmon-pidfile creds decryption-key env-merge
-        gidmap group-entry health-log-destination health-max-log-count health-max-log-size
-        health-on-failure health-startup-cmd health-startup-interval health-startup-retries
-        health-startup-success health-startup-timeout hosts-file hostuser image-volume init-ctr init-path
-        os passwd-entry personality pidfile pod pod-id-file preserve-fd preserve-fds rdt-class requires
-        retry retry-delay sdnotify seccomp-policy secret shm-size-systemd subgidname subuidname systemd
-        timeout tz uidmap umask unsetenv variant
-    """),
-    switches=_names(_CONTAINER_SWITCHES)
-    | _names("""
-        env-host http-proxy no-hostname no-hosts passwd read-only-tmpfs replace rmi tls-verify unsetenv-all
-    """),
-)
-
-DOCKER_ITSELF = OptionTable(
-    values=_names("config context c host H log-level l tlscacert tlscert tlskey"),
-    switches=_names("debug D tls tlsverify version v help"),
-)
-"""Options between the program and its command, as in ``docker --context far run …``."""
-
-PODMAN_ITSELF = OptionTable(
+CONTAINER = OptionTable(
     values=_names("""
-        config connection c url identity log-level root runroot runtime runtime-flag storage-driver
-        storage-opt tmpdir cgroup-manager conmon network-cmd-path network-config-dir events-backend
-        hooks-dir imagestore module namespace out ssh volumepath
+        add-host annotation attach a blkio-weight blkio-weight-device cap-add cap-drop cgroup-parent cgroupns
+        cidfile cpu-count cpu-percent cpu-period cpu-quota cpu-rt-period cpu-rt-runtime cpu-shares c cpus
+        cpuset-cpus cpuset-mems detach-keys device device-cgroup-rule device-read-bps device-read-iops
+        device-write-bps device-write-iops dns dns-opt dns-option dns-search domainname entrypoint env e
+        env-file expose gpus group-add health-cmd health-interval health-retries health-start-interval
+        health-start-period health-timeout hostname h io-maxbandwidth io-maxiops ip ip6 ipc isolation
+        kernel-memory label l label-file link link-local-ip log-driver log-opt mac-address memory m
+        memory-reservation memory-swap memory-swappiness mount name net network net-alias network-alias
+        oom-score-adj pid pids-limit platform publish p pull restart runtime security-opt shm-size
+        stop-signal stop-timeout storage-opt sysctl tmpfs ulimit user u userns uts volume v volume-driver
+        volumes-from workdir w
     """),
-    switches=_names("remote r syslog help h version v noout transient-store"),
+    switches=_names("""
+        detach d disable-content-trust help init interactive i no-healthcheck oom-kill-disable privileged
+        publish-all P quiet q read-only rm sig-proxy tty t use-api-socket
+    """),
 )
+"""Options of ``docker run``. With others, such as those of podman alone, a command starts like any other."""
 
 Runner = Literal["npx", "uvx", "pipx", "bunx", "docker", "podman", "deno"]
 """Kind of a launcher. pnpm dlx and yarn dlx are not recognized: they start like any other command."""
@@ -273,6 +241,10 @@ def _behind(words: Sequence[Sequence[str]], args: tuple[str, ...], table: Option
     return at
 
 
+Recognize = Callable[[str, tuple[str, ...]], PackageRun | None]
+"""Returns the run of a command with those arguments; None if it is none, or not understood."""
+
+
 def _npm(command: str, args: tuple[str, ...]) -> PackageRun | None:
     at = _behind([("exec", "x")], args, NPM)
     return None if at is None else _npx(command, args[at:], args[:at])
@@ -339,22 +311,17 @@ def _deno(command: str, args: tuple[str, ...]) -> PackageRun | None:
     return _from_option_or_first("deno", command, args[:at], args[at:], options, [], rest)
 
 
-def _docker(command: str, args: tuple[str, ...]) -> PackageRun | None:
-    return _container("docker", command, args, DOCKER_ITSELF)
+def _container(runner: Runner) -> Recognize:
+    def recognize(command: str, args: tuple[str, ...]) -> PackageRun | None:
+        before = args[: 2 if args[:1] == ("container",) else 1]
+        options = _parsed(args[len(before) :], CONTAINER) if before[-1:] == ("run",) else None
+        # With --rootfs podman runs a folder.
+        if options is None or options.has("rootfs", "help"):
+            return None
+        own = args[len(before) :]
+        return _from_option_or_first(runner, command, before, own, options, [], list(own[options.length :]))
 
-
-def _podman(command: str, args: tuple[str, ...]) -> PackageRun | None:
-    return _container("podman", command, args, PODMAN_ITSELF)
-
-
-def _container(runner: Runner, command: str, args: tuple[str, ...], itself: OptionTable) -> PackageRun | None:
-    at = _behind([("run",)], args, itself) or _behind([("container",), ("run",)], args, itself)
-    options = None if at is None else _parsed(args[at:], _TABLES[runner])
-    # With --rootfs podman runs a folder.
-    if at is None or options is None or options.has("rootfs", "help"):
-        return None
-    rest = list(args[at + options.length :])
-    return _from_option_or_first(runner, command, args[:at], args[at:], options, [], rest)
+    return recognize
 
 
 def _from_option_or_first(
@@ -391,12 +358,12 @@ _TABLES: dict[Runner, OptionTable] = {
     "uvx": UV,
     "pipx": PIPX,
     "bunx": BUN,
-    "docker": DOCKER,
-    "podman": PODMAN,
+    "docker": CONTAINER,
+    "podman": CONTAINER,
     "deno": DENO,
 }
 
-_PROGRAMS: dict[str, Callable[[str, tuple[str, ...]], PackageRun | None]] = {
+_PROGRAMS: dict[str, Recognize] = {
     "npx": _npx,
     "npm": _npm,
     "uvx": _uvx,
@@ -405,8 +372,8 @@ _PROGRAMS: dict[str, Callable[[str, tuple[str, ...]], PackageRun | None]] = {
     "bunx": _bunx,
     "bun": _bun,
     "deno": _deno,
-    "docker": _docker,
-    "podman": _podman,
+    "docker": _container("docker"),
+    "podman": _container("podman"),
 }
 
 _EXACT = re.compile(r"(@[^/@]+/)?[^/@]+@\d+\.\d+\.\d+[\w.+-]*")
@@ -437,8 +404,6 @@ def download_command(run: PackageRun) -> list[str] | None:
                 *(["--platform", platform] if platform else []),
                 run.package,
             ]
-        case "deno":
-            return [run.program, *run.subcommand[:-1], "cache", *_cached_by_deno(run.options), run.package]
         case _:
             return None
 
@@ -493,15 +458,3 @@ def _without_call(options: tuple[str, ...]) -> list[str]:
 def _without_run(subcommand: tuple[str, ...]) -> list[str]:
     kept = list(subcommand[:-1])
     return kept[:-1] if kept[-1:] == ["container"] else kept
-
-
-def _cached_by_deno(options: tuple[str, ...]) -> list[str]:
-    """Return the options of ``deno run`` that say what is downloaded; permissions do not."""
-    names = ("--config", "-c", "--import-map", "--cert", "--lock", "--no-lock", "--node-modules-dir")
-    kept, follows = list[str](), False
-    for word in options:
-        name, equals, _ = word.partition("=")
-        if follows or name in names or word.startswith(("--reload", "--unstable", "--allow-import")):
-            kept.append(word)
-            follows = not follows and not equals and name in names[:4]
-    return kept

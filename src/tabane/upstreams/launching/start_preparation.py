@@ -16,11 +16,9 @@ from msgspec import Struct, field
 from tabane.errors import UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.servers.server import Server
-from tabane.servers.server_keys import SandboxProfile
 
 if TYPE_CHECKING:
-    from tabane.guard.cages.cages import CagedStart, Cages
-    from tabane.guard.cages.limits import GroupFiles
+    from tabane.guard.cages.cages import Cages
 
 DOWNLOADS = 4
 """Downloads at the same time."""
@@ -82,7 +80,9 @@ class ConnectedCages:
         self._cages, self._environment = cages, environment
         self._traces: dict[str, Callable[[Sequence[str]], list[str]]] = {}
 
-    def _builder(self) -> Cages:
+    @property
+    def builder(self) -> Cages:
+        """Return what builds cages. Raises UpstreamUnavailable if there is none."""
         if self._cages is None:
             raise UpstreamUnavailable(say("A server with a sandbox can only be started by a hub."))
         return self._cages()
@@ -91,39 +91,23 @@ class ConnectedCages:
         """Return a server as it is downloaded and started: with the caches of its cage, or as a container."""
         if server.sandbox is None and not server.image and server.name not in self._traces:
             return server
-        return self._builder().dressed(server)
-
-    def build(self, server: Server, profile: SandboxProfile, env: Mapping[str, str]) -> CagedStart:
-        """Return how to start a dressed server in its cage. Blocks. Raises UpstreamUnavailable."""
-        return self._builder().build(server, profile, env)
-
-    def build_download(self, server: Server, command: Sequence[str], env: Mapping[str, str]) -> CagedStart:
-        """Return how to run a command that downloads what a dressed server runs. Blocks."""
-        return self._builder().build_download(server, command, env)
-
-    def remove(self, groups: Sequence[GroupFiles]) -> None:
-        """Remove the control groups of a server that has ended. Blocks."""
-        self._builder().remove(groups)
-
-    def container_problem(self) -> Message | None:
-        """Return why containers cannot be run here; None if they can."""
-        return self._builder().container_problem()
+        return self.builder.dressed(server)
 
     def describe(self, server: Server) -> dict[str, Any] | None:
         """Return the cage of a server for programs; None if it has none. Blocks."""
         if server.sandbox is None and not server.image:
             return None
-        return self._builder().describe(server)
+        return self.builder.describe(server)
 
     def pin(self, servers: Sequence[Server]) -> None:
         """Record where the paths of sandboxes lead that a person has written. Blocks."""
         for server in servers:
             if server.sandbox is not None:
-                self._builder().pin(server)
+                self.builder.pin(server)
 
     def private_folder(self, name: str) -> Path:
         """Return the folder of caches and temporary files of a caged server."""
-        return self._builder().private_folder(name)
+        return self.builder.private_folder(name)
 
     def trace(self, server: Server) -> Path:
         """Let the next starts of a server be traced, without its cage. Return the file of the trace. Blocks.
@@ -133,7 +117,7 @@ class ConnectedCages:
         from tabane.guard.cages.learning import find_tracer, traced  # needed only to learn
 
         program = find_tracer(self._environment)
-        file = self._builder().new_trace(server.name)
+        file = self.builder.new_trace(server.name)
         self._traces[server.name] = partial(traced, program, str(file))
         return file
 

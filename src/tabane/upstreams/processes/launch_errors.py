@@ -32,11 +32,6 @@ _PACKAGES = {
 }
 
 
-def is_known_program(program: str) -> bool:
-    """Return whether :func:`how_to_install` says more of the program than that it is missing."""
-    return program in _PACKAGES
-
-
 def how_to_install(program: str) -> Message | None:
     """Return how a program is installed, as a sentence; None if nothing is known of it."""
     package = _PACKAGES.get(program)
