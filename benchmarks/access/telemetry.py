@@ -16,12 +16,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from benchmarks.report import machine, table
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from tests.harness.running_hub import SocketClient, child, running_hub
 from tests.harness.trace_collector import trace_collector
 
 from tabane.hub.telemetry.metering import CallCounters
 from tabane.hub.telemetry.prometheus import call_families, exposition
-from tabane.hub.telemetry.tracing import SpanExport, SpanTracing, TracedCall, TraceSampler
+from tabane.hub.telemetry.spans import SpanTracing
 from tabane.operations import Caller, CallTarget, Face
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -30,24 +33,11 @@ CALLER = Caller("local", Face.MCP, "1")
 REPEATS, NUMBER, CALLS, ROUNDS = 7, 50_000, 2000, 5
 
 
-class NoSink:
-    """Takes calls and forgets them."""
-
-    def take(self, call: TracedCall) -> None:
-        return
-
-    async def close(self) -> None:
-        return
-
-
-class NoSender:
+class NoExporter(SpanExporter):
     """Accepts spans and sends them nowhere."""
 
-    def send(self, calls: object) -> bool:
-        return True
-
-    def shutdown(self) -> None:
-        return
+    def export(self, spans: object) -> SpanExportResult:
+        return SpanExportResult.SUCCESS
 
 
 def main() -> None:
@@ -61,9 +51,11 @@ def on_the_loop() -> list[tuple[str, str]]:
     counters = CallCounters()
     for number in range(500):
         counters.count(CallTarget(f"github__{number}", "github"), "local", "ok", 0.01, 100, 0)
-    tracing = SpanTracing(NoSink(), TraceSampler())
-    unsampled = SpanTracing(NoSink(), TraceSampler(0.0))
-    export = SpanTracing(SpanExport(NoSender), TraceSampler())
+    tracing = traced(TracerProvider(shutdown_on_exit=False))
+    unsampled = traced(TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False))
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(NoExporter()))
+    export = traced(provider)
     ways: list[tuple[str, Callable[[], object]]] = [
         ("count", lambda: counters.count(TARGET, "local", "ok", 0.0123, 512, 0)),
         ("span, new trace", lambda: tracing.begin(CALLER, TARGET).end("ok", 512)),
@@ -72,6 +64,10 @@ def on_the_loop() -> list[tuple[str, str]]:
         ("span, not sampled", lambda: unsampled.begin(CALLER, TARGET).end("ok", 512)),
     ]
     return [(name, f"{per_call(way):.2f}") for name, way in ways]
+
+
+def traced(provider: TracerProvider) -> SpanTracing:
+    return SpanTracing(provider, NoExporter())
 
 
 def per_call(way: Callable[[], object]) -> float:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.settings import OPTIONS, load_settings
-from tabane.settings.editing import UnsafeTomlEdit, file_value, with_value, without_value
+from tabane.settings.editing import UnsafeTextEdit, file_value, with_value, without_value
 from tabane.settings.option import InvalidSetting, SettingOption
 
 TEXT = """\
@@ -76,6 +76,20 @@ def test_the_last_table_leaves_nothing_behind() -> None:
     assert without_value(added, ("profiles", "work")).strip() == text.strip()
 
 
+def test_a_comment_stays_above_the_table_that_it_is_about() -> None:
+    text = "[profiles.a]\nallow = []\n\n# the slow ones\n[tiers.slow]\nrate = '1/s'\n"
+    added = with_value(text, ("profiles", "b"), {"allow": ["*"]})
+    assert added == text + '\n[profiles.b]\nallow = ["*"]\n'
+    changed = with_value(text, ("profiles", "a"), {"allow": [], "read_only": True})
+    assert changed == text.replace("allow = []\n", "allow = []\nread_only = true\n")
+    assert without_value(text, ("profiles", "a")) == "\n# the slow ones\n[tiers.slow]\nrate = '1/s'\n"
+
+
+def test_a_number_that_is_none_stays() -> None:
+    text = "a = nan\n[profiles.a]\nb = -nan\n"
+    assert with_value(text, ("lang",), "en") == 'a = nan\nlang = "en"\n\n[profiles.a]\nb = -nan\n'
+
+
 def test_line_ends_stay() -> None:
     text = "lang = 'ja'\r\n[profiles.a]\r\nallow = []\r\n"
     changed = with_value(text, ("mode",), "full")
@@ -83,7 +97,7 @@ def test_line_ends_stay() -> None:
 
 
 def test_a_text_that_is_too_long_is_refused() -> None:
-    with pytest.raises(UnsafeTomlEdit):
+    with pytest.raises(UnsafeTextEdit):
         with_value("# " + "x" * 300_000 + "\n", ("lang",), "en")
 
 
@@ -155,7 +169,7 @@ def test_everything_else_stays_byte_for_byte(text: str, value: Any) -> None:
         return
     try:
         changed = with_value(text, ("zz_setting",), value)
-    except UnsafeTomlEdit:
+    except UnsafeTextEdit:
         return
     assert tomllib.loads(changed) == {**before, "zz_setting": value}
     assert in_order(text.splitlines(), changed.splitlines())
@@ -174,7 +188,7 @@ def test_a_profile_changes_nothing_else(text: str, allow: list[str]) -> None:
         return
     try:
         changed = with_value(text, ("profiles", "zz-work"), {"allow": allow})
-    except UnsafeTomlEdit:
+    except UnsafeTextEdit:
         return
     found = tomllib.loads(changed)
     assert found["profiles"].pop("zz-work") == {"allow": allow}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -15,20 +16,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import (
+    BatchSpanProcessor,
+    SimpleSpanProcessor,
+    SpanExporter,
+    SpanExportResult,
+)
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import Sampler, TraceIdRatioBased
 
 from tabane.extras import extra_command
-from tabane.hub.telemetry.tracing import (
-    CallSpan,
-    NoTracing,
-    OtlpSender,
-    SpanExport,
-    SpanTracing,
-    TraceCollector,
-    TracedCall,
-    TraceSampler,
-    collector_of,
-    open_tracing,
-)
+from tabane.hub.telemetry.spans import CallSpan, SpanTracing, open_spans
+from tabane.hub.telemetry.tracing import NoTracing, collector_url, open_tracing
 from tabane.operations import Caller, Face
 from tabane.operations.caller import CallTarget
 from tabane.operations.metering import Outcome
@@ -46,29 +46,24 @@ CALLER = Caller("local", Face.MCP, "7", client="an assistant")
 QUICK = 0.05
 
 
-class KeptSpans:
-    """A sink that keeps calls."""
-
-    def __init__(self) -> None:
-        self.calls: list[TracedCall] = []
-
-    def take(self, call: TracedCall) -> None:
-        self.calls.append(call)
-
-    async def close(self) -> None:
-        return
+def kept(sampler: Sampler | None = None) -> tuple[SpanTracing, InMemorySpanExporter]:
+    """Tracing whose spans stay in memory."""
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    return SpanTracing(provider, exporter), exporter
 
 
-class BlockedSender:
-    """A sender that blocks until it is shut down."""
+class BlockedExporter(SpanExporter):
+    """An exporter that blocks until it is shut down."""
 
     def __init__(self) -> None:
         self.begun, self.ended = threading.Event(), threading.Event()
 
-    def send(self, calls: Sequence[TracedCall]) -> bool:
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         self.begun.set()
         self.ended.wait()
-        return False
+        return SpanExportResult.FAILURE
 
     def shutdown(self) -> None:
         self.ended.set()
@@ -78,8 +73,7 @@ class BlockedSender:
 async def exporting(interval: float = QUICK) -> AsyncIterator[tuple[SpanTracing, TraceCollectorServer]]:
     """Tracing to a real collector."""
     with trace_collector() as collector:
-        export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=interval)
-        tracing = SpanTracing(export, TraceSampler())
+        tracing = open_spans(f"{collector.url}/v1/traces", {}, interval)
         try:
             yield tracing, collector
         finally:
@@ -102,65 +96,66 @@ def members(call: CallSpan) -> dict[str, str | None]:
 
 
 def test_the_upstream_gets_the_clients_trace_with_a_span_of_the_hub() -> None:
-    sink = KeptSpans()
-    call = SpanTracing(sink, TraceSampler()).begin(CALLER, ISSUE, PARENT, "a=1")
+    tracing, exporter = kept()
+    call = tracing.begin(CALLER, ISSUE, PARENT, "a=1")
     call.end("ok", 12)
-    (kept,) = sink.calls
-    assert call.traceparent == f"00-{TRACE}-{kept.upstream_span}-01"
+    client, server = (
+        f"{span.context.span_id:016x}" for span in exporter.get_finished_spans() if span.context
+    )
+    assert call.traceparent == f"00-{TRACE}-{client}-01"
     assert members(call) == {"traceparent": call.traceparent, "tracestate": "a=1"}
-    assert len({SPAN, kept.span, kept.upstream_span}) == 3
+    assert len({SPAN, server, client}) == 3
 
 
 def test_without_a_clients_trace_a_new_one_begins() -> None:
-    tracing = SpanTracing(KeptSpans(), TraceSampler())
+    tracing, _ = kept()
     first, second = (tracing.begin(CALLER, ISSUE).traceparent for _ in range(2))
     assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-01", first)
     assert first[3:35] != second[3:35]
 
 
 def test_an_operation_of_the_hub_sends_no_context() -> None:
-    call = SpanTracing(KeptSpans(), TraceSampler()).begin(
-        CALLER, CallTarget("hello", kind="operation"), PARENT
-    )
+    tracing, _ = kept()
+    call = tracing.begin(CALLER, CallTarget("hello", kind="operation"), PARENT)
     assert (call.traceparent, call.meta) == ("", None)
 
 
 def test_a_state_without_a_valid_parent_is_emptied() -> None:
-    call = SpanTracing(KeptSpans(), TraceSampler()).begin(CALLER, ISSUE, "nonsense", "a=1")
+    tracing, _ = kept()
+    call = tracing.begin(CALLER, ISSUE, "nonsense", "a=1")
     assert members(call) == {"traceparent": call.traceparent, "tracestate": ""}
 
 
 def test_what_the_client_does_not_record_is_not_recorded() -> None:
-    sink = KeptSpans()
-    call = SpanTracing(sink, TraceSampler()).begin(CALLER, ISSUE, f"00-{TRACE}-{SPAN}-00")
+    tracing, exporter = kept()
+    call = tracing.begin(CALLER, ISSUE, f"00-{TRACE}-{SPAN}-00")
     call.end("ok")
     assert call.traceparent == f"00-{TRACE}-{SPAN}-00"
-    assert sink.calls == []
+    assert exporter.get_finished_spans() == ()
 
 
 def test_a_call_ends_once() -> None:
-    sink = KeptSpans()
-    call = SpanTracing(sink, TraceSampler()).begin(CALLER, ISSUE)
+    tracing, exporter = kept()
+    call = tracing.begin(CALLER, ISSUE)
     call.end("ok")
     call.end("failed")
-    assert [one.outcome for one in sink.calls] == ["ok"]
+    outcomes = [(span.attributes or {})["tabane.outcome"] for span in exporter.get_finished_spans()]
+    assert outcomes == ["ok", "ok"]
 
 
 def test_a_ratio_of_new_traces_is_recorded_and_upstreams_follow() -> None:
-    sink = KeptSpans()
-    tracing = SpanTracing(sink, TraceSampler(0.5))
+    tracing, exporter = kept(TraceIdRatioBased(0.5))
     calls = [tracing.begin(CALLER, ISSUE) for _ in range(400)]
     for call in calls:
         call.end("ok")
-    assert 100 < len(sink.calls) < 300
-    assert sum(call.traceparent.endswith("-01") for call in calls) == len(sink.calls)
+    recorded = len(exporter.get_finished_spans()) // 2
+    assert 100 < recorded < 300
+    assert sum(call.traceparent.endswith("-01") for call in calls) == recorded
 
 
-@given(st.one_of(st.none(), st.text()), st.one_of(st.none(), st.text()), st.floats(0, 1), st.booleans())
-def test_no_context_of_a_client_fails_a_call(
-    parent: str | None, state: str | None, ratio: float, follows: bool
-) -> None:
-    tracing = SpanTracing(KeptSpans(), TraceSampler(ratio, follows=follows))
+@given(st.one_of(st.none(), st.text()), st.one_of(st.none(), st.text()), st.floats(0, 1))
+def test_no_context_of_a_client_fails_a_call(parent: str | None, state: str | None, ratio: float) -> None:
+    tracing, _ = kept(TraceIdRatioBased(ratio))
     call = tracing.begin(CALLER, ISSUE, parent, state)
     call.end("ok")
     assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-0[0-3]", call.traceparent)
@@ -262,9 +257,9 @@ async def test_many_calls_arrive_in_few_requests() -> None:
 
 async def test_what_waits_is_exported_when_the_hub_ends() -> None:
     with trace_collector() as collector:
-        export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=LONG)
-        SpanTracing(export, TraceSampler()).begin(CALLER, ISSUE).end("ok")
-        await export.close(limit=LONG)
+        tracing = open_spans(f"{collector.url}/v1/traces", {}, LONG)
+        tracing.begin(CALLER, ISSUE).end("ok")
+        await tracing.close(limit=LONG)
         assert len(collector.spans) == 2
 
 
@@ -279,25 +274,25 @@ async def test_a_call_after_the_end_is_dropped() -> None:
 
 
 async def test_calls_go_on_while_the_collector_hangs_and_the_queue_is_bounded() -> None:
-    sender = BlockedSender()
-    export = SpanExport(lambda: sender, interval=0.0, most=100)
-    tracing = SpanTracing(export, TraceSampler())
+    exporter = BlockedExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(exporter, 100, 1, 10))
+    tracing = SpanTracing(provider, exporter)
     tracing.begin(CALLER, ISSUE).end("ok")
-    await asyncio.to_thread(sender.begun.wait)
+    await asyncio.to_thread(exporter.begun.wait)
     for _ in range(500):
         tracing.begin(CALLER, ISSUE).end("ok")
-    assert export.dropped == 400
-    await export.close(limit=0.1)
-    assert sender.ended.is_set()
+    await tracing.close(limit=0.1)
+    assert exporter.ended.is_set()
 
 
 async def test_a_stuck_collector_does_not_keep_the_hub_from_ending() -> None:
     with trace_collector() as collector:
         collector.stuck.set()
-        export = SpanExport(lambda: OtlpSender(f"{collector.url}/v1/traces"), interval=0.0)
-        SpanTracing(export, TraceSampler()).begin(CALLER, ISSUE).end("ok")
+        tracing = open_spans(f"{collector.url}/v1/traces", {}, QUICK)
+        tracing.begin(CALLER, ISSUE).end("ok")
         await asyncio.to_thread(collector.wait_for_request)
-        await export.close(limit=0.1)
+        await tracing.close(limit=0.1)
 
 
 async def test_a_collector_that_refuses_is_a_warning_with_a_count(caplog: pytest.LogCaptureFixture) -> None:
@@ -320,15 +315,18 @@ async def test_a_collector_that_is_not_there_loses_spans_only(caplog: pytest.Log
     await tracing.close()
 
 
-async def test_an_installation_that_does_not_work_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
-    def broken() -> OtlpSender:
-        raise ImportError("no module of that name")
-
-    export = SpanExport(broken, interval=0.0)
-    call: CallSpan = SpanTracing(export, TraceSampler()).begin(CALLER, ISSUE)
-    call.end("ok")
-    await export.close()
-    assert "OpenTelemetry could not be started: no module of that name" in caplog.text
+def test_a_header_that_is_not_valid_is_not_logged() -> None:
+    code = (
+        "import logging; logging.basicConfig()\n"
+        "from tabane.hub.telemetry.tracing import open_tracing\n"
+        "assert open_tracing('http://localhost:1', {}) is not None"
+    )
+    environment = {**os.environ, "OTEL_EXPORTER_OTLP_HEADERS": "a=1,the secret itself"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+    )
+    assert "Header format invalid" in done.stderr
+    assert "secret" not in done.stderr
 
 
 # -- settings and variables ----------------------------------------------------------------------
@@ -351,31 +349,32 @@ async def test_an_installation_that_does_not_work_is_a_warning(caplog: pytest.Lo
     ],
 )
 def test_the_collector_is_found(setting: str, environment: dict[str, str], url: str | None) -> None:
-    found = collector_of(setting, environment)
-    assert (found and found.url) == url
+    assert collector_url(setting, environment) == url
 
 
 @pytest.mark.parametrize(("setting", "environment", "words"), CASES["what_cannot_work_says_how_it_can"])
 def test_what_cannot_work_says_how_it_can(setting: str, environment: dict[str, str], words: str) -> None:
     with pytest.raises(NoTracing, match=words) as raised:
-        collector_of(setting, environment)
+        collector_url(setting, environment)
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize(("environment", "ratio", "follows"), CASES["the_standard_samplers_are_known"])
-def test_the_standard_samplers_are_known(environment: dict[str, str], ratio: float, follows: bool) -> None:
-    expected = TraceCollector("http://c/v1/traces", ratio=ratio, follows=follows)
-    assert collector_of("http://c", environment) == expected
-
-
-@pytest.mark.parametrize(
-    "variable", ["OTEL_SERVICE_NAME=mine", "OTEL_RESOURCE_ATTRIBUTES=a=b,service.name=mine"]
-)
-def test_a_name_of_the_environment_is_kept(variable: str) -> None:
-    name, _, value = variable.partition("=")
-    found = collector_of("http://c", {name: value})
-    assert found is not None
-    assert found.named
+@pytest.mark.parametrize(("environment", "name"), CASES["the_service_has_a_name"])
+async def test_the_service_has_a_name(environment: dict[str, str], name: str) -> None:
+    with trace_collector() as collector:
+        code = (
+            "import asyncio, sys\n"
+            "from tabane.hub.telemetry.spans import open_spans\n"
+            "from tabane.operations import Caller, CallTarget, Face\n"
+            "tracing = open_spans(sys.argv[1], {})\n"
+            "for _ in range(100):\n"
+            "    tracing.begin(Caller('local', Face.MCP, '1'), CallTarget('a__b', 'a')).end('ok')\n"
+            "asyncio.run(tracing.close())"
+        )
+        command = [sys.executable, "-c", code, f"{collector.url}/v1/traces"]
+        await asyncio.to_thread(subprocess.run, command, check=True, env={**os.environ, **environment})
+        assert {span.resource["service.name"] for span in collector.spans} == {name}
+        assert 20 < len(collector.spans) < 180
 
 
 def test_nothing_of_opentelemetry_is_imported_unless_it_is_requested() -> None:
@@ -401,3 +400,19 @@ def test_a_missing_extra_says_what_to_install(tmp_path: Any) -> None:
     command = [sys.executable, "-c", code, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert extra_command("otel") in done.stderr
+
+
+def test_an_installation_that_does_not_work_is_a_warning(tmp_path: Any) -> None:
+    for package in ("sdk/trace", "exporter/otlp/proto/http"):
+        (tmp_path / "opentelemetry" / package).mkdir(parents=True)
+        (tmp_path / "opentelemetry" / package / "__init__.py").write_text("")
+    (tmp_path / "opentelemetry" / "context.py").write_text("raise RuntimeError('it is broken')")
+    code = (
+        "import logging, sys; logging.basicConfig()\n"
+        "sys.path.insert(0, sys.argv[1])\n"
+        "from tabane.hub.telemetry.tracing import open_tracing\n"
+        "assert open_tracing('http://localhost:4318', {}) is None"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "OpenTelemetry could not be started: " in done.stderr

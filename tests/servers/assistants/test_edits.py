@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tabane.servers.assistants import toml_edits, yaml_edits
-from tabane.servers.assistants.toml_edits import UnsafeTextEdit
+from tabane.servers.assistants import yaml_edits
+from tabane.servers.assistants.formats import format_of
+from tabane.settings.editing import UnsafeTextEdit
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)
@@ -19,24 +20,25 @@ INLINE = '{ command = "/opt/tabane", args = ["mcp"] }'
 
 @pytest.mark.parametrize(("before", "after"), CASES["toml_is_changed_where_the_entry_is"])
 def test_toml_is_changed_where_the_entry_is(before: str, after: str) -> None:
-    assert toml_edits.with_table(before, TOML, ENTRY) == after
-    assert toml_edits.with_table(after, TOML, ENTRY) == after
+    assert format_of("toml").with_entry(before, TOML, ENTRY) == after
+    assert format_of("toml").with_entry(after, TOML, ENTRY) == after
 
 
 def test_a_table_of_toml_goes_with_all_of_its_parts() -> None:
     text = (
         '# mine\n[a]\nx = """\n[mcp_servers.tabane]\n"""\n\n[mcp_servers.tabane]\ncommand = "t"\n\n'
-        '[mcp_servers.tabane.env]\nA = "1"\n[mcp_servers.b]\ncommand = "c"\n'
+        '# ours\n[mcp_servers.tabane.env]\nA = "1"\n\n# of b\n[mcp_servers.b]\ncommand = "c"\n'
     )
-    left = '# mine\n[a]\nx = """\n[mcp_servers.tabane]\n"""\n\n[mcp_servers.b]\ncommand = "c"\n'
-    assert toml_edits.without_table(text, TOML) == left
-    assert toml_edits.without_table(left, TOML) == left
+    left = '# mine\n[a]\nx = """\n[mcp_servers.tabane]\n"""\n\n# ours\n\n# of b\n'
+    left += '[mcp_servers.b]\ncommand = "c"\n'
+    assert format_of("toml").without_entry(text, TOML) == left
+    assert format_of("toml").without_entry(left, TOML) == left
 
 
 @pytest.mark.parametrize("text", CASES["toml_that_has_no_place_for_the_entry_is_refused"])
 def test_toml_that_has_no_place_for_the_entry_is_refused(text: str) -> None:
     with pytest.raises(UnsafeTextEdit):
-        toml_edits.with_table(text, TOML, ENTRY)
+        format_of("toml").with_entry(text, TOML, ENTRY)
 
 
 @pytest.mark.parametrize(("before", "after"), CASES["yaml_is_changed_where_the_entry_is"])

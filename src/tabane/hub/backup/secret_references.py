@@ -14,7 +14,7 @@ from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, has_comments,
 from tabane.servers.masking import masked_text
 from tabane.servers.redaction import Redactor, is_secret_name
 from tabane.servers.variables import NAME, names_in
-from tabane.settings.editing import UnsafeTomlEdit, without_value
+from tabane.settings.editing import UnsafeTextEdit, without_value
 from tabane.text.secret_values import HIDDEN, SecretNames, hide_secrets
 
 _REFERENCE = re.compile(r"(\$\{[^{}]*\})")
@@ -253,7 +253,7 @@ def _leaves(table: Mapping[str, Any], path: tuple[str, ...] = ()) -> Iterator[tu
 def _without(text: str, path: tuple[str, ...]) -> str:
     try:
         return without_value(text, path)
-    except (UnsafeTomlEdit, KeyError, TypeError):
+    except (UnsafeTextEdit, KeyError, TypeError):
         return text  # its value is hidden at the end
 
 

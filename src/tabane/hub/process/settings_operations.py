@@ -32,7 +32,7 @@ from tabane.hub.sources.models.operations import UsedModel
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, NoParameters, Operation, Privilege, Progress
 from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
-from tabane.settings.editing import UnsafeTomlEdit, file_value, with_value, without_value
+from tabane.settings.editing import UnsafeTextEdit, file_value, with_value, without_value
 from tabane.settings.files import read_trusted, write_private
 from tabane.settings.option import InvalidSetting, allowed, shown
 from tabane.text.nearest_names import nearest
@@ -299,7 +299,7 @@ def _replace_file(
         raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
     try:
         changed = edit(text)
-    except (UnsafeTomlEdit, tomllib.TOMLDecodeError):
+    except (UnsafeTextEdit, tomllib.TOMLDecodeError):
         _load(settings, environment, text)  # says what is wrong with the file
         raise ConfigurationError(
             say(

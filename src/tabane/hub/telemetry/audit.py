@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tabane.group.group_index import GroupIndex
     from tabane.group.tables.shared_usage import PostgresAudit, PostgresUsage
     from tabane.guard.definitions.news import DefinitionNews
-    from tabane.hub.telemetry.tracing import SpanTracing
+    from tabane.hub.telemetry.spans import SpanTracing
     from tabane.hub.work.jobs import Jobs
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tabane.access.limits import CallLimits, CallTurn
     from tabane.audit.entry import PreparedArguments
     from tabane.audit.log import AuditLog
-    from tabane.hub.telemetry.tracing import CallSpan, SpanTracing
+    from tabane.hub.telemetry.spans import CallSpan, SpanTracing
 
 OTHER = "other"
 """The label of everything beyond a limit."""

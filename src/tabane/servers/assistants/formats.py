@@ -7,18 +7,30 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from tabane.messages import Message, say
 from tabane.servers.assistants.table import Form, Shape
-from tabane.servers.assistants.toml_edits import FormatSyntaxError, TomlFormat, UnsafeTextEdit
 from tabane.servers.commented_json import JsonSyntaxError, read_document
 from tabane.servers.foreign_keys import RENAMED, our_definition
 from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
 from tabane.servers.variables import each_text
+from tabane.settings.editing import UnsafeTextEdit, new_table, with_members, without_value
 
 Path = Sequence[str]
 Values = Mapping[str, Any]
+
+
+class FormatSyntaxError(ValueError):
+    """Text that is not in its format. ``line`` and ``column`` count from 1, 0 if they are not known."""
+
+    def __init__(self, line: int, column: int, expected: Message | str) -> None:
+        super().__init__(expected)
+        self.line = line
+        self.column = column
+        self.expected = expected
 
 
 class FileFormat(Protocol):
@@ -47,7 +59,31 @@ def format_of(form: Form) -> FileFormat:
         from tabane.servers.assistants.yaml_edits import YamlFormat  # its library is large, and few need it
 
         return YamlFormat()
-    return TomlFormat() if form == "toml" else _JsonFormat()
+    return _TomlFormat() if form == "toml" else _JsonFormat()
+
+
+class _TomlFormat:
+    def value(self, text: str) -> Any:
+        try:
+            return tomllib.loads(text)
+        except RecursionError:
+            line, column = 0, 0
+        except tomllib.TOMLDecodeError as error:
+            # The message of the library ends with the place, and quotes one character of the text at most.
+            place = re.search(r" \(at line (\d+), column (\d+)\)$", str(error))
+            line, column = (int(place[1]), int(place[2])) if place else (0, 0)
+        raise FormatSyntaxError(line, column, say("expected valid {format}", format="TOML"))
+
+    def with_entry(self, text: str, path: Path, entry: Values) -> str:
+        self.value(text)
+        return with_members(text, path, entry)
+
+    def without_entry(self, text: str, path: Path) -> str:
+        there = at_path(self.value(text), path[:-1])
+        return without_value(text, path) if isinstance(there, dict) and path[-1] in there else text
+
+    def snippet(self, path: Path, entry: Values) -> str:
+        return new_table(path, entry)
 
 
 class _JsonFormat:

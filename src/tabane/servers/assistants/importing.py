@@ -27,7 +27,13 @@ from msgspec import Struct
 
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
-from tabane.servers.assistants.formats import FILE_INPUT, at_path, format_of, with_our_variables
+from tabane.servers.assistants.formats import (
+    FILE_INPUT,
+    FormatSyntaxError,
+    at_path,
+    format_of,
+    with_our_variables,
+)
 from tabane.servers.assistants.formats import definition as definition_of
 from tabane.servers.assistants.table import (
     CLIENTS,
@@ -38,7 +44,6 @@ from tabane.servers.assistants.table import (
     ServersPlace,
     UserMachine,
 )
-from tabane.servers.assistants.toml_edits import FormatSyntaxError
 from tabane.servers.configuration import TABLES, open_document, server_tables
 from tabane.servers.foreign_keys import narrow, our_definition, split_command, words_of_line
 from tabane.servers.plain_secrets import variable_name, words_of

@@ -15,7 +15,8 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from tabane.messages import say
-from tabane.servers.assistants.toml_edits import FormatSyntaxError, UnsafeTextEdit
+from tabane.servers.assistants.formats import FormatSyntaxError
+from tabane.settings.editing import UnsafeTextEdit
 
 LONGEST = 256 * 1024
 """Characters of a file that is read or edited: PyYAML takes about a second for them."""
