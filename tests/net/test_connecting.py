@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from tabane.hub.hub import Hub
-from tabane.net.http_client import proxy_for
+from tabane.net.routes import proxy_for
 from tabane.net.target import is_loopback
 from tabane.settings import load_settings
 from tests.harness.running_hub import Json, RunningHub, configured, running_hub, text

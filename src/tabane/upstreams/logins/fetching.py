@@ -19,7 +19,7 @@ import msgspec
 from tabane import __version__
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
-from tabane.net.http_client import context, proxy_for
+from tabane.net.routes import context, proxy_for
 from tabane.net.target import is_loopback
 from tabane.servers.server import Server, target_of
 from tabane.upstreams.logins.login_book import LoginNetwork
