@@ -498,6 +498,13 @@ class HttpConnections:
             connection.send(head, body, on_answer)
         return connection
 
+    def close_when_idle(self) -> None:
+        """Close every connection as soon as it carries no request."""
+        self._keep = 0
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._close_idle()
+
     def close(self) -> None:
         """Close every connection."""
         self._closed = True

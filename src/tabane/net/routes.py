@@ -20,6 +20,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 from tabane.errors import ConfigurationError, TabaneError, UpstreamError, UpstreamUnavailable
 from tabane.messages import Message, say
@@ -179,7 +180,9 @@ REDIRECTS = frozenset({301, 302, 303, 307, 308})
 MOST = 5
 """Redirects of one request that are followed."""
 
-_AS_IT_IS = frozenset({307, 308})
+UNCHANGED = frozenset({307, 308})
+"""Redirects after which a POST is sent again as it is."""
+
 _HTTPS = 443
 
 
@@ -198,18 +201,18 @@ def redirect_target(server: str, method: str, status: int, url: URL, target: URL
 
     ``target`` is the absolute URL that the answer named.
     """
-    if method == "POST" and status not in _AS_IT_IS:
+    if method == "POST" and status not in UNCHANGED:
         raise UpstreamUnavailable(say(
 
                 "{server!n} redirects to {origin} in a way that loses the request body ({status}). If that "
                 'address is right, set "url" to it.',
-            server=server, origin=_origin(target), status=status))  # fmt: skip
+            server=server, origin=origin_text(target), status=status))  # fmt: skip
     if not is_same_origin(url, target):
         raise UpstreamUnavailable(say(
 
                 "{server!n} redirects to another site, {origin}. Nothing was sent there, because it would "
                 'receive data meant for {own}. If that site is right, set "url" to it.',
-            server=server, origin=_origin(target), own=_origin(url)))  # fmt: skip
+            server=server, origin=origin_text(target), own=origin_text(url)))  # fmt: skip
     return target
 
 
@@ -227,7 +230,8 @@ def is_same_origin(url: URL, target: URL) -> bool:
     return url.scheme == "http" and target.scheme == "https" and target.port in (_HTTPS, url.port)
 
 
-def _origin(url: URL) -> str:
+def origin_text(url: URL) -> str:
+    """Return scheme, host and port of a URL, for messages."""
     return f"{url.scheme}://{url.host}" + (f":{url.explicit_port}" if url.explicit_port else "")
 
 
@@ -240,6 +244,12 @@ def proxy_for(scheme: str, host: str, port: int, environ: Mapping[str, str]) -> 
     if not proxy:
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def environment_proxy(url: str, environ: Mapping[str, str]) -> str | None:
+    """Return the URL of the proxy for a URL, as :func:`proxy_for`. Raises ValueError if it is no URL."""
+    at = urlsplit(url)
+    return proxy_for(at.scheme, at.hostname or "", at.port or (80 if at.scheme == "http" else 443), environ)
 
 
 def _variable(name: str, environ: Mapping[str, str]) -> str:
