@@ -22,7 +22,7 @@ T = TypeVar("T")
 AFTER = 0.25
 """Seconds before the next address is tried beside those that have not answered yet (RFC 8305, 5)."""
 
-MOST = 6
+MOST_ADDRESSES = 6
 """Addresses that are tried at all."""
 
 _Entry = tuple[socket.AddressFamily, Any]
@@ -51,7 +51,9 @@ async def connected_socket(host: str, port: int, policy: AddressPolicy | None) -
     if not entries:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
     families = alternating(entries, [family for family, _ in entries])
-    return await first([partial(_connect, *entry) for entry in families[:MOST]], _close_socket)
+    return await first_connection(
+        [partial(_connect, *entry) for entry in families[:MOST_ADDRESSES]], _close_socket
+    )
 
 
 def _literal_entry(host: str, port: int) -> list[_Entry]:
@@ -86,7 +88,7 @@ async def _close_socket(link: socket.socket) -> None:
     link.close()
 
 
-async def first(
+async def first_connection(
     openings: Sequence[Callable[[], Coroutine[Any, Any, T]]],
     close: Callable[[T], Awaitable[None]],
     after: float = AFTER,

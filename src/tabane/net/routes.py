@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
@@ -95,6 +95,39 @@ class UpstreamTls:
         return tuple(map(_file_stamp, self._files))
 
 
+class UnreadableCertificates(Exception):
+    """A file of authorities that cannot be read, and the reason."""
+
+    def __init__(self, path: str, error: OSError) -> None:
+        super().__init__(path)
+        self.path, self.reason = path, error.strerror or str(error)
+
+
+def trusting_context(own: Sequence[str], others: Iterable[str] = ()) -> SSLContext:
+    """Return a TLS context that trusts the system's authorities, and those in files. Reads files: some 20 ms.
+
+    Raises UnreadableCertificates for those in ``own``; what cannot be read of ``others`` is logged.
+    """
+    import ssl
+
+    trusted, own = ssl.create_default_context(), list(own)
+    for path in others:
+        folder = os.path.isdir(path)
+        try:
+            trusted.load_verify_locations(None if folder else path, path if folder else None)
+        except OSError as error:
+            log.warning("the certificates in %s cannot be read: %s", path, error.strerror or error)
+    if not trusted.cert_store_stats()["x509_ca"]:
+        # A Python that was built elsewhere does not know where this system keeps them.
+        own += [path for path in _BUNDLES if os.path.exists(path)][:1]
+    for path in own:
+        try:
+            trusted.load_verify_locations(cafile=path)
+        except OSError as error:
+            raise UnreadableCertificates(path, error) from None
+    return trusted
+
+
 def context(target: Target, environment: Mapping[str, str]) -> SSLContext:
     """Return the TLS context: it trusts the system's authorities, the environment's, and the server's ``ca``.
 
@@ -103,26 +136,14 @@ def context(target: Target, environment: Mapping[str, str]) -> SSLContext:
     """
     import ssl
 
-    trusted = ssl.create_default_context()
-    given = environment.get("SSL_CERT_FILE")
-    own = [path for path in (given, target.ca) if path]
-    for path in _certificate_paths(environment):
-        if path not in own:
-            folder = os.path.isdir(path)
-            try:
-                trusted.load_verify_locations(None if folder else path, path if folder else None)
-            except (OSError, ssl.SSLError) as error:
-                log.warning("the certificates in %s cannot be read: %s", path, error.strerror or error)
-    if not trusted.cert_store_stats()["x509_ca"]:
-        # A Python that was built elsewhere does not know where this system keeps them.
-        own += [path for path in _BUNDLES if os.path.exists(path)][:1]
-    for path in own:
-        try:
-            trusted.load_verify_locations(cafile=path)
-        except (OSError, ssl.SSLError) as error:
-            raise UpstreamUnavailable(say(
-                "the certificates in {path} cannot be read: {error}",
-                path=path, error=error.strerror or error)) from None  # fmt: skip
+    own = [path for path in (environment.get("SSL_CERT_FILE"), target.ca) if path]
+    others = [path for path in _certificate_paths(environment) if path not in own]
+    try:
+        trusted = trusting_context(own, others)
+    except UnreadableCertificates as error:
+        raise UpstreamUnavailable(say(
+            "the certificates in {path} cannot be read: {error}",
+            path=error.path, error=error.reason)) from None  # fmt: skip
     if not target.verify:
         trusted.check_hostname = False
         trusted.verify_mode = ssl.CERT_NONE
