@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trustme
 
-from tabane.net.http_client import UpstreamTls
+from tabane.net.routes import UpstreamTls
 from tabane.servers.server import Server, target_of
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, running_hub, text

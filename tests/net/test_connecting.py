@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from tabane.hub.hub import Hub
-from tabane.net.http_client import proxy_for
+from tabane.net.routes import environment_proxy, proxy_for
 from tabane.net.target import is_loopback
 from tabane.settings import load_settings
 from tests.harness.running_hub import Json, RunningHub, configured, running_hub, text
@@ -206,6 +206,22 @@ async def test_this_computer_is_reached_without_the_proxy_of_the_environment(tmp
 )
 def test_the_environment_says_which_proxy(host: str, environ: dict[str, str], expected: str | None) -> None:
     assert proxy_for("https", host, 443, environ) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "expected"),
+    [
+        ("https://a.example/x", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("https://a.example/x", {"HTTPS_PROXY": "http://p:1", "NO_PROXY": "a.example:443"}, None),
+        ("http://a.example/x", {"HTTPS_PROXY": "http://p:1"}, None),
+        ("http://a.example/x", {"HTTP_PROXY": "http://p:1", "NO_PROXY": "a.example:80"}, None),
+        ("http://[::1]:9/x", {"HTTP_PROXY": "http://p:1"}, None),
+    ],
+)
+def test_the_proxy_of_a_url_is_that_of_its_host(
+    url: str, environ: dict[str, str], expected: str | None
+) -> None:
+    assert environment_proxy(url, environ) == expected
 
 
 @pytest.mark.parametrize(("host", "own"), [("LOCALHOST.", True), ("a.localhost", True), ("128.0.0.1", False)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import ssl
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,14 +15,16 @@ import pytest
 
 from tabane.errors import UpstreamUnavailable
 from tabane.net.http_client import UpstreamHttpClient
-from tabane.net.http_responses import (
-    HttpConnectionBroken,
-    HttpUnreachable,
-    ResponseTooLong,
-    UpstreamHttpResponse,
-    body,
+from tabane.net.http_connections import (
+    LARGEST_HEAD,
+    MOST_HEADERS,
+    MOST_WAITING,
+    HttpConnections,
+    HttpResponse,
 )
-from tabane.net.plain_http_client import LARGEST_HEAD, MOST_HEADERS, MOST_WAITING, PlainHttpClient
+from tabane.net.http_failures import HttpConnectionBroken, HttpUnreachable
+from tabane.net.http_responses import ResponseTooLong, body
+from tabane.net.routes import Route
 from tabane.servers.server import Server, target_of
 from tests.harness.patience import until
 from tests.harness.servers.raw_http import Handler, Raw, Request, Wire, raw
@@ -243,7 +246,9 @@ async def test_requests_above_the_limit_wait_for_a_connection() -> None:
     from yarl import URL
 
     async with raw(held) as server:
-        client = PlainHttpClient(URL(server.url), {}, most=2, patience=60, keep=60)
+        client = HttpConnections(
+            URL(server.url), {}, Route(ssl.create_default_context), most=2, patience=60, keep=60
+        )
 
         async def get() -> bytes:
             response = await client.send("GET", "/", {}, None)
@@ -264,7 +269,9 @@ async def test_an_idle_connection_is_closed_after_its_time() -> None:
     from yarl import URL
 
     async with raw(sends(b"HTTP/1.1 204 X\r\n\r\n")) as server:
-        client = PlainHttpClient(URL(server.url), {}, most=4, patience=60, keep=0.05)
+        client = HttpConnections(
+            URL(server.url), {}, Route(ssl.create_default_context), most=4, patience=60, keep=0.05
+        )
         for _ in range(3):
             (await client.send("GET", "/", {}, None)).release()
             await until(lambda: not server.open, "it was closed")
@@ -361,7 +368,7 @@ async def test_a_long_request_arrives_whole() -> None:
 async def test_a_response_is_of_the_common_kind() -> None:
     answer = b"HTTP/1.1 404 Not Found\r\nX-Two: 1\r\nx-two:  2 \r\nContent-Length: 2\r\n\r\nhi"
     async with client_of(sends(answer)) as (_, client):
-        response: UpstreamHttpResponse = await client.send("GET", {})
+        response: HttpResponse = await client.send("GET", {})
         assert (response.status, response.content_length) == (404, 2)
         assert response.headers.getall("x-two") == ["1", "2"]
         assert (response.headers.get("X-TWO"), "x-none" in response.headers) == ("1", False)

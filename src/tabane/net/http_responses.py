@@ -1,94 +1,23 @@
-"""Responses to HTTP requests, whichever client sent them: messages in a JSON body or a stream of events."""
+"""What responses to HTTP requests carry: messages in a JSON body or a stream of events."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import UNSET, Raw
 
 from tabane.errors import UpstreamError
-from tabane.messages import Message, say
+from tabane.messages import say
+from tabane.net.http_connections import HttpResponse
+from tabane.net.http_failures import HttpConnectionBroken
 from tabane.wire import json
 from tabane.wire.channel import SLICE
 from tabane.wire.json import InvalidJson
 from tabane.wire.sse import HEAD, Event, EventParser, EventTooLarge
-
-if TYPE_CHECKING:
-    from multidict import MultiMapping
-
-
-class HttpUnreachable(Exception):
-    """No connection could be made, so nothing was sent. ``untrusted``: the certificate is not trusted."""
-
-    def __init__(self, problem: Message, *, untrusted: bool = False) -> None:
-        super().__init__(problem)
-        self.problem, self.untrusted = problem, untrusted
-
-
-class HttpConnectionBroken(Exception):
-    """The connection broke after the request was sent, or may have been."""
-
-    def __init__(self, problem: Message) -> None:
-        super().__init__(problem)
-        self.problem = problem
-
-
-def system_text(error: Any) -> str:
-    """Return the system's text for an error, since the client's own text repeats the address."""
-    number = getattr(error, "errno", None)
-    if isinstance(number, int) and number > 0 and not hasattr(error, "reason"):
-        return os.strerror(number)
-    reason = getattr(error, "reason", None)
-    return str(reason or getattr(error, "strerror", None) or error or type(error).__name__)
-
-
-class ResponseContent(Protocol):
-    """The body of a response, unpacked, as it arrives."""
-
-    def at_eof(self) -> bool:
-        """Return whether the whole body was read."""
-        ...
-
-    async def readany(self) -> bytes:
-        """Return what has arrived, or what arrives next; empty at the end."""
-        ...
-
-
-class UpstreamHttpResponse(Protocol):
-    """A response whose body may still be on its way. Whoever has it releases or closes it."""
-
-    @property
-    def status(self) -> int: ...
-
-    @property
-    def headers(self) -> MultiMapping[str]:
-        """Return the headers by name, in any case."""
-        ...
-
-    @property
-    def content(self) -> ResponseContent: ...
-
-    @property
-    def content_length(self) -> int | None:
-        """Return the announced length of the body in bytes, before it is unpacked."""
-        ...
-
-    async def read(self) -> bytes:
-        """Return the whole body."""
-        ...
-
-    def release(self) -> Any:
-        """Give back the connection, which ends if the body was not received to its end."""
-        ...
-
-    def close(self) -> None: ...
-
 
 LINGER = 0.25
 """Seconds to wait after the answer for a stream to end, so that its connection can be reused."""
@@ -132,13 +61,13 @@ class StreamPosition:
     count: int = 0
 
 
-def kind_of(response: UpstreamHttpResponse) -> str:
+def kind_of(response: HttpResponse) -> str:
     """Return the content type, without its parameters, in lower case; empty if there is none."""
     return response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 async def read(
-    response: UpstreamHttpResponse,
+    response: HttpResponse,
     limit: int,
     take: Take,
     position: StreamPosition,
@@ -190,17 +119,14 @@ def one_line(text: bytes) -> bytes:
     return b"".join([text[at : at + LARGE].translate(_SPACED) for at in pieces])
 
 
-async def body(response: UpstreamHttpResponse, limit: int) -> bytes:
+async def body(response: HttpResponse, limit: int) -> bytes:
     """Return the whole body. Raises :class:`ResponseTooLong` and :class:`HttpConnectionBroken`."""
     length = response.content_length
     if length is not None and length <= limit and "Content-Encoding" not in response.headers:
-        try:
-            return await response.read()
-        except Exception as error:
-            raise _connection_error(error) from None
+        return await response.read()
     parts = bytearray()
     pace = StreamPacer()
-    while chunk := await _read_chunk(response):
+    while chunk := await response.content.readany():
         parts += chunk
         await pace.keep()
         if len(parts) > limit:
@@ -208,7 +134,7 @@ async def body(response: UpstreamHttpResponse, limit: int) -> bytes:
     return bytes(parts)
 
 
-async def error_body(response: UpstreamHttpResponse) -> bytes:
+async def error_body(response: HttpResponse) -> bytes:
     """Return the body of an error; empty if it is too long or breaks off."""
     try:
         return await body(response, LARGEST_ERROR)
@@ -227,7 +153,7 @@ def error_in(text: bytes) -> Raw | None:
 
 
 async def read_events(
-    response: UpstreamHttpResponse,
+    response: HttpResponse,
     limit: int,
     take: Callable[[Event], Done],
     position: StreamPosition,
@@ -298,12 +224,12 @@ class StreamPacer:
             self._until = monotonic() + SLICE
 
 
-async def _to_end(response: UpstreamHttpResponse) -> None:
+async def _to_end(response: HttpResponse) -> None:
     if not response.content.at_eof():
         with contextlib.suppress(TimeoutError, HttpConnectionBroken):
             async with asyncio.timeout(LINGER):
                 pace = StreamPacer()
-                while await _read_chunk(response):
+                while await response.content.readany():
                     await pace.keep()
 
 
@@ -320,31 +246,13 @@ def _take_message(event: Event, take: Take) -> Done:
     return take(one_line(event.data)) if event.event == "message" and event.data else False
 
 
-async def _read_pieces(response: UpstreamHttpResponse, pace: StreamPacer) -> AsyncIterator[bytes]:
-    while chunk := await _read_chunk(response):
+async def _read_pieces(response: HttpResponse, pace: StreamPacer) -> AsyncIterator[bytes]:
+    while chunk := await response.content.readany():
         await pace.begin()
         for at in range(0, len(chunk), PIECE):
             yield chunk[at : at + PIECE]
             await pace.keep()
         pace.pause()
-
-
-async def _read_chunk(response: UpstreamHttpResponse) -> bytes:
-    try:
-        return await response.content.readany()
-    except Exception as error:
-        raise _connection_error(error) from None
-
-
-def _connection_error(error: Exception) -> Exception:
-    """Return what to raise for an error of a connection; another error as it is."""
-    if isinstance(error, HttpConnectionBroken):
-        return error
-    from aiohttp import ClientError
-
-    if isinstance(error, (ClientError, OSError)):
-        return HttpConnectionBroken(say("the response ended too early"))
-    return error
 
 
 _SPACED = bytes.maketrans(b"\r\n", b"  ")

@@ -17,12 +17,11 @@ from msgspec import UNSET
 from tabane.errors import UpstreamDied, UpstreamError, UpstreamOverloaded, UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.net.http_client import UpstreamHttpClient
+from tabane.net.http_failures import HttpConnectionBroken, HttpUnreachable
 from tabane.net.http_responses import (
     EVENTS,
     JSON,
     Done,
-    HttpConnectionBroken,
-    HttpUnreachable,
     StreamPosition,
     kind_of,
     read,
@@ -34,7 +33,7 @@ from tabane.wire.headers import VERSION
 from tabane.wire.json import InvalidJson, Members
 
 if TYPE_CHECKING:
-    from tabane.net.http_responses import UpstreamHttpResponse
+    from tabane.net.http_connections import HttpResponse
 
 
 log = logging.getLogger(__name__)
@@ -250,7 +249,7 @@ class UpstreamHttpSession:
 
     # -- the beginning ---------------------------------------------------------------------------
 
-    def introduced(self, line: bytes, response: UpstreamHttpResponse, answer: bytes) -> None:
+    def introduced(self, line: bytes, response: HttpResponse, answer: bytes) -> None:
         """Begin the session if ``answer``, to the ``initialize`` in ``line``, is a result."""
         version = _version(answer)
         if version is not None:
@@ -405,7 +404,7 @@ class UpstreamHttpSession:
     def _too_long(self, head: bytes) -> None:
         log.warning("%s: a message of more than %d bytes was dropped", self._name, self._limit)
 
-    async def resume(self, position: StreamPosition) -> UpstreamHttpResponse:
+    async def resume(self, position: StreamPosition) -> HttpResponse:
         """Return the stream from ``position`` on; a new stream if there is no position."""
         headers = {"Accept": EVENTS, **self.headers()}
         if position.last_id:

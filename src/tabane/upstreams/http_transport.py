@@ -20,12 +20,11 @@ from msgspec import UNSET, Raw
 from tabane.errors import LoginRequired, TabaneError, UpstreamError, UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.net.http_client import UpstreamHttpClient
+from tabane.net.http_failures import HttpConnectionBroken, HttpFailure, HttpUnreachable
 from tabane.net.http_responses import (
     EVENTS,
     JSON,
     Done,
-    HttpConnectionBroken,
-    HttpUnreachable,
     ResponseTooLong,
     StreamPosition,
     error_body,
@@ -64,8 +63,7 @@ from tabane.wire.http import retry_after
 from tabane.wire.rpc import TRACEPARENT, trace_headers
 
 if TYPE_CHECKING:
-    from tabane.net.http_responses import UpstreamHttpResponse
-    from tabane.net.plain_http_client import PlainHttpConnection, PlainHttpResponse
+    from tabane.net.http_connections import HttpConnection, HttpResponse
 
 
 log = logging.getLogger(__name__)
@@ -134,8 +132,8 @@ class UpstreamHttpRequest:
         self._endpoint = endpoint
         self._position = StreamPosition()
         self._since: float | None = None
-        self._connection: PlainHttpConnection | None = None
-        self._response: PlainHttpResponse | HttpConnectionBroken | None = None
+        self._connection: HttpConnection | None = None
+        self._response: HttpResponse | HttpFailure | None = None
         self._on_begun: Callable[[UpstreamHttpRequest], None] | None = None
 
     def begin(self, on_begun: Callable[[UpstreamHttpRequest], None]) -> bool:
@@ -158,15 +156,15 @@ class UpstreamHttpRequest:
         """Cancel the call: its connection or its task ends."""
         if self.task is not None:
             self.task.cancel()
-            if self._response is not None and not isinstance(self._response, HttpConnectionBroken):
+            if self._response is not None and not isinstance(self._response, HttpFailure):
                 self._response.release()  # the task may never have run
         elif self._connection is not None:
             self._connection.give_up(self._arrived)
 
-    def _arrived(self, found: PlainHttpResponse | HttpConnectionBroken) -> None:
+    def _arrived(self, found: HttpResponse | HttpFailure) -> None:
         self._connection = None
         try:
-            if isinstance(found, HttpConnectionBroken) or not self._settled(found):
+            if isinstance(found, HttpFailure) or not self._settled(found):
                 self._response = found
         except Exception:
             log.exception("%s: a call failed inside Tabane", self._endpoint.name)
@@ -174,7 +172,7 @@ class UpstreamHttpRequest:
         assert self._on_begun is not None  # set where it was sent
         self._on_begun(self)
 
-    def _settled(self, response: PlainHttpResponse) -> bool:
+    def _settled(self, response: HttpResponse) -> bool:
         """Return whether a response was a whole JSON message, which is taken."""
         if response.status != 200 or kind_of(response) != JSON or "Set-Cookie" in response.headers:
             return False
@@ -273,7 +271,7 @@ class UpstreamHttpRequest:
         headers, used = self._headers(), session.id
         self.sent = True
         begun, self._response = self._response, None
-        if isinstance(begun, HttpConnectionBroken):
+        if isinstance(begun, HttpFailure):
             raise begun
         response = await self._endpoint.client.send("POST", headers, self.line, begun=begun)
         self._since = None
@@ -297,7 +295,7 @@ class UpstreamHttpRequest:
             headers.update(trace_headers(call.meta))
         return headers
 
-    async def _read_response(self, response: UpstreamHttpResponse) -> None:
+    async def _read_response(self, response: HttpResponse) -> None:
         call, endpoint = self.call, self._endpoint
 
         def take(message: bytes) -> Done:
@@ -331,7 +329,7 @@ class UpstreamHttpRequest:
             "{server!n} answered {method} with something that is not a response to it.",
             server=self._endpoint.name, method=self.call.method.decode()))  # fmt: skip
 
-    async def _handle_error_status(self, response: UpstreamHttpResponse, used: str) -> None:
+    async def _handle_error_status(self, response: HttpResponse, used: str) -> None:
         """Handle an error status: raise its error, or answer the call."""
         call, endpoint, status = self.call, self._endpoint, response.status
         text = await error_body(response)

@@ -11,15 +11,14 @@ import logging
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING
 
-from tabane.errors import TabaneError, UpstreamUnavailable
+from tabane.errors import TabaneError, UpstreamError, UpstreamUnavailable
 from tabane.messages import Message, say
-from tabane.net.http_client import UpstreamHttpClient, is_same_origin
+from tabane.net.http_client import UpstreamHttpClient
+from tabane.net.http_failures import HttpConnectionBroken, HttpUnreachable
 from tabane.net.http_responses import (
     EVENTS,
     JSON,
     Done,
-    HttpConnectionBroken,
-    HttpUnreachable,
     StreamPosition,
     error_body,
     error_in,
@@ -27,6 +26,7 @@ from tabane.net.http_responses import (
     one_line,
     read_events,
 )
+from tabane.net.routes import is_same_origin, redirect_url
 from tabane.servers.redaction import Redactor
 from tabane.servers.server import Server
 from tabane.upstreams.call import Call, SessionPosition
@@ -52,7 +52,7 @@ from tabane.wire.sse import Event
 if TYPE_CHECKING:
     from yarl import URL
 
-    from tabane.net.http_responses import UpstreamHttpResponse
+    from tabane.net.http_connections import HttpResponse
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +210,7 @@ class SseTransport:
         failed = status >= 500 and status not in BUSY
         return is_expired(status, body, error_in(body)) or (failed and speaks_of_session(body))
 
-    async def _send(self, line: bytes) -> UpstreamHttpResponse:
+    async def _send(self, line: bytes) -> HttpResponse:
         endpoint = await asyncio.shield(self._endpoint)
         return await self._client.send("POST", {"Content-Type": JSON}, line, endpoint)
 
@@ -264,13 +264,11 @@ class SseTransport:
         return self._closed
 
     def _take_endpoint(self, data: bytes) -> None:
-        from yarl import URL
-
         if self._endpoint.done():
             return
         try:
-            endpoint = self._client.url.join(URL(data.decode().strip()))
-        except ValueError:
+            endpoint = redirect_url(self._client.url, data.decode().strip())
+        except (ValueError, UpstreamError):
             raise UpstreamUnavailable(
                 say("{server!n} gives an invalid URL for requests.", server=self._name)
             ) from None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed, proxy_of
+from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed
 from tests.harness.ports import reserved_port
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -88,10 +88,10 @@ async def test_a_body_is_returned_and_a_form_is_sent() -> None:
         (sends(b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n", b"x" * 5000), "more than 1000 bytes"),
         (sends(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 5000, holds=True), "more than 1000 bytes"),
         (sends(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 1\r\n\r\nx"), "compressed"),
-        (sends(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nx"), "not enough data"),
+        (sends(b"HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nx"), "ended too early"),
         (sends(b"SSH-2.0-OpenSSH\r\n\r\n"), "http"),
-        (sends(b"HTTP/1.1 200 OK\r\n" + b"A: " + b"x" * 100_000 + b"\r\n\r\n"), "more than"),
-        (sends(), "disconnected"),
+        (sends(b"HTTP/1.1 200 OK\r\n" + b"A: " + b"x" * 200_000 + b"\r\n\r\n"), "not http"),
+        (sends(), "closed the connection"),
     ],
 )
 async def test_an_answer_of_another_kind_is_an_error(answer: Answer, expected: str) -> None:
@@ -123,7 +123,7 @@ async def test_certificates_are_checked_and_an_own_authority_can_be_trusted(tmp_
     answer = sends(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
     async with server(answer, authority.issue_cert("127.0.0.1")) as url:
         stranger = AuthorizationServerHttp(30, None, {})
-        with pytest.raises(FetchFailed, match="CERTIFICATE"):
+        with pytest.raises(FetchFailed, match="is not trusted"):
             await stranger.get(url, 10)
         await stranger.close()
         trusting = AuthorizationServerHttp(30, tmp_path / "ca.pem", {})
@@ -137,19 +137,3 @@ async def test_a_missing_file_of_certificates_is_an_error_each_time(tmp_path: Pa
         with pytest.raises(FetchFailed, match="No such file"):
             await http.get("https://127.0.0.1:1/", 10)
     await http.close()
-
-
-@pytest.mark.parametrize(
-    ("url", "environment", "expected"),
-    [
-        ("https://login.example.com/x", {}, None),
-        ("https://login.example.com/x", {"HTTPS_PROXY": "http://proxy:1"}, "http://proxy:1"),
-        ("https://login.example.com/x", {"https_proxy": "http://proxy:1", "no_proxy": ".example.com"}, None),
-        ("https://login.example.com/x", {"http_proxy": "http://proxy:1"}, None),
-        ("http://127.0.0.1:9/x", {"http_proxy": "http://proxy:1"}, None),
-    ],
-)
-def test_the_proxy_of_the_environment_is_used(
-    url: str, environment: dict[str, str], expected: str | None
-) -> None:
-    assert proxy_of(url, environment) == expected

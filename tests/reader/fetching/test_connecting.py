@@ -20,9 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.errors import ReadError
+from tabane.net.addresses import first_connection
 from tabane.reader.fetching import PageFetcher, Policy, Resolver
 from tabane.reader.fetching.interface import FetchedResource, SystemResolver
-from tabane.reader.fetching.network import GuardedNetworkBackend, first, source
+from tabane.reader.fetching.network import GuardedNetworkBackend, source
 from tabane.reader.fetching.responses import TransientFetchError
 from tabane.reader.guard import Address, Guard, address_of, fault
 from tests.harness.patience import LONG
@@ -213,7 +214,7 @@ async def test_a_connection_that_comes_too_late_is_closed() -> None:
     async def close(made: str) -> None:
         closed.append(made)
 
-    assert await first([late, quick], close, after=0.01) == "quick"
+    assert await first_connection([late, quick], close, after=0.01) == "quick"
     assert closed == ["late"]
 
 

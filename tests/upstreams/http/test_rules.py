@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from tabane.errors import UpstreamUnavailable
-from tabane.net.http_client import is_permanent, redirect_target
 from tabane.net.http_responses import error_in, messages, one_line
+from tabane.net.routes import is_permanent, redirect_target
 from tabane.servers.server import is_hub
 from tabane.upstreams.http_session import BUSY, HttpRetryPolicy, is_expired
 from tests.harness.cases import cases_beside

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from aiohttp import ClientResponse
 
+from tabane.net.http_connections import HttpResponse
 from tabane.net.http_responses import StreamPosition, read_events
 from tests.harness.patience import until
 from tests.harness.running_hub import Json, running_hub, text
@@ -48,7 +48,7 @@ def test_the_loop_turns_while_a_stream_is_read_that_never_makes_it_wait(chunk: b
             loop.call_soon(turn)
 
         loop.call_soon(turn)
-        response = cast("ClientResponse", SimpleNamespace(content=Flood(chunk, MANY)))
+        response = cast("HttpResponse", SimpleNamespace(content=Flood(chunk, MANY)))
         await read_events(response, 1 << 20, lambda event: False, StreamPosition(), lambda head: None)
 
     asyncio.run(scenario())
@@ -74,7 +74,7 @@ def test_streams_of_one_server_share_a_slice_of_time() -> None:
                 seen.setdefault(turn, set()).add(number)
                 return False
 
-            response = cast("ClientResponse", SimpleNamespace(content=Flood(b"data: 1\n\n" * 5_000, 4)))
+            response = cast("HttpResponse", SimpleNamespace(content=Flood(b"data: 1\n\n" * 5_000, 4)))
             await read_events(response, 1 << 20, take, StreamPosition(), lambda head: None, shared)
 
         loop.call_soon(count)
@@ -93,7 +93,7 @@ async def test_nothing_is_read_before_what_was_read_is_taken() -> None:
         taken.append(b"")
         return gate if len(taken) == 1 else False
 
-    response = cast("ClientResponse", SimpleNamespace(content=Flood(b"data: 1\n\n", 3)))
+    response = cast("HttpResponse", SimpleNamespace(content=Flood(b"data: 1\n\n", 3)))
     reading = asyncio.ensure_future(read_events(response, 1 << 20, take, StreamPosition(), lambda head: None))
     for _ in range(10):
         await asyncio.sleep(0)

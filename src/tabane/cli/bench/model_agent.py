@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +20,13 @@ from tabane.cli.bench.scripted_agent import ModelEnd, ToolCaller
 from tabane.cli.bench.task_file import MOST_BYTES, wrong
 from tabane.cli.bench.temporary_hub import MethodRefused
 from tabane.cli.bench.tokens import PromptTokens
-from tabane.errors import ModelError, ModelUnavailable
+from tabane.errors import ModelError, ModelUnavailable, UpstreamError
 from tabane.messages import say
-from tabane.search.embedding.embedding_service import bounded_body
 from tabane.search.embedding.process_requests import AGAIN, asked_pause
 from tabane.wire.json import InvalidJson, decode, encode
 
 if TYPE_CHECKING:
-    import aiohttp
+    from tabane.net.fetching import HttpFetcher
 
 Message = Mapping[str, Any]
 
@@ -149,7 +149,7 @@ class ChatEndpoint:
     def __init__(self, service: ChatService) -> None:
         self._service = service
         self._limit = "max_tokens"
-        self._session: aiohttp.ClientSession | None = None
+        self._fetcher: HttpFetcher | None = None
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> ChatEndpoint:
@@ -158,8 +158,8 @@ class ChatEndpoint:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            self._runner.run(self._session.close())
+        if self._fetcher is not None:
+            self._fetcher.close()
         self._runner.close()
 
     def answer(self, task: str, messages: Sequence[Message], tools: Sequence[Message]) -> ModelAnswer:
@@ -197,7 +197,9 @@ class ChatEndpoint:
         self, messages: Sequence[Message], tools: Sequence[Message]
     ) -> tuple[str, float, bytes | None]:
         """Return why there is no answer, the seconds that the server asks to wait, and the answer."""
-        import aiohttp
+        from tabane.net.fetching import MOST_REDIRECTS
+        from tabane.net.http_failures import HttpFailure
+        from tabane.net.http_responses import ResponseTooLong
 
         wanted = {
             "model": self._service.model,
@@ -208,39 +210,41 @@ class ChatEndpoint:
         }
         url = f"{self._service.url.rstrip('/')}/chat/completions"
         try:
-            async with self._opened().post(
-                url, data=encode(wanted), headers={"Content-Type": "application/json"}
-            ) as answer:
-                body = await bounded_body(answer, _LONGEST_ANSWER)
-                if body is None:
-                    raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
-                if answer.status == 200:
-                    return "", 0, body
-                if answer.status in AGAIN:
-                    return f"HTTP {answer.status}", asked_pause(answer.headers), None
-                if answer.status == 400 and self._limit == "max_tokens" and b"max_completion_tokens" in body:
-                    self._limit = "max_completion_tokens"  # newer models of OpenAI refuse the older name
-                    return f"HTTP {answer.status}", 0, None
-                raise ModelError(
-                    say(
-                        "The model at {url} refused the request (HTTP {status}): {reason}",
-                        url=self._service.shown,
-                        status=answer.status,
-                        reason=body.decode("utf-8", "replace")[:_LONGEST_REASON],
-                    )
-                )
-        except (aiohttp.ClientError, TimeoutError) as error:
+            answer = await self._opened().fetch(
+                url,
+                limit=_LONGEST_ANSWER,
+                seconds=self._service.timeout,
+                form=encode(wanted),
+                wanted=range(600),
+                packed=True,
+                redirects=MOST_REDIRECTS,
+            )
+        except ResponseTooLong:
+            raise self._wrong(f"more than {_LONGEST_ANSWER} bytes") from None
+        except (HttpFailure, TimeoutError, UpstreamError) as error:
             return str(error) or type(error).__name__, 0, None
+        if answer.status == 200:
+            return "", 0, answer.body
+        if answer.status in AGAIN:
+            return f"HTTP {answer.status}", asked_pause(answer.headers), None
+        if answer.status == 400 and self._limit == "max_tokens" and b"max_completion_tokens" in answer.body:
+            self._limit = "max_completion_tokens"  # newer models of OpenAI refuse the older name
+            return f"HTTP {answer.status}", 0, None
+        raise ModelError(
+            say(
+                "The model at {url} refused the request (HTTP {status}): {reason}",
+                url=self._service.shown,
+                status=answer.status,
+                reason=answer.body.decode("utf-8", "replace")[:_LONGEST_REASON],
+            )
+        )
 
-    def _opened(self) -> aiohttp.ClientSession:
-        import aiohttp
+    def _opened(self) -> HttpFetcher:
+        from tabane.net.fetching import service_fetcher
 
-        if self._session is None:
-            service = self._service
-            headers = {"Authorization": f"Bearer {service.key}"} if service.key else {}
-            limits = aiohttp.ClientTimeout(total=service.timeout, sock_connect=min(service.timeout, 10))
-            self._session = aiohttp.ClientSession(headers=headers, timeout=limits, trust_env=True)
-        return self._session
+        if self._fetcher is None:
+            self._fetcher = service_fetcher(self._service.key, os.environ)
+        return self._fetcher
 
     def _wrong(self, reason: str) -> ModelError:
         return ModelError(

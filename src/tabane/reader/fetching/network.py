@@ -10,14 +10,12 @@ does redirects, cookies, proxies and decompression, which the reader does itself
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import (
     AsyncGenerator,
     AsyncIterator,
     Awaitable,
     Callable,
-    Coroutine,
     Iterable,
     Mapping,
     Sequence,
@@ -25,14 +23,14 @@ from collections.abc import (
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 import httpcore2
 
 from tabane.errors import ReadError
 from tabane.messages import say
+from tabane.net.addresses import MOST_ADDRESSES, alternating, first_connection
 from tabane.reader.fetching.interface import Policy, Resolver
 from tabane.reader.fetching.responses import (
     TransientFetchError,
@@ -49,53 +47,6 @@ from tabane.reader.guard import Address, Guard, Target, address_of
 
 if TYPE_CHECKING:
     from ssl import SSLContext
-
-T = TypeVar("T")
-
-AFTER = 0.25
-"""Seconds before the next address is tried beside those that have not answered yet (RFC 8305, 5)."""
-
-MOST = 6
-"""Addresses that are tried at all."""
-
-
-async def first(
-    openings: Sequence[Callable[[], Coroutine[Any, Any, T]]],
-    close: Callable[[T], Awaitable[None]],
-    after: float = AFTER,
-) -> T:
-    """Return the first connection that succeeds; later ones are closed.
-
-    Raises the last error if all fail.
-    """
-    waiting = list(openings)
-    tasks: set[asyncio.Task[T]] = set()
-    failed: list[BaseException] = []
-    won: asyncio.Task[T] | None = None
-    try:
-        while won is None and (waiting or tasks):
-            if waiting:
-                tasks.add(asyncio.create_task(waiting.pop(0)()))
-            done, _ = await asyncio.wait(
-                tasks, timeout=after if waiting else None, return_when=asyncio.FIRST_COMPLETED
-            )
-            won = next((task for task in done if task.exception() is None), None)
-            failed += [error for task in done if (error := task.exception()) is not None]
-            tasks -= {task for task in done if task.exception() is not None} | {won}
-    finally:
-        await _cancel_attempts(tasks, close)
-    if won is None:
-        raise failed[-1]
-    return won.result()
-
-
-async def _cancel_attempts(tasks: set[asyncio.Task[T]], close: Callable[[T], Awaitable[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    for made in await asyncio.gather(*tasks, return_exceptions=True):
-        if not isinstance(made, BaseException):
-            await close(made)
-
 
 Source = Callable[[Address, int], Address | None]
 """Return the local address that packets to another would leave from; None if there is no route."""
@@ -133,7 +84,7 @@ class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):
             async with asyncio.timeout(timeout):
                 addresses = await self._addresses_of(host, port)
                 openings = [partial(self._open_address, address, port) for address in addresses]
-                return await first(openings, _close_stream)
+                return await first_connection(openings, _close_stream)
         except (TimeoutError, httpcore2.ConnectTimeout):
             raise late(say("connecting to {host}", host=f"{host}:{port}"), timeout or 0) from None
         except httpcore2.ConnectError as error:
@@ -152,7 +103,7 @@ class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):
                 self._guard.apart(host, address, port, self._source(address, port))
         if not addresses:
             raise lookup(socket.gaierror(socket.EAI_NONAME), host)
-        return alternating(addresses)[:MOST]
+        return alternating(addresses, [address.version for address in addresses])[:MOST_ADDRESSES]
 
     async def _resolve_host(self, host: str) -> Sequence[str]:
         if address_of(host) is not None:
@@ -176,14 +127,6 @@ def source(address: Address, port: int) -> Address | None:
             return address_of(probe.getsockname()[0])
     except OSError:
         return None
-
-
-def alternating(addresses: Sequence[Address]) -> list[Address]:
-    """Return the families take turns, beginning with that of the first (RFC 8305, 4)."""
-    kin = [address for address in addresses if address.version == addresses[0].version]
-    others = [address for address in addresses if address.version != addresses[0].version]
-    pairs = zip_longest(kin, others)
-    return [address for pair in pairs for address in pair if address is not None]
 
 
 AT_ONCE = 8
@@ -243,34 +186,24 @@ class RequestTurns:
             await self._sleep(begin - now)
 
 
-_BUNDLES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
-
-
 def trusted(ca: str | None) -> SSLContext:
     """Return the system's authorities and those in the file ``ca``. Reads files: some 20 ms.
 
     Raises ReadError, cause ``tls``, if a file cannot be read.
     """
-    import ssl
+    from tabane.net.routes import UnreadableCertificates, trusting_context
 
-    context = ssl.create_default_context()
-    own = [ca] if ca else []
-    if not context.cert_store_stats()["x509_ca"]:
-        # A Python built on another system does not know where this one keeps them.
-        own += [path for path in _BUNDLES if os.path.exists(path)][:1]
-    for path in own:
-        try:
-            context.load_verify_locations(cafile=path)
-        except (OSError, ssl.SSLError) as error:
-            raise ReadError(
-                say(
-                    "the certificates in {path} cannot be read: {error}. Fix the setting reader_ca.",
-                    path=path,
-                    error=error.strerror or error,
-                ),
-                "tls",
-            ) from None
-    return context
+    try:
+        return trusting_context([ca] if ca else [])
+    except UnreadableCertificates as error:
+        raise ReadError(
+            say(
+                "the certificates in {path} cannot be read: {error}. Fix the setting reader_ca.",
+                path=error.path,
+                error=error.reason,
+            ),
+            "tls",
+        ) from None
 
 
 KEPT = 15.0

@@ -13,6 +13,7 @@ from __future__ import annotations
 import array
 import asyncio
 import math
+import os
 import sys
 import time
 from collections import deque
@@ -23,25 +24,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tabane.errors import ModelError, ModelUnavailable
+from tabane.errors import ModelError, ModelUnavailable, UpstreamError
 from tabane.messages import say
 from tabane.search.embedding.embedder import Kind, Take, VectorPlaces, clean, together
 from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import AGAIN, asked_pause
 
 if TYPE_CHECKING:
-    import aiohttp
-
-
-async def bounded_body(answer: aiohttp.ClientResponse, most: int) -> bytes | None:
-    """Return the body of an answer; None if it has more than ``most`` bytes. Raises aiohttp.ClientError."""
-    body = bytearray()
-    async for chunk in answer.content.iter_chunked(1 << 16):
-        body += chunk
-        if len(body) > most:
-            return None
-    return bytes(body)
-
+    from tabane.net.fetching import Fetched, HttpFetcher
 
 FIRST_TEXTS = 4
 """Texts of the first request. A fast server gets the most after three answers, a slow one is not overrun."""
@@ -109,6 +99,7 @@ class RequestPace:
 _TEXTS, _CHARACTERS = 32, 60_000  # of a request: TEI takes 32 texts unless it is told otherwise
 _UNDER_WAY = 4
 _LONGEST_ANSWER = 64 * 1024 * 1024
+_SHOWN = 2000  # bytes of the body of an error
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +154,10 @@ _FAILURES = 2  # in a row, after which a server is left alone
 class ServedEmbedder:
     """An :class:`~tabane.search.embedding.embedder.Embedder` over HTTP. Made by :meth:`open`."""
 
-    def __init__(self, recipe: Recipe, service: EmbeddingService, session: aiohttp.ClientSession) -> None:
+    def __init__(self, recipe: Recipe, service: EmbeddingService, fetcher: HttpFetcher) -> None:
         self.recipe = recipe
         self.dimension = 0
-        self._service, self._session = service, session
+        self._service, self._fetcher = service, fetcher
         self._pace = RequestPace(_TEXTS, _UNDER_WAY, service.timeout)
         self._urgent = asyncio.Semaphore(_UNDER_WAY)
         self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -175,16 +166,14 @@ class ServedEmbedder:
     @classmethod
     async def open(cls, recipe: Recipe, service: EmbeddingService) -> ServedEmbedder:
         """Ask the server for one vector, whose dimension all others must have. Raises as embed does."""
-        import aiohttp
+        from tabane.net.fetching import service_fetcher
 
-        headers = {"Authorization": f"Bearer {service.key}"} if service.key else {}
-        limits = aiohttp.ClientTimeout(total=service.timeout, sock_connect=min(service.timeout, 10))
-        session = aiohttp.ClientSession(headers=headers, timeout=limits, trust_env=True)
-        embedder = cls(recipe, service, session)
+        fetcher = service_fetcher(service.key, os.environ)
+        embedder = cls(recipe, service, fetcher)
         try:
             embedder.dimension = len((await embedder.embed(["a"], "query"))[0]) // 4
         except BaseException:
-            await session.close()
+            fetcher.close()
             raise
         return embedder
 
@@ -235,7 +224,7 @@ class ServedEmbedder:
 
     async def close(self) -> None:
         """Close the connections to the server."""
-        await self._session.close()
+        self._fetcher.close()
 
     async def _next(self, work: _WaitingTexts, take: Take) -> None:
         """Embed as many of the waiting texts as a request may have; put them back if they are too many."""
@@ -294,30 +283,39 @@ class ServedEmbedder:
 
         Raises _BatchTooSlow for a timeout if the texts are ``divisible``.
         """
-        import aiohttp
+        from tabane.net.fetching import MOST_REDIRECTS
+        from tabane.net.http_failures import HttpFailure
+        from tabane.net.http_responses import ResponseTooLong
 
         url = f"{self._service.url.rstrip('/')}/embeddings"
         wanted = {"model": self.recipe.model, "input": list(texts), "encoding_format": "float"}
         try:
-            async with self._session.post(
-                url, data=msgspec.json.encode(wanted), headers={"Content-Type": "application/json"}
-            ) as answer:
-                if answer.status == 200:
-                    body = await bounded_body(answer, _LONGEST_ANSWER)
-                    if body is None:
-                        raise self._wrong(f"more than {_LONGEST_ANSWER} bytes")
-                    return "", 0, body
-                if divisible and answer.status in _SLOW:
-                    raise _BatchTooSlow
-                return await self._declined(answer, texts)
-        except (aiohttp.ClientError, TimeoutError) as error:
-            if divisible and isinstance(error, TimeoutError) and not isinstance(error, aiohttp.ClientError):
+            answer = await self._fetcher.fetch(
+                url,
+                limit=_LONGEST_ANSWER,
+                seconds=self._service.timeout,
+                form=msgspec.json.encode(wanted),
+                shown=_SHOWN,
+                packed=True,
+                redirects=MOST_REDIRECTS,
+            )
+        except ResponseTooLong:
+            raise self._wrong(f"more than {_LONGEST_ANSWER} bytes") from None
+        except TimeoutError as error:
+            if divisible:
                 raise _BatchTooSlow from None  # not of the connection, which fewer texts do not hasten
-            return str(error) or type(error).__name__, 0, None
+            return type(error).__name__, 0, None
+        except HttpFailure as failure:
+            return str(failure.problem), 0, None
+        except UpstreamError as error:
+            return str(error), 0, None
+        if answer.status == 200:
+            return "", 0, answer.body
+        if divisible and answer.status in _SLOW:
+            raise _BatchTooSlow
+        return self._declined(answer, texts)
 
-    async def _declined(
-        self, answer: aiohttp.ClientResponse, texts: Sequence[str]
-    ) -> tuple[str, float, None]:
+    def _declined(self, answer: Fetched, texts: Sequence[str]) -> tuple[str, float, None]:
         if answer.status == 413:
             raise _BatchRefused(
                 ModelError(
@@ -329,7 +327,7 @@ class ServedEmbedder:
             )
         if answer.status in AGAIN:
             return f"HTTP {answer.status}", asked_pause(answer.headers), None
-        said = (await answer.content.read(2000)).decode("utf-8", "replace")[:300]
+        said = answer.body.decode("utf-8", "replace")[:300]
         error = ModelError(
             say(
                 "The embedding server at {url} refused the request (HTTP {status}): {reason}",

@@ -290,7 +290,8 @@ class RegistryClient:
         """Return body and ETag; None as body if it has not changed. Raises _NoAnswer, RegistryNotFound."""
         from yarl import URL
 
-        from tabane.net.http_responses import HttpConnectionBroken, HttpUnreachable, ResponseTooLong, body
+        from tabane.net.http_failures import HttpConnectionBroken, HttpUnreachable
+        from tabane.net.http_responses import ResponseTooLong, body
 
         headers = {"Accept": "application/json"} | ({"If-None-Match": etag} if etag else {})
         try:

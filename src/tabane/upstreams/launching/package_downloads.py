@@ -115,14 +115,14 @@ def is_online(environment: Mapping[str, str], wait: float = WAIT) -> bool:
 
     Blocks for at most ``wait`` seconds.
     """
-    from tabane.access.oauth.fetching import proxy_of  # a hub that starts does not look
+    from tabane.net.routes import environment_proxy  # a hub that starts does not look
 
     addresses = list(dict.fromkeys((*_named_registries(environment), *SITES)))
     found, left = threading.Event(), threading.Semaphore(0)
 
     def look(address: str) -> None:
         with contextlib.suppress(OSError, ValueError):
-            if _answers(address, proxy_of(address, environment), wait):
+            if _answers(address, environment_proxy(address, environment), wait):
                 found.set()
         left.release()
 

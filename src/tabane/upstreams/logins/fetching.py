@@ -8,18 +8,16 @@ this computer or in a private network may name others there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
-from tabane import __version__
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
-from tabane.net.http_client import context, proxy_for
 from tabane.net.target import is_loopback
 from tabane.servers.server import Server, target_of
 from tabane.upstreams.logins.login_book import LoginNetwork
@@ -27,7 +25,9 @@ from tabane.upstreams.logins.metadata import is_safe, origin_of
 from tabane.upstreams.logins.oauth_messages import import_library
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from ssl import SSLContext
+
+    from tabane.net.fetching import HttpFetcher
 
 TIMEOUT = 15.0
 """Seconds for one request, from the name of the host to the end of the answer."""
@@ -35,16 +35,8 @@ TIMEOUT = 15.0
 LARGEST = 128 << 10
 """Bytes of an answer."""
 
-MOST_REDIRECTS = 3
-"""Redirects of a request for metadata. They have to stay at the same origin."""
-
-_HEADERS = {
-    "Accept": "application/json",
-    # A compressed answer could be far larger than it was on its way.
-    "Accept-Encoding": "identity",
-    "User-Agent": f"tabane/{__version__}",
-}
-_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_READ = frozenset((*range(200, 300), *range(400, 600)))
+"""Statuses whose bodies are read: errors of OAuth are in bodies too."""
 
 
 class LoginRequestFailed(Exception):
@@ -86,91 +78,92 @@ class LoginHttp:
         self._own = urlsplit(server.url).hostname or ""
         self._named = {self._own, urlsplit(server.login_options.issuer).hostname or ""}
         self.loopback = is_loopback(self._own)
-        self._session: ClientSession | None = None
+        self._fetcher: HttpFetcher | None = None
         self._private = self.loopback
 
     async def __aenter__(self) -> LoginHttp:
-        await asyncio.to_thread(_import)
-        import aiohttp
+        await asyncio.to_thread(import_library)
+        from tabane.net.fetching import HttpFetcher
 
-        target = target_of(self._server)._replace(cert=None, key=None)
-        trusted = await asyncio.to_thread(context, target, self._network.environment)
         self._private = await self._is_private()
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=trusted, resolver=_resolver(self._refuse), limit=4),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers=_HEADERS,
-            timeout=aiohttp.ClientTimeout(total=TIMEOUT),
-            auto_decompress=False,
+        self._fetcher = HttpFetcher(
+            self._tls, self._proxy, policy=self._refuse_host, headers={"Accept": "application/json"}
         )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        if self._fetcher is not None:
+            self._fetcher.close()
+
+    def _tls(self) -> SSLContext:
+        from tabane.net.routes import context
+
+        return context(target_of(self._server)._replace(cert=None, key=None), self._network.environment)
 
     async def get(self, url: str) -> LoginAnswer:
-        """Return the answer to a request for metadata. Raises LoginRequestFailed."""
-        origin = origin_of(url)
-        for _ in range(MOST_REDIRECTS + 1):
-            answer, location = await self._send("GET", url, {})
-            if not location:
-                return answer
-            url = urljoin(url, location)
-            if origin_of(url) != origin:
-                raise LoginRequestFailed(
-                    say(
-                        "{place} redirects to another site, {other}", place=origin, other=origin_of(url)[:200]
-                    )
-                )
-        raise LoginRequestFailed(say("{place} redirects too many times", place=origin))
+        """Return the answer to a request for metadata. Raises LoginRequestFailed.
+
+        Redirects within the origin are followed.
+        """
+        return await self._send(url, {}, redirects=3)
 
     async def look(self, url: str) -> LoginAnswer:
         """Return status and challenges of the answer to a request without credentials, not its body."""
-        async with asyncio.timeout(TIMEOUT):
-            options = {"headers": {"Accept": "application/json, text/event-stream"}}
-            answer, _ = await self._send("GET", url, options, read=False, own=True)
-            return answer
+        headers = {"Accept": "application/json, text/event-stream"}
+        return await self._send(url, headers, wanted=(), own=True)
 
     async def post(self, url: str, form: str, headers: Mapping[str, str]) -> LoginAnswer:
         """Send a form, and return the answer. Redirects are not followed. Raises LoginRequestFailed."""
         headers = {"Content-Type": "application/x-www-form-urlencoded", **headers}
-        answer, _ = await self._send("POST", url, {"data": form.encode(), "headers": headers})
-        return answer
+        return await self._send(url, headers, form.encode())
 
     async def post_json(self, url: str, document: Mapping[str, Any]) -> LoginAnswer:
         """Send a document, and return the answer as :meth:`post` does."""
         headers = {"Content-Type": "application/json"}
-        body = msgspec.json.encode(document)
-        answer, _ = await self._send("POST", url, {"data": body, "headers": headers})
-        return answer
+        return await self._send(url, headers, msgspec.json.encode(document))
 
     async def _send(
-        self, method: str, url: str, options: Mapping[str, Any], *, read: bool = True, own: bool = False
-    ) -> tuple[LoginAnswer, str]:
-        """Return the answer, and the address to which it redirects."""
-        from aiohttp import ClientError
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        form: bytes | None = None,
+        wanted: Container[int] = _READ,
+        *,
+        redirects: int = 0,
+        own: bool = False,
+    ) -> LoginAnswer:
+        from tabane.net.http_failures import HttpFailure
+        from tabane.net.http_responses import ResponseTooLong
 
         place = origin_of(url)
         if not own:
             self._check(url)
-        assert self._session is not None
+        assert self._fetcher is not None
         try:
-            async with self._session.request(
-                method, url, allow_redirects=False, proxy=self._proxy(url), **options
-            ) as response:
-                location = response.headers.get("Location", "") if response.status in _REDIRECTS else ""
-                challenges = tuple(response.headers.getall("WWW-Authenticate", ()))
-                document = await _document(response) if read and not location else {}
-                return LoginAnswer(response.status, document, challenges), location[:4_000]
+            found = await self._fetcher.fetch(
+                url,
+                limit=LARGEST,
+                seconds=TIMEOUT,
+                headers=headers,
+                form=form,
+                wanted=wanted,
+                redirects=redirects,
+            )
         except TimeoutError:
             raise LoginRequestFailed(
                 say("{place} did not answer within {seconds:g} s", place=place, seconds=TIMEOUT)
             ) from None
-        except _AnswerRefused as refused:
-            raise LoginRequestFailed(say("{place} {why}", place=place, why=refused.why)) from None
-        except (ClientError, OSError, ValueError) as error:
-            raise LoginRequestFailed(_unreached(place, error)) from None
+        except ResponseTooLong:
+            why = say("answers with more than {limit} KiB", limit=LARGEST >> 10)
+            raise LoginRequestFailed(say("{place} {why}", place=place, why=why)) from None
+        except HttpFailure as failure:
+            raise LoginRequestFailed(failure.problem) from None
+        except TabaneError as error:
+            raise LoginRequestFailed(error.message) from None
+        except ValueError:
+            raise LoginRequestFailed(say("the URL cannot be used")) from None
+        challenges = tuple(found.headers.getall("WWW-Authenticate", ()))
+        return LoginAnswer(found.status, _document(found.body), challenges)
 
     # -- where a request may go ------------------------------------------------------------------
 
@@ -204,6 +197,10 @@ class LoginHttp:
         unfit = found.is_link_local or (found.is_loopback and not self.loopback)
         return why if unfit or not self._private else None
 
+    def _refuse_host(self, host: str, address: str) -> Message | None:
+        why = self._refuse(host, address)
+        return None if why is None else _refused(host, why)
+
     async def _is_private(self) -> bool:
         """Return whether the server itself is not on the internet. If that is unknown, it counts as there."""
         if self.loopback:
@@ -222,47 +219,11 @@ class LoginHttp:
         return all(self._network.address_fault(address) is not None for address in addresses)
 
     def _proxy(self, url: str) -> str | None:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-        if is_loopback(host):
+        from tabane.net.routes import environment_proxy
+
+        if is_loopback(urlsplit(url).hostname or ""):
             return None
-        return self._server.proxy or proxy_for(parts.scheme, host, port, self._network.environment)
-
-
-class _AnswerRefused(Exception):
-    def __init__(self, why: Message) -> None:
-        super().__init__(why)
-        self.why = why
-
-
-class _HostRefused(OSError):
-    """A host whose address must not be asked."""
-
-    def __init__(self, host: str, why: Message) -> None:
-        super().__init__(str(why))
-        self.why = _refused(host, why)
-
-
-def _import() -> None:
-    import aiohttp  # noqa: F401
-
-    import_library()
-
-
-def _resolver(refuse: Callable[[str, str], Message | None]) -> Any:
-    """Return a resolver that knows only hosts that may be asked. Connections go to what it has checked."""
-    from aiohttp.resolver import ThreadedResolver
-
-    class GuardedResolver(ThreadedResolver):
-        async def resolve(self, host: str, port: int = 0, *args: Any, **kwargs: Any) -> Any:
-            found = await super().resolve(host, port, *args, **kwargs)
-            allowed = [entry for entry in found if refuse(host, entry["host"]) is None]
-            if not allowed and found:
-                why = refuse(host, found[0]["host"]) or say("private")
-                raise _HostRefused(host, why)
-            return allowed
-
-    return GuardedResolver()
+        return self._server.proxy or environment_proxy(url, self._network.environment)
 
 
 def _refused(host: str, why: Message) -> Message:
@@ -273,30 +234,10 @@ def _refused(host: str, why: Message) -> Message:
     )
 
 
-def _unreached(place: str, error: Exception) -> Message:
-    cause: Any = error
-    while cause is not None:
-        if isinstance(cause, _HostRefused):
-            return cause.why
-        cause = cause.__cause__ or getattr(cause, "os_error", None)
-    if isinstance(error, TabaneError):
-        return error.message
-    detail = getattr(error, "os_error", error)
-    text = " ".join(str(getattr(detail, "strerror", None) or type(detail).__name__).split())
-    return say("{place} cannot be reached: {reason}", place=place, reason=text.partition("://")[0][:200])
-
-
-async def _document(response: ClientResponse) -> Mapping[str, Any]:
-    """Return the object in a body. Raises _AnswerRefused if the body is too long or compressed."""
-    if response.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise _AnswerRefused(say("answers with a compressed body, which was not requested"))
-    body = bytearray()
-    async for part in response.content.iter_chunked(1 << 14):
-        body += part
-        if len(body) > LARGEST:
-            raise _AnswerRefused(say("answers with more than {limit} KiB", limit=LARGEST >> 10))
+def _document(body: bytes) -> Mapping[str, Any]:
+    """Return the object in a body; empty if it is none."""
     try:
-        found = msgspec.json.decode(bytes(body))
+        found = msgspec.json.decode(body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

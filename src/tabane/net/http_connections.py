@@ -1,10 +1,10 @@
-"""Client of one server over kept HTTP/1.1 connections without TLS and without a proxy.
+"""Kept HTTP/1.1 connections to one origin: plain or over TLS, direct or through a proxy.
 
-It does what requests to servers on this computer and in its network need, in a fraction of the time of a
-general client. :class:`~tabane.net.http_client.UpstreamHttpClient` sends the others.
+All requests of the hub go over them, except those of the reader and of groups of hubs. The parser is that of
+httptools. A connection carries one request at a time, and is free again when its response was received to its
+end. Bodies packed with gzip or deflate are unpacked piece by piece.
 
-The parser is that of httptools. A connection carries one request at a time, and is free again when its
-response was received to its end. Bodies packed with gzip or deflate are unpacked piece by piece.
+A proxy is asked for a tunnel (CONNECT) for https:// addresses, and gets the whole URL for http:// addresses.
 """
 
 from __future__ import annotations
@@ -12,17 +12,28 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import ssl
 import zlib
 from collections import deque
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from multidict import CIMultiDict
 
-from tabane.messages import Message, say
-from tabane.net.http_responses import HttpConnectionBroken, HttpUnreachable, system_text
+from tabane import __version__
+from tabane.messages import say
+from tabane.net.addresses import AddressRefused, connected_socket
+from tabane.net.http_failures import (
+    HttpConnectionBroken,
+    HttpFailure,
+    HttpUnreachable,
+    certificate_wanted,
+    handshake_failure,
+    is_certificate_alert,
+    system_text,
+)
+from tabane.net.routes import Route, basic_authorization
 
 if TYPE_CHECKING:
     from yarl import URL
@@ -86,16 +97,16 @@ MOST_WAITING = 128 << 10
 _WITHOUT_BODY = frozenset((204, 304))
 
 
-OnAnswer = Callable[["PlainHttpResponse | HttpConnectionBroken"], None]
+OnAnswer = Callable[["HttpResponse | HttpFailure"], None]
 """Takes the response when its head has arrived, with what came of its body in that piece; or the error."""
 
 
-class PlainHttpBody:
+class HttpBody:
     """The body of a response, as it arrives."""
 
     __slots__ = ("_connection", "_failed", "_parts", "_size", "_unpacker", "_waiter", "_whole", "ended")
 
-    def __init__(self, connection: PlainHttpConnection, unpacker: Unpacker | None) -> None:
+    def __init__(self, connection: HttpConnection, unpacker: Unpacker | None) -> None:
         self._connection, self._unpacker = connection, unpacker
         self._parts: list[bytes] = []
         self._size = 0
@@ -183,17 +194,17 @@ class PlainHttpBody:
             self._waiter.set_result(None)
 
 
-class PlainHttpResponse:
+class HttpResponse:
     """A response whose body may still be on its way."""
 
     __slots__ = ("_connection", "content", "content_length", "headers", "status")
 
     def __init__(
         self,
-        connection: PlainHttpConnection,
+        connection: HttpConnection,
         status: int,
         headers: CIMultiDict[str],
-        content: PlainHttpBody,
+        content: HttpBody,
         content_length: int | None,
     ) -> None:
         self._connection, self.status, self.headers = connection, status, headers
@@ -211,7 +222,7 @@ class PlainHttpResponse:
     close = release
 
 
-class PlainHttpConnection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     """A connection. ``place`` is its host and port in messages.
 
     ``on_made``, ``on_free`` and ``on_lost`` are called when it is made, can carry another request, and ended.
@@ -221,9 +232,9 @@ class PlainHttpConnection(asyncio.Protocol):
         self,
         loop: asyncio.AbstractEventLoop,
         place: str,
-        on_made: Callable[[PlainHttpConnection], None],
-        on_free: Callable[[PlainHttpConnection], None],
-        on_lost: Callable[[PlainHttpConnection], None],
+        on_made: Callable[[HttpConnection], None],
+        on_free: Callable[[HttpConnection], None],
+        on_lost: Callable[[HttpConnection], None],
     ) -> None:
         self.loop, self._place = loop, place
         self._on_made, self._on_free, self._on_lost = on_made, on_free, on_lost
@@ -238,11 +249,14 @@ class PlainHttpConnection(asyncio.Protocol):
             lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )
         self._on_answer: OnAnswer | None = None
-        self._response: PlainHttpResponse | None = None
-        self._body: PlainHttpBody | None = None
+        self._response: HttpResponse | None = None
+        self._body: HttpBody | None = None
         self._headers: CIMultiDict[str] = CIMultiDict()
         self._unread = 0
         self._framed = self._paused = self._complete = self._stays = False
+        self._made = self._unasked = False
+        self.tls: ssl.SSLContext | None = None
+        """The context of its TLS."""
 
     # -- one request -----------------------------------------------------------------------------
 
@@ -288,18 +302,23 @@ class PlainHttpConnection(asyncio.Protocol):
         if hasattr(transport, "max_size"):
             cast("Any", transport).max_size = READ_SIZE
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._made = True
         self._on_made(self)
+        if self._unasked:
+            self.abort()
 
     def data_received(self, data: bytes) -> None:
         self.received = True
-        if self._on_answer is None:
-            self.abort()  # the response to nothing
+        if self._on_answer is None:  # the response to nothing
+            self._unasked = True
+            if self._made:
+                self.abort()
             return
         self._unread += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade):
-            self._break_off(say("{host} answered with something that is not HTTP", host=self._place))
+            self._break_off()
             return
         on_answer, response, self._response = self._on_answer, self._response, None
         if self._complete:
@@ -312,7 +331,7 @@ class PlainHttpConnection(asyncio.Protocol):
         if response is not None:
             on_answer(response)
         elif self._unread > LARGEST_HEAD:
-            self._break_off(say("{host} answered with something that is not HTTP", host=self._place))
+            self._break_off()
 
     def eof_received(self) -> None:
         if self._body is not None and not self._framed:
@@ -320,11 +339,14 @@ class PlainHttpConnection(asyncio.Protocol):
             self._body = None
 
     def connection_lost(self, exc: Exception | None) -> None:
+        problem: HttpFailure
         if exc is None:
-            problem = say("{host} closed the connection", host=self._place)
+            problem = HttpConnectionBroken(say("{host} closed the connection", host=self._place))
+        elif is_certificate_alert(exc):
+            problem = HttpUnreachable(certificate_wanted(self._place, exc))
         else:
-            problem = say("the connection to {host} broke: {error}",
-                          host=self._place, error=system_text(exc))  # fmt: skip
+            problem = HttpConnectionBroken(say("the connection to {host} broke: {error}",
+                                               host=self._place, error=system_text(exc)))  # fmt: skip
         self._fail_request(problem)
         self._on_lost(self)
 
@@ -357,9 +379,9 @@ class PlainHttpConnection(asyncio.Protocol):
             unpacker = Unpacker(packing) if packing and packing != "identity" else None
         except UnknownCoding:
             raise ValueError from None
-        self._body = PlainHttpBody(self, unpacker)
+        self._body = HttpBody(self, unpacker)
         announced = int(length) if length is not None and length.isdecimal() and not chunked else None
-        self._response = PlainHttpResponse(self, status, headers, self._body, announced)
+        self._response = HttpResponse(self, status, headers, self._body, announced)
 
     def on_body(self, part: bytes) -> None:
         self._unread = 0
@@ -373,55 +395,51 @@ class PlainHttpConnection(asyncio.Protocol):
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def _break_off(self, problem: Message) -> None:
-        self._fail_request(problem)
+    def _break_off(self) -> None:
+        problem = say("{host} answered with something that is not HTTP", host=self._place)
+        self._fail_request(HttpConnectionBroken(problem))
         self.abort()
 
-    def _fail_request(self, problem: Message) -> None:
+    def _fail_request(self, problem: HttpFailure) -> None:
         on_answer, response, body = self._on_answer, self._response, self._body
         self._on_answer = self._response = self._body = None
         if body is not None:
             body.fail()
         if on_answer is not None and (response is not None or body is None):
-            on_answer(response or HttpConnectionBroken(problem))
+            on_answer(response or problem)
 
 
 def _too_early() -> HttpConnectionBroken:
     return HttpConnectionBroken(say("the response ended too early"))
 
 
-EYEBALLS = 0.25
-"""Seconds after which the next address of a name is tried beside the one before (RFC 8305)."""
-
 _REPEATABLE = frozenset(("DELETE", "GET"))
 """Methods of requests that are sent again if the server closed a kept connection meanwhile."""
 
-_FRAMING = frozenset(("connection", "content-length", "expect", "transfer-encoding", "upgrade"))
+_FRAMING = frozenset(("content-length", "transfer-encoding"))
+"""Headers that this client writes. Those of a user could contradict them."""
 
+LARGEST_TUNNEL_HEAD = 32 << 10
+"""Bytes of a proxy's answer to CONNECT."""
+
+_tunnel_status = re.compile(rb"HTTP/1\.[01] ([1-5]\d\d)(?: |\r\n|$)").match
 _forbidden = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]").search
-_number = re.compile(r"\[Errno (\d+)\]").search
 
 
-def is_plain(url: URL, headers: Mapping[str, str]) -> bool:
-    """Return whether this client can send the requests to a URL. ``headers`` are those of the user."""
-    return url.scheme == "http" and all(name.lower() not in _FRAMING for name in headers)
-
-
-class PlainHttpClient:
-    """Sends requests to the host and port of ``url``. ``headers`` are those of every request.
+class HttpConnections:
+    """Sends requests to the origin of ``url``. ``headers`` are those of every request.
 
     At most ``most`` connections are open; a request waits for one for ``patience`` seconds. An idle one is
     kept for ``keep`` seconds. To be made inside the running loop.
     """
 
     def __init__(
-        self, url: URL, headers: Mapping[str, str], *, most: int, patience: float, keep: float
+        self, url: URL, headers: Mapping[str, str], route: Route, *, most: int, patience: float, keep: float
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._host, self._port = url.raw_host or "", url.port or 80
-        self.named = not _is_address(self._host)
-        """Whether the host has a name: cookies are kept for names only."""
+        self._scheme, self._host, self._port = url.scheme, url.raw_host or "", url.port or 0
         self._place = f"{url.host}:{url.port}"
+        self._route, self._context = route, None if url.scheme == "http" else route.tls()
         self._most, self._patience, self._keep = most, patience, keep
         general = {
             "Host": url.host_port_subcomponent or "",
@@ -429,21 +447,28 @@ class PlainHttpClient:
             "Accept-Encoding": ACCEPTED,
             **headers,
         }
+        self._whole = ""
+        if route.proxy is not None and url.scheme == "http":
+            self._whole = f"http://{url.host_port_subcomponent}"
+            if route.proxy.user is not None:
+                general["Proxy-Authorization"] = basic_authorization(route.proxy)
         self._lines = {name.lower(): f"{name}: {value}" for name, value in general.items()}
-        self._idle: list[PlainHttpConnection] = []
-        self._open: set[PlainHttpConnection] = set()
+        for name in _FRAMING:
+            self._lines.pop(name, None)
+        self._idle: list[HttpConnection] = []
+        self._open: set[HttpConnection] = set()
         self._dialing = 0
-        self._waiting: deque[asyncio.Future[PlainHttpConnection | None]] = deque()
+        self._waiting: deque[asyncio.Future[HttpConnection | None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
 
     def serves(self, url: URL) -> bool:
         """Return whether requests to a URL go over these connections."""
-        return url.scheme == "http" and url.port == self._port and url.raw_host == self._host
+        return url.scheme == self._scheme and url.port == self._port and url.raw_host == self._host
 
     async def send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
-    ) -> PlainHttpResponse:
+    ) -> HttpResponse:
         """Return the response to one request. Its body is not read yet, and the caller releases it.
 
         ``target`` is path and query of the URL, quoted. Raises HttpUnreachable and HttpConnectionBroken, and
@@ -461,7 +486,7 @@ class PlainHttpClient:
 
     def send_at_once(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes, on_answer: OnAnswer
-    ) -> PlainHttpConnection | None:
+    ) -> HttpConnection | None:
         """Send a request over a kept connection, which is returned; None if there is none.
 
         ``on_answer`` is called once, with its response or failure, unless the connection is told to give up.
@@ -472,6 +497,13 @@ class PlainHttpClient:
         if connection is not None:
             connection.send(head, body, on_answer)
         return connection
+
+    def close_when_idle(self) -> None:
+        """Close every connection as soon as it carries no request."""
+        self._keep = 0
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self._close_idle()
 
     def close(self) -> None:
         """Close every connection."""
@@ -492,60 +524,127 @@ class PlainHttpClient:
         head = "\n".join(lines.values())
         if _forbidden(head) or head.count("\n") != len(lines) - 1:
             raise ValueError("a header has a character that may not be sent")
-        return f"{method} {target} HTTP/1.1\n{head}\n\n".replace("\n", "\r\n").encode()
+        return f"{method} {self._whole}{target} HTTP/1.1\n{head}\n\n".replace("\n", "\r\n").encode()
 
     # -- connections -----------------------------------------------------------------------------
 
-    def _idle_connection(self) -> PlainHttpConnection | None:
+    def _idle_connection(self) -> HttpConnection | None:
+        if self._context is not None:
+            self._context = self._route.tls()
         while self._idle:
             connection = self._idle.pop()
-            if connection.usable:
+            if connection.usable and connection.tls is self._context:
                 return connection
+            connection.abort()
         return None
 
-    async def _connected(self) -> PlainHttpConnection:
+    async def _connected(self) -> HttpConnection:
         """Return a new connection, or a kept one once as many are open as may be."""
         try:
             async with asyncio.timeout(self._patience):
                 while not self._closed and len(self._open) + self._dialing >= self._most:
                     handed = await self._wait_for_connection()
-                    if handed is not None and handed.usable:
-                        return handed
+                    if handed is not None:
+                        if handed.usable and handed.tls is self._context:
+                            return handed
+                        handed.abort()
                 self._check_open()
                 self._dialing += 1
                 try:
-                    _, connection = await self._loop.create_connection(
-                        lambda: PlainHttpConnection(
-                            self._loop, self._place, self._open.add, self._free, self._lost
-                        ),
-                        self._host,
-                        self._port,
-                        happy_eyeballs_delay=EYEBALLS,
-                    )
+                    connection = await self._dial()
                 finally:
                     self._dialing -= 1
                     self._wake(None)
                 self._check_open(connection)
                 return connection
-        except TimeoutError as error:
-            if error.errno is None:
-                raise HttpUnreachable(
-                    say("no connection to {host} within {seconds:g} s",
-                        host=self._place, seconds=self._patience)) from None  # fmt: skip
-            raise HttpUnreachable(self._unreached(error)) from None
-        except OSError as error:
-            raise HttpUnreachable(self._unreached(error)) from None
+        except TimeoutError:
+            raise HttpUnreachable(
+                say("no connection to {host} within {seconds:g} s",
+                    host=self._place, seconds=self._patience)) from None  # fmt: skip
 
-    def _check_open(self, connection: PlainHttpConnection | None = None) -> None:
+    async def _dial(self) -> HttpConnection:
+        """Return a new connection. Raises HttpUnreachable, and TimeoutError of the caller."""
+        proxy, context = self._route.proxy, self._context
+        made = HttpConnection(self._loop, self._place, self._open.add, self._free, self._lost)
+        made.tls = context
+        if proxy is None:
+            link = await self._socket(self._host, self._port)
+            await self._secured(made, link, context, self._host, self._place)
+            return made
+        host = proxy.raw_host or ""
+        outer = self._route.tls() if proxy.scheme == "https" else None
+        link = await self._socket(host, proxy.port or 0)
+        end = made if context is None else _Tunnel(self._loop, self._place, proxy)
+        await self._secured(end, link, outer, host, f"{proxy.host}:{proxy.port}")
+        if context is not None and isinstance(end, _Tunnel):
+            await self._tunneled(end, made, context)
+        return made
+
+    async def _socket(self, host: str, port: int) -> socket.socket:
+        """Return a connected socket. Addresses of the origin are judged, those of a proxy are not."""
+        direct = self._route.proxy is None
+        try:
+            return await connected_socket(host, port, self._route.policy if direct else None)
+        except AddressRefused as refused:
+            raise HttpUnreachable(refused.why) from None
+        except (OSError, UnicodeError) as error:
+            reason = system_text(error)
+            if not direct:
+                problem = say(
+                    "the proxy {host} cannot be reached: {error}", host=f"{host}:{port}", error=reason
+                )
+            elif isinstance(error, (socket.gaierror, UnicodeError)):
+                problem = say("the name {host} does not exist: {error}", host=host, error=reason)
+            else:
+                problem = say("{host} cannot be reached: {error}", host=self._place, error=reason)
+            raise HttpUnreachable(problem) from None
+
+    async def _secured(
+        self,
+        protocol: asyncio.Protocol,
+        link: socket.socket,
+        context: ssl.SSLContext | None,
+        host: str,
+        place: str,
+    ) -> None:
+        """Hand a socket to a protocol, after the TLS handshake if there is a context."""
+        try:
+            name = host.rstrip(".") if context is not None else None
+            await self._loop.create_connection(lambda: protocol, sock=link, ssl=context, server_hostname=name)
+        except OSError as error:
+            raise handshake_failure(place, error) from None
+        except BaseException:
+            link.close()
+            raise
+
+    async def _tunneled(self, tunnel: _Tunnel, made: HttpConnection, context: ssl.SSLContext) -> None:
+        """Open a tunnel through a proxy, and make the connection in it."""
+        authority = f"[{self._host}]" if ":" in self._host else self._host
+        try:
+            await tunnel.open(f"{authority}:{self._port}")
+            transport = await self._loop.start_tls(
+                tunnel.transport, made, context, server_hostname=self._host.rstrip(".")
+            )
+            if transport is None or transport.is_closing():
+                raise ConnectionResetError
+        except OSError as error:
+            tunnel.transport.abort()
+            raise handshake_failure(self._place, error) from None
+        except BaseException:
+            tunnel.transport.abort()
+            raise
+        made.connection_made(transport)
+
+    def _check_open(self, connection: HttpConnection | None = None) -> None:
         """Raise HttpConnectionBroken, and end a connection that was made, if the client was closed."""
         if self._closed:
             if connection is not None:
                 connection.abort()
             raise HttpConnectionBroken(say("the connection was closed"))
 
-    async def _wait_for_connection(self) -> PlainHttpConnection | None:
+    async def _wait_for_connection(self) -> HttpConnection | None:
         """Wait for a connection that is free; None if another one may be made now."""
-        waiter: asyncio.Future[PlainHttpConnection | None] = self._loop.create_future()
+        waiter: asyncio.Future[HttpConnection | None] = self._loop.create_future()
         self._waiting.append(waiter)
         try:
             return await waiter
@@ -555,7 +654,7 @@ class PlainHttpClient:
                 self._free(handed) if handed is not None else self._wake(None)
             raise
 
-    def _wake(self, connection: PlainHttpConnection | None) -> bool:
+    def _wake(self, connection: HttpConnection | None) -> bool:
         """Let the request that has waited longest go on. Return whether there was one."""
         while self._waiting:
             waiter = self._waiting.popleft()
@@ -564,7 +663,7 @@ class PlainHttpClient:
                 return True
         return False
 
-    def _free(self, connection: PlainHttpConnection) -> None:
+    def _free(self, connection: HttpConnection) -> None:
         if self._closed:
             connection.abort()
         elif not (self._waiting and self._wake(connection)):
@@ -582,30 +681,72 @@ class PlainHttpClient:
         if self._idle:
             self._sweep = self._loop.call_at(self._idle[0].since + self._keep, self._close_idle)
 
-    def _lost(self, connection: PlainHttpConnection) -> None:
+    def _lost(self, connection: HttpConnection) -> None:
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
         self._wake(None)
 
-    def _unreached(self, error: OSError) -> Message:
-        reason = system_text(error)
-        if isinstance(error, socket.gaierror):
-            return say("the name {host} does not exist: {error}", host=self._host, error=reason)
-        several = _number(reason)
-        if error.errno is None and several is not None:
-            # Of several addresses: the first reason, without the addresses.
-            reason = system_text(OSError(int(several[1]), ""))
-        return say("{host} cannot be reached: {error}", host=self._place, error=reason)
+
+_CLOSED, _NOT_HTTP = 0, 1
+"""In place of a status: the proxy closed the connection, or its answer is not understood."""
 
 
-async def _exchange(connection: PlainHttpConnection, head: bytes, body: bytes) -> PlainHttpResponse:
-    answer: asyncio.Future[PlainHttpResponse] = connection.loop.create_future()
+class _Tunnel(asyncio.Protocol):
+    """The beginning of a connection to a proxy, until it answers CONNECT. ``place`` is the other end."""
 
-    def settle(found: PlainHttpResponse | HttpConnectionBroken) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, place: str, proxy: URL) -> None:
+        self.transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._place, self._proxy, self._head = place, proxy, b""
+        self._opened: asyncio.Future[int] = loop.create_future()
+
+    async def open(self, authority: str) -> None:
+        """Ask for the tunnel. Raises HttpUnreachable if the proxy does not open it."""
+        lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}", f"User-Agent: tabane/{__version__}"]
+        if self._proxy.user is not None:
+            lines.append(f"Proxy-Authorization: {basic_authorization(self._proxy)}")
+        self.transport.write("\r\n".join([*lines, "", ""]).encode())
+        status = await self._opened
+        if not 200 <= status < 300:
+            proxy = f"{self._proxy.host}:{self._proxy.port}"
+            if status == _CLOSED:
+                problem = say("{host} closed the connection", host=proxy)
+            elif status == _NOT_HTTP:
+                problem = say("{host} answered with something that is not HTTP", host=proxy)
+            else:
+                problem = say(
+                    "the proxy does not connect to {host} ({status})", host=self._place, status=status
+                )
+            raise HttpUnreachable(problem)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._head += data
+        head, end, rest = self._head.partition(b"\r\n\r\n")
+        found = _tunnel_status(head)
+        if self._opened.done() or (not end and len(head) <= LARGEST_TUNNEL_HEAD):
+            return
+        # The other end speaks after the client: what follows the head is not of it.
+        understood = found is not None and end and not (rest and found[1].startswith(b"2"))
+        self._settle(int(found[1]) if found is not None and understood else _NOT_HTTP)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._settle(_CLOSED)
+
+    def _settle(self, status: int) -> None:
+        if not self._opened.done():
+            self._opened.set_result(status)
+
+
+async def _exchange(connection: HttpConnection, head: bytes, body: bytes) -> HttpResponse:
+    answer: asyncio.Future[HttpResponse] = connection.loop.create_future()
+
+    def settle(found: HttpResponse | HttpFailure) -> None:
         if answer.done():
             return
-        if isinstance(found, HttpConnectionBroken):
+        if isinstance(found, HttpFailure):
             answer.set_exception(found)
         else:
             answer.set_result(found)
@@ -616,11 +757,3 @@ async def _exchange(connection: PlainHttpConnection, head: bytes, body: bytes) -
     except asyncio.CancelledError:
         connection.give_up(settle)
         raise
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    return True
