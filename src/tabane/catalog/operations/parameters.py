@@ -22,13 +22,6 @@ _PROGRAMS = {"programs": True}
 _LONGEST = 2_000
 
 
-class LearnSandbox(Struct, frozen=True, forbid_unknown_fields=True):
-    """A server, and the seconds after which its trace ends at the latest."""
-
-    name: str
-    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 3_600
-
-
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
     """Either ``query`` or ``queries``, the steps of a task; :meth:`steps` returns them.
 

@@ -77,7 +77,7 @@ class GatewayHandlers:
 
     @cached_property
     def definitions(self) -> DefinitionOperations:
-        """Return the handlers for the review of definitions, scans and sandboxes."""
+        """Return the handlers for the review of definitions and scans."""
         from tabane.catalog.operations.definition_operations import DefinitionOperations
 
         return DefinitionOperations(self._gateway)
@@ -229,16 +229,6 @@ def _definition_operations(handlers: GatewayHandlers) -> list[Operation]:
             "reject_definitions",
             "Reject definitions of a server by their hashes: they are held back, whatever the settings say.",
             given.DecideDefinitions, lambda c, p: handlers.definitions.reject(c, p), PERSON, Privilege.ADMIN,
-        ),
-        Operation(
-            "start_learning_sandbox", "Restart a server and record which files and hosts it uses.",
-            given.LearnSandbox, lambda c, p: handlers.definitions.sandboxes.start(c, p),
-            PERSON, Privilege.ADMIN,
-        ),
-        Operation(
-            "finish_learning_sandbox", "End that, and propose a sandbox that allows what was used.",
-            given.NameParams, lambda c, p: handlers.definitions.sandboxes.finish(c, p),
-            PERSON, Privilege.ADMIN,
         ),
         Operation(
             "check_servers", "Start idle servers, and ask every server whether it answers.",
