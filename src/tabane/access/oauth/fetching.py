@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tabane import __version__
-from tabane.settings.addresses import is_loopback_host
+from tabane.settings.addresses import is_this_machine
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
@@ -124,7 +124,7 @@ def proxy_of(url: str, environment: Mapping[str, str]) -> str | None:
         for name, value in environment.items()
         if name.lower() in ("http_proxy", "https_proxy", "no_proxy")
     }
-    if is_loopback_host(parts.hostname or "") or proxy_bypass_environment(
+    if is_this_machine(parts.hostname or "") or proxy_bypass_environment(
         f"{parts.hostname}:{parts.port or 443}", named
     ):
         return None
