@@ -1,24 +1,18 @@
-"""`tabane servers sandbox` on a real hub: the sandbox of a real server, shown, chosen and learned."""
+"""`tabane servers sandbox` on a real hub: the sandbox of a real server, shown and chosen."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
 
-from tabane.errors import UpstreamUnavailable
 from tabane.guard.cages.cage import find_mechanisms
-from tabane.guard.cages.learning import find_tracer
 from tests.harness.home import Home, Outcome
-from tests.harness.patience import LONG, wait_until
+from tests.harness.patience import wait_until
 from tests.harness.user import User
 
 WRITING = str(Path(__file__).parents[1] / "harness" / "servers" / "writing.py")
@@ -41,38 +35,6 @@ class NotesUser(User):
         done = self.note(folder)
         return "refused" in done.out + done.err
 
-    @contextmanager
-    def learning(self, *flags: str) -> Iterator[subprocess.Popen[bytes]]:
-        """Let the command learn in another process; it waits for its end now."""
-        command = [sys.executable, "-m", "tabane", "servers", "sandbox", "notes", "--learn", *flags]
-        process = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.environment,
-            cwd=self.folder,
-            preexec_fn=_interruptible,
-        )
-        try:
-            assert process.stderr is not None
-            assert "runs without a sandbox and is watched" in _line_with(process.stderr, b"watched")
-            yield process
-        finally:
-            process.kill()
-            process.communicate()
-
-
-def _interruptible() -> None:
-    """Let Ctrl+C end a process of a test run in the background, where it is ignored."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _line_with(stream: IO[bytes], words: bytes) -> str:
-    for line in stream:
-        if words in line:
-            return line.decode()
-    raise AssertionError(f"the command ended before it said {words!r}")
-
 
 @pytest.fixture
 def user(tmp_path: Path) -> Iterator[NotesUser]:
@@ -89,20 +51,14 @@ def caging() -> None:
         pytest.skip("needs bubblewrap, or Landlock of Linux 6.2")
 
 
-@pytest.fixture
-def tracing() -> None:
-    try:
-        find_tracer(os.environ)
-    except UpstreamUnavailable as error:
-        pytest.skip(error.message.render())
-
-
 # -- shown and chosen ------------------------------------------------------------------------------
 
 
 def test_a_server_without_a_sandbox_is_told_how_to_get_one(user: NotesUser) -> None:
     shown = user.run("servers", "sandbox", "notes").succeeded
-    assert shown.out == ("notes runs without a sandbox. Add one with: tabane servers sandbox notes --learn\n")
+    assert shown.out == (
+        "notes runs without a sandbox. Add one with: tabane servers sandbox notes --preset files\n"
+    )
     assert user.json("servers", "sandbox", "notes") == {"name": "notes", "sandbox": None}
     assert not any(row[0] == "sandbox" for row in user.run("servers", "show", "notes").rows)
     assert user.note("other").out.strip() == "written"
@@ -173,70 +129,13 @@ def test_doctor_names_what_enforces_each_sandbox_and_what_stays_open(user: Notes
     assert "Sandboxes" not in user.run("doctor", "--quick").out.splitlines()
 
 
-# -- learned ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.usefixtures("caging", "tracing")
-def test_a_learned_sandbox_allows_what_was_used_until_ctrl_c_and_nothing_else(user: NotesUser) -> None:
-    user.run("start").succeeded  # noqa: B018  so that the command meets a running hub
-    with user.learning("--write", "--json") as command:
-        assert user.note("notes").succeeded.out.strip() == "written"
-        command.send_signal(signal.SIGINT)
-        out, err = command.communicate(timeout=LONG)
-    assert command.returncode == 0, err
-    proposed = {"preset": "files", "write": [str(user.folder / "notes")]}
-    assert json.loads(out) == {"name": "notes", "sandbox": proposed, "notes": [], "written": True}
-    assert user.read_servers()["notes"]["sandbox"] == proposed
-    wait_until(lambda: user.is_refused("other"), "the server runs in its sandbox")
-    assert not user.is_refused("notes")
-    assert not list((user.tabane / "cages").glob("*.trace"))
-
-
-@pytest.mark.usefixtures("tracing")
-def test_a_proposal_is_shown_and_not_written(user: NotesUser) -> None:
-    before = user.servers.read_text()
-    done = user.run("servers", "sandbox", "notes", "--learn", "--seconds", "1").succeeded
-    assert json.loads(done.out) == {"sandbox": {"preset": "files"}}
-    assert "is watched for 1 second." in done.err
-    assert user.servers.read_text() == before
-
-
-@pytest.mark.usefixtures("tracing")
-def test_what_a_killed_command_began_to_learn_is_finished_by_the_next(user: NotesUser) -> None:
-    user.run("start").succeeded  # noqa: B018
-    with user.learning("--seconds", "600") as command:
-        assert user.note("other").succeeded.out.strip() == "written"
-        command.kill()
-    user.run("servers", "restart", "notes").succeeded  # noqa: B018  what it used before counts too
-    again = user.run("servers", "sandbox", "notes", "--learn", "--seconds", "1", "--json").succeeded
-    assert again.json["sandbox"]["write"] == [str(user.folder / "other")]
-
-
-def test_without_a_tracer_nothing_is_learned_and_the_server_runs_on(user: NotesUser) -> None:
-    user.environment["PATH"] = str(user.folder)
-    assert user.note("other").succeeded.out.strip() == "written"
-    failed = user.run("servers", "sandbox", "notes", "--learn", "--seconds", "1")
-    assert failed.status != 0
-    assert "install strace" in failed.err
-    assert user.note("other").succeeded.out.strip() == "written"
-
-
-def test_a_server_that_is_no_process_cannot_be_learned(user: NotesUser) -> None:
-    user.write_servers({"notes": {"url": "http://127.0.0.1:9/mcp"}})
-    failed = user.run("servers", "sandbox", "notes", "--learn")
-    assert failed.status == 2
-    assert "cannot be learned" in failed.err
-
-
 # -- arguments -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["notes", "--preset", "files", "--learn"], "either --preset or --learn"),
-        (["notes", "--write"], "belong to --learn"),
-        (["notes", "--seconds", "5"], "belong to --learn"),
+        (["notes", "--learn"], "--learn"),
         (["notes", "--preset", "all"], "'files', 'network', 'none'"),
         (["ntoes"], "Unknown server: ntoes"),
         (["ntoes", "--preset", "files"], "Did you mean notes?"),

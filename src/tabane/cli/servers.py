@@ -24,7 +24,7 @@ from tabane.cli.servers_add import add
 from tabane.cli.servers_changes import accept, changes, definition_remark, diff, reject, scan
 from tabane.cli.servers_file import ServersFile, ServersFileContent, files_changed
 from tabane.cli.servers_import import import_
-from tabane.errors import BadArguments, TabaneError, UpstreamUnavailable
+from tabane.errors import TabaneError, UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.messages.server_states import words_of_state
 from tabane.servers.editing import OverrideEdit, change_server, enable_server, remove_server
@@ -36,39 +36,24 @@ if TYPE_CHECKING:
 
 _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 
-SECONDS = 3_600
-"""Seconds for which a server is watched at most, if the user names none."""
-
-_LOOK = 0.2
-
 
 @click.command(
     "sandbox",
     cls=Command,
     help=say(
         "Show the sandbox of a server: what it may do, what enforces that, and what stays open. --preset "
-        "writes one to the servers file. --learn runs the server without a sandbox, records what it uses, "
-        "and proposes a sandbox that allows just that."
+        "writes one to the servers file."
     ),
     epilog=examples(
         "tabane servers sandbox notes",
         "tabane servers sandbox notes --preset files",
-        "tabane servers sandbox notes --learn --seconds 60 --write",
     ),
 )
 @_name
 @option("--preset", type=click.Choice(PRESETS), help=say("Write this preset to the servers file."))
-@option("--learn", is_flag=True, help=say("Record what the server uses until Ctrl+C, and propose a sandbox."))
-@option(
-    "--seconds",
-    type=click.IntRange(1, 86_400),
-    metavar="SECONDS",
-    help=say("Stop recording after this time."),
-)
 @option(
     "--accept-links", is_flag=True, help=say("Accept where the links in the paths of its sandbox lead now.")
 )
-@option("--write", is_flag=True, help=say("Write the proposed sandbox to the servers file."))
 @file_option
 @hub_options
 @click.pass_obj
@@ -76,21 +61,12 @@ def sandbox(
     terminal: Terminal,
     name: str,
     preset: str | None,
-    learn: bool,
-    seconds: int | None,
     accept_links: bool,
-    write: bool,
     file: str | None,
 ) -> None:
-    if preset is not None and learn:
-        raise BadArguments(say("Use either --preset or --learn."), "preset")
     if accept_links:
         _accept_links(terminal, name, file)
-    if (write or seconds) and not learn:
-        raise BadArguments(say("--write and --seconds belong to --learn."), "learn")
-    if learn:
-        _learn(terminal, name, seconds, file, write=write)
-    elif preset is not None:
+    if preset is not None:
         _accept_links(terminal, name, file)
         _write(terminal, name, file, preset)
         done = {"name": name, "sandbox": preset}
@@ -107,7 +83,8 @@ def sandbox(
             cage = found["sandbox"]
             if cage is None:
                 none = say(
-                    "{name!n} runs without a sandbox. Add one with: tabane servers sandbox {name!c} --learn",
+                    "{name!n} runs without a sandbox. Add one with: "
+                    "tabane servers sandbox {name!c} --preset files",
                     name=name,
                 )
                 terminal.say(none)
@@ -124,34 +101,6 @@ def _accept_links(terminal: Terminal, name: str, file: str | None) -> None:
     settings = ServersFile.found(terminal, file).settings
     check_passphrase(terminal, settings.home)
     cages_of(settings, os.environ)().accept_links(name)
-
-
-def _learn(terminal: Terminal, name: str, seconds: int | None, file: str | None, *, write: bool) -> None:
-    hub = terminal.hub()
-    with terminal.working(say("Starting {name!n}", name=name)):
-        begun = hub.call("start_learning_sandbox", {"name": name, "seconds": seconds or SECONDS})
-    terminal.note(
-        say(
-            "{name!n} runs without a sandbox and is watched for {seconds} {seconds:second|seconds}. Use its "
-            "tools now, as you usually do. Ctrl+C ends it earlier.",
-            name=name,
-            seconds=begun["seconds"],
-        )
-    )
-    until = time.monotonic() + begun["seconds"]
-    with contextlib.suppress(KeyboardInterrupt):
-        while (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _LOOK))
-    with terminal.working(say("Reading what {name!n} used", name=name)):
-        found = hub.call("finish_learning_sandbox", {"name": name})
-    if write:
-        _write(terminal, name, file, found["sandbox"])
-    if not terminal.show_json(found | {"written": write}):
-        terminal.say(json.dumps({"sandbox": found["sandbox"]}, indent=2, ensure_ascii=False))
-        if write:
-            terminal.say(say("Written to the servers file. {name!n} is restarted in it.", name=found["name"]))
-    for note in found["notes"]:
-        terminal.note(note)
 
 
 def _write(terminal: Terminal, name: str, file: str | None, value: object) -> None:

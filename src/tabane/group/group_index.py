@@ -17,7 +17,6 @@ import msgspec
 from tabane.audit.entry import MAC_MEMBER, AuditEntry, decode_entry, entry_object
 from tabane.audit.index_requests import (
     EntryCounts,
-    EntryFilter,
     EntryQuery,
     IndexTask,
     UsageDays,
@@ -30,12 +29,10 @@ from tabane.errors import AuditError, StoreError
 from tabane.group.shared_records import (
     LARGEST_ENTRY,
     MOST_COUNTED,
-    EntryConditions,
     FoundLine,
     IndexedEntry,
     LogMark,
     LogPart,
-    UsageConditions,
     UsageRow,
     UsageSums,
 )
@@ -106,11 +103,10 @@ class GroupEntries:
     async def page(self, query: EntryQuery) -> dict[str, Any]:
         """Return a page of the entries of all hubs, as the index of one hub does. Raises StoreError."""
         await self._caught_up()
-        wanted = _conditions(query.filter, query.seq)
         if query.filter.text:
-            return await self._page_with_text(query, wanted)
-        rows = await self._shared.find(wanted, query.before, query.offset, query.limit + 1)
-        total = await self._shared.count(wanted)
+            return await self._page_with_text(query)
+        rows = await self._shared.find(query, query.before, query.offset, query.limit + 1)
+        total = await self._shared.count(query)
         shown = rows[: query.limit]
         return {
             "results": _entries(shown),
@@ -122,7 +118,7 @@ class GroupEntries:
     async def counts(self, query: EntryCounts) -> dict[str, Any]:
         """Return counts of the entries of all hubs, also by hub. Raises StoreError."""
         await self._caught_up()
-        found = await self._shared.groups(_conditions(query.filter, None))
+        found = await self._shared.groups(query.filter)
         answer: dict[str, Any] = {"total": sum(count for _, count in found.counts)}
         for place, name in enumerate(_PROPERTIES):
             answer[f"by_{name}"] = top(((row[place], count) for row, count in found.counts), query.top)
@@ -134,13 +130,13 @@ class GroupEntries:
                 say("The audit log of this hub is still being copied to the database. Try again in a moment.")
             )
 
-    async def _page_with_text(self, query: EntryQuery, wanted: EntryConditions) -> dict[str, Any]:
+    async def _page_with_text(self, query: EntryQuery) -> dict[str, Any]:
         """Look at candidates, newest first, until the page is full; the others are not counted."""
         needles, skip = needles_of(query.filter.text), query.offset
         found: list[FoundLine] = []
         before, scanned = query.before, 0
         while scanned < MOST_SCANNED:
-            rows = await self._shared.find(wanted, before, 0, _ENTRIES_PAGE)
+            rows = await self._shared.find(query, before, 0, _ENTRIES_PAGE)
             scanned += _ENTRIES_PAGE
             for row in rows:
                 before = row.number
@@ -221,14 +217,6 @@ def _indexed_entry(line: bytes, entry: AuditEntry, moment: int) -> IndexedEntry:
     )  # fmt: skip
 
 
-def _conditions(wanted: EntryFilter, seq: int | None) -> EntryConditions:
-    return EntryConditions(
-        wanted.start, wanted.end, wanted.type, wanted.outcomes, wanted.key, wanted.actor, wanted.client,
-        wanted.server, wanted.tool, wanted.action, wanted.hub, seq,
-        needles_of(wanted.text) if wanted.text else (),
-    )  # fmt: skip
-
-
 def _entries(rows: Iterable[FoundLine]) -> list[dict[str, Any]]:
     return [{**entry_object(decode_entry(row.line.encode())), "hub": row.hub} for row in rows]
 
@@ -279,12 +267,9 @@ class GroupUsage:
     async def answer(self, query: UsageQuery) -> Any:
         """Return the answer to a query from the usage of all hubs. Raises TabaneError."""
         await self.exchange(now=True)
-        wanted = UsageConditions(
-            query.first, query.last, query.server, query.tool, query.key, query.client, query.holder
-        )
         if query.used_tools:
-            return [list(row) for row in await self._shared.used_tools(wanted)]
-        page = await self._shared.page(wanted, query.by, query.offset, query.limit)
+            return [list(row) for row in await self._shared.used_tools(query)]
+        page = await self._shared.page(query)
         groups = [_usage_row(query, one) for one in page.groups]
         return {"results": groups, "total": page.total, "sum": usage_figures(page.amounts, page.buckets)}
 

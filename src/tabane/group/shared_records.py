@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 LARGEST_ENTRY = 64 << 10
 """Bytes of an entry in the index. Larger arguments are left out."""
@@ -66,28 +66,6 @@ class LogPart:
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EntryConditions:
-    """Conditions on entries, as the index of one hub takes them. ``needles``: one of them is in the entry.
-
-    ``hub`` is a pattern of the addresses of hubs, and ``seq`` the number of one entry of each hub.
-    """
-
-    start: int | None = None
-    end: int | None = None
-    type: str = ""
-    outcomes: tuple[str, ...] = ()
-    key: str = ""
-    actor: str = ""
-    client: str = ""
-    server: str = ""
-    tool: str = ""
-    action: str = ""
-    hub: str = ""
-    seq: int | None = None
-    needles: tuple[bytes, ...] = ()
-
-
 class FoundLine(NamedTuple):
     """An entry that was found. ``number`` is its place in the index, ``hub`` the address of its hub."""
 
@@ -110,8 +88,6 @@ ToolWeight = tuple[str, str, float]
 MOST_WEIGHTS = 5_000
 """Pairs of holder and tool that are kept for a hub, and that a hub reads of all others."""
 
-UsageGrouping = Literal["tool", "server", "key", "client", "day"]
-
 
 @dataclass(frozen=True, slots=True)
 class UsageRow:
@@ -129,22 +105,6 @@ class UsageRow:
     tool: str
     amounts: tuple[float, ...]
     buckets: tuple[tuple[int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class UsageConditions:
-    """Days from ``first`` to ``last``, both included. The rest are patterns in which ``*`` is special.
-
-    ``key`` also matches labels. ``holder`` is exactly one caller; None: all.
-    """
-
-    first: str
-    last: str
-    server: str = ""
-    tool: str = ""
-    key: str = ""
-    client: str = ""
-    holder: str | None = None
 
 
 class UsageSums(NamedTuple):

@@ -217,28 +217,6 @@ _SANDBOX_CHECKS: Mapping[str, Callable[[str, Any], dict[str, Any]]] = {
 }
 
 
-def written(profile: SandboxProfile) -> dict[str, Any]:
-    """Return the value of the key "sandbox" for a profile, without what the preset says already."""
-    network: object = {"on": True, "off": False, "hosts": list(profile.hosts)}[profile.network]
-    usual = "on" if profile.preset == "network" else "off"
-    found = {
-        "preset": profile.preset,
-        "write": list(profile.writes),
-        "read": None if profile.reads is None else list(profile.reads),
-        "hide": list(profile.hides),
-        "network": None if profile.network == usual else network,
-        "memory": profile.memory,
-        "cpu": profile.cpu,
-        "processes": profile.processes,
-        "unixSockets": profile.sockets,
-    }
-    return {
-        key: value
-        for key, value in found.items()
-        if value or (value is not None and key in ("read", "network"))
-    }
-
-
 Grant = Literal["authorization_code", "client_credentials", "device_code"]
 GRANTS: tuple[Grant, ...] = ("authorization_code", "client_credentials", "device_code")
 

@@ -132,16 +132,8 @@ _SECRETS = ("password", "sslpassword", "token")
 
 def check_engine(address: str) -> None:
     """Raise ConfigurationError, without the value, unless the address can be used."""
-    scheme, secrets = _parts(address, _unusable_engine())
-    if address and scheme not in ("", *_SCHEMES):
-        raise _unusable_engine()
-    if not all(map(_VARIABLE.fullmatch, secrets)):
-        raise ConfigurationError(
-            say(
-                "the password in engine must be a variable, such as ${{PGPASSWORD}}. Keep the password "
-                "itself with: tabane secrets set PGPASSWORD"
-            )
-        )
+    unusable = say("engine must be empty or a URL such as postgresql://user:${{PGPASSWORD}}@host/database")
+    _check_address(address, _SCHEMES, unusable, "engine", "PGPASSWORD")
 
 
 def check_advertise(address: str, engine: str) -> None:
@@ -165,50 +157,39 @@ def check_advertise(address: str, engine: str) -> None:
 
 def check_vector_index(address: str, engine: str) -> None:
     """Raise ConfigurationError, without the value, unless the address can be used beside that engine."""
-    scheme, secrets = _parts(address, _unusable_index())
-    if address and scheme not in ("", *_INDEX_SCHEMES):
-        raise _unusable_index()
-    if not all(map(_VARIABLE.fullmatch, secrets)):
-        raise ConfigurationError(
-            say(
-                "the password in vector_index must be a variable, such as ${{MILVUS_PASSWORD}}. Keep the "
-                "password itself with: tabane secrets set MILVUS_PASSWORD"
-            )
-        )
+    unusable = say(
+        "vector_index must be empty or a URL such as "
+        "milvus://user:${{MILVUS_PASSWORD}}@host:19530/database, chroma+https://host:8000 "
+        "or chroma:/folder"
+    )
+    _check_address(address, _INDEX_SCHEMES, unusable, "vector_index", "MILVUS_PASSWORD")
     if address and not engine:
         raise ConfigurationError(
             say("vector_index needs a database in the setting engine, whose vectors it indexes")
         )
 
 
-def _parts(address: str, unusable: ConfigurationError) -> tuple[str, list[str]]:
-    """Return the scheme and the secrets of an address; nothing if all of it is a variable."""
+def _check_address(address: str, schemes: tuple[str, ...], unusable: Message, name: str, usual: str) -> None:
+    """Check the scheme, and that secrets are variables. An address that is a variable itself can be used."""
     if not address or _VARIABLE.fullmatch(address):
-        return "", []
+        return
     try:
         parts = urlsplit(address)
         given = [parts.password, *(value for name, value in parse_qsl(parts.query) if name in _SECRETS)]
     except ValueError:
-        raise unusable from None
-    if not parts.scheme:
-        raise unusable
-    return parts.scheme, [value for value in given if value]
-
-
-def _unusable_engine() -> ConfigurationError:
-    return ConfigurationError(
-        say("engine must be empty or a URL such as postgresql://user:${{PGPASSWORD}}@host/database")
-    )
-
-
-def _unusable_index() -> ConfigurationError:
-    return ConfigurationError(
-        say(
-            "vector_index must be empty or a URL such as "
-            "milvus://user:${{MILVUS_PASSWORD}}@host:19530/database, chroma+https://host:8000 "
-            "or chroma:/folder"
+        raise ConfigurationError(unusable) from None
+    if parts.scheme not in schemes:
+        raise ConfigurationError(unusable)
+    if not all(_VARIABLE.fullmatch(secret) for secret in given if secret):
+        raise ConfigurationError(
+            say(
+                "the password in {name} must be a variable, such as {example}. Keep the password itself "
+                "with: tabane secrets set {variable}",
+                name=name,
+                example=f"${{{usual}}}",
+                variable=usual,
+            )
         )
-    )
 
 
 ASYMMETRIC = (*("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), *("ES256", "ES384", "ES512", "EdDSA"))
@@ -269,15 +250,7 @@ def is_safe_url(url: str) -> bool:
         or " " in url
     ):
         return False
-    return parts.scheme == "https" or (parts.scheme == "http" and is_loopback_host(host))
-
-
-def is_loopback_host(host: str) -> bool:
-    """Return whether only this machine answers at a host."""
-    if host in ("localhost", "::1"):
-        return True
-    parts = host.split(".")
-    return len(parts) == 4 and parts[0] == "127" and all(p.isdecimal() and int(p) < 256 for p in parts)
+    return parts.scheme == "https" or (parts.scheme == "http" and is_this_machine(host))
 
 
 def _check_url(name: str, given: str) -> None:

@@ -62,7 +62,7 @@ class Connector:
         cages: Callable[[], Cages] | None = None,
         network: NetworkProbe | None = None,
     ) -> None:
-        self.cages = ConnectedCages(cages, environment)
+        self.cages = ConnectedCages(cages)
         self._extensions, self._chain, self._credentials = extensions, chain, credentials
         self._loop, self._batch, self._processes = loop, batch, processes
         self._logs, self._environment, self._max_line = logs, environment, max_line

@@ -68,11 +68,8 @@ class ChildStarts:
 
     async def _spawn(self, server: Server, environment: Mapping[str, str]) -> ChildProcess:
         """Start the process of a dressed server, in its cage if it has one."""
-        argv = [server.command, *server.args]
-        if (traced := self._cages.traced(server.name, argv)) is not None:
-            return await self._processes.spawn(traced, environment, server.cwd)
         if server.sandbox is None:
-            return await self._processes.spawn(argv, environment, server.cwd)
+            return await self._processes.spawn([server.command, *server.args], environment, server.cwd)
         why = await asyncio.to_thread(obstacle, server.command, dict(environment), server.cwd)
         if why is not None:
             raise UpstreamUnavailable(why)

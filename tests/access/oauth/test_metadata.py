@@ -12,7 +12,6 @@ from tabane.access.oauth.refusals import (
     ScopeMissing,
     TokenRefused,
     challenge,
-    is_metadata_path,
     metadata_url,
     resource_metadata,
 )
@@ -41,14 +40,6 @@ def test_the_document_has_what_clients_look_for() -> None:
 )
 def test_the_path_of_the_resource_comes_after_the_well_known_one(resource: str, expected: str) -> None:
     assert metadata_url(resource) == expected
-
-
-def test_the_metadata_has_a_path_for_each_url_of_mcp() -> None:
-    known = "/.well-known/oauth-protected-resource"
-    assert all(map(is_metadata_path, (known, f"{known}/mcp", f"{known}/mcp/full", f"{known}/mcp/p/work")))
-    assert not any(
-        map(is_metadata_path, ("/mcp", f"{known}/", f"{known}/rpc", f"{known}mcp", f"{known}/mcpx"))
-    )
 
 
 def test_a_challenge_names_the_metadata_and_the_error() -> None:

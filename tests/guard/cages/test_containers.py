@@ -69,7 +69,7 @@ def test_without_an_engine_the_reason_is_given(tmp_path: Path) -> None:
 
 
 def test_a_dressed_server_is_dressed_as_it_is(tmp_path: Path) -> None:
-    found = ConnectedCages(lambda: cages(tmp_path, "docker"), {})
+    found = ConnectedCages(lambda: cages(tmp_path, "docker"))
     for server in (Server(name="a", image="img:1"), Server(name="a", command="x", sandbox=sandbox("files"))):
         once = found.dress(server)
         assert found.dress(once) == once != server

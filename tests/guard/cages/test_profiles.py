@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tabane.servers.configuration import read_configuration
 from tabane.servers.server import Server
-from tabane.servers.server_keys import InvalidKeyValue, SandboxProfile, sandbox, written
+from tabane.servers.server_keys import InvalidKeyValue, SandboxProfile, sandbox
 from tabane.servers.variables import load_variables
 from tests.harness.cases import cases_beside
 
@@ -66,24 +66,6 @@ def test_a_wrong_profile_is_refused_with_its_place(value: object, inside: str) -
 
 
 PATHS = st.lists(st.sampled_from(["/a", "/b/c", "~/d", "${workspaceFolder}"]), max_size=3, unique=True)
-
-
-@given(
-    st.builds(
-        SandboxProfile,
-        preset=st.sampled_from(["files", "network"]),
-        writes=PATHS.map(tuple),
-        reads=st.none() | PATHS.map(tuple),
-        hides=PATHS.map(tuple),
-        network=st.sampled_from(["on", "off"]),
-        memory=st.sampled_from([0, 1 << 30]),
-        cpu=st.integers(0, 100),
-        processes=st.integers(0, 100),
-        sockets=st.booleans(),
-    )
-)
-def test_a_profile_that_is_written_is_read_as_the_same(profile: SandboxProfile) -> None:
-    assert sandbox(json.loads(json.dumps(written(profile)))) == profile
 
 
 NAMES = st.text(max_size=5) | st.sampled_from(["write", "network", "memory", "filesystem", "preset"])

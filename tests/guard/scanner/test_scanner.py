@@ -15,7 +15,6 @@ from tabane.guard.scanner.evidence import Signal
 from tabane.guard.scanner.findings import Finding, Kind
 from tabane.guard.scanner.languages import (
     CHINESE,
-    ENGLISH,
     FRENCH,
     GERMAN,
     JAPANESE,
@@ -25,6 +24,7 @@ from tabane.guard.scanner.languages import (
     SPANISH,
 )
 from tabane.guard.scanner.scanner import DefinitionScanner
+from tabane.guard.scanner.word_rules import matched_rules
 from tests.harness.cases import cases_beside
 from tests.harness.patience import assert_in_proportion
 
@@ -164,7 +164,12 @@ def test_the_cost_grows_with_the_text_alone(piece: str) -> None:
     assert_in_proportion(work, 4_000)
 
 
-SIGNALS = (MARKED, ENGLISH, JAPANESE, CHINESE, KOREAN, RUSSIAN, SPANISH, GERMAN, FRENCH)
+@pytest.mark.parametrize(("sign", "order"), CASES["an_order_in_other_words_has_its_sign"])
+def test_an_order_in_other_words_has_its_sign(sign: str, order: str) -> None:
+    assert sign in {found.rule.sign.value for found in matched_rules(order, "add", ())}
+
+
+SIGNALS = (MARKED, JAPANESE, CHINESE, KOREAN, RUSSIAN, SPANISH, GERMAN, FRENCH)
 _CLASSES = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 _UNBOUNDED = re.compile(r"(?<!\\)(?:(?<!\})[*+]|(?<=\})\*|,\}|\(\d+, \d+\))")
 

@@ -111,12 +111,6 @@ def metadata_url(resource: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path.rstrip('/')}"
 
 
-def is_metadata_path(path: str) -> bool:
-    """Return whether the metadata is served at a path: of the hub as a whole, and of each URL of MCP."""
-    suffix = path.removeprefix(WELL_KNOWN)
-    return path.startswith(WELL_KNOWN) and (suffix in ("", "/mcp") or suffix.startswith("/mcp/"))
-
-
 def resource_metadata(resource: str, issuer: str, scopes: Sequence[str]) -> dict[str, Any]:
     """Return the metadata document."""
     return {

@@ -1,31 +1,23 @@
-"""Operations that guard against servers: changed or suspicious definitions, scans, and learning of cages.
+"""Operations that guard against servers: changed or suspicious definitions, and scans.
 
 A definition that changed or looks like an attack is listed, compared and decided. A scan looks for orders to
-the model and deceit. A profile for a cage is learned from what a server is seen to use.
+the model and deceit.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
-from math import ceil
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.table import (
     DecideDefinitions,
-    LearnSandbox,
     ListDefinitionChanges,
-    NameParams,
     ScanServers,
     ShowDefinitionChange,
 )
-from tabane.errors import BadArguments, TabaneError, UnknownName
-from tabane.guard.cages.learning import MOST_BYTES, LearnedProfile, propose, read_trace
+from tabane.errors import BadArguments, UnknownName
 from tabane.guard.definitions.definition import (
     ChosenDefinition,
     DefinitionFinding,
@@ -45,8 +37,6 @@ from tabane.guard.scanner.scanner import (
 )
 from tabane.messages import Lang, say
 from tabane.operations import Caller
-from tabane.servers.server import Server
-from tabane.servers.server_keys import written
 from tabane.workers.time_slices import TimeSlices
 
 
@@ -55,7 +45,7 @@ class DefinitionOperations:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self.scans, self.sandboxes = ScanOperations(gateway), SandboxOperations(gateway)
+        self.scans = ScanOperations(gateway)
 
     async def changes(self, caller: Caller, params: ListDefinitionChanges) -> dict[str, Any]:
         """Return the definitions that wait, those that are held back first, and how many they are."""
@@ -209,138 +199,3 @@ def report_of_file(server: str, content: bytes, lang: Lang) -> dict[str, Any]:
     """Return the answer about the definitions in a file. Raises BadArguments if it holds none."""
     results = [ReportedDefinition(*one) for one in scanned(definitions_of_file(server, content))]
     return report_of(results, () if results else (server,), lang)
-
-
-_LOOK = 1.0
-"""Seconds between two looks at how large the trace is."""
-
-
-@dataclass
-class LearningSession:
-    """A server that is being traced: where to, the task that ends it in time, and when that is."""
-
-    file: Path
-    limit: asyncio.Task[None]
-    until: float
-
-
-class SandboxOperations:
-    """Learns the profiles of cages. A server has one trace at a time."""
-
-    def __init__(self, gateway: Gateway) -> None:
-        self._gateway = gateway
-        self._sessions: dict[str, LearningSession] = {}
-        self._starting: set[str] = set()
-
-    async def start(self, caller: Caller, params: LearnSandbox) -> dict[str, Any]:
-        """Restart a server under a tracer, without its cage, and list its tools.
-
-        A trace that runs already goes on, so that a caller can end one whose caller is gone.
-        """
-        name = params.name
-        server = self._gateway.server(name)
-        session = self._sessions.get(name)
-        if session is not None and not session.limit.done():
-            return self._session_answer(name, params.seconds)
-        if name in self._starting:
-            raise BadArguments(say("What {name!n} uses is being learned already.", name=name), "name")
-        self._starting.add(name)
-        try:
-            await self._trace(server, params.seconds)
-        finally:
-            self._starting.discard(name)
-        return self._session_answer(name, params.seconds)
-
-    def _session_answer(self, name: str, seconds: int) -> dict[str, Any]:
-        left = ceil(self._sessions[name].until - self._gateway.loop.time())
-        tools = len(self._gateway.catalog.of_server(name))
-        return {"name": name, "seconds": max(1, min(left, seconds)), "tools": tools}
-
-    async def _trace(self, server: Server, seconds: int) -> None:
-        name, cages = server.name, self._gateway.cages
-        if cages is None or server.transport != "stdio" or server.image:
-            raise BadArguments(
-                say(
-                    "What {name!n} uses cannot be learned: it is not a process that Tabane starts.", name=name
-                ),
-                "name",
-            )
-        file = await asyncio.to_thread(cages.trace, server)
-        until = self._gateway.loop.time() + seconds
-        limit = self._gateway.loop.create_task(self._limited(name, file, until))
-        self._sessions[name] = LearningSession(file, limit, until)
-        try:
-            await self._gateway.stop(name)
-            await self._gateway.start(name)
-        except BaseException:
-            await self._end(name)
-            raise
-
-    async def finish(self, caller: Caller, params: NameParams) -> dict[str, Any]:
-        """End the trace, start the server as before, and return the profile for what was seen."""
-        name = params.name
-        if name not in self._sessions:
-            raise BadArguments(
-                say(
-                    "What {name!n} uses is not being learned. Begin with: "
-                    "tabane servers sandbox {name!c} --learn",
-                    name=name,
-                ),
-                "name",
-            )
-        file = await self._end(name, keep=True)
-        try:
-            server = self._gateway.server(name)
-            cages = self._gateway.cages
-            private = str(cages.private_folder(name)) if cages is not None else ""
-            found = await asyncio.to_thread(_learned, file, server.cwd or os.getcwd(), private)
-        finally:
-            await asyncio.to_thread(_remove, file)
-        return {
-            "name": name,
-            "sandbox": written(found.profile),
-            "notes": [note.render(caller.lang) for note in found.notes],
-        }
-
-    async def _limited(self, name: str, file: Path, until: float) -> None:
-        """End the trace when its time is over, or when it has become too large."""
-        while (  # noqa: ASYNC110  the size of a file sends no event
-            self._gateway.loop.time() < until and await asyncio.to_thread(_size, file) < MOST_BYTES
-        ):
-            await asyncio.sleep(_LOOK)
-        await self._untraced(name)
-
-    async def _end(self, name: str, *, keep: bool = False) -> Path:
-        session = self._sessions.pop(name)
-        over = session.limit.done()
-        session.limit.cancel()
-        if not over:
-            await self._untraced(name)
-        if not keep:
-            await asyncio.to_thread(_remove, session.file)
-        return session.file
-
-    async def _untraced(self, name: str) -> None:
-        """Stop the traced process; the server starts as usual when it is needed."""
-        if self._gateway.cages is not None:
-            self._gateway.cages.untrace(name)
-        with contextlib.suppress(TabaneError):
-            await self._gateway.stop(name)
-            await self._gateway.start(name)
-
-
-def _learned(file: Path, cwd: str, private: str) -> LearnedProfile:
-    with open(file, encoding="utf-8", errors="surrogateescape") as lines:
-        seen = read_trace(lines, os.path.realpath(cwd))
-    return propose(seen, os.path.realpath(private), os.path.realpath(os.path.expanduser("~")))
-
-
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
-
-
-def _remove(file: Path) -> None:
-    file.unlink(missing_ok=True)

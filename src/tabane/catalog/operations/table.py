@@ -35,13 +35,6 @@ _PROGRAMS = {"programs": True}
 _LONGEST = 2_000
 
 
-class LearnSandbox(Struct, frozen=True, forbid_unknown_fields=True):
-    """A server, and the seconds after which its trace ends at the latest."""
-
-    name: str
-    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 3_600
-
-
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
     """Either ``query`` or ``queries``, the steps of a task; :meth:`steps` returns them.
 
@@ -456,16 +449,6 @@ _OPERATIONS = (
         "reject_definitions",
         "Reject definitions of a server by their hashes: they are held back, whatever the settings say.",
         DecideDefinitions, "catalog.operations.definition_operations:DefinitionOperations.reject",
-        privilege=Privilege.ADMIN,
-    ),
-    Operation(
-        "start_learning_sandbox", "Restart a server and record which files and hosts it uses.",
-        LearnSandbox, "catalog.operations.definition_operations:DefinitionOperations.sandboxes.start",
-        privilege=Privilege.ADMIN,
-    ),
-    Operation(
-        "finish_learning_sandbox", "End that, and propose a sandbox that allows what was used.",
-        NameParams, "catalog.operations.definition_operations:DefinitionOperations.sandboxes.finish",
         privilege=Privilege.ADMIN,
     ),
     Operation(

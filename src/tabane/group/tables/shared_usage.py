@@ -7,20 +7,19 @@ from typing import Any
 
 import psycopg
 
+from tabane.audit.index_requests import EntryFilter, EntryQuery, UsageQuery
+from tabane.audit.log_lines import needles_of
 from tabane.engine.team.postgres.formats import encoded, int8
 from tabane.group.shared_records import (
     FORGOTTEN_AFTER,
     MOST_COUNTED,
     MOST_WEIGHTS,
-    EntryConditions,
     EntryGroups,
     FoundLine,
     IndexedEntry,
     LogMark,
     LogPart,
     ToolWeight,
-    UsageConditions,
-    UsageGrouping,
     UsagePage,
     UsageRow,
     UsageSums,
@@ -70,28 +69,27 @@ class PostgresUsage:
 
         await self._tables.write_much(forgetting)
 
-    async def page(self, wanted: UsageConditions, by: UsageGrouping, offset: int, limit: int) -> UsagePage:
+    async def page(self, query: UsageQuery) -> UsagePage:
         """Return groups of the usage of all hubs: days from the latest one, others by their calls."""
-        return await self._tables.read(lambda connection: _page(connection, wanted, by, offset, limit))
+        return await self._tables.read(lambda connection: _page(connection, query))
 
-    async def used_tools(self, wanted: UsageConditions) -> list[tuple[str, str, int]]:
+    async def used_tools(self, query: UsageQuery) -> list[tuple[str, str, int]]:
         """Return each tool and server that was called at any hub, and the number of calls."""
-        where, values = _conditions(wanted)
+        where, values = _conditions(query)
         statement = (
             f"SELECT tool, server, sum(calls)::bigint FROM hub_usage WHERE {where} GROUP BY tool, server"
         )
         return await self._tables.read(lambda connection: connection.execute(statement, values).fetchall())
 
 
-def _page(
-    connection: psycopg.Connection, wanted: UsageConditions, by: UsageGrouping, offset: int, limit: int
-) -> UsagePage:
-    where, values = _conditions(wanted)
+def _page(connection: psycopg.Connection, query: UsageQuery) -> UsagePage:
+    by = query.by
+    where, values = _conditions(query)
     order = "1 DESC" if by == "day" else "sum(calls) DESC, 1"
     rows = connection.execute(
         f"SELECT {by}, max(label), max(server), count(DISTINCT server), {_SUMS} FROM hub_usage "
         f"WHERE {where} GROUP BY 1 ORDER BY {order} LIMIT %s OFFSET %s",
-        (*values, limit, offset),
+        (*values, query.limit, query.offset),
     ).fetchall()
     buckets: dict[str, list[tuple[int, int]]] = {}
     for name, bucket, count in connection.execute(
@@ -119,7 +117,7 @@ def _values(row: UsageRow) -> tuple[Any, ...]:
     return (*map(storable, names), *row.amounts, buckets, counts)
 
 
-def _conditions(wanted: UsageConditions) -> tuple[str, list[Any]]:
+def _conditions(wanted: UsageQuery) -> tuple[str, list[Any]]:
     """Return the condition in SQL, and its values."""
     parts, values = ["day BETWEEN %s AND %s"], [wanted.first, wanted.last]
     for column, pattern in (("server", wanted.server), ("tool", wanted.tool), ("client", wanted.client)):
@@ -239,9 +237,9 @@ class PostgresAudit:
 
         await self._tables.write_much(adding)
 
-    async def find(self, wanted: EntryConditions, before: int, offset: int, limit: int) -> list[FoundLine]:
+    async def find(self, query: EntryQuery, before: int, offset: int, limit: int) -> list[FoundLine]:
         """Return matching entries, newest first: those older than the entry ``before``, if it is not 0."""
-        where, values = _entry_conditions(wanted)
+        where, values = _entry_conditions(query.filter, query.seq)
 
         def finding(connection: psycopg.Connection) -> list[FoundLine]:
             place = connection.execute(_PLACE, (before,)).fetchone() if before else None
@@ -254,9 +252,9 @@ class PostgresAudit:
 
         return await self._tables.read(finding)
 
-    async def count(self, wanted: EntryConditions) -> int:
+    async def count(self, query: EntryQuery) -> int:
         """Return how many entries match, at most one more than :data:`MOST_COUNTED`."""
-        where, values = _entry_conditions(wanted)
+        where, values = _entry_conditions(query.filter, query.seq)
         statement = f"SELECT count(*) FROM (SELECT 1 {_FROM} {where} LIMIT {MOST_COUNTED + 1}) AS found"
 
         def counting(connection: psycopg.Connection) -> int:
@@ -266,9 +264,9 @@ class PostgresAudit:
 
         return await self._tables.read(counting)
 
-    async def groups(self, wanted: EntryConditions) -> EntryGroups:
+    async def groups(self, wanted: EntryFilter) -> EntryGroups:
         """Return the counts of matching entries."""
-        where, values = _entry_conditions(wanted)
+        where, values = _entry_conditions(wanted, None)
         names = ", ".join((*_PROPERTIES, "address"))
         statement = f"SELECT {names}, count(*), min(time), max(time) {_FROM} {where} GROUP BY {names}"
 
@@ -289,13 +287,13 @@ def _cells(hub: str, entries: Iterable[IndexedEntry]) -> Iterator[list[bytes]]:
             yield [name, int8(seq), int8(time), *(storable(text).encode() for text in texts)]
 
 
-def _entry_conditions(wanted: EntryConditions) -> tuple[str, list[Any]]:
+def _entry_conditions(wanted: EntryFilter, seq: int | None) -> tuple[str, list[Any]]:
     """Return the condition in SQL, and its values."""
     parts, values = ["true"], list[Any]()
     for condition, given in (
         ("time >= %s", wanted.start),
         ("time <= %s", wanted.end),
-        ("seq = %s", wanted.seq),
+        ("seq = %s", seq),
         ("type = %s", wanted.type or None),
         ("outcome = ANY(%s)", list(wanted.outcomes) or None),
     ):
@@ -314,8 +312,9 @@ def _entry_conditions(wanted: EntryConditions) -> tuple[str, list[Any]]:
         if pattern:
             parts.append(condition)
             values += [like(pattern)] * condition.count("%s")
-    if wanted.needles:
+    if wanted.text:
+        needles = needles_of(wanted.text)
         one = 'strpos(lower(line COLLATE "C"), %s) > 0'
-        parts.append(f"({' OR '.join([one] * len(wanted.needles))})")
-        values += [storable(needle.decode("utf-8", "replace")) for needle in wanted.needles]
+        parts.append(f"({' OR '.join([one] * len(needles))})")
+        values += [storable(needle.decode("utf-8", "replace")) for needle in needles]
     return " AND ".join(parts), values

@@ -15,7 +15,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 from typing import Any, Literal
@@ -341,15 +341,6 @@ class CageFiles:
     writes: tuple[str, ...]
     hidden: tuple[str, ...]
     listed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Cage:
-    """A cage, ready for a start: the command in it, its environment, and the orders for the keeper."""
-
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    orders: dict[str, Any] = field(repr=False)
 
 
 def cage_files(profile: SandboxProfile, paths: CagePaths, programs: Iterable[str]) -> CageFiles:

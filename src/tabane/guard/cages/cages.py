@@ -258,14 +258,6 @@ class Cages:
             text = sha256(name.encode()).hexdigest()[:32]
         return self._home / "cages" / text
 
-    def new_trace(self, name: str) -> Path:
-        """Return the empty file for a trace of a server, and make its folders for it. Blocks."""
-        private = self.private_folder(name)
-        self._make_folders(private)
-        file = private.with_name(f"{private.name}.trace")
-        file.write_bytes(b"")
-        return file
-
     def _make_folders(self, private: Path) -> None:
         # The server can change this folder: a link or a file may stand in the place of a folder.
         os.makedirs(private, mode=0o700, exist_ok=True)

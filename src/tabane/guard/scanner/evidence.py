@@ -113,11 +113,6 @@ def signal(sign: Sign, weight: int, pattern: str, *needs: str, anchors: tuple[st
     return Signal(sign, weight, pattern, words, anchors)
 
 
-def any_of(words: Iterable[str] | str) -> str:
-    """Return an expression for any of these words; blanks separate them in a string."""
-    return "(?:" + "|".join(words.split() if isinstance(words, str) else words) + ")"
-
-
 def anchored(sign: Sign, weight: int, pattern: str, *anchors: str) -> Signal:
     """Return a signal that is tried on texts that contain one of ``anchors``."""
     return Signal(sign, weight, pattern, (), anchors)

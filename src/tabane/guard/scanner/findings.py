@@ -54,14 +54,6 @@ def excerpt_of(text: str, start: int = 0, end: int | None = None) -> str:
     return line + ("…" if stop - start > MOST_EXCERPT else "")
 
 
-def worst(findings: tuple[Finding, ...]) -> Severity | None:
-    """Return the highest severity of findings; None for none."""
-    for severity in SEVERITIES:
-        if any(finding.severity == severity for finding in findings):
-            return severity
-    return None
-
-
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")
 """All severities, the worst first."""
 

@@ -1,4 +1,4 @@
-"""Rules over the meanings of words: which words, in which order and how near each other, are a sign.
+"""Rules over the meanings of English words: which words, in which order and how near each other, are a sign.
 
 Words are in the forms of orders and duties (``read``, ``reading``). ``reads``, which describes what a tool
 does, is left out on purpose.
@@ -9,84 +9,27 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntFlag, auto
+from enum import IntFlag
 from functools import cache, lru_cache
 from typing import NamedTuple
 
 from tabane.guard.scanner.evidence import Hit, Sign
 
-
-class WordMeaning(IntFlag):
-    """What a word may mean. A word can mean several things."""
-
-    NOT = auto()
-    USER = auto()
-    TELL = auto()
-    SHOW = auto()
-    KNOW = auto()
-    THIS = auto()
-    HIDE = auto()
-    TAKE = auto()
-    PUT = auto()
-    SEND = auto()
-    CONTENTS = auto()
-    PATH = auto()
-    SECRET = auto()
-    WHOLE = auto()
-    TALK = auto()
-    PROMPT = auto()
-    SAID = auto()
-    MESSAGES = auto()
-    YOUR = auto()
-    ADDRESS = auto()
-    INTO = auto()
-    FIELD = auto()
-    IGNORE = auto()
-    EARLIER = auto()
-    RULES = auto()
-    APPLY = auto()
-    MUST = auto()
-    ALWAYS = auto()
-    FIRST = auto()
-    BEFORE = auto()
-    WHEN = auto()
-    EVERY = auto()
-    ACTION = auto()
-    USE = auto()
-    SELF = auto()
-    OTHER = auto()
-    TOOL = auto()
-    TOOL_NAME = auto()
-    BROKEN = auto()
-    CHANGE = auto()
-    RECIPIENT = auto()
-    MODEL = auto()
-    PRESSURE = auto()
-    ASK = auto()
-    CONSENT = auto()
-    SERVICE = auto()
-    RUN = auto()
-    HARM = auto()
-    SAFEGUARD = auto()
-    STEERING_FILE = auto()
-    PRAISE = auto()
-    CLEAN = auto()
-    NOW = auto()
-    ROLE = auto()
-    DETECT = auto()
-    OVER = auto()
-    AUTHORITY = auto()
-    BLIND = auto()
-    LIKE = auto()
-    EACH = auto()
-    KEEP = auto()
-    KEY_FILE = auto()
-    TURN = auto()
-    ALL_OF = auto()
-    KEY_NAME = auto()
-    HISTORY = auto()
-    PERSONAL = auto()
-
+WordMeaning = IntFlag(
+    "WordMeaning",
+    "NOT USER TELL SHOW KNOW THIS HIDE TAKE PUT SEND CONTENTS PATH SECRET WHOLE TALK PROMPT SAID MESSAGES "
+    "YOUR ADDRESS INTO FIELD IGNORE EARLIER RULES APPLY MUST ALWAYS FIRST BEFORE WHEN EVERY ACTION USE "
+    "SELF OTHER TOOL TOOL_NAME BROKEN CHANGE RECIPIENT MODEL ASK CONSENT SERVICE RUN HARM "
+    "SAFEGUARD STEERING_FILE PRAISE CLEAN NOW ROLE OVER AUTHORITY BLIND EACH KEEP KEY_FILE "
+    "TURN ALL_OF KEY_NAME HISTORY THEM THEY OR WITHOUT WARN HOLD_BACK NOTE CONCEAL FROM PRIVATE "
+    "STRICTLY AWARE COVERT QUIETLY UNSAID DO UPSET BEHAVE NORMALLY NOTHING COVER TRACES ERASE LOGS CANCEL "
+    "SWITCH_OFF GIVEN ORDERS MESSAGE ABOVE IN_FORCE LIMITS EVERYTHING ALL SAID_BEFORE FORGET OUTRANK ANY "
+    "REQUEST YOU ONWARD ENTER UNRESTRICTED ACCESS YOUR_OWN REAL DUTY RELY CEASE RIVAL ONE OTHERS IS "
+    "HIGHEST PRIORITY CALL ONLY MAY ADD BCC COPIED DIVERT PAYEE TOWARDS ELSEWHERE OUTGOING DATA OUGHT "
+    "SENT INTENDED ADDRESSEE PERSIST STARTUP PROMOTE ADVISED PRODUCT ASSURE USERS ASSURED CLAIM NO FAULTS "
+    "SCAN FINE AS_IF NOW_ON THIS_POINT NUMBER",
+)
+"""What a word may mean. A word can mean several things."""
 
 M = WordMeaning
 
@@ -103,7 +46,6 @@ _WORDS: dict[WordMeaning, str] = {
     M.SEND: "send sending post upload uploading forward forwarding transmit mail email e-mail submit report exfiltrate deliver push leak sync relay copy mirror append ship stream publish back backup beacon bcc sent posted uploaded forwarded emailed mailed submitted transmitted ping notify",
     M.CONTENTS: "content contents text value values data body dump bytes lines output",
     M.SECRET: "password passwords passphrase passphrases credential credentials secret secrets cookie cookies mnemonic ssn api-key apikey api_key api_keys keychain private_key printenv localstorage secret-key auth_token access_token session_token password_hash cvv wallet wallets",
-    M.PERSONAL: "address addresses contacts phone account accounts names birthdate salary medical card contact email e-mail",
     M.WHOLE: "entire full complete whole raw verbatim exact unredacted all everything word-for-word",
     M.TALK: "conversation conversations chat chats dialogue dialog discussion",
     M.SAID: "said typed wrote exchanged",
@@ -131,7 +73,6 @@ _WORDS: dict[WordMeaning, str] = {
     M.RECIPIENT: "recipient recipients wallet payee beneficiary iban receiver bcc reply-to destination account branch owner addressee amount deposit",
     M.BLIND: "bcc blind-copy blindcopy blind cc",
     M.MODEL: "ai llm assistant assistants agent agents model models claude chatgpt gpt gemini copilot llms chatbot bot ais",
-    M.PRESSURE: "otherwise else critical urgent mandatory emergency compliance policy security audit required suspended rejected fail fails banned terminated penalized important attention warning requirement refused blocked regulation legal normal standard",
     M.ASK: "ask asking prompt prompting wait waiting confirm confirming seek checking check interrupt bother request requesting need back hesitate",
     M.CONSENT: "confirmation confirmations approval permission consent go-ahead verification dialogs dialog authorization okay",
     M.SERVICE: "ngrok pastebin requestbin webhook.site attacker attacker's",
@@ -143,7 +84,6 @@ _WORDS: dict[WordMeaning, str] = {
     M.CLEAN: "nothing clean safe secure fine everything successful passed done no",
     M.NOW: "now henceforth hereafter here",
     M.ROLE: "role task job goal mission objective purpose identity persona mode",
-    M.DETECT: "detect detects detecting detection detector classify classifies flags flagging scans scanning scanner identifies recognizes injection injections jailbreak jailbreaks phishing attacks attempts examples moderation sanitizes guards prevents blocks redteam red-team defends defense educational explains lesson course article documentation",
     M.OVER: "over above instead rather than precedence priority overrides override supersedes supersede outrank outranks superior win wins beats authority prevails ahead outweigh outweighs",
     M.AUTHORITY: "anthropic openai google microsoft administrator admin platform company developer developers operator system",
     M.EACH: "verbatim exact full complete entire raw unredacted original previous last every each literal",
@@ -151,14 +91,101 @@ _WORDS: dict[WordMeaning, str] = {
     M.ALL_OF: "every each all whatever regardless irrespective whichever always",
     M.TURN: "conversation conversations question questions topic topics message messages turn turns prompt prompts chat chats answer reply anything session",
     M.KEEP: "keep keeping stay remain remaining leave leaving",
-    M.LIKE: "like such e.g example examples phrases phrase pattern patterns",
+}  # fmt: skip
+"""Words that many rules look for. A parameter with such a name is no field: most texts have the word."""
+
+_PHRASES: dict[WordMeaning, str] = {
+    M.THEM: "them him her they their reviewers",
+    M.THEY: "they them",
+    M.OR: "or",
+    M.WITHOUT: "without",
+    M.WARN: "alert alerting warn warning disclose announce report reporting let letting bother bothering disturb alarm alarming",
+    M.HOLD_BACK: "mention mentioning disclose disclosing reveal revealing acknowledge acknowledging discuss reference announce explain report describe log show display print output",
+    M.NOTE: "this these it existence above instruction directive step note check transfer read access verification sync backup process requirement parameter copy call having reading such",
+    M.CONCEAL: "withhold mask obscure keep keeping hide hiding hidden conceal secret confidential invisible",
+    M.FROM: "from to",
+    M.PRIVATE: "secret hidden confidential private between yourself quiet internal silent invisible",
+    M.STRICTLY: "strictly highly",
+    M.AWARE: "knowing knowledge consent awareness noticing permission realizing aware told notified seeing explicit",
+    M.COVERT: "secretly covertly discreetly discretely surreptitiously stealthily unobtrusively invisibly unnoticed",
+    M.QUIETLY: "silently quietly",
+    M.UNSAID: "comment mention notice",
+    M.DO: "read send include forward append copy upload attach collect call invoke transmit pass add bcc execute run fetch post open extract gather insert replace change redirect record harvest exfiltrate log leak embed use",
+    M.UPSET: "upset upsets upsetting alarm alarms alarming scare scares scaring worry worries worrying frighten frightens frightening annoy annoys annoying confuse confuses confusing concern concerns concerning distract distracts distracting disturb disturbs disturbing overwhelm overwhelms overwhelming",
+    M.BEHAVE: "act behave respond proceed continue answer",
+    M.NORMALLY: "normal usual normally",
+    M.NOTHING: "nothing",
+    M.COVER: "cover leave",
+    M.TRACES: "trace traces tracks",
+    M.ERASE: "delete clear remove erase wipe",
+    M.LOGS: "log logs history evidence trace traces",
+    M.CANCEL: "ignore disregard forget neglect dismiss overrule discard override bypass aside disobey",
+    M.SWITCH_OFF: "disable circumvent",
+    M.GIVEN: "all any every each of the your my these those other user's developer system safety existing original initial default current previous prior above earlier preceding former previously given security anthropic's openai's",
+    M.ORDERS: "instruction instructions prompt prompts guideline guidelines directive directives guardrail guardrails safeguard safeguards orders training",
+    M.MESSAGE: "message messages",
+    M.ABOVE: "above",
+    M.IN_FORCE: "previous prior above earlier preceding your safety security system built-in",
+    M.LIMITS: "rule rules command commands constraint constraints policy policies restriction restrictions context filter filters protection protections limits limitations checks measures controls",
+    M.EVERYTHING: "everything",
+    M.ALL: "everything all anything",
+    M.SAID_BEFORE: "above before else previous prior that",
+    M.FORGET: "forget",
+    M.OUTRANK: "supersede supersedes override overrides replace replaces outrank outranks",
+    M.ANY: "all any your every other the previous prior system user existing",
+    M.REQUEST: "request requests policy command",
+    M.YOU: "you",
+    M.ONWARD: "you always every act respond all when whenever any do treat before after include on forward onward",
+    M.ENTER: "enter entering switch activate enable assume",
+    M.UNRESTRICTED: "developer god dan unrestricted jailbreak root sudo",
+    M.ACCESS: "mode access",
+    M.YOUR_OWN: "your",
+    M.REAL: "new real true actual only",
+    M.DUTY: "role task goal objective purpose instruction instructions job mission directive",
+    M.RELY: "use call using calling invoke trust select rely relying consider choose",
+    M.CEASE: "stop avoid cease never not don't",
+    M.RIVAL: "other alternative similar competing native official original previous existing",
+    M.ONE: "tool tools server servers function functions mcp search one ones version",
+    M.OTHERS: "other",
+    M.IS: "are is have has should must",
+    M.HIGHEST: "highest top absolute maximum first",
+    M.PRIORITY: "priority",
+    M.CALL: "tool call use",
+    M.ONLY: "only",
+    M.MAY: "you should must may",
+    M.ADD: "add include put set insert append also always blind-copy copy",
+    M.BCC: "bcc",
+    M.COPIED: "bcc cc blind-copy",
+    M.DIVERT: "change replace set redirect modify alter substitute swap rewrite switch override overwrite send route direct reroute changed replaced modified substituted rewritten redirected",
+    M.PAYEE: "recipient recipients recipient's wallet payee beneficiary destination iban receiver amount reply-to branch remote repository",
+    M.TOWARDS: "to with by instead into",
+    M.ELSEWHERE: "attacker attacker's following this our my",
+    M.OUTGOING: "all any every each outgoing outbound",
+    M.DATA: "email emails e-mail e-mails mail mails message messages payment payments transfer transfers transaction transactions request requests file files data result results output outputs response responses query queries credentials",
+    M.OUGHT: "must should need have shall will",
+    M.SENT: "sent go forwarded directed routed copied redirected proxied bcc'd cc'd posted uploaded pass include",
+    M.INTENDED: "real actual intended",
+    M.ADDRESSEE: "recipient destination address",
+    M.PERSIST: "add write append modify update create insert save edit store persist inject install",
+    M.STARTUP: "~/.bashrc ~/.zshrc ~/.profile ~/.bash_profile .bash_profile claude_desktop_config claude_desktop_config.json /etc/hosts launchagents systemd sudoers",
+    M.PROMOTE: "recommend promote advertise endorse praise suggest favor",
+    M.ADVISED: "always must sure should also",
+    M.PRODUCT: "product service brand company link coupon site website store plan subscription over",
+    M.ASSURE: "tell inform assure convince reassure",
+    M.USERS: "user users",
+    M.ASSURED: "everything all no nothing there it they you",
+    M.CLAIM: "report respond reply say claim pretend state",
+    M.NO: "no",
+    M.FAULTS: "issue issues error errors vulnerability vulnerabilities problem problems threat threats",
+    M.SCAN: "scan check code file",
+    M.FINE: "clean safe secure successful",
 }  # fmt: skip
 
 
 def meanings() -> dict[str, int]:
     """Return each word with everything that it may mean."""
     found: dict[str, int] = {}
-    for meaning, words in _WORDS.items():
+    for meaning, words in (*_WORDS.items(), *_PHRASES.items()):
         for word in words.split():
             found[word] = found.get(word, 0) | int(meaning)
     return found
@@ -186,23 +213,34 @@ _KEY_NAME = re.compile(
     r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
 )
 _SERVICE = re.compile(r"://|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}")
+_NUMBER = re.compile(r"^(?:\d|0x|bc1|[a-z]{2}\d{2})|\.[a-z]{2,}$")
+"""An account, a number or the name of a host."""
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:[_][a-z0-9]+)+$")
 
 _PAIRS: Mapping[tuple[str, str], int] = {
     ("api", "key"): M.SECRET, ("api", "keys"): M.SECRET, ("access", "key"): M.SECRET, ("access", "keys"): M.SECRET, ("private", "key"): M.SECRET | M.PATH | M.KEY_FILE,
-    ("private", "keys"): M.SECRET | M.PATH | M.KEY_FILE, ("ssh", "key"): M.SECRET | M.PATH | M.KEY_FILE, ("ssh", "keys"): M.SECRET | M.PATH | M.KEY_FILE, ("secret", "key"): M.SECRET, ("secret", "keys"): M.SECRET,
-    ("environment", "variables"): M.SECRET, ("env", "vars"): M.SECRET, ("seed", "phrase"): M.SECRET, ("recovery", "phrase"): M.SECRET,
-    ("credit", "card"): M.SECRET, ("browser", "history"): M.SECRET, ("connection", "strings"): M.SECRET, ("deploy", "keys"): M.SECRET, ("account", "numbers"): M.SECRET,
-    ("bank", "details"): M.SECRET, ("social", "security"): M.SECRET, ("key", "material"): M.SECRET, ("ssh", "private"): M.SECRET | M.PATH | M.KEY_FILE, ("session", "token"): M.SECRET,
-    ("no", "longer"): M.NOT, ("rather", "than"): M.OVER | M.NOT, ("instead", "of"): M.OVER | M.NOT, ("switched", "off"): M.BROKEN, ("turned", "off"): M.BROKEN, ("shut", "down"): M.BROKEN,
-    ("taken", "over"): M.BROKEN, ("out", "of"): M.NOT, ("bring", "up"): M.TELL, ("leave", "out"): M.NOT, ("left", "out"): M.NOT, ("leave", "this"): M.NOT, ("find", "out"): M.KNOW,
-    ("word", "for"): M.WHOLE, ("in", "full"): M.WHOLE, ("system", "prompt"): M.PROMPT | M.YOUR, ("hidden", "prompt"): M.PROMPT | M.YOUR, ("language", "model"): M.MODEL,
-    ("carbon", "copy"): M.BLIND, ("blind", "copy"): M.BLIND, ("blind", "carbon"): M.BLIND, ("from", "now"): M.NOW, ("from", "here"): M.NOW, ("no", "matter"): M.EVERY, ("regardless", "of"): M.EVERY,
-    ("behind", "the"): M.HIDE, ("keep", "quiet"): M.HIDE, ("stay", "silent"): M.HIDE, ("say", "nothing"): M.HIDE, ("phone", "number"): M.RECIPIENT, ("account", "number"): M.RECIPIENT,
-    ("email", "address"): M.RECIPIENT, ("mail", "address"): M.RECIPIENT, ("up", "to"): M.WHOLE, ("takes", "precedence"): M.OVER, ("so", "far"): M.WHOLE, ("hand", "over"): M.PUT | M.TAKE | M.SEND,
-    ("look", "up"): M.TAKE, ("look", "for"): M.TAKE, ("turn", "off"): M.RUN | M.IGNORE, ("pay", "no"): M.IGNORE, ("pipe", "to"): M.SEND, ("act", "as"): M.ROLE, ("tool", "list"): M.PROMPT | M.YOUR,
-    ("list", "of"): M.CONTENTS, ("auth", "token"): M.SECRET, ("auth", "tokens"): M.SECRET, ("access", "token"): M.SECRET, ("access", "tokens"): M.SECRET, ("bearer", "token"): M.SECRET, ("api", "token"): M.SECRET, ("api", "tokens"): M.SECRET, ("id", "rsa"): M.PATH | M.KEY_FILE, ("dot", "env"): M.PATH, ("etc", "passwd"): M.PATH | M.KEY_FILE, ("signing", "key"): M.SECRET, ("signing", "keys"): M.SECRET, ("master", "password"): M.SECRET, ("one-time", "code"): M.SECRET, ("one-time", "codes"): M.SECRET,
-    ("user", "messages"): M.MESSAGES | M.USER, ("long-term", "memory"): M.STEERING_FILE,
+    ("private", "keys"): M.SECRET | M.PATH | M.KEY_FILE, ("ssh", "key"): M.SECRET | M.PATH | M.KEY_FILE, ("ssh", "keys"): M.SECRET | M.PATH | M.KEY_FILE,
+    ("secret", "key"): M.SECRET, ("secret", "keys"): M.SECRET, ("environment", "variables"): M.SECRET, ("env", "vars"): M.SECRET, ("seed", "phrase"): M.SECRET,
+    ("recovery", "phrase"): M.SECRET, ("credit", "card"): M.SECRET, ("browser", "history"): M.SECRET, ("connection", "strings"): M.SECRET, ("deploy", "keys"): M.SECRET,
+    ("account", "numbers"): M.SECRET, ("bank", "details"): M.SECRET, ("social", "security"): M.SECRET, ("key", "material"): M.SECRET,
+    ("ssh", "private"): M.SECRET | M.PATH | M.KEY_FILE, ("session", "token"): M.SECRET, ("no", "longer"): M.NOT, ("rather", "than"): M.OVER | M.NOT,
+    ("instead", "of"): M.OVER | M.NOT | M.PRODUCT, ("switched", "off"): M.BROKEN, ("turned", "off"): M.BROKEN, ("shut", "down"): M.BROKEN, ("taken", "over"): M.BROKEN,
+    ("out", "of"): M.NOT, ("bring", "up"): M.TELL, ("leave", "out"): M.NOT, ("left", "out"): M.NOT, ("leave", "this"): M.NOT, ("find", "out"): M.KNOW, ("word", "for"): M.WHOLE,
+    ("in", "full"): M.WHOLE, ("system", "prompt"): M.PROMPT | M.YOUR | M.STARTUP, ("hidden", "prompt"): M.PROMPT | M.YOUR, ("language", "model"): M.MODEL,
+    ("carbon", "copy"): M.BLIND, ("blind", "copy"): M.BLIND | M.BCC | M.COPIED | M.ADD, ("blind", "carbon"): M.BLIND, ("from", "now"): M.NOW, ("from", "here"): M.NOW,
+    ("no", "matter"): M.EVERY, ("regardless", "of"): M.EVERY, ("behind", "the"): M.HIDE, ("keep", "quiet"): M.HIDE, ("stay", "silent"): M.HIDE, ("say", "nothing"): M.HIDE,
+    ("phone", "number"): M.RECIPIENT | M.PAYEE, ("account", "number"): M.RECIPIENT | M.PAYEE, ("email", "address"): M.RECIPIENT | M.PAYEE,
+    ("mail", "address"): M.RECIPIENT | M.PAYEE, ("up", "to"): M.WHOLE, ("takes", "precedence"): M.OVER, ("so", "far"): M.WHOLE, ("hand", "over"): M.PUT | M.TAKE | M.SEND,
+    ("look", "up"): M.TAKE, ("look", "for"): M.TAKE, ("turn", "off"): M.RUN | M.IGNORE, ("pay", "no"): M.IGNORE, ("pipe", "to"): M.SEND, ("act", "as"): M.ROLE,
+    ("tool", "list"): M.PROMPT | M.YOUR, ("list", "of"): M.CONTENTS, ("auth", "token"): M.SECRET, ("auth", "tokens"): M.SECRET, ("access", "token"): M.SECRET,
+    ("access", "tokens"): M.SECRET, ("bearer", "token"): M.SECRET, ("api", "token"): M.SECRET, ("api", "tokens"): M.SECRET, ("id", "rsa"): M.PATH | M.KEY_FILE,
+    ("dot", "env"): M.PATH, ("etc", "passwd"): M.PATH | M.KEY_FILE, ("signing", "key"): M.SECRET, ("signing", "keys"): M.SECRET, ("master", "password"): M.SECRET,
+    ("one-time", "code"): M.SECRET, ("one-time", "codes"): M.SECRET, ("user", "messages"): M.MESSAGES | M.USER, ("long-term", "memory"): M.STEERING_FILE | M.STARTUP,
+    ("as", "if"): M.AS_IF, ("as", "though"): M.AS_IF, ("precedence", "over"): M.OUTRANK, ("priority", "over"): M.OUTRANK, ("now", "on"): M.NOW_ON, ("that", "you"): M.NOTE,
+    ("of", "this"): M.NOTE, ("this", "point"): M.THIS_POINT, ("this", "moment"): M.THIS_POINT, ("hidden", "recipient"): M.BCC, ("additional", "recipient"): M.BCC,
+    ("extra", "recipient"): M.BCC, ("bank", "account"): M.PAYEE, ("to", "address"): M.PAYEE, ("e-mail", "address"): M.PAYEE, ("deposit", "address"): M.PAYEE,
+    ("payment", "address"): M.PAYEE, ("startup", "script"): M.STARTUP, ("startup", "scripts"): M.STARTUP, ("startup", "folder"): M.STARTUP, ("git", "hook"): M.STARTUP,
+    ("git", "hooks"): M.STARTUP, ("pre-commit", "hook"): M.STARTUP, ("your", "memory"): M.STARTUP, ("system", "prompts"): M.ORDERS,
 }  # fmt: skip
 
 
@@ -300,6 +338,52 @@ RULES: tuple[Rule, ...] = (
     rule(S.OUTPUT, 4, M.EVERY | M.ALWAYS, 10, M.TELL, 3, M.CLEAN),
     rule(S.OUTPUT, 2, M.EVERY | M.ALWAYS, 10, M.TELL, 2, M.USER),
     rule(S.OUTPUT, 3, M.EVERY | M.ALWAYS, 8, M.PRAISE),
+    # further phrases
+    rule(S.SECRECY, 4, M.NOT | M.OR, 2, M.TELL, 5, M.USER | M.THEM),
+    rule(S.SECRECY, 4, M.NOT | M.OR, 2, M.WARN, 2, M.USER | M.THEM),
+    rule(S.SECRECY, 4, M.NOT | M.OR, 2, M.WARN, 4, M.THIS, 6, M.USER | M.THEM),
+    rule(S.SECRECY, 4, M.NOT | M.OR, 2, M.HOLD_BACK, 2, M.NOTE),
+    rule(S.SECRECY, 4, M.WITHOUT, 1, M.USER | M.THEM, 2, M.AWARE),
+    rule(S.SECRECY, 4, M.CONCEAL, 5, M.FROM, 1, M.USER | M.THEM),
+    rule(S.SECRECY, 3, M.KEEP, 2, M.NOTE | M.THIS, 1, M.PRIVATE),
+    rule(S.SECRECY, 3, M.STRICTLY, 0, M.CONCEAL, 8, M.NOT | M.ORDERS),
+    rule(S.SECRECY, 4, M.USER | M.THEY, 2, M.NOT, 3, M.KNOW),
+    rule(S.SECRECY, 3, M.COVERT),
+    rule(S.SECRECY, 3, M.QUIETLY, 2, M.DO),
+    rule(S.SECRECY, 3, M.DO, 9, M.QUIETLY),
+    rule(S.SECRECY, 3, M.DO, 9, M.WITHOUT, 1, M.UNSAID),
+    rule(S.SECRECY, 3, M.UPSET, 1, M.USER | M.THEM),
+    rule(S.SECRECY, 3, M.AS_IF, 0, M.NOTHING),
+    rule(S.SECRECY, 3, M.BEHAVE, 1, M.AS_IF | M.NORMALLY),
+    rule(S.SECRECY, 3, M.COVER, 1, M.TRACES),
+    rule(S.SECRECY, 3, M.ERASE, 4, M.LOGS),
+    rule(S.OVERRIDE, 6, M.CANCEL, 4, M.GIVEN, 0, M.ORDERS),
+    rule(S.OVERRIDE, 6, M.CANCEL, 4, M.GIVEN, 0, M.MESSAGE, 0, M.ABOVE),
+    rule(S.OVERRIDE, 6, M.NOT, 1, M.APPLY, 4, M.GIVEN, 0, M.ORDERS),
+    rule(S.OVERRIDE, 5, M.CANCEL | M.SWITCH_OFF, 3, M.IN_FORCE, 1, M.LIMITS),
+    rule(S.OVERRIDE, 5, M.NOT, 1, M.APPLY, 3, M.IN_FORCE, 1, M.LIMITS),
+    rule(S.OVERRIDE, 5, M.FORGET, 0, M.ALL),
+    rule(S.OVERRIDE, 5, M.CANCEL, 0, M.ALL, 0, M.SAID_BEFORE),
+    rule(S.OVERRIDE, 4, M.OUTRANK, 0, M.ANY, 3, M.ORDERS | M.RULES | M.REQUEST),
+    rule(S.OVERRIDE, 4, M.YOU, 1, M.NOW),
+    rule(S.OVERRIDE, 4, M.NOW_ON | M.THIS_POINT, 0, M.ONWARD),
+    rule(S.OVERRIDE, 4, M.ENTER, 1, M.UNRESTRICTED, 0, M.ACCESS),
+    rule(S.OVERRIDE, 4, M.YOUR_OWN, 0, M.REAL, 0, M.DUTY),
+    rule(S.EXCLUSIVE, 3, M.CEASE, 1, M.RELY, 2, M.RIVAL, 2, M.ONE),
+    rule(S.EXCLUSIVE, 3, M.EVERY, 0, M.OTHERS, 1, M.TOOL, 0, M.IS),
+    rule(S.EXCLUSIVE, 3, M.HIGHEST, 0, M.PRIORITY, 8, M.CALL),
+    rule(S.EXCLUSIVE, 3, M.ONLY, 1, M.TOOL, 1, M.MAY),
+    rule(S.REDIRECT, 4, M.ADD, 6, M.BCC),
+    rule(S.REDIRECT, 4, M.COPIED, 4, M.SERVICE),
+    rule(S.REDIRECT, 4, M.DIVERT, 4, M.PAYEE, 5, M.TOWARDS, 1, M.SERVICE | M.ELSEWHERE | M.NUMBER),
+    rule(S.REDIRECT, 3, M.OUTGOING, 2, M.DATA, 0, M.OUGHT, 5, M.SENT),
+    rule(S.REDIRECT, 3, M.INTENDED, 0, M.ADDRESSEE),
+    rule(S.PERSISTENCE, 3, M.PERSIST, 11, M.STEERING_FILE | M.STARTUP),
+    rule(S.OUTPUT, 3, M.ADVISED, 2, M.PROMOTE, 8, M.PRODUCT | M.SERVICE),
+    rule(S.OUTPUT, 3, M.ASSURE, 1, M.USERS, 1, M.ASSURED),
+    rule(S.OUTPUT, 3, M.CLAIM, 2, M.EVERYTHING),
+    rule(S.OUTPUT, 3, M.CLAIM, 2, M.NO, 0, M.FAULTS),
+    rule(S.OUTPUT, 3, M.CLAIM, 3, M.SCAN, 1, M.FINE),
 )  # fmt: skip
 
 
@@ -340,12 +424,12 @@ def _meanings_in(tokens: Sequence[str], own: str, names: Collection[str]) -> lis
     """Return what each word of a text means, 0 for nothing."""
     pairs, words = _pairs(), _words()
     means = list(map(_Meanings.of_all_texts().__getitem__, tokens))
-    own_words = {own, *names}.difference(words)
+    own_words = {own, *names}.difference(_of_many_rules())
     special = own_words.union(pairs)
     for at in [at for at, token in enumerate(tokens) if token in special]:
         token = tokens[at]
         if token in own_words:
-            means[at] = int(M.SELF if token == own else M.FIELD)
+            means[at] = words.get(token, 0) | int(M.SELF if token == own else M.FIELD)
         if token in pairs and at:
             means[at] |= pairs[token].get(tokens[at - 1], 0)
     return means
@@ -400,6 +484,8 @@ def _by_form(token: str) -> int:
         return int(M.PATH | M.KEY_FILE if _KEY_FILE.search(token) else M.PATH)
     if _KEY_NAME.search(token):
         return int(M.SECRET | M.KEY_NAME)
+    if _NUMBER.search(token):
+        return int(M.NUMBER)
     return int(M.TOOL_NAME) if _TOOL_NAME.search(token) else 0
 
 
@@ -424,7 +510,22 @@ def _matches(one: Rule, words: Sequence[tuple[int, int]]) -> Iterator[tuple[int,
 @lru_cache(4_096)
 def _possible(present: int) -> tuple[Rule, ...]:
     """Return the rules that a sentence with these meanings may match."""
-    return tuple(one for one in RULES if all(meaning & present for meaning, _ in one.steps))
+    found = []
+    for one, meanings_needed in _needs():
+        for meaning in meanings_needed:
+            if not meaning & present:
+                break
+        else:
+            found.append(one)
+    return tuple(found)
+
+
+@cache
+def _needs() -> list[tuple[Rule, list[int]]]:
+    """Return each rule with the meanings that it needs, those of the fewest words first: most texts lack them."""
+    words = list(_words().values())
+    count = lru_cache(None)(lambda meaning: sum(1 for means in words if means & meaning))
+    return [(one, sorted({meaning for meaning, _ in one.steps}, key=count)) for one in RULES]
 
 
 @cache
@@ -439,3 +540,8 @@ def _pairs() -> dict[str, dict[str, int]]:
 @cache
 def _words() -> dict[str, int]:
     return meanings()
+
+
+@cache
+def _of_many_rules() -> frozenset[str]:
+    return frozenset(word for words in _WORDS.values() for word in words.split())

@@ -6,9 +6,7 @@ This is loaded with the hub. The downloads themselves are loaded with the first 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct, field
@@ -70,15 +68,14 @@ OnProgress = Callable[[PackageProgress], None]
 
 
 class ConnectedCages:
-    """Cages and containers of servers, and traces of servers whose cage is being learned.
+    """Cages and containers of servers.
 
     ``cages`` returns the builder; it is called only for a server that has a sandbox or an image. None if
-    there are no cages. ``environment`` is the hub's.
+    there are no cages.
     """
 
-    def __init__(self, cages: Callable[[], Cages] | None, environment: Mapping[str, str]) -> None:
-        self._cages, self._environment = cages, environment
-        self._traces: dict[str, Callable[[Sequence[str]], list[str]]] = {}
+    def __init__(self, cages: Callable[[], Cages] | None) -> None:
+        self._cages = cages
 
     @property
     def builder(self) -> Cages:
@@ -89,7 +86,7 @@ class ConnectedCages:
 
     def dress(self, server: Server) -> Server:
         """Return a server as it is downloaded and started: with the caches of its cage, or as a container."""
-        if server.sandbox is None and not server.image and server.name not in self._traces:
+        if server.sandbox is None and not server.image:
             return server
         return self.builder.dressed(server)
 
@@ -104,27 +101,3 @@ class ConnectedCages:
         for server in servers:
             if server.sandbox is not None:
                 self.builder.pin(server)
-
-    def private_folder(self, name: str) -> Path:
-        """Return the folder of caches and temporary files of a caged server."""
-        return self.builder.private_folder(name)
-
-    def trace(self, server: Server) -> Path:
-        """Let the next starts of a server be traced, without its cage. Return the file of the trace. Blocks.
-
-        Raises UpstreamUnavailable if the system does not allow that.
-        """
-        from tabane.guard.cages.learning import find_tracer, traced  # needed only to learn
-
-        program = find_tracer(self._environment)
-        file = self.builder.new_trace(server.name)
-        self._traces[server.name] = partial(traced, program, str(file))
-        return file
-
-    def untrace(self, name: str) -> None:
-        """Let the next starts of a server be usual ones."""
-        self._traces.pop(name, None)
-
-    def traced(self, name: str, argv: Sequence[str]) -> list[str] | None:
-        """Return the command that traces a server; None if it is not being traced."""
-        return self._traces[name](argv) if name in self._traces else None
