@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from tabane.errors import ApprovalRefused, Forbidden, UnknownName
+from tabane.errors import ApprovalRefused, ApprovalRequired, Forbidden, UnknownName
 from tabane.messages import Message, say
 from tabane.operations.door import CallVerdict
 
@@ -246,6 +246,21 @@ class Approvals:
                     count=len(living),
                 )
             )
+
+
+def approval_required(approval: Approval) -> ApprovalRequired:
+    """Return the error of a call that nobody has approved yet: who has to do what, and until when."""
+    reasons = {f"reason{number}": reason.message for number, reason in enumerate(approval.reasons)}
+    text = say(
+        "{tool} was not called: a person has to approve this call first. {reason} Ask the user to approve it "
+        "on the web page (tabane open /approvals) or with: tabane approve {id}. Then call again with the "
+        "same arguments, within {minutes} {minutes:minute|minutes}.",
+        tool=approval.binding.tool,
+        reason=Message(" ".join(f"{{{name}}}" for name in reasons), **reasons),
+        id=approval.id,
+        minutes=int(LIFE // 60),
+    )
+    return ApprovalRequired(text, approval.id)
 
 
 def _refused(approval: Approval) -> ApprovalRefused:

@@ -73,16 +73,12 @@ class RepeatedAnswer(NamedTuple):
     """The answer of a user to a question of the hub itself, with a request that is made again.
 
     ``about`` is :data:`LOGIN`, or :data:`APPROVAL` and an id. ``action`` is accept, decline or cancel;
-    ``content`` are the values of a form as JSON.
+    ``values`` are those of a form.
     """
 
     about: str
     action: str
-    content: bytes
-
-    @property
-    def agreed(self) -> bool:
-        return self.action == "accept"
+    values: Members
 
 
 class HandleSigner:

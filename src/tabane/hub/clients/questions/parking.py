@@ -419,7 +419,7 @@ class ParkedCalls:
         answers = list(_responses(params).values())
         if len(answers) != 1:
             raise _refusal("inputResponses: the one answer to the question of the hub is missing")
-        return RepeatedAnswer(handle.call, *_action(answers[0]))
+        return RepeatedAnswer(handle.call, *chosen(answers[0]))
 
     def continues(self, params: Members, binding: CallBinding) -> bool:
         """Return whether a request can only continue a parked call, and is never sent as a new one."""
@@ -452,7 +452,7 @@ class ParkedCalls:
             if handle.expires <= time.time():
                 raise _refusal("requestState: it has expired; call again without it")
             for key, answer in _responses(params).items():
-                if _action(answer)[0] != "accept":
+                if chosen(answer)[0] != "accept":
                     raise _refusal(f"inputResponses.{key}: the call needs the URL, which was not opened")
             return True
         parked = self._parked.get(handle.call)
@@ -524,13 +524,14 @@ def _responses(params: Members) -> Members:
         raise _refusal("inputResponses: an object with an answer for each question") from None
 
 
-def _action(answer: Raw) -> tuple[str, bytes]:
-    """Return the action of an answer, and its content as JSON; "cancel" if there is none."""
+def chosen(answer: Raw | None) -> tuple[str, Members]:
+    """Return the action that a client's user chose, and the values of a form; "cancel" if there is none."""
     try:
-        members = fields(answer)
+        members = fields(answer) if answer is not None else {}
+        values = fields(members["content"]) if "content" in members else {}
     except InvalidJson:
-        return "cancel", b"{}"
-    return text(members.get("action")) or "cancel", bytes(members.get("content", b"{}"))
+        return "cancel", {}
+    return text(members.get("action")) or "cancel", values
 
 
 def _is_own(handle: CallHandle) -> bool:

@@ -12,25 +12,26 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
 from tabane.catalog.gateway import Gateway
-from tabane.errors import ApprovalRequired, ConfigurationError, Conflict, HubError, StoreError
+from tabane.errors import ConfigurationError, Conflict, HubError, StoreError
 from tabane.guard.approvals.approvals import (
     LIFE,
     Approval,
     ApprovalBinding,
     ApprovalReason,
     Approvals,
+    approval_required,
     refusal,
 )
 from tabane.hub.context import HubContext
 from tabane.hub.work.scripts import HubScripts, RunningScript
-from tabane.messages import Message, say
+from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.door import CallVerdict
 from tabane.settings.files import read_private, write_private
@@ -527,23 +528,3 @@ class GuardedApproval:
             arguments_size=size,
             pairs=tuple(dict.fromkeys(verdict.pair for verdict in self.verdicts if verdict.pair)),
         )
-
-
-def approval_required(approval: Approval) -> ApprovalRequired:
-    """Return the error of a call that nobody has approved yet: who has to do what, and until when."""
-    text = say(
-        "{tool} was not called: a person has to approve this call first. {reason} Ask the user to approve it "
-        "on the web page (tabane open /approvals) or with: tabane approve {id}. Then call again with the "
-        "same arguments, within {minutes} {minutes:minute|minutes}.",
-        tool=approval.binding.tool,
-        reason=_joined([reason.message for reason in approval.reasons]),
-        id=approval.id,
-        minutes=int(LIFE // 60),
-    )
-    return ApprovalRequired(text, approval.id)
-
-
-def _joined(reasons: Sequence[Message]) -> Message:
-    """Return all reasons as one text."""
-    fields = {f"reason{number}": reason for number, reason in enumerate(reasons)}
-    return Message(" ".join(f"{{{name}}}" for name in fields), **fields)
