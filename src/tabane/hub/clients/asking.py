@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
@@ -21,7 +20,7 @@ from tabane.catalog.gateway import Gateway
 from tabane.catalog.tools.tool import Tool, ToolCallRequest, tool_failure
 from tabane.errors import ApprovalRefused, ApprovalRequired, LoginRequired, TabaneError
 from tabane.hub.clients.client_questions import CannotAsk, SessionClient, asks_for_input
-from tabane.hub.clients.questions.parked_files import CallBinding, RepeatedAnswer, digest_of
+from tabane.hub.clients.questions.parked_files import LOGIN, CallBinding, RepeatedAnswer, digest_of
 from tabane.hub.clients.questions.parking import HubQuestions, chosen
 from tabane.messages import Message
 from tabane.upstreams.call import UpstreamReply
@@ -73,35 +72,25 @@ class Matter(Protocol):
     """What the hub asks about, because a request cannot go on without it.
 
     ``kind`` is its key among questions, ``about`` stands for it in a handle. ``error`` is the answer to
-    the request if nobody agrees. A client that is asked has ``seconds``. If the question is ``listed``,
-    the web page can answer it, too. If the request is ``held``, a hub that is lost has not sent it.
+    the request if nobody agrees, ``late`` if nobody decides. A client that is asked has ``seconds``; it is
+    told ``progress`` meanwhile. If the question is ``listed``, the web page can answer it, too. If the
+    request is ``held``, a hub that is lost has not sent it.
     """
 
     kind: str
     about: str
     server: str
+    error: TabaneError
+    late: TabaneError
     seconds: float
+    progress: Message
     listed: bool
     held: bool
-
-    @property
-    def error(self) -> TabaneError:
-        """Return why the request was not answered."""
-        ...
-
-    @property
-    def progress(self) -> Message:
-        """Return what a request waits for."""
-        ...
-
-    def waiting(self) -> AbstractContextManager[None]:
-        """Count a request that waits."""
-        ...
 
     async def question(self) -> Question | None:
         """Return the question to the client's user; None if nobody has to be asked any more.
 
-        Raises CannotAsk if an answer of this client does not count.
+        Raises CannotAsk if an answer of this client does not count, and TabaneError.
         """
         ...
 
@@ -118,10 +107,6 @@ class Matter(Protocol):
 
     def elsewhere(self) -> float:
         """Return how long a request waits whose client cannot be asked. Raises TabaneError if it does not."""
-        ...
-
-    def late(self) -> TabaneError:
-        """Return the error of a request that nobody has decided about in time."""
         ...
 
 
@@ -183,19 +168,21 @@ class Asking:
         logins = self._gateway.logins
         if logins is None or not may_log_in(self.session) or self._hub.login_waits >= MOST_LOGINS:
             return None
-        return LoginMatter(self.session, self._hub, self._gateway, logins, error)
+        return LoginMatter(self.session, self._gateway, logins, error)
 
     async def _answer_request(self, request_id: Raw, kept: RepeatableRequest, matter: Matter) -> None:
         """Answer a request with a question or a text, or make it again."""
         outlet = self.session.outlet
         if matter.held:
             outlet.hold(bytes(request_id), held=True)
+        self._hub.login_waits += matter.kind == LOGIN
         try:
-            with matter.waiting():
-                asked = await self._settle(bytes(request_id), kept, matter)
+            asked = await self._settle(bytes(request_id), kept, matter)
         except TabaneError as error:
             self._fail(request_id, kept, error)
             return
+        finally:
+            self._hub.login_waits -= matter.kind == LOGIN
         if asked is not None:
             self.session.answer(request_id, asked)
             return
@@ -290,7 +277,7 @@ class Asking:
         settled = await matter.ended(0.0)
         while settled is None:
             if (left := end - loop.time()) <= 0:
-                raise matter.late()
+                raise matter.late
             count += 1
             # The server's own progress follows, and has to be larger.
             said = matter.progress.render(self.session.caller.lang)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tabane.catalog.lookup import START_LOGIN
@@ -21,7 +20,6 @@ from tabane.wire.questions import Question
 
 if TYPE_CHECKING:
     from tabane.catalog.gateway import Gateway
-    from tabane.hub.clients.questions.parking import HubQuestions
     from tabane.hub.people.guards import HubGuards
     from tabane.upstreams.logins.logins import ServerLogins
 
@@ -42,21 +40,15 @@ class ApprovalMatter:
     kind, server, seconds, listed, held = "approval", "", LIFE, False, True
 
     def __init__(self, session: SessionClient, guards: HubGuards, error: ApprovalRequired) -> None:
-        self._session, self._guards, self.error = session, guards, error
-        self.about = APPROVAL + error.approval
-
-    @property
-    def progress(self) -> Message:
-        """Return what a request waits for."""
-        return say("Waiting until a person approves the call: tabane approve {id}", id=self.error.approval)
-
-    def waiting(self) -> AbstractContextManager[None]:
-        """Count nothing: the approvals themselves are bounded."""
-        return nullcontext()
+        self._session, self._guards, self._id = session, guards, error.approval
+        self.error: TabaneError = error
+        self.late: TabaneError = error
+        self.about = APPROVAL + self._id
+        self.progress = say("Waiting until a person approves the call: tabane approve {id}", id=self._id)
 
     async def question(self) -> Question:
         """Return the question to the client's user. Raises CannotAsk if that one may not approve calls."""
-        approval = (await self._guards.desk().approvals()).find(self.error.approval)
+        approval = (await self._guards.desk().approvals()).find(self._id)
         if not self._guards.through_client(self._session.caller):
             raise CannotAsk("an answer of this client is no approval")
         return approval_question(approval, self._session.caller.lang)
@@ -69,7 +61,7 @@ class ApprovalMatter:
         if action not in ("accept", "decline") or not self._guards.through_client(self._session.caller):
             raise self.error
         await self._guards.desk().decide(
-            self.error.approval,
+            self._id,
             approved=action == "accept",
             by=self._session.caller.access.holder,
             way=WAY,
@@ -78,20 +70,14 @@ class ApprovalMatter:
 
     async def ended(self, seconds: float) -> bool | None:
         """Wait for a decision. Return None if nobody has decided. Raises ApprovalRefused."""
-        approval = await self._guards.desk().decided(self.error.approval, seconds)
-        if approval.state == "open":
-            return None
-        if approval.state != "approved":
+        approval = await self._guards.desk().decided(self._id, seconds)
+        if approval.state not in ("open", "approved"):
             raise refusal(approval)
-        return True
+        return approval.state == "approved" or None
 
     def elsewhere(self) -> float:
         """Return how long a call waits for a person on the page or in a terminal."""
         return self._guards.desk().wait(self._session.caller)
-
-    def late(self) -> TabaneError:
-        """Return the error that says how to approve the call."""
-        return self.error
 
 
 def approval_question(approval: Approval, lang: Lang) -> Question:
@@ -130,26 +116,14 @@ class LoginMatter:
     kind, about, seconds, listed, held = "login", LOGIN, LONGEST, True, False
 
     def __init__(
-        self, session: SessionClient, hub: HubQuestions, gateway: Gateway, logins: ServerLogins,
-        error: LoginRequired,
-    ) -> None:  # fmt: skip
-        self._session, self._hub, self._gateway, self._logins = session, hub, gateway, logins
-        self.server, self.error = error.server, error
+        self, session: SessionClient, gateway: Gateway, logins: ServerLogins, error: LoginRequired
+    ) -> None:
+        self._session, self._gateway, self._logins = session, gateway, logins
+        self.server, self._why = error.server, error.why
+        self.error: TabaneError = error
+        self.late: TabaneError = _login_failure(self.server, say("nobody finished it in time"))
+        self.progress = say("Waiting for the login at {server!n}", server=self.server)
         self._begun: Mapping[str, Any] = {}
-
-    @property
-    def progress(self) -> Message:
-        """Return what a request waits for."""
-        return say("Waiting for the login at {server!n}", server=self.server)
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Count a request that waits for a login."""
-        self._hub.login_waits += 1
-        try:
-            yield
-        finally:
-            self._hub.login_waits -= 1
 
     async def question(self) -> Question | None:
         """Begin a login, or join the one that waits. Return None for a client that acts for itself.
@@ -169,7 +143,7 @@ class LoginMatter:
             return None
         if not isinstance(page, str) or not page.startswith(("https://", "http://")):
             raise self.error
-        message = _login_message(self.server, self.error.why, begun).render(self._session.caller.lang)
+        message = _login_message(self.server, self._why, begun).render(self._session.caller.lang)
         # The id of the login, with that of the session.
         name = f"login-{self._session.key}-{begun['id']}"
         asked = {"mode": "url", "message": message, "url": page, "elicitationId": name}
@@ -208,10 +182,6 @@ class LoginMatter:
                 "{problem}\nOr open this page, log in, and call again: {url}", problem=problem, url=url
             )
         raise LoginRequired(text, self.server)
-
-    def late(self) -> TabaneError:
-        """Return the error of a login that takes too long."""
-        return _login_failure(self.server, say("nobody finished it in time"))
 
 
 def _page_of(begun: Mapping[str, Any]) -> Any:
