@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import hmac
 import logging
-import os
 import time
 from base64 import urlsafe_b64encode
 from pathlib import Path
@@ -23,7 +22,7 @@ import msgspec
 
 from tabane.errors import StoreNewer
 from tabane.messages import say
-from tabane.settings.files import read_trusted
+from tabane.settings.files import read_trusted, write_private
 from tabane.upstreams.call import SessionPosition
 from tabane.wire.json import Members, argument_digest
 
@@ -186,16 +185,13 @@ class ParkedFiles:
         text = msgspec.json.encode(call)
         if len(text) > LONGEST:
             return
-        part = self._path(f".{call.id}")
+        path = self._path(call.id)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._delete_old_files()
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-            with open(os.open(part, flags, 0o600), "wb") as file:
-                file.write(text)
-            os.replace(part, self._path(call.id))
+            write_private(path, text, synced=False)
         except OSError as error:
-            log.warning("a parked call ends with the hub: %s cannot be written (%s)", part, error.strerror)
+            log.warning("a parked call ends with the hub: %s cannot be written (%s)", path, error.strerror)
 
     def read(self, name: str) -> StoredCall | None:
         """Return a call, None if there is none. Blocks.

@@ -83,7 +83,7 @@ class AskedQuestion(OpenQuestion):
     __slots__ = ("key", "parked", "request")
 
     def __init__(self, parked: ParkedCall, key: str, request: ServerRequest, question: Question) -> None:
-        super().__init__(parked.caller, parked.server, parked.name, question, LIMIT)
+        super().__init__(parked.caller, parked.server, parked.name, question)
         self.parked, self.key, self.request = parked, key, request
 
     def give(self, reply: UpstreamReply) -> None:
@@ -107,22 +107,8 @@ class ParkedCall:
     """
 
     __slots__ = (
-        "asked",
-        "binding",
-        "call",
-        "caller",
-        "calls",
-        "count",
-        "expires",
-        "features",
-        "holder",
-        "id",
-        "kept",
-        "name",
-        "on_reply",
-        "reply",
-        "round",
-        "server",
+        "asked", "binding", "call", "caller", "calls", "count", "expires", "features", "holder", "id", "kept",
+        "name", "on_reply", "reply", "round", "server",
     )  # fmt: skip
 
     def __init__(
@@ -353,11 +339,7 @@ class ParkedCalls:
 
     def is_kept(self, params: Members, binding: CallBinding) -> str | None:
         """Return the id of a call of an earlier hub that a request continues; None if it is no such call."""
-        state = text(params.get("requestState"))
-        try:
-            handle = self._signer().check(state, binding) if state is not None else None
-        except ForgedHandle:
-            return None
+        handle = self._own_handle(params, binding)
         if handle is None or handle.call in self._parked or handle.expires <= time.time():
             return None
         return handle.call if handle.call != AGAIN and self._files.has(handle.call) else None
@@ -414,8 +396,7 @@ class ParkedCalls:
         handle = self._own_handle(params, binding)
         if handle is None or not _is_own(handle):
             return None
-        if handle.expires <= time.time():
-            raise _refusal("requestState: it has expired; call again without it")
+        _check_life(handle)
         answers = list(_responses(params).values())
         if len(answers) != 1:
             raise _refusal("inputResponses: the one answer to the question of the hub is missing")
@@ -427,11 +408,15 @@ class ParkedCalls:
         return handle is not None and handle.call != AGAIN and not _is_own(handle)
 
     def _own_handle(self, params: Members, binding: CallBinding) -> CallHandle | None:
-        state = text(params.get("requestState"))
         try:
-            return self._signer().check(state, binding) if state is not None else None
+            return self._handle(params, binding)
         except ForgedHandle:
             return None  # it may be bound to another name of the tool
+
+    def _handle(self, params: Members, binding: CallBinding) -> CallHandle | None:
+        """Return the handle in a request; None if it has none of this hub. Raises ForgedHandle."""
+        state = text(params.get("requestState"))
+        return self._signer().check(state, binding) if state is not None else None
 
     def claim(self, params: Members, binding: CallBinding) -> ParkedCall | bool:
         """Return the parked call that a request continues; False if it is no business of this hub.
@@ -439,18 +424,14 @@ class ParkedCalls:
         True means that the request is sent as a new call: see :meth:`ask_to_repeat`. Raises ProtocolRefusal
         if the handle or the answers are not acceptable; then nothing has changed.
         """
-        state = text(params.get("requestState"))
-        if state is None:
-            return False
         try:
-            handle = self._signer().check(state, binding)
+            handle = self._handle(params, binding)
         except ForgedHandle as error:
             raise _refusal(f"requestState: {error}") from None
         if handle is None:
             return False
         if handle.call == AGAIN:
-            if handle.expires <= time.time():
-                raise _refusal("requestState: it has expired; call again without it")
+            _check_life(handle)
             for key, answer in _responses(params).items():
                 if chosen(answer)[0] != "accept":
                     raise _refusal(f"inputResponses.{key}: the call needs the URL, which was not opened")
@@ -537,6 +518,11 @@ def chosen(answer: Raw | None) -> tuple[str, Members]:
 def _is_own(handle: CallHandle) -> bool:
     """Return whether a handle is of a question of the hub itself."""
     return handle.call == LOGIN or handle.call.startswith(APPROVAL)
+
+
+def _check_life(handle: CallHandle) -> None:
+    if handle.expires <= time.time():
+        raise _refusal("requestState: it has expired; call again without it")
 
 
 def _refusal(message: str) -> ProtocolRefusal:
