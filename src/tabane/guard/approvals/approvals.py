@@ -119,14 +119,10 @@ class Approvals:
             elif approval.expires > clock():
                 self._current[approval.binding] = approval
 
-    def __len__(self) -> int:
-        return sum(1 for one in self._current.values() if one.state in LIVING)
-
-    def listed(self, holder: str | None = None) -> list[Approval]:
-        """Return those that are open or can be used, of one holder or of all, the latest first."""
+    def listed(self) -> list[Approval]:
+        """Return those that are open or can be used, the latest first."""
         self.expire()
-        found = reversed(self._current.values())
-        return [one for one in found if one.state in LIVING and holder in (None, one.binding.holder)]
+        return [one for one in reversed(self._current.values()) if one.state in LIVING]
 
     def kept(self) -> tuple[Approval, ...]:
         """Return what has to outlive the hub: those that are open, approved or refused."""

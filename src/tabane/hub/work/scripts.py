@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from msgspec import Raw, structs
+from msgspec import structs
 
 from tabane.catalog.gateway import Gateway
 from tabane.code.table import RUN, code_table
@@ -371,9 +371,3 @@ class ScriptRule:
             return None
         reason = say("A script calls it, and it is not marked read-only (setting script_writes).")
         return CallVerdict("refuse" if self._refuses else "ask", RULE, reason)
-
-    def answered(
-        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
-    ) -> None:
-        """Ignore the answer: the rule depends on no result."""
-        return

@@ -95,7 +95,7 @@ class AskedQuestion(OpenQuestion):
         """Note that nobody wants an answer any more."""
         parked = self.parked
         parked.asked = tuple(one for one in parked.asked if one is not self)
-        parked.calls.drop(self)
+        parked.calls.open.drop(self)
 
 
 class ParkedCall:
@@ -173,7 +173,7 @@ class ParkedCalls:
         adopt: Callable[[str, str], Awaitable[AdoptedCall]],
     ) -> None:
         self._files, self._adopt = files, adopt
-        self._signer, self._open, self._takes = signer, questions, takes
+        self._signer, self.open, self._takes = signer, questions, takes
         self.life, self.most = LIMIT, MOST_PARKED
         self._parked: dict[str, ParkedCall] = {}
         self._gathering: dict[str, ParkedCall] = {}
@@ -186,10 +186,6 @@ class ParkedCalls:
         return len(self._parked)
 
     # -- questions ---------------------------------------------------------------------------------
-
-    def drop(self, asked: AskedQuestion) -> None:
-        """Note that nobody can answer a question any more."""
-        self._open.drop(asked)
 
     def ask(self, parked: ParkedCall, request: ServerRequest) -> bool:
         """Take a question of the server. Return whether the client, or somebody, can be asked."""
@@ -210,7 +206,7 @@ class ParkedCalls:
         request.method, request.params = question.method, _TAKEN
         parked.count += 1
         asked = self._asked_question(parked, _key(parked, request), request, question)
-        self._open.put(asked)
+        self.open.put(asked)
         if lacking is None:
             parked.asked += (asked,)
             if parked.on_reply is not None and parked.id not in self._gathering:
@@ -265,7 +261,7 @@ class ParkedCalls:
         """Let others ask the client: the task that a call has become, or the call that really asked."""
         asked, parked.asked, parked.on_reply = parked.asked, (), None
         for each in asked:
-            self._open.drop(each)
+            self.open.drop(each)
             each.request.params = Raw(each.question.params)
             if not each.request.offer_again():
                 each.request.answer(UpstreamReply())

@@ -220,11 +220,7 @@ class ApprovalDesk:
 
     def give_back(self, used: Approval) -> None:
         """Make an approval valid again that :meth:`claim` has returned, because its call was not made."""
-        if self._shared is not None:
-            self._begin(self._changed_later(lambda approvals: approvals.give_back(used)))
-        elif self._approvals is not None and self._approvals.give_back(used) is not None:
-            self._changed(used.id)
-            self._begin_write()
+        self._change_later(used.id, lambda approvals: approvals.give_back(used))
 
     async def ask(self, wanted: Approval) -> Approval:
         """Ask for an approval, and return it; an earlier one if the same call waits already.
@@ -264,13 +260,8 @@ class ApprovalDesk:
 
         ``waits``: it is the one who waits.
         """
-        if self._approvals is None or self._closing or (self._waiting.get(id) and not waits):
-            return
-        if self._shared is not None:
-            self._begin(self._changed_later(lambda approvals: approvals.withdraw(id)))
-        elif self._approvals.withdraw(id) is not None:
-            self._changed(id)
-            self._begin_write()
+        if self._approvals is not None and not self._closing and (waits or not self._waiting.get(id)):
+            self._change_later(id, lambda approvals: approvals.withdraw(id))
 
     def waiting(self, id: str) -> frozenset[asyncio.Future[None]]:
         """Return those who wait for a decision."""
@@ -286,12 +277,11 @@ class ApprovalDesk:
         if self._shared is not None:
             return decided
         self._on_decided(decided, decided.remember)
+        if not approved:
+            self._changed(id)
+        await self._on_disk_now()
         if approved:
-            await self._on_disk_now()
             self._changed(id)
-        else:
-            self._changed(id)
-            await self._on_disk_now()
         return decided
 
     def close(self) -> None:
@@ -338,7 +328,15 @@ class ApprovalDesk:
         self._version += 1
         return self._begin(self._write(self._version))
 
-    async def _changed_later(self, work: Callable[[Approvals], object]) -> None:
+    def _change_later(self, id: str, work: Callable[[Approvals], Approval | None]) -> None:
+        """Change an approval if that is still possible, without waiting for it."""
+        if self._shared is not None:
+            self._begin(self._change_for_group(work))
+        elif self._approvals is not None and work(self._approvals) is not None:
+            self._changed(id)
+            self._begin_write()
+
+    async def _change_for_group(self, work: Callable[[Approvals], Approval | None]) -> None:
         try:
             await self._change(work)
         except StoreError as error:
