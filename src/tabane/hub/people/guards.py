@@ -123,7 +123,9 @@ class HubGuards:
         arguments: bytes,
         request: str,
     ) -> OpenApproval:
-        return self._calls.ask(verdicts, caller, target, arguments, request)
+        from tabane.hub.people.approvals.desk import GuardedApproval
+
+        return GuardedApproval(self._calls, verdicts, caller, target, arguments, request)
 
     @cached_property
     def _calls(self) -> GuardedCalls:

@@ -21,7 +21,6 @@ from typing import NamedTuple
 import msgspec
 
 from tabane.errors import StoreNewer
-from tabane.messages import say
 from tabane.settings.files import read_trusted, write_private
 from tabane.upstreams.call import SessionPosition
 from tabane.wire.json import Members, argument_digest
@@ -203,15 +202,7 @@ class ParkedFiles:
             text = read_trusted(path, LONGEST)
             head = msgspec.json.decode(text, type=_FileHead)
             if head.format > FORMAT:
-                raise StoreNewer(
-                    say(
-                        "{path} was written by a newer Tabane (version {theirs}; this one supports "
-                        "{ours}). Update Tabane",
-                        path=path,
-                        theirs=head.format,
-                        ours=FORMAT,
-                    )
-                )
+                raise StoreNewer.of(path, head.format, FORMAT)
             return msgspec.json.decode(text, type=StoredCall)
         except (FileNotFoundError, msgspec.DecodeError):
             return None

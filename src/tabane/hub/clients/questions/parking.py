@@ -85,6 +85,7 @@ class AskedQuestion(OpenQuestion):
     def __init__(self, parked: ParkedCall, key: str, request: ServerRequest, question: Question) -> None:
         super().__init__(parked.caller, parked.server, parked.name, question)
         self.parked, self.key, self.request = parked, key, request
+        request.on_withdrawn = self.withdraw
 
     def give(self, reply: UpstreamReply) -> None:
         """Take an answer, of the client or of a person elsewhere."""
@@ -158,22 +159,12 @@ _TAKEN = Raw(b"")
 
 
 class ParkedCalls:
-    """All parked calls of a hub. ``signer`` returns what signs handles, and may make its key.
-
-    ``takes`` says whether a person answers a question that the client cannot be asked. ``life`` are the
-    seconds for which a call is parked, ``most`` calls at the same time.
-    """
+    """All parked calls of a hub, each for ``life`` seconds; ``most`` calls at the same time."""
 
     def __init__(
-        self,
-        signer: Callable[[], HandleSigner],
-        questions: OpenQuestions,
-        takes: Callable[[Question], bool],
-        files: ParkedFiles,
-        adopt: Callable[[str, str], Awaitable[AdoptedCall]],
+        self, hub: HubQuestions, files: ParkedFiles, adopt: Callable[[str, str], Awaitable[AdoptedCall]]
     ) -> None:
-        self._files, self._adopt = files, adopt
-        self._signer, self.open, self._takes = signer, questions, takes
+        self._hub, self._files, self._adopt, self.open = hub, files, adopt, hub.open
         self.life, self.most = LIMIT, MOST_PARKED
         self._parked: dict[str, ParkedCall] = {}
         self._gathering: dict[str, ParkedCall] = {}
@@ -195,7 +186,7 @@ class ParkedCalls:
             request.refusal = str(error)
             return False
         lacking = missing(question, parked.features)
-        if lacking is not None and not self._takes(question):
+        if lacking is not None and not self._hub.takes(question):
             request.refusal = f"the client has no capability for it ({lacking})"
             parked.call.lacking |= {lacking}
             return False
@@ -205,7 +196,7 @@ class ParkedCalls:
         # The question has both, without the message that they came in.
         request.method, request.params = question.method, _TAKEN
         parked.count += 1
-        asked = self._asked_question(parked, _key(parked, request), request, question)
+        asked = AskedQuestion(parked, _key(parked, request), request, question)
         self.open.put(asked)
         if lacking is None:
             parked.asked += (asked,)
@@ -228,13 +219,6 @@ class ParkedCalls:
             return "too many calls wait for answers"
         return None
 
-    def _asked_question(
-        self, parked: ParkedCall, key: str, request: ServerRequest, question: Question
-    ) -> AskedQuestion:
-        asked = AskedQuestion(parked, key, request, question)
-        request.on_withdrawn = asked.withdraw
-        return asked
-
     # -- parking -----------------------------------------------------------------------------------
 
     def _park(self, parked: ParkedCall) -> None:
@@ -249,7 +233,7 @@ class ParkedCalls:
         parked.expires = time.time() + self.life
         handle = CallHandle(parked.id, parked.round, int(parked.expires))
         questions = {asked.key: asked.question for asked in parked.asked}
-        result = input_required(questions, self._signer().sign(handle, parked.binding))
+        result = input_required(questions, self._hub.signer().sign(handle, parked.binding))
         on_reply = parked.on_reply
         self._parked[parked.id] = parked
         self._keep_in_file(parked)
@@ -367,7 +351,7 @@ class ParkedCalls:
                 each.request, each.method, bytes(each.params), call
             )
             question = question_of(each.method, each.params)
-            parked.asked += (self._asked_question(parked, each.key, request, question),)
+            parked.asked += (AskedQuestion(parked, each.key, request, question),)
         self._parked[parked.id] = parked
         self._sweep_by(stored.expires)
 
@@ -382,7 +366,7 @@ class ParkedCalls:
         about. Otherwise a server wants URLs to be opened.
         """
         handle = CallHandle(about, 0, int(time.time() + self.life))
-        return Raw(input_required(questions, self._signer().sign(handle, binding)))
+        return Raw(input_required(questions, self._hub.signer().sign(handle, binding)))
 
     def answered(self, params: Members, binding: CallBinding) -> RepeatedAnswer | None:
         """Return the answer to a question of the hub itself; None if a request has none.
@@ -412,7 +396,7 @@ class ParkedCalls:
     def _handle(self, params: Members, binding: CallBinding) -> CallHandle | None:
         """Return the handle in a request; None if it has none of this hub. Raises ForgedHandle."""
         state = text(params.get("requestState"))
-        return self._signer().check(state, binding) if state is not None else None
+        return self._hub.signer().check(state, binding) if state is not None else None
 
     def claim(self, params: Members, binding: CallBinding) -> ParkedCall | bool:
         """Return the parked call that a request continues; False if it is no business of this hub.
@@ -566,7 +550,7 @@ class HubQuestions:
         self.open = OpenQuestions()
         self.login_waits = 0
         self._signer: HandleSigner | None = None
-        self.parked = ParkedCalls(self.signer, self.open, self.takes, ParkedFiles(home), adopt)
+        self.parked = ParkedCalls(self, ParkedFiles(home), adopt)
 
     def table(self) -> list[Operation]:
         """Return the operations on open questions; they are loaded when one is called."""

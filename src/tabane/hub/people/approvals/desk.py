@@ -424,13 +424,6 @@ class GuardedCalls:
         self.desk, self.check = desk, check
         self._gateway, self._scripts = gateway, scripts
 
-    def ask(
-        self, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget, arguments: bytes,
-        request: str,
-    ) -> GuardedApproval:  # fmt: skip
-        """Return the approval that a call awaits."""
-        return GuardedApproval(self, verdicts, caller, target, arguments, request)
-
     def definition(self, target: CallTarget) -> str:
         """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""
         tool = self._gateway.catalog.find(target.name) if target.kind == "tool" else None
