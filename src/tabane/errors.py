@@ -44,7 +44,7 @@ Each has a :class:`~tabane.messages.Message`, which a face renders in the langua
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from tabane.build import was_replaced
 from tabane.messages import Lang, Message, say
@@ -196,6 +196,14 @@ class StoreLocked(StoreError):
 
 class StoreNewer(StoreError):
     """A newer version of Tabane wrote the store."""
+
+    @classmethod
+    def of(cls, path: object, theirs: int, ours: int) -> Self:
+        """Return the error of a file in the format ``theirs``, of which this build knows ``ours`` at most."""
+        return cls(say(
+            "{path} was written by a newer Tabane (version {theirs}; this one supports "
+            "{ours}). Update Tabane",
+            path=path, theirs=theirs, ours=ours))  # fmt: skip
 
 
 class StoreCorrupt(StoreError):

@@ -42,20 +42,10 @@ class CallVerdict(Struct, frozen=True):
 
 
 class CallRule(Protocol):
-    """One rule of a guard. Its methods are called for every call, so they cost a few microseconds at most."""
+    """One rule of a guard. It is asked about every call, so that costs a few microseconds at most."""
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
         """Return the objection to a call; None if there is none. Nothing changes."""
-        ...
-
-    def answered(
-        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
-    ) -> None:
-        """Note that the caller gets an answer of ``target``: a result, or an error with its text.
-
-        ``arguments`` and ``result`` are JSON. ``result`` is None if it is not known, and empty if nothing new
-        is given.
-        """
         ...
 
 
@@ -101,7 +91,11 @@ class CallGuard(Protocol):
     def answered(
         self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
     ) -> None:
-        """Note an answer for all rules: see :meth:`CallRule.answered`."""
+        """Note that the caller gets an answer of ``target``: a result, or an error with its text.
+
+        ``arguments`` and ``result`` are JSON. ``result`` is None if it is not known, and empty if nothing new
+        is given.
+        """
         ...
 
 

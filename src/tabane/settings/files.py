@@ -49,8 +49,10 @@ def private_folder(path: Pathlike, *, parents: bool = True) -> None:
         )
 
 
-def write_private(path: Pathlike, data: bytes, mode: int = 0o600) -> None:
+def write_private(path: Pathlike, data: bytes, mode: int = 0o600, *, synced: bool = True) -> None:
     """Replace the content of the file by ``data`` in one step, with mode 0600. It is on disk at the return.
+
+    If it is not ``synced``, it may get lost if the machine fails, and the caller need not wait for the disk.
 
     A reader sees the old content or the new one, never a part. If ``path`` is a symbolic link, the file that
     it points to is replaced. ``mode`` is for files of other programs. Raises OSError.
@@ -63,13 +65,15 @@ def write_private(path: Pathlike, data: bytes, mode: int = 0o600) -> None:
             file.write(data)
             if mode != 0o600:
                 os.fchmod(file.fileno(), mode)
-            file.flush()
-            os.fsync(file.fileno())
+            if synced:
+                file.flush()
+                os.fsync(file.fileno())
         os.replace(part, target)
     except BaseException:
         _forget(part)
         raise
-    _sync_folder(folder)
+    if synced:
+        _sync_folder(folder)
 
 
 def read_trusted(path: Pathlike, limit: int = LIMIT) -> bytes:

@@ -399,9 +399,3 @@ class ConfirmRule:
             return None
         reason = say("{server!n} wants each call of this tool to be confirmed.", server=target.server)
         return CallVerdict("ask", RULE, reason)
-
-    def answered(
-        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
-    ) -> None:
-        """Do nothing: the rule is about calls, not about results."""
-        return

@@ -19,7 +19,6 @@ from msgspec import Raw, Struct, structs
 
 from tabane.catalog.tools.aliases import Entry
 from tabane.errors import StoreNewer
-from tabane.messages import say
 from tabane.settings.files import private_folder
 from tabane.wire import json
 from tabane.wire.era import Era
@@ -217,15 +216,7 @@ class ListingsFile:
         """Return the version. Raise StoreNewer for a later one, so that assigned names are not lost."""
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version > VERSION:
-            raise StoreNewer(
-                say(
-                    "{path} was written by a newer Tabane (version {theirs}; this one supports "
-                    "{ours}). Update Tabane",
-                    path=self._path,
-                    theirs=version,
-                    ours=VERSION,
-                )
-            )
+            raise StoreNewer.of(self._path, version, VERSION)
         return int(version)
 
 

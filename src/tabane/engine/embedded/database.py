@@ -41,7 +41,6 @@ from tabane.engine.embedded import failures
 from tabane.engine.embedded.clean_points import PAGES, CleanPoints
 from tabane.engine.input_checks import ALONE, MOST_ROWS
 from tabane.errors import StoreNewer
-from tabane.messages import say
 
 SLICE = 0.004  # seconds that work runs before it gives way
 _MOST_BETWEEN = 16  # short queries that run between two slices
@@ -498,15 +497,7 @@ def check(connection: sqlite3.Connection, path: str, known: int) -> None:
     if application != APPLICATION and (application or tables):
         raise failures.corrupt(path, "the database of another program")
     if version(connection) > known:
-        raise StoreNewer(
-            say(
-                "{path} was written by a newer Tabane (version {theirs}; this one supports "
-                "{ours}). Update Tabane",
-                path=path,
-                theirs=version(connection),
-                ours=known,
-            )
-        )
+        raise StoreNewer.of(path, version(connection), known)
 
 
 def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:

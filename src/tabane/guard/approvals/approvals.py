@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from tabane.errors import ApprovalRefused, Forbidden, UnknownName
+from tabane.errors import ApprovalRefused, ApprovalRequired, Forbidden, UnknownName
 from tabane.messages import Message, say
 from tabane.operations.door import CallVerdict
 
@@ -119,14 +119,10 @@ class Approvals:
             elif approval.expires > clock():
                 self._current[approval.binding] = approval
 
-    def __len__(self) -> int:
-        return sum(1 for one in self._current.values() if one.state in LIVING)
-
-    def listed(self, holder: str | None = None) -> list[Approval]:
-        """Return those that are open or can be used, of one holder or of all, the latest first."""
+    def listed(self) -> list[Approval]:
+        """Return those that are open or can be used, the latest first."""
         self.expire()
-        found = reversed(self._current.values())
-        return [one for one in found if one.state in LIVING and holder in (None, one.binding.holder)]
+        return [one for one in reversed(self._current.values()) if one.state in LIVING]
 
     def kept(self) -> tuple[Approval, ...]:
         """Return what has to outlive the hub: those that are open, approved or refused."""
@@ -246,6 +242,21 @@ class Approvals:
                     count=len(living),
                 )
             )
+
+
+def approval_required(approval: Approval) -> ApprovalRequired:
+    """Return the error of a call that nobody has approved yet: who has to do what, and until when."""
+    reasons = {f"reason{number}": reason.message for number, reason in enumerate(approval.reasons)}
+    text = say(
+        "{tool} was not called: a person has to approve this call first. {reason} Ask the user to approve it "
+        "on the web page (tabane open /approvals) or with: tabane approve {id}. Then call again with the "
+        "same arguments, within {minutes} {minutes:minute|minutes}.",
+        tool=approval.binding.tool,
+        reason=Message(" ".join(f"{{{name}}}" for name in reasons), **reasons),
+        id=approval.id,
+        minutes=int(LIFE // 60),
+    )
+    return ApprovalRequired(text, approval.id)
 
 
 def _refused(approval: Approval) -> ApprovalRefused:

@@ -34,7 +34,6 @@ from tabane.guard.definitions.definition import (
     encoded,
     is_high,
 )
-from tabane.messages import say
 
 log = logging.getLogger(__name__)
 
@@ -339,15 +338,7 @@ class PinFile:
         try:
             (version,) = database.execute("PRAGMA user_version").fetchone()
             if version > VERSION:  # the decisions in it must not be lost
-                raise StoreNewer(
-                    say(
-                        "{path} was written by a newer Tabane (version {theirs}; this one supports "
-                        "{ours}). Update Tabane",
-                        path=self._path,
-                        theirs=version,
-                        ours=VERSION,
-                    )
-                )
+                raise StoreNewer.of(self._path, version, VERSION)
             database.executescript("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;" + _SCHEMA)
             if version != VERSION:  # a write, for which a full disk has no room
                 database.execute(f"PRAGMA user_version={VERSION}")

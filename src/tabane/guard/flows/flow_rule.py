@@ -343,7 +343,7 @@ class FlowRule:
         arguments: bytes = b"",
         result: bytes | msgspec.Raw | None = b"",
     ) -> None:
-        """Note what a caller reads in an answer, and the servers it wrote to. See :class:`CallRule`."""
+        """Note what a caller reads in an answer, and the servers it wrote to. See :class:`CallGuard`."""
         labels = self._labels(target)
         if caller.face is not Face.WEB:
             self._learn_call(caller, target, labels, arguments, result)

@@ -87,22 +87,6 @@ class CannotAsk(Exception):
     """The client cannot be asked that; the text says why."""
 
 
-class PutQuestion(OpenQuestion):
-    """A question to a client of the handshake era. ``on_given`` takes an answer from elsewhere."""
-
-    __slots__ = ("on_given",)
-
-    def __init__(
-        self, caller: Caller, server: str, tool: str, question: Question,
-        on_given: Callable[[UpstreamReply], None],
-    ) -> None:  # fmt: skip
-        super().__init__(caller, server, tool, question, LIMIT)
-        self.on_given = on_given
-
-    def give(self, reply: UpstreamReply) -> None:
-        self.on_given(reply)
-
-
 class ClientQuestions:
     """The questions that one client was asked and has not answered yet.
 
@@ -186,7 +170,7 @@ class ClientQuestions:
             self._hub.open.drop(entry)
             self._withdraw_question(asked, about, reason)
 
-        entry = PutQuestion(self._session.caller, server, name, question, give)
+        entry = OpenQuestion(self._session.caller, server, name, question, give)
         if listed:
             self._hub.open.put(entry)
         if params is not None:

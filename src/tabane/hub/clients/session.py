@@ -19,15 +19,13 @@ from msgspec import UNSET, Raw, structs
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.long_results import LongResults
 from tabane.errors import (
-    ApprovalRefused,
-    ApprovalRequired,
     HubDraining,
     HubError,
-    LoginRequired,
     RateLimited,
     TabaneError,
     upgraded,
 )
+from tabane.hub.clients.asking import REPEATABLE, Asking
 from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls
 from tabane.hub.clients.client_questions import (
     ClientQuestions,
@@ -38,7 +36,6 @@ from tabane.hub.clients.client_questions import (
 from tabane.hub.clients.disclosure import FIXED
 from tabane.hub.clients.outlet import ROOM, Outlet, too_large, undelivered
 from tabane.hub.clients.questions.parking import HubQuestions
-from tabane.hub.clients.repeatable_requests import REPEATABLE, LoginRequests, RepeatableRequests
 from tabane.hub.clients.server_access import (
     PresentProjects,
     ProjectAccess,
@@ -64,7 +61,6 @@ from tabane.wire.questions import NOTHING, ON_PAGE, Features, features_of
 from tabane.wire.rpc import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
-    from tabane.hub.clients.approval_requests import ApprovalRequests
     from tabane.hub.people.access import HubAccess
     from tabane.hub.people.guards import HubGuards
 
@@ -105,7 +101,6 @@ class Session:
     """
 
     __slots__ = (
-        "_approvals",
         "_capabilities",
         "_closed",
         "_every",
@@ -115,20 +110,19 @@ class Session:
         "_subscriptions",
         "_tasks",
         "_told_version",
+        "asking",
         "caller",
         "calls",
         "era",
         "features",
         "held",
         "key",
-        "logins",
         "mode",
         "on_held",
         "outlet",
         "over",
         "preparing",
         "questions",
-        "requests",
         "shared",
         "version",
     )
@@ -155,9 +149,7 @@ class Session:
         self.on_held: Callable[[], None] | None = None
         self.questions: ClientQuestions | None = None
         self.calls = ClientCalls(self, host.questions.parked)
-        self.requests = RepeatableRequests(self, host.questions.parked)
-        self.logins = LoginRequests(self.requests, host.gateway, host.questions)
-        self._approvals: ApprovalRequests | None = None
+        self.asking = Asking(self, host.questions, host.gateway, host.approvals)
         self._tasks: dict[bytes, asyncio.Task[None]] = {}
         self._subscriptions: ClientSubscriptions | None = None
         self._told_version = host.gateway.catalog.version
@@ -199,7 +191,7 @@ class Session:
             return
         self.over = True
         self.calls.close()
-        self.requests.clear()
+        self.asking.kept.clear()
         for task in self._tasks.values():
             task.cancel()
         if self.questions:
@@ -375,7 +367,7 @@ class Session:
             if handler is None:
                 raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
             if method in REPEATABLE:
-                params = self.requests.begun(
+                params = self.asking.begun(
                     request_id, method, params, meta, partial(handler, self, request_id)
                 )
             if waits_for_roots(self, self._host.gateway, method):
@@ -448,7 +440,7 @@ class Session:
     def cancel(self, request_id: bytes, reason: str) -> None:
         """Cancel a request. It is not answered, but a subscription ends with its result."""
         self.calls.cancel(request_id, reason)
-        self.requests.over(request_id)
+        self.asking.kept.pop(request_id, None)
         task = self._tasks.pop(request_id, None)
         if task:
             task.cancel()
@@ -461,7 +453,7 @@ class Session:
         """Send the final answer to a request, as a line."""
         key = None if request_id is None else bytes(request_id)
         if key is not None:
-            self.requests.kept.pop(key, None)
+            self.asking.kept.pop(key, None)
         self.outlet.answer(key, line, ok)
 
     def answer(self, request_id: Raw, result: bytes) -> None:
@@ -489,9 +481,7 @@ class Session:
         If the client ignores that it is over its limits, the answer comes later. Until then, the client is
         not read on where that is possible: see ``held`` and ``on_held``.
         """
-        if isinstance(error, LoginRequired) and self.logins.takes(request_id, error):
-            return
-        if isinstance(error, ApprovalRequired | ApprovalRefused) and self.approvals.takes(request_id, error):
+        if self.asking.takes(request_id, error):
             return
         if isinstance(error, RateLimited) and error.pause > 0 and not self.over:
             self.held += 1
@@ -500,15 +490,6 @@ class Session:
             self._tasks[bytes(request_id)].add_done_callback(lambda _: self._no_longer_held())
         else:
             self.give(request_id, line, ok=ok)
-
-    @property
-    def approvals(self) -> ApprovalRequests:
-        """Return the requests of the client that need an approval."""
-        if self._approvals is None:
-            from tabane.hub.clients.approval_requests import ApprovalRequests
-
-            self._approvals = ApprovalRequests(self.requests, self._host.approvals)
-        return self._approvals
 
     def tell(self, line: bytes, about: bytes | None) -> None:
         """Send a notification or question; ``about`` is the request that it belongs to."""

@@ -1,9 +1,7 @@
 """Requests of tools/call: built-in tools, tools of upstreams, and tools called through call_tool.
 
 Direct calls are forwarded by the readiness callback that read them, without a task. Everything that has to
-wait (a search, a server that is still starting) runs as a task. Calls that were approved may go on over
-several requests, because a modern server asks in between. A script has its own requests: progress of its
-calls, and questions about them.
+wait (a search, a server that is still starting) runs as a task.
 """
 
 from __future__ import annotations
@@ -11,10 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
 
@@ -33,191 +29,28 @@ from tabane.catalog.tools.tool import (
 )
 from tabane.code.table import RUN
 from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName, upgraded
-from tabane.hub.clients.client_questions import asks_for_input
+from tabane.hub.clients.asking import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
-from tabane.hub.clients.questions.parked_files import APPROVAL
-from tabane.hub.clients.repeatable_requests import RepeatableRequest
 from tabane.hub.clients.session import Session
 from tabane.hub.clients.task_calls import OpenToolCall, TaskCalls, TaskParts
-from tabane.hub.work.scripts import HubScripts, ScriptPaused
+from tabane.hub.work.scripts import HubScripts
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, Operation, ended
 from tabane.operations.door import GuardedCall
 from tabane.operations.metering import FailureReason, failure_reason
-from tabane.settings import Settings
 from tabane.upstreams.call import UpstreamReply
 from tabane.wire import era as eras
 from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
-from tabane.wire.json import InvalidJson, Members, argument_digest
+from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import may_be_task
 from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
     from tabane.catalog.tool_search import ToolSearchResult
-    from tabane.code.scripts import ScriptReport
-    from tabane.upstreams.call import ServerRequest
     from tabane.upstreams.upstream import Upstream
 
 log = logging.getLogger(__name__)
-
-
-class ScriptRequest:
-    """A request of run_script, whose client is told of each call, and asked about some."""
-
-    __slots__ = ("_key", "_session", "_token")
-
-    def __init__(self, session: Session, key: bytes, meta: Members) -> None:
-        self._session, self._key = session, key
-        self._token = meta.get("progressToken")
-
-    def progressed(self, ended: int, tool: str) -> None:
-        """Tell the client that a call has ended, if it asked for progress."""
-        if self._token is None:
-            return
-        note = json.encode({"progress": ended, "message": tool})
-        params = Raw(json.join({**json.fields(note), "progressToken": self._token}))
-        self._session.tell(json.notification_line("notifications/progress", params), self._key)
-
-    def question(self, server: str, name: str, request: ServerRequest) -> bool:
-        """Put a question of a server. Return whether the client can be asked."""
-        questions = self._session.questions
-        return questions is not None and questions.ask(self._key, server, name, request)
-
-    def asks_later(self) -> bool:
-        """Return whether the client is asked at the end of this request."""
-        session = self._session
-        if session.era is not Era.MODERN or session.requests.get(self._key) is None:
-            return False
-        return session.approvals.asks_by_result()
-
-    async def ask(self, approval: str) -> bool:
-        """Ask the client's user, and return when somebody has decided; False if that is not possible."""
-        return await self._session.approvals.ask_within(self._key, approval)
-
-
-class ScriptRequests:
-    """Runs the scripts of clients. Those of modern ones go on with the answers to their questions."""
-
-    def __init__(
-        self, scripts: HubScripts, door: Door, long_results: LongResults, settings: Callable[[], Settings]
-    ) -> None:
-        self._scripts, self._door = scripts, door
-        self._long_results, self._settings = long_results, settings
-
-    async def answer(
-        self,
-        session: Session,
-        key: bytes,
-        caller: Caller,
-        arguments: Raw,
-        meta: Members,
-        render: Callable[[Any], bytes],
-        reports: Sequence[ScriptReport],
-    ) -> bytes:
-        """Return the result of a script or its first part, or the question that it asks. Raises TabaneError.
-
-        ``reports`` has the script's own after ``render``.
-        """
-        kept, snapshot = session.requests.get(key), None
-        if kept is not None and kept.answer is None and "requestState" in kept.params:
-            raise _script_is_gone()  # it never begins again: its calls were made
-        if kept is not None and (answer := kept.answer) is not None:
-            kept.answer = None
-            approval, dash, script = answer.about.removeprefix(APPROVAL).partition("-")
-            if not answer.about.startswith(APPROVAL) or not dash:
-                raise _script_is_gone()
-            snapshot = await self._scripts.waiting(script, caller.access.holder)
-            await session.approvals.decide_later(approval, answer)
-            if answer.action in ("accept", "decline"):
-                for call in snapshot.run.asked:
-                    if not await self._scripts.is_decided(call.approval):
-                        return await self._put_approval(session, kept, snapshot.script, call.approval)
-            if not self._scripts.paused().take(snapshot.script):
-                raise _script_is_gone()
-        client = ScriptRequest(session, key, meta)
-        try:
-            with self._scripts.followed(caller, client, snapshot) as by:
-                result = await self._door.respond(by, RUN, arguments, render, request=caller.request)
-                return await self._result(by, Raw(result), reports)
-        except ScriptPaused as paused:
-            if kept is None:
-                raise _script_is_gone() from None
-            return await self._put_approval(session, kept, paused.script, paused.approval)
-
-    async def _result(self, caller: Caller, result: Raw, reports: Sequence[ScriptReport]) -> bytes:
-        """Return the result of a script, or its first part."""
-        value = None
-        if len(result) > SHORT and reports and reports[0].output and not reports[0].error:
-            value = object_or_list(reports[0].value)
-        origins, tokens = self._scripts.origins(caller.script), self._settings().result_tokens
-        first_part = await self._long_results.first_part_of_large(
-            caller, result, tokens, origins, value=value
-        )
-        return bytes(first_part)
-
-    async def _put_approval(
-        self, session: Session, kept: RepeatableRequest, script: str, approval: str
-    ) -> bytes:
-        question = await session.approvals.question_later(approval)
-        return bytes(session.requests.asking(kept, question, f"{APPROVAL}{approval}-{script}"))
-
-
-def object_or_list(value: Raw) -> bytes | None:
-    """Return JSON that is an object or list; None for any other value."""
-    return bytes(value) if bytes(memoryview(value)[:1]) in (b"{", b"[") else None
-
-
-def _script_is_gone() -> CallerError:
-    return CallerError(
-        say("The script that asked this does not wait any more. Run it again as a new request.")
-    )
-
-
-MOST_OPEN = 1024
-"""Calls that wait for the next request of their client. The oldest are forgotten."""
-
-LIFE = 600.0
-"""Seconds for which one waits."""
-
-
-class _Round(NamedTuple):
-    """The next request of a call: who makes it, of what, and the state of the server that it repeats."""
-
-    holder: str
-    tool: str
-    arguments: bytes
-    state: bytes
-
-
-class ApprovedRounds:
-    """The requests that go on with an approved call. Each does so once: a repetition is a new call."""
-
-    def __init__(self) -> None:
-        self._open: OrderedDict[_Round, float] = OrderedDict()
-
-    def note(self, session: Session, tool: Tool, inner: ToolCallRequest, reply: UpstreamReply) -> None:
-        """Note the reply to a call that was approved: it may ask for another request."""
-        if reply.result is None or not asks_for_input(reply):
-            return
-        try:
-            state = json.fields(reply.result).get("requestState", Raw(b""))
-        except InvalidJson:
-            return
-        self._open[_round_of(session, tool, inner, bytes(state))] = time.monotonic() + LIFE
-        if len(self._open) > MOST_OPEN:
-            self._open.popitem(last=False)
-
-    def goes_on(self, session: Session, tool: Tool, inner: ToolCallRequest) -> bool:
-        """Return whether a request goes on with a call that was approved."""
-        if not self._open:
-            return False
-        state = bytes(inner.params.get("requestState", b""))
-        return self._open.pop(_round_of(session, tool, inner, state), 0.0) > time.monotonic()
-
-
-def _round_of(session: Session, tool: Tool, inner: ToolCallRequest, state: bytes) -> _Round:
-    return _Round(session.caller.access.holder, tool.alias, argument_digest(inner.arguments), state)
 
 
 LARGE = 1 << 20
@@ -244,7 +77,6 @@ class ToolCalls:
         self._gateway, self._door, self._long_results = gateway, door, long_results
         self._settings = tasks.settings
         self._scripts = scripts
-        self._script_requests = ScriptRequests(scripts, door, long_results, tasks.settings)
         self._tasks = TaskCalls(tasks, self._give_final)
         self._rounds = ApprovedRounds()
 
@@ -573,10 +405,12 @@ class ToolCalls:
             return as_result(operation, value, caller.lang)
 
         if name == RUN:
+            # Loaded with the first script.
+            from tabane.hub.clients.script_requests import ScriptRequests
+
             caller = structs.replace(caller, request=key)
-            return await self._script_requests.answer(
-                session, bytes(request_id), caller, arguments, meta, render, values
-            )
+            scripts = ScriptRequests(self._scripts, self._door, self._long_results, self._settings)
+            return await scripts.answer(session, bytes(request_id), caller, arguments, meta, render, values)
         result = await self._door.respond(caller, name, arguments, render, request=key)
         if session.mode == "code" and name == "search_tools":
             found: ToolSearchResult = values[0]

@@ -15,7 +15,7 @@ from tabane.catalog.tools.catalog import ConfirmRule
 from tabane.errors import Forbidden
 from tabane.hub.context import HubContext
 from tabane.hub.people.approvals.passphrase_file import PASSPHRASE
-from tabane.hub.people.flows.hub_flows import HubFlows
+from tabane.hub.people.flows.hub_flows import FlowRuleOnDemand, HubFlows
 from tabane.hub.work.scripts import HubScripts, ScriptRule
 from tabane.messages import say
 from tabane.operations import LOCAL, Caller, CallTarget, Lazy
@@ -42,6 +42,7 @@ class HubGuard:
 
     def __init__(self, ask: Ask, rules: tuple[CallRule, ...] = ()) -> None:
         self._ask, self.rules = ask, rules
+        self.flow: FlowRuleOnDemand | None = None
 
     def judge(
         self, caller: Caller, target: CallTarget, arguments: bytes, request: str
@@ -53,9 +54,9 @@ class HubGuard:
     def answered(
         self, caller: Caller, target: CallTarget, arguments: bytes = b"", result: bytes | Raw | None = b""
     ) -> None:
-        """Let each rule note what a caller gets to read."""
-        for rule in self.rules:
-            rule.answered(caller, target, arguments, result)
+        """Let the rule of flows, which is one of them, note what a caller gets to read."""
+        if self.flow is not None:
+            self.flow.answered(caller, target, arguments, result)
 
     def check(self, caller: Caller, target: CallTarget, arguments: bytes) -> tuple[CallVerdict, ...]:
         """Return the verdicts that ask for a person. Raises Forbidden if one refuses."""
@@ -109,8 +110,9 @@ class HubGuards:
             rules.append(self.passphrase().rule)
         if confirm := ConfirmRule(configuration.servers, self._gateway.catalog.find):
             rules.append(confirm)
-        if (flow := self._flows.apply()) is not None:
-            rules.append(flow)
+        self.guard.flow = self._flows.apply()
+        if self.guard.flow is not None:
+            rules.append(self.guard.flow)
         if (writes := self._context.settings.script_writes) != "allow":
             rules.append(ScriptRule(writes))
         self.guard.rules = tuple(rules)
@@ -123,7 +125,9 @@ class HubGuards:
         arguments: bytes,
         request: str,
     ) -> OpenApproval:
-        return self._calls().ask(verdicts, caller, target, arguments, request)
+        from tabane.hub.people.approvals.desk import GuardedApproval
+
+        return GuardedApproval(self._calls(), verdicts, caller, target, arguments, request)
 
     def _open_calls(self) -> GuardedCalls:
         from tabane.hub.people.approvals.desk import GuardedCalls

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from pathlib import Path
 from tabane.code.sandbox import LARGEST, LIFE, ScriptSnapshot, SnapshotRefused, packed, signed_by, unpacked
 from tabane.errors import CallerError, ConfigurationError
 from tabane.messages import say
-from tabane.settings.files import read_trusted
+from tabane.settings.files import read_trusted, write_private
 
 FOLDER = "paused-scripts"
 
@@ -142,9 +141,5 @@ class PausedScripts:
         return self._folder / f"{script}.snapshot"
 
     def _write(self, script: str, text: bytes) -> None:
-        part = self._folder / f".{script}"
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-        with open(os.open(part, flags, 0o600), "wb") as file:
-            file.write(text)
-        os.replace(part, self._path(script))
+        write_private(self._path(script), text, synced=False)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from msgspec import Raw, structs
+from msgspec import structs
 
 from tabane.catalog.gateway import Gateway
 from tabane.code.table import RUN, code_table
@@ -363,9 +363,3 @@ class ScriptRule:
             return None
         reason = say("A script calls it, and it is not marked read-only (setting script_writes).")
         return CallVerdict("refuse" if self._refuses else "ask", RULE, reason)
-
-    def answered(
-        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
-    ) -> None:
-        """Ignore the answer: the rule depends on no result."""
-        return

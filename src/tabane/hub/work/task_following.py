@@ -42,6 +42,7 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
+from tabane.wire.questions import InputRequired, InvalidQuestion, input_required_of, with_responses
 from tabane.wire.tasks import (
     LONGEST_CREATION,
     LONGEST_MESSAGE,
@@ -407,43 +408,26 @@ class RunningCalls:
         """Put the questions that a server answered with to the client, then call with its answers."""
         adopted.rounds += 1
         try:
-            members = json.fields(result)
-            asked = json.fields(members.get("inputRequests", Raw(b"{}")))
-        except InvalidJson:
-            asked = {}
-        if adopted.rounds > MOST_ROUNDS or not 0 < len(asked) <= MOST_INPUTS:
+            wanted = input_required_of(result)
+        except InvalidQuestion:
+            wanted = InputRequired({}, None)
+        if adopted.rounds > MOST_ROUNDS or not 0 < len(wanted.questions) <= MOST_INPUTS:
             self._tasks.finish(adopted.task, failed_inside("The server asks for input in an invalid way."))
             return
-        round_ = _InputRound(set(asked), members.get("requestState"))
-        for key, request in asked.items():
-            adopted.task.put(self._question(adopted, round_, key, request))
+        left, answers = set(wanted.questions), dict[str, bytes]()
 
-    def _question(self, adopted: _AdoptedCall, round_: _InputRound, key: str, request: Raw) -> ServerRequest:
-        def answered(_: ServerRequest, reply: UpstreamReply) -> None:
-            round_.open.discard(key)
+        def answered(key: str, _: ServerRequest, reply: UpstreamReply) -> None:
+            left.discard(key)
             if reply.result is not None:
-                round_.responses[key] = reply.result
-            if not round_.open and not adopted.task.over:
-                self._call_again(adopted, round_)
+                answers[key] = bytes(reply.result)
+            if not left and not adopted.task.over:
+                self._call_again(adopted, with_responses(adopted.call.params, answers, wanted.state))
 
-        try:
-            members = json.fields(request)
-        except InvalidJson:
-            members = {}
-        return ServerRequest(
-            json.text(members.get("method")) or "", members.get("params", Raw(b"{}")), answered
-        )
+        for key, question in wanted.questions.items():
+            adopted.task.put(ServerRequest(question.method, Raw(question.params), partial(answered, key)))
 
-    def _call_again(self, adopted: _AdoptedCall, round_: _InputRound) -> None:
+    def _call_again(self, adopted: _AdoptedCall, params: Members) -> None:
         before = adopted.call
-        params = {
-            name: value
-            for name, value in before.params.items()
-            if name not in ("inputResponses", "requestState")
-        }
-        params["inputResponses"] = Raw(json.join(round_.responses))
-        if round_.state is not None:
-            params["requestState"] = round_.state
         adopted.call = Call(
             before.method,
             params,
@@ -467,16 +451,6 @@ class _AdoptedCall:
     def __init__(self, task: Task, tool: Tool, call: Call, upstream: Upstream, lang: Lang) -> None:
         self.task, self.tool, self.call, self.upstream, self.lang = task, tool, call, upstream, lang
         self.rounds = 0
-
-
-class _InputRound:
-    """Questions that are asked together, and the answers so far."""
-
-    __slots__ = ("open", "responses", "state")
-
-    def __init__(self, open_: set[str], state: Raw | None) -> None:
-        self.open, self.state = open_, state
-        self.responses: Members = {}
 
 
 def _noticed(task: Task, method: str, params: Raw) -> None:

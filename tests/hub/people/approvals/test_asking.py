@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from tabane.errors import ApprovalRequired, Forbidden
-from tabane.guard.approvals.approvals import Approval, ApprovalBinding, ApprovalReason
-from tabane.hub.people.approvals.desk import approval_required
+from tabane.guard.approvals.approvals import Approval, ApprovalBinding, ApprovalReason, approval_required
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face
 from tabane.operations.door import CallVerdict

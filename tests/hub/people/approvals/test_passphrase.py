@@ -13,8 +13,8 @@ from tabane.hub.people.approvals.passphrase import MOST_WAITING
 from tabane.operations import Caller, Face
 from tests.harness.http_hub import call, http_hub, modern, request
 from tests.harness.identities import GivenAccess, GivenKeys, identities
-from tests.harness.running_hub import Client, Json, RunningHub, child, text
-from tests.hub.clients.questions.asking import able
+from tests.harness.running_hub import SOON, Client, Json, RunningHub, child, text
+from tests.hub.clients.questions.asking import ACCEPTED, able, answers_to
 from tests.hub.people.approvals.confirmed import COUNT, FORMS, confirming, person, refusal, waiting
 
 WORDS = "correct horse"
@@ -71,6 +71,21 @@ async def test_with_a_passphrase_no_dialog_of_a_client_approves(tmp_path: Path, 
         params: Json = {**COUNT, "_meta": able(**FORMS)} if line.modern else COUNT
         assert "tabane approve" in refusal(await line.result("tools/call", params))
         assert line.questions == []
+
+
+async def test_an_answer_to_a_question_from_before_the_passphrase_approves_nothing(tmp_path: Path) -> None:
+    async with confirming(tmp_path) as here:
+        legacy = await here.connect("2025-11-25", mode="full", capabilities=FORMS)
+        modern_line = await here.connect("2026-07-28", mode="full")
+        call = legacy.begin("tools/call", COUNT)
+        question = await legacy.questioned()
+        repeated = {"name": "up__count", "arguments": {"n": 2}, "_meta": able(**FORMS)}
+        asked = await modern_line.result("tools/call", repeated)
+        await person(here, "set_passphrase", passphrase=WORDS)
+        legacy.reply(question, {"result": ACCEPTED})
+        assert "tabane approve" in refusal((await asyncio.wait_for(call, SOON))["result"])
+        again = {**repeated, **answers_to(asked, ACCEPTED)}
+        assert "tabane approve" in refusal(await modern_line.result("tools/call", again))
 
 
 @pytest.mark.parametrize(

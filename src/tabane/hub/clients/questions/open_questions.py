@@ -12,6 +12,7 @@ from msgspec import Raw
 
 from tabane.operations import Caller
 from tabane.upstreams.call import UpstreamReply
+from tabane.upstreams.server_requests import LIMIT
 from tabane.wire import json
 from tabane.wire.questions import Question
 
@@ -23,23 +24,22 @@ LONGEST_MESSAGE = 4000
 
 
 class OpenQuestion:
-    """A question that waits for an answer, for ``seconds`` at most."""
+    """A question that waits for an answer. ``on_given`` takes one from elsewhere than the client."""
 
-    __slots__ = ("asked", "caller", "id", "question", "seconds", "server", "tool")
+    __slots__ = ("asked", "caller", "id", "on_given", "question", "server", "tool")
 
-    def __init__(self, caller: Caller, server: str, tool: str, question: Question, seconds: float) -> None:
+    def __init__(
+        self, caller: Caller, server: str, tool: str, question: Question,
+        on_given: Callable[[UpstreamReply], None] | None = None,
+    ) -> None:  # fmt: skip
         self.id = os.urandom(5).hex()
         self.caller, self.server, self.tool, self.question = caller, server, tool, question
-        self.asked, self.seconds = time.time(), seconds
-
-    @property
-    def expires(self) -> float:
-        """Time at which it ends unanswered, in seconds since 1970."""
-        return self.asked + self.seconds
+        self.asked, self.on_given = time.time(), on_given
 
     def give(self, reply: UpstreamReply) -> None:
-        """Take an answer, of the client or of a person elsewhere, and end the question."""
-        raise NotImplementedError
+        """Take an answer of a person, and end the question."""
+        if self.on_given is not None:
+            self.on_given(reply)
 
     def row(self) -> dict[str, Any]:
         """Return the question for a person: ``schema`` only of a form, ``url`` only of a URL."""
@@ -52,7 +52,7 @@ class OpenQuestion:
             "kind": self.question.kind,
             "message": self._message(members)[:LONGEST_MESSAGE],
             "asked": self.asked,
-            "expires": self.expires,
+            "expires": self.asked + LIMIT,
         }
         if self.question.kind == "form":
             row["schema"] = members.get("requestedSchema", Raw(b"{}"))

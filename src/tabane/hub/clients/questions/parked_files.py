@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import hmac
 import logging
-import os
 import time
 from base64 import urlsafe_b64encode
 from pathlib import Path
@@ -22,8 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from tabane.errors import StoreNewer
-from tabane.messages import say
-from tabane.settings.files import read_trusted
+from tabane.settings.files import read_trusted, write_private
 from tabane.upstreams.call import SessionPosition
 from tabane.wire.json import Members, argument_digest
 
@@ -73,16 +71,12 @@ class RepeatedAnswer(NamedTuple):
     """The answer of a user to a question of the hub itself, with a request that is made again.
 
     ``about`` is :data:`LOGIN`, or :data:`APPROVAL` and an id. ``action`` is accept, decline or cancel;
-    ``content`` are the values of a form as JSON.
+    ``values`` are those of a form.
     """
 
     about: str
     action: str
-    content: bytes
-
-    @property
-    def agreed(self) -> bool:
-        return self.action == "accept"
+    values: Members
 
 
 class HandleSigner:
@@ -190,16 +184,13 @@ class ParkedFiles:
         text = msgspec.json.encode(call)
         if len(text) > LONGEST:
             return
-        part = self._path(f".{call.id}")
+        path = self._path(call.id)
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             self._delete_old_files()
-            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
-            with open(os.open(part, flags, 0o600), "wb") as file:
-                file.write(text)
-            os.replace(part, self._path(call.id))
+            write_private(path, text, synced=False)
         except OSError as error:
-            log.warning("a parked call ends with the hub: %s cannot be written (%s)", part, error.strerror)
+            log.warning("a parked call ends with the hub: %s cannot be written (%s)", path, error.strerror)
 
     def read(self, name: str) -> StoredCall | None:
         """Return a call, None if there is none. Blocks.
@@ -211,15 +202,7 @@ class ParkedFiles:
             text = read_trusted(path, LONGEST)
             head = msgspec.json.decode(text, type=_FileHead)
             if head.format > FORMAT:
-                raise StoreNewer(
-                    say(
-                        "{path} was written by a newer Tabane (version {theirs}; this one supports "
-                        "{ours}). Update Tabane",
-                        path=path,
-                        theirs=head.format,
-                        ours=FORMAT,
-                    )
-                )
+                raise StoreNewer.of(path, head.format, FORMAT)
             return msgspec.json.decode(text, type=StoredCall)
         except (FileNotFoundError, msgspec.DecodeError):
             return None

@@ -83,8 +83,9 @@ class AskedQuestion(OpenQuestion):
     __slots__ = ("key", "parked", "request")
 
     def __init__(self, parked: ParkedCall, key: str, request: ServerRequest, question: Question) -> None:
-        super().__init__(parked.caller, parked.server, parked.name, question, LIMIT)
+        super().__init__(parked.caller, parked.server, parked.name, question)
         self.parked, self.key, self.request = parked, key, request
+        request.on_withdrawn = self.withdraw
 
     def give(self, reply: UpstreamReply) -> None:
         """Take an answer, of the client or of a person elsewhere."""
@@ -95,7 +96,7 @@ class AskedQuestion(OpenQuestion):
         """Note that nobody wants an answer any more."""
         parked = self.parked
         parked.asked = tuple(one for one in parked.asked if one is not self)
-        parked.calls.drop(self)
+        parked.calls.open.drop(self)
 
 
 class ParkedCall:
@@ -107,22 +108,8 @@ class ParkedCall:
     """
 
     __slots__ = (
-        "asked",
-        "binding",
-        "call",
-        "caller",
-        "calls",
-        "count",
-        "expires",
-        "features",
-        "holder",
-        "id",
-        "kept",
-        "name",
-        "on_reply",
-        "reply",
-        "round",
-        "server",
+        "asked", "binding", "call", "caller", "calls", "count", "expires", "features", "holder", "id", "kept",
+        "name", "on_reply", "reply", "round", "server",
     )  # fmt: skip
 
     def __init__(
@@ -172,22 +159,12 @@ _TAKEN = Raw(b"")
 
 
 class ParkedCalls:
-    """All parked calls of a hub. ``signer`` returns what signs handles, and may make its key.
-
-    ``takes`` says whether a person answers a question that the client cannot be asked. ``life`` are the
-    seconds for which a call is parked, ``most`` calls at the same time.
-    """
+    """All parked calls of a hub, each for ``life`` seconds; ``most`` calls at the same time."""
 
     def __init__(
-        self,
-        signer: Callable[[], HandleSigner],
-        questions: OpenQuestions,
-        takes: Callable[[Question], bool],
-        files: ParkedFiles,
-        adopt: Callable[[str, str], Awaitable[AdoptedCall]],
+        self, hub: HubQuestions, files: ParkedFiles, adopt: Callable[[str, str], Awaitable[AdoptedCall]]
     ) -> None:
-        self._files, self._adopt = files, adopt
-        self._signer, self._open, self._takes = signer, questions, takes
+        self._hub, self._files, self._adopt, self.open = hub, files, adopt, hub.open
         self.life, self.most = LIMIT, MOST_PARKED
         self._parked: dict[str, ParkedCall] = {}
         self._gathering: dict[str, ParkedCall] = {}
@@ -201,10 +178,6 @@ class ParkedCalls:
 
     # -- questions ---------------------------------------------------------------------------------
 
-    def drop(self, asked: AskedQuestion) -> None:
-        """Note that nobody can answer a question any more."""
-        self._open.drop(asked)
-
     def ask(self, parked: ParkedCall, request: ServerRequest) -> bool:
         """Take a question of the server. Return whether the client, or somebody, can be asked."""
         try:
@@ -213,7 +186,7 @@ class ParkedCalls:
             request.refusal = str(error)
             return False
         lacking = missing(question, parked.features)
-        if lacking is not None and not self._takes(question):
+        if lacking is not None and not self._hub.takes(question):
             request.refusal = f"the client has no capability for it ({lacking})"
             parked.call.lacking |= {lacking}
             return False
@@ -223,8 +196,8 @@ class ParkedCalls:
         # The question has both, without the message that they came in.
         request.method, request.params = question.method, _TAKEN
         parked.count += 1
-        asked = self._asked_question(parked, _key(parked, request), request, question)
-        self._open.put(asked)
+        asked = AskedQuestion(parked, _key(parked, request), request, question)
+        self.open.put(asked)
         if lacking is None:
             parked.asked += (asked,)
             if parked.on_reply is not None and parked.id not in self._gathering:
@@ -246,13 +219,6 @@ class ParkedCalls:
             return "too many calls wait for answers"
         return None
 
-    def _asked_question(
-        self, parked: ParkedCall, key: str, request: ServerRequest, question: Question
-    ) -> AskedQuestion:
-        asked = AskedQuestion(parked, key, request, question)
-        request.on_withdrawn = asked.withdraw
-        return asked
-
     # -- parking -----------------------------------------------------------------------------------
 
     def _park(self, parked: ParkedCall) -> None:
@@ -267,7 +233,7 @@ class ParkedCalls:
         parked.expires = time.time() + self.life
         handle = CallHandle(parked.id, parked.round, int(parked.expires))
         questions = {asked.key: asked.question for asked in parked.asked}
-        result = input_required(questions, self._signer().sign(handle, parked.binding))
+        result = input_required(questions, self._hub.signer().sign(handle, parked.binding))
         on_reply = parked.on_reply
         self._parked[parked.id] = parked
         self._keep_in_file(parked)
@@ -279,7 +245,7 @@ class ParkedCalls:
         """Let others ask the client: the task that a call has become, or the call that really asked."""
         asked, parked.asked, parked.on_reply = parked.asked, (), None
         for each in asked:
-            self._open.drop(each)
+            self.open.drop(each)
             each.request.params = Raw(each.question.params)
             if not each.request.offer_again():
                 each.request.answer(UpstreamReply())
@@ -353,11 +319,7 @@ class ParkedCalls:
 
     def is_kept(self, params: Members, binding: CallBinding) -> str | None:
         """Return the id of a call of an earlier hub that a request continues; None if it is no such call."""
-        state = text(params.get("requestState"))
-        try:
-            handle = self._signer().check(state, binding) if state is not None else None
-        except ForgedHandle:
-            return None
+        handle = self._own_handle(params, binding)
         if handle is None or handle.call in self._parked or handle.expires <= time.time():
             return None
         return handle.call if handle.call != AGAIN and self._files.has(handle.call) else None
@@ -389,7 +351,7 @@ class ParkedCalls:
                 each.request, each.method, bytes(each.params), call
             )
             question = question_of(each.method, each.params)
-            parked.asked += (self._asked_question(parked, each.key, request, question),)
+            parked.asked += (AskedQuestion(parked, each.key, request, question),)
         self._parked[parked.id] = parked
         self._sweep_by(stored.expires)
 
@@ -404,7 +366,7 @@ class ParkedCalls:
         about. Otherwise a server wants URLs to be opened.
         """
         handle = CallHandle(about, 0, int(time.time() + self.life))
-        return Raw(input_required(questions, self._signer().sign(handle, binding)))
+        return Raw(input_required(questions, self._hub.signer().sign(handle, binding)))
 
     def answered(self, params: Members, binding: CallBinding) -> RepeatedAnswer | None:
         """Return the answer to a question of the hub itself; None if a request has none.
@@ -414,12 +376,11 @@ class ParkedCalls:
         handle = self._own_handle(params, binding)
         if handle is None or not _is_own(handle):
             return None
-        if handle.expires <= time.time():
-            raise _refusal("requestState: it has expired; call again without it")
+        _check_life(handle)
         answers = list(_responses(params).values())
         if len(answers) != 1:
             raise _refusal("inputResponses: the one answer to the question of the hub is missing")
-        return RepeatedAnswer(handle.call, *_action(answers[0]))
+        return RepeatedAnswer(handle.call, *chosen(answers[0]))
 
     def continues(self, params: Members, binding: CallBinding) -> bool:
         """Return whether a request can only continue a parked call, and is never sent as a new one."""
@@ -427,11 +388,15 @@ class ParkedCalls:
         return handle is not None and handle.call != AGAIN and not _is_own(handle)
 
     def _own_handle(self, params: Members, binding: CallBinding) -> CallHandle | None:
-        state = text(params.get("requestState"))
         try:
-            return self._signer().check(state, binding) if state is not None else None
+            return self._handle(params, binding)
         except ForgedHandle:
             return None  # it may be bound to another name of the tool
+
+    def _handle(self, params: Members, binding: CallBinding) -> CallHandle | None:
+        """Return the handle in a request; None if it has none of this hub. Raises ForgedHandle."""
+        state = text(params.get("requestState"))
+        return self._hub.signer().check(state, binding) if state is not None else None
 
     def claim(self, params: Members, binding: CallBinding) -> ParkedCall | bool:
         """Return the parked call that a request continues; False if it is no business of this hub.
@@ -439,20 +404,16 @@ class ParkedCalls:
         True means that the request is sent as a new call: see :meth:`ask_to_repeat`. Raises ProtocolRefusal
         if the handle or the answers are not acceptable; then nothing has changed.
         """
-        state = text(params.get("requestState"))
-        if state is None:
-            return False
         try:
-            handle = self._signer().check(state, binding)
+            handle = self._handle(params, binding)
         except ForgedHandle as error:
             raise _refusal(f"requestState: {error}") from None
         if handle is None:
             return False
         if handle.call == AGAIN:
-            if handle.expires <= time.time():
-                raise _refusal("requestState: it has expired; call again without it")
+            _check_life(handle)
             for key, answer in _responses(params).items():
-                if _action(answer)[0] != "accept":
+                if chosen(answer)[0] != "accept":
                     raise _refusal(f"inputResponses.{key}: the call needs the URL, which was not opened")
             return True
         parked = self._parked.get(handle.call)
@@ -524,18 +485,24 @@ def _responses(params: Members) -> Members:
         raise _refusal("inputResponses: an object with an answer for each question") from None
 
 
-def _action(answer: Raw) -> tuple[str, bytes]:
-    """Return the action of an answer, and its content as JSON; "cancel" if there is none."""
+def chosen(answer: Raw | None) -> tuple[str, Members]:
+    """Return the action that a client's user chose, and the values of a form; "cancel" if there is none."""
     try:
-        members = fields(answer)
+        members = fields(answer) if answer is not None else {}
+        values = fields(members["content"]) if "content" in members else {}
     except InvalidJson:
-        return "cancel", b"{}"
-    return text(members.get("action")) or "cancel", bytes(members.get("content", b"{}"))
+        return "cancel", {}
+    return text(members.get("action")) or "cancel", values
 
 
 def _is_own(handle: CallHandle) -> bool:
     """Return whether a handle is of a question of the hub itself."""
     return handle.call == LOGIN or handle.call.startswith(APPROVAL)
+
+
+def _check_life(handle: CallHandle) -> None:
+    if handle.expires <= time.time():
+        raise _refusal("requestState: it has expired; call again without it")
 
 
 def _refusal(message: str) -> ProtocolRefusal:
@@ -583,7 +550,7 @@ class HubQuestions:
         self.open = OpenQuestions()
         self.login_waits = 0
         self._signer: HandleSigner | None = None
-        self.parked = ParkedCalls(self.signer, self.open, self.takes, ParkedFiles(home), adopt)
+        self.parked = ParkedCalls(self, ParkedFiles(home), adopt)
 
     def table(self) -> list[Operation]:
         """Return the operations on open questions; they are loaded when one is called."""

@@ -12,25 +12,26 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
 
 from tabane.catalog.gateway import Gateway
-from tabane.errors import ApprovalRequired, ConfigurationError, Conflict, HubError, StoreError
+from tabane.errors import ConfigurationError, Conflict, HubError, StoreError
 from tabane.guard.approvals.approvals import (
     LIFE,
     Approval,
     ApprovalBinding,
     ApprovalReason,
     Approvals,
+    approval_required,
     refusal,
 )
 from tabane.hub.context import HubContext
 from tabane.hub.work.scripts import HubScripts, RunningScript
-from tabane.messages import Message, say
+from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.door import CallVerdict
 from tabane.settings.files import read_private, write_private
@@ -219,11 +220,7 @@ class ApprovalDesk:
 
     def give_back(self, used: Approval) -> None:
         """Make an approval valid again that :meth:`claim` has returned, because its call was not made."""
-        if self._shared is not None:
-            self._begin(self._changed_later(lambda approvals: approvals.give_back(used)))
-        elif self._approvals is not None and self._approvals.give_back(used) is not None:
-            self._changed(used.id)
-            self._begin_write()
+        self._change_later(used.id, lambda approvals: approvals.give_back(used))
 
     async def ask(self, wanted: Approval) -> Approval:
         """Ask for an approval, and return it; an earlier one if the same call waits already.
@@ -263,13 +260,8 @@ class ApprovalDesk:
 
         ``waits``: it is the one who waits.
         """
-        if self._approvals is None or self._closing or (self._waiting.get(id) and not waits):
-            return
-        if self._shared is not None:
-            self._begin(self._changed_later(lambda approvals: approvals.withdraw(id)))
-        elif self._approvals.withdraw(id) is not None:
-            self._changed(id)
-            self._begin_write()
+        if self._approvals is not None and not self._closing and (waits or not self._waiting.get(id)):
+            self._change_later(id, lambda approvals: approvals.withdraw(id))
 
     def waiting(self, id: str) -> frozenset[asyncio.Future[None]]:
         """Return those who wait for a decision."""
@@ -285,12 +277,11 @@ class ApprovalDesk:
         if self._shared is not None:
             return decided
         self._on_decided(decided, decided.remember)
+        if not approved:
+            self._changed(id)
+        await self._on_disk_now()
         if approved:
-            await self._on_disk_now()
             self._changed(id)
-        else:
-            self._changed(id)
-            await self._on_disk_now()
         return decided
 
     def close(self) -> None:
@@ -337,7 +328,15 @@ class ApprovalDesk:
         self._version += 1
         return self._begin(self._write(self._version))
 
-    async def _changed_later(self, work: Callable[[Approvals], object]) -> None:
+    def _change_later(self, id: str, work: Callable[[Approvals], Approval | None]) -> None:
+        """Change an approval if that is still possible, without waiting for it."""
+        if self._shared is not None:
+            self._begin(self._change_for_group(work))
+        elif self._approvals is not None and work(self._approvals) is not None:
+            self._changed(id)
+            self._begin_write()
+
+    async def _change_for_group(self, work: Callable[[Approvals], Approval | None]) -> None:
         try:
             await self._change(work)
         except StoreError as error:
@@ -424,13 +423,6 @@ class GuardedCalls:
     def __init__(self, desk: ApprovalDesk, gateway: Gateway, scripts: HubScripts, check: Check) -> None:
         self.desk, self.check = desk, check
         self._gateway, self._scripts = gateway, scripts
-
-    def ask(
-        self, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget, arguments: bytes,
-        request: str,
-    ) -> GuardedApproval:  # fmt: skip
-        """Return the approval that a call awaits."""
-        return GuardedApproval(self, verdicts, caller, target, arguments, request)
 
     def definition(self, target: CallTarget) -> str:
         """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""
@@ -527,23 +519,3 @@ class GuardedApproval:
             arguments_size=size,
             pairs=tuple(dict.fromkeys(verdict.pair for verdict in self.verdicts if verdict.pair)),
         )
-
-
-def approval_required(approval: Approval) -> ApprovalRequired:
-    """Return the error of a call that nobody has approved yet: who has to do what, and until when."""
-    text = say(
-        "{tool} was not called: a person has to approve this call first. {reason} Ask the user to approve it "
-        "on the web page (tabane open /approvals) or with: tabane approve {id}. Then call again with the "
-        "same arguments, within {minutes} {minutes:minute|minutes}.",
-        tool=approval.binding.tool,
-        reason=_joined([reason.message for reason in approval.reasons]),
-        id=approval.id,
-        minutes=int(LIFE // 60),
-    )
-    return ApprovalRequired(text, approval.id)
-
-
-def _joined(reasons: Sequence[Message]) -> Message:
-    """Return all reasons as one text."""
-    fields = {f"reason{number}": reason for number, reason in enumerate(reasons)}
-    return Message(" ".join(f"{{{name}}}" for name in fields), **fields)

@@ -7,7 +7,6 @@ from collections import OrderedDict
 from pathlib import Path
 
 import msgspec
-from msgspec import Raw
 
 from tabane.access.passphrase import matches, record_of
 from tabane.errors import Forbidden, PassphraseRequired, RateLimited, StoreError
@@ -127,9 +126,3 @@ class PassphraseRule:
                 operation=target.name,
             )
         )
-
-    def answered(
-        self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
-    ) -> None:
-        """Ignore the answer: the rule depends on no result."""
-        return

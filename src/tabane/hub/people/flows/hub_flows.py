@@ -15,7 +15,7 @@ from tabane.operations import Caller, CallTarget, Lazy
 if TYPE_CHECKING:
     from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule
     from tabane.hub.people.flows.flow_state import FlowState
-    from tabane.operations.door import CallRule, CallVerdict
+    from tabane.operations.door import CallVerdict
 
 
 class HubFlows:
@@ -42,12 +42,12 @@ class HubFlows:
         """The rule in force; None if the policy is off."""
         return None if self._policy == "off" else self.state().rule(self._policy)
 
-    def apply(self) -> CallRule | None:
+    def apply(self) -> FlowRuleOnDemand | None:
         """Return the rule that the settings want; None if the policy is off."""
         policy = self._policy = self._context.settings.flow_policy
         if self.state.opened is not None or (policy == "off" and (self._context.home / TRAIL_FILE).exists()):
             self.state().apply(policy)
-        return None if policy == "off" else _RuleOnDemand(self)
+        return None if policy == "off" else FlowRuleOnDemand(self)
 
     def has_server(self, name: str) -> bool:
         """Return whether there is a server of that name."""
@@ -84,7 +84,7 @@ class HubFlows:
             self.state.opened.abandon()
 
 
-class _RuleOnDemand:
+class FlowRuleOnDemand:
     """The rule of flows, which is made with the first call."""
 
     def __init__(self, flows: HubFlows) -> None:
@@ -92,12 +92,14 @@ class _RuleOnDemand:
         self._rule: FlowRule | None = None
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
+        """Return the objection to a call; None if there is none."""
         rule = self._rule or self._made()
         return rule.verdict(caller, target, arguments) if rule is not None else None
 
     def answered(
         self, caller: Caller, target: CallTarget, arguments: bytes, result: bytes | Raw | None
     ) -> None:
+        """Note what a caller gets to read: a result, or an error with its text."""
         rule = self._rule or self._made()
         if rule is not None:
             rule.answered(caller, target, arguments, result)
