@@ -18,10 +18,11 @@ from statistics import median
 from types import FrameType
 from typing import Any
 
-import tabane
 from benchmarks.report import machine, publish, table
 from tests.harness.labeled_servers import replayed
 from tests.harness.running_hub import Json, SocketClient, running_hub
+
+import tabane
 
 COMMAND = "python -m benchmarks.gateway.calls_counted"
 PACKAGE = str(Path(tabane.__file__).parent)
