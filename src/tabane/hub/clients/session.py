@@ -309,13 +309,12 @@ class Session:
             request_id = json.id_in(line[: json.HEAD]) if str(reason) == json.CONSTANT else None
             self.refuse(request_id, code, f"not a JSON-RPC message: {reason}")
             return
-        if frame.method is not UNSET and frame.id is not UNSET and frame.params is not UNSET:
-            try:
-                params = json.fields(frame.params)
-            except InvalidJson:
-                self._take_message(frame)
-                return
-            self._take_request(frame.id, frame.method, params)
+        self._take_message(frame)
+
+    def take(self, frame: JsonRpcFrame, params: Members, meta: Members) -> None:
+        """Take one message that was decoded; ``params`` without its ``_meta``, whose members are ``meta``."""
+        if frame.method is not UNSET and frame.id is not UNSET:
+            self.start(frame.id, self._answer_request(frame.id, frame.method, params, meta))
         else:
             self._take_message(frame)
 
@@ -353,9 +352,10 @@ class Session:
             if frame.id is not UNSET:
                 self.refuse(frame.id, eras.INVALID_PARAMS, "params must be an object")
             return
-        method = str(frame.method)
+        method = frame.method
         if frame.id is not UNSET:
-            self._take_request(frame.id, method, params)
+            meta = eras.take_meta(params) if "_meta" in params else {}
+            self.start(frame.id, self._answer_request(frame.id, method, params, meta))
         elif method == "notifications/cancelled":
             reason = json.text(params.get("reason")) or "the client cancelled"
             self.cancel(bytes(params.get("requestId", b"")), reason)
@@ -363,14 +363,6 @@ class Session:
             follow_roots(self, self._host.gateway, self._host.offers)
         elif self.caller.server and method not in _OF_CONNECTION:
             self._host.unknown.notified(self, method, params)
-
-    def _take_request(self, request_id: Raw, method: str, params: Members) -> None:
-        meta = eras.take_meta(params) if "_meta" in params else {}
-        self.take(request_id, method, params, meta)
-
-    def take(self, request_id: Raw, method: str, params: Members, meta: Members) -> None:
-        """Take a request that was decoded; ``meta`` is what its ``_meta`` has, which is not in ``params``."""
-        self.start(request_id, self._answer_request(request_id, method, params, meta))
 
     async def _answer_request(self, request_id: Raw, method: str, params: Members, meta: Members) -> None:
         if meta or self.era is not Era.LEGACY:
