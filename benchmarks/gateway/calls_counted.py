@@ -1,8 +1,8 @@
 """Python calls of Tabane in one request: python -m benchmarks.gateway.calls_counted [--write] [--by-function]
 
 A hub in this process serves a client over a socket, and real upstream processes. Every call of a function of
-the package ``tabane`` on the event loop counts, and every step of a coroutine or generator. The numbers do not
-depend on the load of the machine. They say what a change adds to a request or takes away.
+the package ``tabane`` on the event loop counts, and every step of a coroutine or generator. The numbers do
+not depend on the load of the machine. They say what a change adds to a request or takes away.
 """
 
 from __future__ import annotations

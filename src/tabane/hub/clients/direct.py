@@ -300,7 +300,7 @@ class PassedRequest:
 
     def replied(self, reply: UpstreamReply) -> None:
         """Take the answer."""
-        self._session.prepare(self._key, len(reply.result or b""), self._give(reply))
+        self._session.start(self._key, self._give(reply), len(reply.result or b""))
 
     async def _give(self, reply: UpstreamReply) -> None:
         """Record the answer, then give it. One that cannot be recorded is not given."""

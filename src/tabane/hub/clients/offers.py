@@ -151,7 +151,7 @@ class OfferRequests:
                 work = self._read(session, key, params, meta, others, opened)
             else:
                 work = _give_reply(session, key, source.shown, reply, opened, source)
-            session.prepare(key, len(reply.result or b""), work)
+            session.start(key, work, len(reply.result or b""))
 
         with ended(opened):
             upstream = self._gateway.instance_for(session.caller, source.server)
@@ -176,7 +176,8 @@ class OfferRequests:
 
         def replied(reply: UpstreamReply) -> None:
             shown = _with_shown_pages(session, server, reply)
-            session.prepare(key, len(shown.result or b""), _give_reply(session, key, name, shown, opened))
+            work = _give_reply(session, key, name, shown, opened)
+            session.start(key, work, len(shown.result or b""))
 
         with ended(opened):
             upstream = self._gateway.instance_for(session.caller, server)
@@ -367,7 +368,7 @@ class _SkillRequest(Struct, frozen=True):
 
     def replied(self, reply: UpstreamReply) -> None:
         """Take the answer."""
-        self.session.prepare(self.key, len(reply.result or b""), self._give(reply))
+        self.session.start(self.key, self._give(reply), len(reply.result or b""))
 
     async def _give(self, reply: UpstreamReply) -> None:
         session, key = self.session, self.key

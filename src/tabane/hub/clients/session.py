@@ -503,30 +503,25 @@ class Session:
 
     # -- what takes a while ------------------------------------------------------------------------
 
-    def start(self, request_id: Raw, work: Coroutine[Any, Any, None], size: int = 0) -> None:
+    def start(self, request_id: Raw | bytes, work: Coroutine[Any, Any, None], size: int = 0) -> None:
         """Answer a request at once, or in a task from its first wait on; errors become its answer.
 
         ``size`` bytes of a result are here already, and wait with it.
         """
-        task = start(self._answer_errors(request_id, work), self._host.loop)
-        if task is None:
+        if self.over:
+            work.close()
             return
-        self._tasks[bytes(request_id)] = task
-        if size:
-            self.preparing += size
-            task.add_done_callback(lambda _: self._note_prepared(size))
+        task = start(self._answer_errors(request_id, work), self._host.loop)
+        if task is not None:
+            self._tasks[bytes(request_id)] = task
+            if size:
+                self.preparing += size
+                task.add_done_callback(lambda _: self._note_prepared(size))
 
     def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request in a task of its own; errors become its answer."""
         key = bytes(request_id)
         self._tasks[key] = self._host.loop.create_task(self._answer_errors(request_id, work))
-
-    def prepare(self, key: bytes, size: int, work: Coroutine[Any, Any, None]) -> None:
-        """Answer a request whose result of ``size`` bytes is here, at once if nothing has to wait."""
-        if self.over:
-            work.close()
-        else:
-            self.start(Raw(key), work, size)
 
     async def _hold_back(self, seconds: float, request_id: Raw | bytes, line: bytes, *, ok: bool) -> None:
         loop = self._host.loop
@@ -550,7 +545,7 @@ class Session:
         """Note that the task of a request hands it over to an upstream."""
         self._tasks.pop(bytes(request_id), None)
 
-    async def _answer_errors(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
+    async def _answer_errors(self, request_id: Raw | bytes, work: Coroutine[Any, Any, None]) -> None:
         key = bytes(request_id)
         try:
             await work

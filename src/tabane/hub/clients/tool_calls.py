@@ -391,10 +391,10 @@ class ToolCalls:
         """Give the reply to a plain call, unless its server answered with a task, or wants to."""
         unusual = reply.error is not None if reply.result is None else may_be_task(reply.result)
         if not (unusual and self._tasks.takes(call, reply, upstream)):
-            self._give_final(call, reply)
+            call.session.start(call.key, self._give(call, reply), len(reply.result or b""))
 
     def _give_final(self, call: OpenToolCall, reply: UpstreamReply) -> None:
-        call.session.prepare(call.key, len(reply.result or b""), self._give(call, reply))
+        call.session.start(call.key, self._give(call, reply), len(reply.result or b""))
 
     async def _give(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         """Record the end of a call, then give its reply."""
@@ -427,7 +427,11 @@ class ToolCalls:
                 await recorded
             _fail_call(session, key, error, call.through)
             return
-        _give_line(session, key, call.tool, line, call.through)
+        if line is not None:
+            session.give(key, line)
+        else:
+            note_question(call.tool.server)
+            _fail_call(session, key, question_of(call.tool.alias), call.through)
 
     async def _encode_large(self, call: OpenToolCall, era: Era, result: Raw) -> tuple[Raw, Raw, bytes | None]:
         """Return a large result as it is shown, its first part, and its line.
@@ -553,14 +557,6 @@ def failure_of(reply: UpstreamReply) -> FailureReason:
     if reply.failure is not None:
         return failure_reason(reply.failure)
     return FailureReason("the server answered with an error", "protocol_error")
-
-
-def _give_line(session: Session, key: bytes, tool: Tool, line: bytes | None, through: bool) -> None:
-    if line is not None:
-        session.give(key, line)
-        return
-    note_question(tool.server)
-    _fail_call(session, key, question_of(tool.alias), through)
 
 
 def answer_line(key: bytes, era: Era | None, given: Era, result: Raw) -> bytes | None:
