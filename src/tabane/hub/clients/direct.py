@@ -120,7 +120,7 @@ class DirectRequests:
             return await self._gateway.introduced(caller, caller.server)
         except TabaneError:
             # It may start later, and a host that gets an error now does not ask again.
-            listing = self._gateway.listing(caller.server)
+            listing = self._gateway.catalogs.listing(caller.server)
             if listing is None:
                 raise
             name = json.encode({"name": listing.about or caller.server, "version": ""})
@@ -139,7 +139,7 @@ class DirectRequests:
         if opened.waits is not None:
             await wait_turn(opened)
         async with ended(opened):
-            tools = await self._gateway.own_tools(session.caller)
+            tools = await self._gateway.lookup.own_tools(session.caller)
             session.saw_tools()
             few = len(tools) <= FEW
             legacy = session.era is not Era.MODERN
@@ -152,15 +152,15 @@ class DirectRequests:
 
     async def get_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/get with the definition as the server made it."""
-        tool = await self._gateway.find(session.caller, _tool_name(params))
+        tool = await self._gateway.lookup.find(session.caller, _tool_name(params))
         session.answer(request_id, b'{"tool":' + own_definition(tool) + b"}")
 
     async def call_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/call of a tool by its own name."""
         name = _tool_name(params)
-        tool = self._gateway.own_tool(session.caller, name)
+        tool = self._gateway.lookup.own_tool(session.caller, name)
         if tool is None:
-            tool = await self._gateway.find(session.caller, name)
+            tool = await self._gateway.lookup.find(session.caller, name)
         await self._tools.call_known(session, request_id, tool, params, meta)
 
     # -- prompts and resources ---------------------------------------------------------------------
@@ -168,7 +168,7 @@ class DirectRequests:
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer prompts/list with the prompts of the server, under its own names."""
         after, caller = after_of(params, "prompts"), session.caller
-        await self._gateway.fresh("prompts", caller)
+        await self._gateway.lookup.refresh("prompts", caller)
         prompts = self._gateway.prompts.of_server(caller.server)
         items = [
             (each.name, json.join({**json.fields(each.definition), "name": Raw(json.quote(each.name))}))
@@ -189,7 +189,7 @@ class DirectRequests:
         self, session: Session, request_id: Raw, params: Members, key: str, member: str
     ) -> None:
         after, caller = after_of(params, key), session.caller
-        await self._gateway.fresh("resources", caller)
+        await self._gateway.lookup.refresh("resources", caller)
         catalog = self._gateway.resources
         found = catalog.items() if key == "resources" else catalog.template_items()
         items = [

@@ -76,7 +76,7 @@ class ListRequests:
             if opened.waits is not None or not shown.list_is_ready(session.mode, access):
                 if opened.waits is not None:
                     await wait_turn(opened)
-                await self._gateway.wait_listed(session.caller)
+                await self._gateway.lookup.wait_listed(session.caller)
             session.saw_tools()
             access = session.caller.access
             if after is None and shown.tool_count(session.mode) <= PAGE:
@@ -97,7 +97,7 @@ class ListRequests:
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer prompts/list with the prompts that the caller may get."""
         after = after_of(params, "prompts")
-        await self._gateway.fresh("prompts", session.caller)
+        await self._gateway.lookup.refresh("prompts", session.caller)
         items, caller = self._gateway.prompts.items(), session.caller
         if not caller.access.everything:
             items = [each for each in items if self._may_find_prompt(caller, each[0])]
@@ -116,7 +116,7 @@ class ListRequests:
         They are many, so they are read page by page.
         """
         after = after_of(params, "resources")
-        await self._gateway.fresh("resources", session.caller)
+        await self._gateway.lookup.refresh("resources", session.caller)
         listed: list[bytes] = []
         following: str | None = None
         key = None if after is None else document_resources.key_of(after)
@@ -154,7 +154,7 @@ class ListRequests:
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/templates/list, with the template for documents if there are any."""
         after = after_of(params, "resourceTemplates")
-        await self._gateway.fresh("resources", session.caller)
+        await self._gateway.lookup.refresh("resources", session.caller)
         items = _visible_resources(session.caller, self._gateway.resources.template_items())
         if self._may_find_documents(session.caller):
             items.append((document_resources.TEMPLATE, document_resources.template()))

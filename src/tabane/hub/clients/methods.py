@@ -159,7 +159,7 @@ class _Introductions:
         if name is None:
             raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
         built_in = self._disclosure.built_in(name, session.caller.access)
-        definition = built_in or (await self._gateway.find(session.caller, name)).definition
+        definition = built_in or (await self._gateway.lookup.find(session.caller, name)).definition
         session.answer(request_id, b'{"tool":' + definition + b"}")
 
     def _capabilities(self, session: Session) -> dict[str, Any]:

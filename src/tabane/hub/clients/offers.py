@@ -45,7 +45,7 @@ class OfferRequests:
     async def get_prompt(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer prompts/get with what the prompt's server answers."""
         name = _required_text(params, "name", "the name of a prompt")
-        prompt = await self._gateway.find_prompt(session.caller, name)
+        prompt = await self._gateway.lookup.find_prompt(session.caller, name)
         opened = await self._admit(session, request_id, prompt_target(prompt), params, meta)
         self._forward(
             session, request_id, prompt.server, b"prompts/get",
@@ -63,7 +63,7 @@ class OfferRequests:
         kind = json.text(ref.get("type"))
         if kind == "ref/prompt":
             name = _required_text(ref, "name", "the name of a prompt")
-            prompt = await self._gateway.find_prompt(session.caller, name)
+            prompt = await self._gateway.lookup.find_prompt(session.caller, name)
             server, ref = prompt.server, {**ref, "name": Raw(json.quote(prompt.name))}
             target = prompt_target(prompt)
         elif kind == "ref/resource":
@@ -186,7 +186,7 @@ class OfferRequests:
             )
 
     async def _sources_of(self, session: Session, uri: str) -> tuple[ResourceSource, ...]:
-        sources = await self._gateway.sources(session.caller, uri)
+        sources = await self._gateway.lookup.sources(session.caller, uri)
         if not sources:
             raise _not_found(session, uri)
         return sources
@@ -308,7 +308,7 @@ class SkillRequests:
         """Answer skills/get, with the entry that the skill's server gives."""
         _check_carried(session, GET)
         uri = _required_skill_uri(params)
-        sources = await self._gateway.skill_sources(session.caller, uri)
+        sources = await self._gateway.lookup.skill_sources(session.caller, uri)
         if not sources:
             raise ProtocolRefusal(eras.INVALID_PARAMS, f"No skill is served at {uri}", {"uri": uri})
         await self._send(session, request_id, GET, params, meta, sources[0], _shown_skill)
@@ -317,7 +317,7 @@ class SkillRequests:
         """Answer resources/directory/read. If the server does not, what it lists of its skills does."""
         _check_carried(session, FOLDER)
         uri = _required_skill_uri(params)
-        sources = await self._gateway.skill_sources(session.caller, uri)
+        sources = await self._gateway.lookup.skill_sources(session.caller, uri)
         reading = tuple(each for each in sources if self._gateway.reads_folders(each.server))
         if reading:
             await self._send(session, request_id, FOLDER, params, meta, reading[0], with_shown_resources)

@@ -322,11 +322,11 @@ class ToolCalls:
         elif tool is not None:
             return tool
         try:
-            return await self._gateway.find(session.caller, inner.name)
+            return await self._gateway.lookup.find(session.caller, inner.name)
         except UnknownName:
             if not through:
                 pinned = session.mode == "search"
-                for_app = self._gateway.find_for_app(session.caller, inner.name, pinned=pinned)
+                for_app = self._gateway.lookup.find_for_app(session.caller, inner.name, pinned=pinned)
                 if for_app is not None:
                     return for_app
             hidden = self._gateway.catalog.find(inner.name)

@@ -146,7 +146,7 @@ class SingleRequests:
             return ()
         name = json.text(params.get("name")) or ""
         if caller.server:
-            own = self._gateway.own_tool(caller, name)
+            own = self._gateway.lookup.own_tool(caller, name)
             return own.shown_mirrors if own else ()
         tool = self._gateway.catalog.find(name)
         return tool.shown_mirrors if tool and may_find(caller, tool.target) else ()

@@ -245,7 +245,7 @@ class HubTools:
         self._meter = self.scripts.meter = meter
         meter.used, meter.returned = self.note_use, self.result_types.returned
         names = cache(lambda: frozenset(own_names(table)))
-        self._gateway.provide(
+        self._gateway.catalogs.provide(
             lambda: own_tools(table),
             lambda: old_names(table),
             lambda: _idle(names(), stores, limits),
@@ -308,7 +308,9 @@ class HubTools:
     def note_use(self, target: CallTarget, holder: str, times: int) -> None:
         """Count calls of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
         if target.server and target.kind == "tool":
-            self._gateway.note_use(holder, target.name, times, kept=self._context.settings.audit != "off")
+            self._gateway.catalogs.note_use(
+                holder, target.name, times, kept=self._context.settings.audit != "off"
+            )
 
     async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
         """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""
