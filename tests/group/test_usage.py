@@ -125,7 +125,7 @@ async def test_each_hub_shows_the_calls_of_all(tmp_path: Path, postgres: Postgre
         assert [row["calls"] for row in days["results"]] == [5]
         assert (await ask(first, "analyze_usage"))["unused_servers"] == []
         # A hub that leaves tells what it counted for the ranking, and the next one reads it.
-        mine = first.hub.gateway.tool_use.of("local")["c__echo"]
+        mine = first.hub.gateway.catalogs.use.of("local")["c__echo"]
         await group.group(0).close()
         tables = GroupTables(await second.hub.stores.database())
         (of_first,) = await PostgresToolUse(tables).exchange(group.group(1).me.mark, [], 0.0)

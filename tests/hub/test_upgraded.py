@@ -76,9 +76,9 @@ def test_a_package_is_known_by_the_commit_in_it(tmp_path: Path) -> None:
 
 
 async def test_a_request_whose_handler_cannot_be_imported_is_answered(tmp_path: Path) -> None:
-    """Most handlers of clients run in the callback that read the line, where no task takes a failure."""
+    """Most handlers of clients run in the callback that read the line, before there is a task."""
 
-    def late(*_: object) -> None:
+    async def late(*_: object) -> None:
         raise vanished()
 
     async with connected_hub(tmp_path, {}) as (here, line):

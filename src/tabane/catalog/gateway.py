@@ -10,15 +10,14 @@ import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Raw, structs
 
-from tabane.catalog.catalogs import ServerCatalogs, ToolEmbedding, ToolUse
-from tabane.catalog.lookup import CatalogLookup, UnlistedServers, lists_of, may_find, resource_target, sees
-from tabane.catalog.offers.prompts import Prompt
-from tabane.catalog.offers.resources import OnUpdated, ResourceSource, ResourceWatches
-from tabane.catalog.offers.skills import Skill, SkillCatalog
+from tabane.catalog.catalogs import ServerCatalogs, ToolEmbedding
+from tabane.catalog.lookup import CatalogLookup, lists_of, may_find, resource_target, sees
+from tabane.catalog.offers.resources import ResourceWatches
+from tabane.catalog.offers.skills import Skill
 from tabane.catalog.tools.catalog import ToolCatalogPlan
 from tabane.catalog.tools.listings import ServerListing
 from tabane.catalog.tools.tool import Tool
@@ -55,7 +54,6 @@ from tabane.wire import json
 from tabane.wire.era import SKILLS, Extension
 
 if TYPE_CHECKING:
-    from tabane.catalog.tools.ranking import ToolHits, ToolQuery
     from tabane.upstreams.connection import Connect
     from tabane.upstreams.handshake import Peer
     from tabane.upstreams.upstream import Upstream
@@ -229,7 +227,7 @@ class Gateway:
         self.chain = chain or HubChain()
         self.chain.behind = self._hubs
         # What was listed before the circle was seen are the hub's own tools: remove it.
-        self.chain.on_circle = lambda server: self._catalogs.remove(server)
+        self.chain.on_circle = lambda server: self.catalogs.remove(server)
         self.logins = logins
         if logins is not None:
             logins.on_changed = self._login_changed
@@ -251,17 +249,17 @@ class Gateway:
         self.hold = hold or HoldPolicy()
         self.review = DefinitionReview(folder, loop, self.hold_of, scans)
         self.review.watch = ReviewWatch(self._review_changed)
-        self._catalogs = ServerCatalogs(folder, loop, reserved, self.review, embedding)
-        self.catalog = self._catalogs.tools
-        self.prompts = self._catalogs.prompts
-        self.resources = self._catalogs.resources
-        self._watches = ResourceWatches(self.instance_for, self.spawn)
+        self.catalogs = ServerCatalogs(folder, loop, reserved, self.review, embedding)
+        self.catalog = self.catalogs.tools
+        self.prompts = self.catalogs.prompts
+        self.resources = self.catalogs.resources
+        self.watches = ResourceWatches(self.instance_for, self.spawn)
         self._instances = Instances(self.context, self._make)
         self._tasks: set[asyncio.Task[None]] = set()
         self._adopted: set[AdoptedCall] = set()
         self.sharing = ServerSharing(self._learned)
         self.health = HealthChecks(loop, self._instances, self.enabled, obstacle, health_interval, self.spawn)
-        self._lookup = CatalogLookup(self, self._catalogs, loop)
+        self.lookup = CatalogLookup(self, self.catalogs, loop)
         self.direct = DirectClients(self._running_instance)
 
     @property
@@ -273,9 +271,9 @@ class Gateway:
 
     def open(self) -> None:
         """Load the earlier listings from disk. Then the catalog answers."""
-        self.sharing.restore(self._catalogs.learned())
+        self.sharing.restore(self.catalogs.learned())
         self.review.open(self.servers)
-        self._catalogs.open(self.enabled())
+        self.catalogs.open(self.enabled())
         self.spawn(self._scan_known())
         self.health.start()
         self._pin_paths(self.servers.values())
@@ -293,14 +291,14 @@ class Gateway:
         replaced is restarted at once if it was running, and its old tools stay until the new one has listed.
         """
         old, self.servers = self.servers, {server.name: server for server in servers}
-        versions = self._catalogs.versions
+        versions = self.catalogs.versions
         for name in old.keys() - self.servers.keys():
             self._withdraw(name)
             self.review.withdraw(name)
         for name, server in self.servers.items():
             if server != old.get(name):
                 self._change(server, old.get(name))
-                self._watches.moved(name)
+                self.watches.moved(name)
         self.catalog.forget_lists()
         changed = [
             name for name in old.keys() | self.servers.keys() if old.get(name) != self.servers.get(name)
@@ -308,7 +306,7 @@ class Gateway:
         found = [each for name in changed for each in (old.get(name), self.servers.get(name)) if each]
         self._pin_paths(self.servers[name] for name in changed if name in self.servers)
         projects = {server.project for server in found}
-        for kind, version in self._catalogs.versions.items():
+        for kind, version in self.catalogs.versions.items():
             if version != versions[kind]:
                 for project in projects or {""}:
                     self._offers_changed(kind, project)
@@ -330,7 +328,7 @@ class Gateway:
         """
         for server in self.enabled():
             if not server.project:
-                self.spawn(self._lookup.listed_by(server, None))
+                self.spawn(self.lookup.listed_by(server, None))
 
     async def close(self) -> None:
         """Stop every upstream and close the files. Bounded by the stop times of the upstreams."""
@@ -341,35 +339,23 @@ class Gateway:
             await self.logins.close()
         await asyncio.gather(self._instances.close(), *(adopted.close() for adopted in self._adopted))
         await self.validator.close()
-        await self._catalogs.close()
+        await self.catalogs.close()
         await self.review.close()
 
     def leave(self, session: str) -> None:
         """Release the resources of a client: its subscriptions and its own instances."""
         self.direct.leave(session)
-        self._watches.leave(session)
+        self.watches.leave(session)
         self._instances.leave(session)
         self.chain.left(session)
 
     # -- tools -----------------------------------------------------------------------------------
 
-    def find(self, caller: Caller, name: str) -> Coroutine[Any, Any, Tool]:
-        """Find a tool, as :meth:`CatalogLookup.find` does."""
-        return self._lookup.find(caller, name)
-
-    def find_for_app(self, caller: Caller, name: str, *, pinned: bool = False) -> Tool | None:
-        """Find a tool for an app, as :meth:`CatalogLookup.find_for_app` does."""
-        return self._lookup.find_for_app(caller, name, pinned=pinned)
-
-    def wait_listed(self, caller: Caller) -> Coroutine[Any, Any, UnlistedServers]:
-        """Wait for tools, as :meth:`CatalogLookup.wait_listed` does."""
-        return self._lookup.wait_listed(caller)
-
     def route(self, caller: Caller, tool: Tool) -> Upstream:
         """Return the instance that serves this caller's calls of the tool. Raises TabaneError if none can."""
         configured = self.servers.get(tool.server)
         if configured is None:
-            raise self._lookup.unknown(caller, tool.alias)
+            raise self.lookup.unknown(caller, tool.alias)
         return self._instance(caller, configured)
 
     def instance_for(self, caller: Caller, server: str) -> Upstream:
@@ -405,38 +391,10 @@ class Gateway:
         """Return whether the client's folders decide which servers it sees."""
         return any(server.project for server in self.servers.values())
 
-    async def search(self, query: ToolQuery, holder: str = "") -> ToolHits:
-        """Return ranked tools for a query. CPU work is done in the thread of the catalog.
-
-        Of tools with equal scores, those that ``holder`` used more come first.
-        """
-        return await self._catalogs.search(query, holder)
-
-    @property
-    def tool_use(self) -> ToolUse:
-        """Return how much each caller used each tool."""
-        return self._catalogs.use
-
-    def note_use(self, holder: str, tool: str, times: int = 1, *, kept: bool) -> None:
-        """Count calls of a tool, as :meth:`ServerCatalogs.note_use` does."""
-        self._catalogs.note_use(holder, tool, times, kept=kept)
-
     def remember(self, listing: ServerListing) -> None:
         """Remember the listing of a server from its trial, so that it need not start again."""
         if listing.server not in self.servers:
-            self._catalogs.remember(listing)
-
-    def provide(
-        self,
-        tools: Callable[[], Iterable[Tool]],
-        unlisted: Callable[[], Iterable[Tool]] = tuple,
-        idle: Callable[[], frozenset[str]] = frozenset,
-    ) -> None:
-        """Offer the hub's own tools among those of servers; they are made at their first use.
-
-        ``idle`` names those that a search leaves out at the moment, because they have nothing to work on.
-        """
-        self._catalogs.provide(tools, unlisted, idle)
+            self.catalogs.remember(listing)
 
     def pinned(self, *, apps: bool = False, legacy: bool = False) -> bytes:
         """Return the definitions of tools that are always listed, as :meth:`ToolCatalog.pinned` does."""
@@ -460,52 +418,23 @@ class Gateway:
             return (self.catalog.of_server(server),)
         if kind == "prompts":
             return (self.prompts.of_server(server),)
-        return (self.resources.of_server(server), self._catalogs.skills.listed_by(server))
-
-    async def own_tools(self, caller: Caller) -> list[Tool]:
-        """Return the tools of the server that the caller's connection is for, as far as it may call them."""
-        return await self._lookup.own_tools(caller)
-
-    def own_tool(self, caller: Caller, name: str) -> Tool | None:
-        """Return the tool of that server by the server's own name; None if it is not known."""
-        return self._lookup.own_tool(caller, name)
+        return (self.resources.of_server(server), self.catalogs.skills.listed_by(server))
 
     # -- prompts and resources -------------------------------------------------------------------
 
-    def fresh(self, kind: str, caller: Caller) -> Coroutine[Any, Any, None]:
-        """Bring lists up to date, as :meth:`CatalogLookup.refresh` does."""
-        return self._lookup.refresh(kind, caller)
-
-    def find_prompt(self, caller: Caller, name: str) -> Coroutine[Any, Any, Prompt]:
-        """Find a prompt, as :meth:`CatalogLookup.find_prompt` does."""
-        return self._lookup.find_prompt(caller, name)
-
-    def sources(self, caller: Caller, uri: str) -> Coroutine[Any, Any, tuple[ResourceSource, ...]]:
-        """Find the servers to ask for a resource, as :meth:`CatalogLookup.sources` does."""
-        return self._lookup.sources(caller, uri)
-
-    @property
-    def skills(self) -> SkillCatalog:
-        """Return the skills of all servers, as they were listed."""
-        return self._catalogs.skills
-
     async def skills_of(self, caller: Caller) -> list[Skill]:
         """Return the skills that the caller may read, of all servers, brought up to date as lists are."""
-        await self._lookup.refresh("skills", caller)
-        await self._catalogs.skills.read()
+        await self.lookup.refresh("skills", caller)
+        await self.catalogs.skills.read()
         return [
             skill
-            for skill in self._catalogs.skills.items()
+            for skill in self.catalogs.skills.items()
             if may_find(caller, resource_target(skill.server, skill.uri))
         ]
 
-    def skill_sources(self, caller: Caller, uri: str) -> Coroutine[Any, Any, tuple[ResourceSource, ...]]:
-        """Find the servers to ask for a skill, as :meth:`CatalogLookup.skill_sources` does."""
-        return self._lookup.skill_sources(caller, uri)
-
     def reads_folders(self, server: str) -> bool:
         """Return whether a server lists what is in the folders of its skills."""
-        listing = self._catalogs.listing(server)
+        listing = self.catalogs.listing(server)
         return listing is not None and bytes(listing.settings_of(SKILLS).get("directoryRead", b"")) == b"true"
 
     def holds(self, kind: str) -> float:
@@ -513,21 +442,6 @@ class Gateway:
         names = lists_of(kind)
         given = [instance.offers.holds(name) for instance in self._instances for name in names]
         return min((seconds for seconds in given if seconds is not None), default=HOLDS)
-
-    async def watch(
-        self, session: str, caller: Caller, source: ResourceSource, on_updated: OnUpdated
-    ) -> None:
-        """Call ``on_updated`` at each change of a resource, with the URI shown and the parameters to pass on.
-
-        ``session`` names the client for :meth:`unwatch` and :meth:`leave`. The same resource again is watched
-        once, for the ``on_updated`` given last. Watching continues over restarts of the server. Raises
-        TabaneError if the server does not run or refuses, or if too many resources are watched.
-        """
-        await self._watches.watch(session, caller, source, on_updated)
-
-    def unwatch(self, session: str, uri: str) -> None:
-        """Stop watching a resource; ``uri`` as it was shown."""
-        self._watches.unwatch(session, uri)
 
     # -- servers ---------------------------------------------------------------------------------
 
@@ -570,10 +484,6 @@ class Gateway:
         """Return the instances of a server that exist now."""
         return list(self._instances.of(name))
 
-    def listing(self, name: str) -> ServerListing | None:
-        """Return the last listing of a server; None if it never listed."""
-        return self._catalogs.listing(name)
-
     async def stop(self, name: str) -> None:
         """Stop every instance of a server; it stays stopped until :meth:`start`.
 
@@ -596,8 +506,8 @@ class Gateway:
     def replace_instances(self, name: str) -> None:
         """Let the calls in flight of a server finish where they are, and connect again for later ones."""
         self._instances.retire(name)
-        self._watches.moved(name)
-        self.spawn(self._lookup.listed_by(self.server(name), None))
+        self.watches.moved(name)
+        self.spawn(self.lookup.listed_by(self.server(name), None))
 
     def _hubs(self) -> list[str]:
         """Return the ids of the hubs among the running servers, and of those behind them."""
@@ -606,7 +516,7 @@ class Gateway:
 
     def _withdraw(self, name: str) -> None:
         self._instances.retire(name)
-        self._catalogs.remove(name)
+        self.catalogs.remove(name)
 
     def _change(self, server: Server, before: Server | None) -> None:
         if server.disabled:
@@ -619,22 +529,22 @@ class Gateway:
                 instance.server = instance.server.with_policy_of(server)
         else:
             self._instances.retire(server.name)
-        listing = self._catalogs.listing(server.name)
+        listing = self.catalogs.listing(server.name)
         if listing is not None and listing.fingerprint == server.fingerprint:
-            self._catalogs.put(server, listing)
+            self.catalogs.put(server, listing)
         elif not ran:
-            self._catalogs.remove(server.name)
+            self.catalogs.remove(server.name)
         # A running instance continues. One whose tools are not known is asked for them.
         unknown = not self.catalog.has(server.name) and (not server.project or self.projects.awaits(server))
         if not server.needs_folder and not same and (ran or unknown):
-            self.spawn(self._lookup.listed_by(server, None))
+            self.spawn(self.lookup.listed_by(server, None))
 
     # -- inside ----------------------------------------------------------------------------------
 
     def _make(self, server: Server) -> Upstream:
         from tabane.upstreams.upstream import Upstream  # needed once a server is started
 
-        listing, owner = self._catalogs.listing(server.name), InstanceOfGateway(self, server)
+        listing, owner = self.catalogs.listing(server.name), InstanceOfGateway(self, server)
         owner.upstream = Upstream(server, self.context, owner, listing.era if listing else None)
         return owner.upstream
 
@@ -683,7 +593,7 @@ class Gateway:
         reviewed = await self.review.take_many(server.name, fingerprint, kind, seen, source, scans)
         configured, plan = self.servers.get(server.name), None
         if name == "tools" and len(items) > FEW and configured is not None:
-            plan = await self._catalogs.plan(configured, items, reviewed.digests)
+            plan = await self.catalogs.plan(configured, items, reviewed.digests)
             # Another configuration may be active by now. Then these tools are not its listing.
             if configured is not self.servers.get(server.name) or (plan and not self.catalog.fits(plan)):
                 plan = None
@@ -703,7 +613,7 @@ class Gateway:
         configured = self.servers.get(server.name)
         if configured is None:
             return
-        if self._catalogs.take(configured, server.fingerprint, peer, name, items, reviewed, plan):
+        if self.catalogs.take(configured, server.fingerprint, peer, name, items, reviewed, plan):
             # Clients have no notification of changed skills: their files are resources.
             kind = "resources" if name in ("templates", "skills") else name
             self._offers_changed(kind, configured.project)
@@ -765,11 +675,11 @@ class Gateway:
     async def _scan_known(self) -> None:
         """Scan what earlier versions of Tabane have listed, and nobody has scanned yet."""
         for server in self.enabled() if self.review.scans is not None else ():
-            listing = self._catalogs.listing(server.name)
+            listing = self.catalogs.listing(server.name)
             for name, items in listing.lists.items() if listing is not None else ():
                 seen = await asyncio.to_thread(self.review.read, server.name, KINDS[name], items)
                 scans = await self._scan(server.name, seen)
-                if scans and listing is self._catalogs.listing(server.name):
+                if scans and listing is self.catalogs.listing(server.name):
                     await self.review.take_many(
                         server.name, server.fingerprint, KINDS[name], seen, None, scans
                     )
@@ -784,9 +694,9 @@ class Gateway:
         """Offer what a server has listed, after other definitions than before are held back."""
         server = self.servers.get(name)
         if server is not None and not server.disabled:
-            versions = self._catalogs.versions
-            await self._catalogs.offer_again(server)
-            for kind, version in self._catalogs.versions.items():
+            versions = self.catalogs.versions
+            await self.catalogs.offer_again(server)
+            for kind, version in self.catalogs.versions.items():
                 if version != versions[kind]:
                     self._offers_changed(kind, server.project)
 
@@ -829,7 +739,7 @@ class Gateway:
                 await instance.listed()
 
     def _learned(self, server: Server, share: str) -> None:
-        self._catalogs.learn(server.name, server.fingerprint, share)
+        self.catalogs.learn(server.name, server.fingerprint, share)
         self.spawn(self._retire_shared(server.name))
 
     async def _retire_shared(self, name: str) -> None:
@@ -837,7 +747,7 @@ class Gateway:
         with contextlib.suppress(TabaneError):
             await self._instances.get(self.server(name)).all_listed()
         self._instances.retire(name, shared_only=True)
-        self._watches.moved(name)
+        self.watches.moved(name)
 
     def spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Run something in the background until the gateway is closed."""

@@ -419,6 +419,8 @@ class CatalogLookup:
         Only servers that the caller may see.
         """
         waits = [self.listed_by(server, caller) for server in self._unlisted_for(caller)]
+        if not waits:
+            return UnlistedServers()
         await self._within(self._servers.list_wait, waits)
         failed: dict[str, Message] = {}
         for server in self._unlisted_for(caller):

@@ -205,7 +205,7 @@ class OfferSearch:
     ) -> OfferAnswer:
         """Return the best offers of a kind, or of all kinds, for the queries; each is found once."""
         await asyncio.gather(
-            *(self._gateway.fresh(each, caller) for each in ("prompts", "resources", "skills"))
+            *(self._gateway.lookup.refresh(each, caller) for each in ("prompts", "resources", "skills"))
         )
         await self._refresh()
         names = await self._visible(caller)
@@ -238,7 +238,7 @@ class OfferSearch:
 
     async def _refresh(self) -> None:
         """Index what servers offer now, if it has changed."""
-        skills = self._gateway.skills
+        skills = self._gateway.catalogs.skills
         versions = (self._gateway.prompts.version, self._gateway.resources.version, skills.version)
         if versions == self._versions:
             return
@@ -262,7 +262,7 @@ class OfferSearch:
         yield from resource_offers(resources.template_items(), resource_target, templates=True)
         yield from resource_offers(resources.items(), resource_target)
         # Last: what a server says of a skill takes precedence over what it says of the file.
-        yield from skill_offers(self._gateway.skills.items(), resource_target)
+        yield from skill_offers(self._gateway.catalogs.skills.items(), resource_target)
 
     async def _visible(self, caller: Caller) -> frozenset[str] | None:
         """Return the keys of the offers that the caller may find; None for all."""

@@ -86,11 +86,11 @@ class ToolSource:
 
         ``about`` is the whole of what is searched, if the query is a part of it.
         """
-        unlisted = await self._gateway.wait_listed(caller) if waits else UnlistedServers()
+        unlisted = await self._gateway.lookup.wait_listed(caller) if waits else UnlistedServers()
         catalog, asked = self._gateway.catalog, request.server
         if not caller.access.everything:
             request = replace(request, names=frozenset(visible_names(caller.access, catalog)))
-        ranked = await self._gateway.search(request, caller.access.holder)
+        ranked = await self._gateway.catalogs.search(request, caller.access.holder)
         hits = [
             SearchHit(tool, hit.score, hit.cosine, covered=hit.words)
             for hit in ranked.hits

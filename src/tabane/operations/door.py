@@ -260,13 +260,14 @@ class Door:
 
         return GuardedCall(approval, begin, refused)
 
-    def operation(self, caller: Caller, name: str, face: Face | None = None) -> Operation:
-        """Return the operation of that name on ``face``; the default is the caller's.
+    def operation(self, caller: Caller, named: str | Operation, face: Face | None = None) -> Operation:
+        """Return an operation of that name, or that one, on ``face``; the default is the caller's.
 
         Raises UnknownName if there is none, and Forbidden if the caller may not use it.
         """
-        operation = self.table.get(name)
+        operation = self.table.get(named) if isinstance(named, str) else named
         if operation is None or (face or caller.face) not in operation.faces:
+            name = named if isinstance(named, str) else named.name
             raise UnknownName(say("Method not found: {name}", name=name))
         try:
             self.check(caller, operation.target)
@@ -289,7 +290,7 @@ class Door:
     async def respond(
         self,
         caller: Caller,
-        name: str,
+        named: str | Operation,
         params: bytes | msgspec.Raw,
         render: Callable[[Any], bytes],
         *,
@@ -298,14 +299,17 @@ class Door:
     ) -> bytes:
         """Decode ``params`` (a JSON object) into the operation's type, call it, and render its result.
 
-        A job is started, and its state is the result. Raises UnknownName, BadArguments (which names
-        the parameter; also for a stream), Forbidden, RateLimited, HubError if no job can be started, and the
-        errors of the handler.
+        ``named`` is its name, or the operation if it was looked up. A job is started, and its state is the
+        result. Raises UnknownName, BadArguments (which names the parameter; also for a stream), Forbidden,
+        RateLimited, HubError if no job can be started, and the errors of the handler.
         """
-        operation = self.operation(caller, name, face)
+        operation = self.operation(caller, named, face)
         if operation.kind == "stream":
             raise BadArguments(
-                say("{name} returns a stream of parts, which this interface does not support.", name=name)
+                say(
+                    "{name} returns a stream of parts, which this interface does not support.",
+                    name=operation.name,
+                )
             )
         # Before the parameters are read: a call that is refused costs as little as possible.
         opened = (

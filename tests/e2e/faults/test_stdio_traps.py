@@ -146,7 +146,7 @@ async def test_the_era_is_remembered_so_that_a_silent_probe_is_paid_once(tmp_pat
             await line.call("up__echo")
             took = asyncio.get_running_loop().time() - begun
             assert took >= probe if probe < 1 else took < probe
-            listing = here.hub.gateway.listing("up")
+            listing = here.hub.gateway.catalogs.listing("up")
             assert listing is not None
             assert listing.era.value == "legacy"
 

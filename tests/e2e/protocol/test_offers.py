@@ -65,11 +65,13 @@ def watched(state: Json) -> set[str]:
 async def known(here: RunningHub, caller: Caller = CALLER) -> Gateway:
     """The gateway, everything of its servers listed."""
     for kind in ("tools", "prompts", "resources"):
-        await here.hub.gateway.fresh(kind, caller)
+        await here.hub.gateway.lookup.refresh(kind, caller)
     return here.hub.gateway
 
 
 Updates = list[tuple[str, Json]]
+
+MEMO, OTHER_MEMO = (ResourceSource("one", uri, uri) for uri in ("memo://one", "memo://x"))
 
 
 def noting(updates: Updates) -> Callable[[str, Raw], None]:
@@ -88,14 +90,16 @@ async def test_prompts_and_resources_are_listed_and_found(tmp_path: Path, era: s
         assert keys(gateway, "resources") == ["memo://one"]
         assert keys(gateway, "templates") == ["memo://{n}"]
         assert json.loads(gateway.prompts.items()[0][1])["x-own"] == 1
-        prompt = await gateway.find_prompt(CALLER, "one.greet")
+        prompt = await gateway.lookup.find_prompt(CALLER, "one.greet")
         assert (prompt.server, prompt.name) == ("one", "greet")
-        assert await gateway.sources(CALLER, "memo://7") == (ResourceSource("one", "memo://7", "memo://7"),)
+        assert await gateway.lookup.sources(CALLER, "memo://7") == (
+            ResourceSource("one", "memo://7", "memo://7"),
+        )
         # A server without resources is not asked for one that nobody lists.
-        assert [s.server for s in await gateway.sources(CALLER, "new:thing")] == ["one"]
+        assert [s.server for s in await gateway.lookup.sources(CALLER, "new:thing")] == ["one"]
         assert gateway.instance_for(CALLER, "one").server.name == "one"
         with pytest.raises(UnknownName) as refused:
-            await gateway.find_prompt(CALLER, "one__gret")
+            await gateway.lookup.find_prompt(CALLER, "one__gret")
         assert refused.value.near == ("one__greet",)
         with pytest.raises(UnknownName):
             gateway.instance_for(CALLER, "nobody")
@@ -124,7 +128,7 @@ async def test_what_two_servers_list_is_read_from_each_under_its_address(tmp_pat
         shown = keys(gateway, "resources")
         assert shown == [f"tabane://upstream/{name}/memo%3A%2F%2Fone" for name in servers]
         for uri, name in zip(shown, servers, strict=True):
-            assert await gateway.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
+            assert await gateway.lookup.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
 
 
 @ERAS
@@ -137,9 +141,9 @@ async def test_lists_are_answered_from_disk_before_any_server_runs(tmp_path: Pat
         assert keys(gateway, "prompts") == ["one__greet"]
         assert keys(gateway, "resources") == ["memo://one"]
         assert keys(gateway, "templates") == ["memo://{n}"]
-        await gateway.find_prompt(CALLER, "one__greet")
-        await gateway.sources(CALLER, "memo://one")
-        await gateway.sources(CALLER, "new:thing")
+        await gateway.lookup.find_prompt(CALLER, "one__greet")
+        await gateway.lookup.sources(CALLER, "memo://one")
+        await gateway.lookup.sources(CALLER, "new:thing")
         assert not gateway.instances("one")
 
 
@@ -149,14 +153,12 @@ async def test_an_address_says_whose_it_is_before_anything_was_listed(tmp_path: 
         gateway = here.hub.gateway
         for name in servers:
             uri = f"tabane://upstream/{name}/memo%3A%2F%2Fone"
-            assert await gateway.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
+            assert await gateway.lookup.sources(CALLER, uri) == (ResourceSource(name, "memo://one", uri),)
         assert not gateway.instances("one")
         with pytest.raises(UpstreamUnavailable):
             gateway.instance_for(CALLER, "off")
         # Where only a list can tell, the server is started for it.
-        assert await gateway.sources(CALLER, "memo://one") == (
-            ResourceSource("one", "memo://one", "memo://one"),
-        )
+        assert await gateway.lookup.sources(CALLER, "memo://one") == (MEMO,)
 
 
 @ERAS
@@ -205,10 +207,10 @@ async def test_a_list_whose_changes_are_not_announced_is_asked_for_again(tmp_pat
         gateway = await known(here)
         for kind, names in (("prompts", ["bow"]), ("resources", ["memo://two"]), ("templates", ["x:{y}"])):
             await tell(here, "one", "offer", kind=kind, names=names)
-        await gateway.fresh("prompts", CALLER)
+        await gateway.lookup.refresh("prompts", CALLER)
         assert keys(gateway, "prompts") == ["one__bow"]
         assert keys(gateway, "resources") == ["memo://one"]
-        await gateway.fresh("resources", CALLER)
+        await gateway.lookup.refresh("resources", CALLER)
         assert keys(gateway, "resources") == ["memo://two"]
         assert keys(gateway, "templates") == ["x:{y}"]
 
@@ -218,7 +220,7 @@ async def test_a_list_that_its_server_says_still_holds_is_not_asked_for_again(tm
     async with running_hub(tmp_path, servers) as here:
         gateway = await known(here)
         before = (await state(here))["asked"]["prompts/list"]
-        await gateway.fresh("prompts", CALLER)
+        await gateway.lookup.refresh("prompts", CALLER)
         assert (await state(here))["asked"]["prompts/list"] == before
 
 
@@ -245,11 +247,11 @@ async def test_a_watched_resource_is_asked_for_once_and_told_to_all_who_watch_it
     async with running_hub(tmp_path, servers) as here:
         gateway = await known(here)
         (shown, *_) = keys(gateway, "resources")
-        (source,) = await gateway.sources(CALLER, shown)
+        (source,) = await gateway.lookup.sources(CALLER, shown)
         first: Updates = []
         second: Updates = []
-        await gateway.watch("a", CALLER, source, noting(first))
-        await gateway.watch("b", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(second))
+        await gateway.watches.watch("a", CALLER, source, noting(first))
+        await gateway.watches.watch("b", CALLER, MEMO, noting(second))
         found = await state(here)
         assert watched(found) == {"memo://one"}
         assert len(found["subscribed"]) <= 1
@@ -260,7 +262,7 @@ async def test_a_watched_resource_is_asked_for_once_and_told_to_all_who_watch_it
         await tell(here, "one", "touch", uri="memo://one/below")
         await until(lambda: len(second) == 2, "word of a change below")
         assert second[1] == ("memo://one", {"uri": "memo://one/below"})
-        gateway.unwatch("a", shown)
+        gateway.watches.unwatch("a", shown)
         await tell(here, "one", "touch", uri="memo://one")
         await until(lambda: len(second) == 3, "word for who is left")
         assert len(first) == 2
@@ -280,7 +282,7 @@ async def test_what_is_watched_is_asked_for_again_after_a_restart(tmp_path: Path
         gateway = await known(here)
         updates: Updates = []
         for uri in ("memo://one", "memo://two"):
-            await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
+            await gateway.watches.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
         instance = gateway.instances("one")[0]
         assert instance.connection
         os.kill(instance.connection.pid, signal.SIGKILL)
@@ -296,7 +298,7 @@ async def test_what_is_watched_goes_on_with_the_instance_of_another_configuratio
     async with running_hub(tmp_path, servers) as here:
         gateway = await known(here)
         updates: Updates = []
-        await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates))
+        await gateway.watches.watch("a", CALLER, MEMO, noting(updates))
         configured(tmp_path, {"one": child("--offers", "--name", "other")})
         here.hub._reload()
         await until(lambda: _watches(here, {"memo://one"}), "watched at the new instance")
@@ -310,10 +312,12 @@ async def test_a_refusal_to_tell_of_a_resource_reaches_who_asked(tmp_path: Path,
     async with running_hub(tmp_path, servers) as here:
         gateway = await known(here)
         updates: Updates = []
-        await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates))
+        await gateway.watches.watch("a", CALLER, MEMO, noting(updates))
         for _ in range(2):
             with pytest.raises(UpstreamError):
-                await gateway.watch("a", CALLER, ResourceSource("one", "memo://secret", "s"), noting(updates))
+                await gateway.watches.watch(
+                    "a", CALLER, ResourceSource("one", "memo://secret", "s"), noting(updates)
+                )
         await until(lambda: _watches(here, {"memo://one"}), "the other is watched still")
 
 
@@ -324,7 +328,7 @@ async def test_a_modern_subscription_is_opened_before_the_one_it_replaces_is_giv
         updates: Updates = []
         for number in range(5):
             uri = f"memo://{number}"
-            await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
+            await gateway.watches.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
             await tell(here, "one", "touch", uri="memo://0")
         await until(lambda: _watches(here, {f"memo://{n}" for n in range(5)}), "one subscription")
         await until(lambda: len(updates) >= 5, "no change was missed")
@@ -339,7 +343,7 @@ async def test_a_subscription_that_ended_is_opened_again_and_what_was_missed_is_
     async with running_hub(tmp_path, servers) as here:
         gateway = await known(here)
         updates: Updates = []
-        await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting(updates))
+        await gateway.watches.watch("a", CALLER, MEMO, noting(updates))
         await tell(here, "one", "end_listens")
         await tell(here, "one", "offer", kind="prompts", names=["bow"])
         await until(lambda: _watches(here, {"memo://one"}), "subscribed again")
@@ -353,10 +357,10 @@ async def test_watched_resources_are_bounded(tmp_path: Path) -> None:
         updates: Updates = []
         for number in range(MOST_OF_SESSION):
             uri = f"memo://{number}"
-            await gateway.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
+            await gateway.watches.watch("a", CALLER, ResourceSource("one", uri, uri), noting(updates))
         with pytest.raises(TabaneError, match="1024"):
-            await gateway.watch("a", CALLER, ResourceSource("one", "memo://x", "memo://x"), noting(updates))
-        await gateway.watch("b", CALLER, ResourceSource("one", "memo://x", "memo://x"), noting(updates))
+            await gateway.watches.watch("a", CALLER, OTHER_MEMO, noting(updates))
+        await gateway.watches.watch("b", CALLER, OTHER_MEMO, noting(updates))
         gateway.leave("a")
         await until(lambda: _watches(here, {"memo://x"}), "one is left")
 
@@ -374,10 +378,10 @@ async def test_whoever_comes_and_goes_at_the_same_time_what_is_watched_in_the_en
             await asyncio.sleep(random.random() * 0.05)
             if random.random() < 0.5:
                 wanted.add((session, uri))
-                await gateway.watch(session, CALLER, ResourceSource("one", uri, uri), noting([]))
+                await gateway.watches.watch(session, CALLER, ResourceSource("one", uri, uri), noting([]))
             else:
                 wanted.discard((session, uri))
-                gateway.unwatch(session, uri)
+                gateway.watches.unwatch(session, uri)
 
         await asyncio.gather(
             *(come_or_go(random.choice("abc"), f"memo://{random.randrange(6)}") for _ in range(200))
@@ -392,7 +396,7 @@ async def test_an_instance_of_which_something_is_watched_is_not_idle(tmp_path: P
     servers = {name: child("--offers", share="roots") for name in ("one", "two")}
     async with running_hub(tmp_path, servers, health_interval=0.1) as here:
         gateway = await known(here)
-        await gateway.watch("a", CALLER, ResourceSource("one", "memo://one", "memo://one"), noting([]))
+        await gateway.watches.watch("a", CALLER, MEMO, noting([]))
         gateway.use_limits(structs.replace(gateway.limits, instance_idle=0.1))
         await until(lambda: not gateway.instances("two"), "one that nobody uses is ended")
         assert gateway.instances("one")

@@ -36,7 +36,7 @@ async def test_tools_are_listed_and_called(tmp_path: Path, kind: str) -> None:
         assert text(await client.through("web__echo", text="yes")) == "yes"
         calls = [client.call("web__echo", text=str(n)) for n in range(50)]
         assert [text(result) for result in await asyncio.gather(*calls)] == [str(n) for n in range(50)]
-        row = hub.hub.gateway.listing("web")
+        row = hub.hub.gateway.catalogs.listing("web")
         assert row is not None
         assert row.era.value == ("modern" if kind == "modern" else "legacy")
 

@@ -153,7 +153,7 @@ class ScanOperations:
         names = [self._gateway.server(name, caller.access).name for name in params.names or every]
         definitions: list[ListedDefinition] = []
         for name in every:
-            listing = self._gateway.listing(name)
+            listing = self._gateway.catalogs.listing(name)
             definitions.extend(listed(name, listing.lists) if listing else ())
         results = [each async for each in self._scanned(definitions, names)]
         return report_of(results, names, caller.lang)

@@ -38,7 +38,7 @@ class OfferOperations:
 
     async def read_resource(self, caller: Caller, params: ReadResource) -> Raw:
         """Return a resource as a tool's result. If no server lists its URI, several are asked in turn."""
-        sources = await self._gateway.sources(caller, params.uri)
+        sources = await self._gateway.lookup.sources(caller, params.uri)
         if not sources:
             what = say(
                 "There is no resource {uri}. Find resources with search_tools, kind resources.",
@@ -61,7 +61,7 @@ class OfferOperations:
     async def get_prompt(self, caller: Caller, params: GetPrompt) -> Raw:
         """Return the messages of a prompt as the result of a tool."""
         try:
-            prompt = await self._gateway.find_prompt(caller, params.name)
+            prompt = await self._gateway.lookup.find_prompt(caller, params.name)
         except UnknownName as unknown:  # of what is asked for, not of the operation
             raise CallerError(unknown.message) from None
         given = {
@@ -199,7 +199,7 @@ class AppOperations:
         return await self._perform(caller, tool.alias, params.arguments)
 
     async def _app_tool(self, caller: Caller, name: str) -> Tool:
-        tool = await self._gateway.find(caller, name)
+        tool = await self._gateway.lookup.find(caller, name)
         if tool.server == OWN:
             raise BadArguments(say("{tool} has no page.", tool=tool.alias), "name")
         return tool

@@ -57,7 +57,7 @@ def server_row(
     ``obstacle`` is why it cannot be started, if it was not tried yet.
     """
     instances = gateway.instances(server.name)
-    listing = gateway.listing(server.name)
+    listing = gateway.catalogs.listing(server.name)
     listed = listing is not None and "tools" in listing.lists
     faults = [override_fault(each, fault) for each in server.overrides for fault in each.faults]
     tools = listing.lists.get("tools") if listing and server.overrides and not server.disabled else None
@@ -103,7 +103,7 @@ def server_detail(
 ) -> dict[str, Any]:
     """Return all that is known of one server. Values of its environment and headers are never shown."""
     instances = gateway.instances(server.name)
-    listing = gateway.listing(server.name)
+    listing = gateway.catalogs.listing(server.name)
     names = gateway.passed(server)
     lists = listing.lists if listing else {}
     failures = [i.vitals.last_failure for i in instances if i.vitals.last_failure]

@@ -166,7 +166,7 @@ class ToolOperations:
         for name in params.names:
             await turns.pause()
             try:
-                tool = await self._gateway.find(caller, name)
+                tool = await self._gateway.lookup.find(caller, name)
             except CallerError as error:
                 results.append({"name": name, "error": error.text(caller.lang)})
                 texts.append(error.text(caller.lang))
@@ -204,7 +204,7 @@ class ToolOperations:
 
     async def get(self, caller: Caller, params: NameParams) -> dict[str, Any]:
         """Return the definition of a tool, and what Tabane knows of it."""
-        tool = await self._gateway.find(caller, params.name)
+        tool = await self._gateway.lookup.find(caller, params.name)
         return {"tool": Raw(tool.definition)} | tool_detail(tool, self._gateway.servers.get(tool.server))
 
     async def tools(self, caller: Caller, params: ListTools) -> dict[str, Any]:
@@ -212,7 +212,7 @@ class ToolOperations:
 
         A page also has the number of tools, in all and of each server, and the cursor of the ``next`` page.
         """
-        unlisted = await self._gateway.wait_listed(caller)
+        unlisted = await self._gateway.lookup.wait_listed(caller)
         if params.server is not None:
             server = self._gateway.server(params.server, caller.access)
             tools: Sequence[Tool] = self._gateway.catalog.of_server(server.name)
@@ -249,7 +249,7 @@ class ToolOperations:
         """
         inner = ToolCallRequest(name, {"arguments": Raw(json.encode(arguments))}, read_only)
         try:
-            tool = await self._gateway.find(caller, name)
+            tool = await self._gateway.lookup.find(caller, name)
         except UnknownName:
             # If the caller may not find a tool of that name, its call is recorded as refused.
             hidden = self._gateway.catalog.find(inner.name)
@@ -504,7 +504,7 @@ class ToolVisibilityOperations:
 
     def _hidden(self, names: Iterable[str]) -> Iterator[Tool]:
         for name in names:
-            server, listing = self._gateway.servers[name], self._gateway.listing(name)
+            server, listing = self._gateway.servers[name], self._gateway.catalogs.listing(name)
             if server.disabled or listing is None or not (server.deny or server.allow or server.overrides):
                 continue
             for definition in listing.lists.get("tools", ()):
@@ -519,7 +519,7 @@ class ToolVisibilityOperations:
         for tool in self._hidden(list(self._gateway.servers)):
             if tool.alias == name:
                 return ConfiguredTool(tool.alias, self._gateway.servers[tool.server], tool.name, tool)
-        tool = await self._gateway.find(caller, name)
+        tool = await self._gateway.lookup.find(caller, name)
         if tool.server == OWN:
             raise BadArguments(
                 say(

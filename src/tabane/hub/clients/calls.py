@@ -82,9 +82,10 @@ class ClientCalls:
 
         If the call is canceled, ``opened`` is ended here. ``name`` is the public name of what is called. A
         request that answers the questions of a parked call continues that call: then None is returned,
-        otherwise the call.
+        otherwise the call. The task that has answered the request so far, if there is one, has to end then.
         """
         session, legacy = self._session, self._session.era is not Era.MODERN
+        session.no_longer_runs(Raw(key))
 
         # It must not refer to the call, which refers to it: only the garbage collector frees a circle.
         def replied(reply: UpstreamReply) -> None:

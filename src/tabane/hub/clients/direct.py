@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,16 @@ from tabane.catalog.tools.definition_repair import legacy_definition
 from tabane.catalog.tools.tool import Tool
 from tabane.errors import TabaneError
 from tabane.hub.clients.lists import PAGE, TOOLS_LIST, after_of, listed, page_of
-from tabane.hub.clients.session import Handler, Session
-from tabane.hub.clients.tool_calls import LARGE, ToolCalls, answer_line, note_question, question_of
+from tabane.hub.clients.session import Handler, Session, wait_turn
+from tabane.hub.clients.tool_calls import (
+    LARGE,
+    ToolCalls,
+    answer_line,
+    learn_roots,
+    needs_roots,
+    note_question,
+    question_of,
+)
 from tabane.operations import Caller, Door, OpenCall, ended
 from tabane.upstreams.call import UpstreamReply
 from tabane.upstreams.handshake import Peer
@@ -31,6 +39,7 @@ from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import of_one_server
+from tabane.workers.eager_start import own_task
 
 log = logging.getLogger(__name__)
 
@@ -70,13 +79,11 @@ class DirectRequests:
 
     # -- introductions -----------------------------------------------------------------------------
 
-    def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    async def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer initialize with what the server says about itself."""
         mark = self._gateway.chain.arrived(session.key, meta, stays=True)
         self._introduce(session, params)
-        session.run(request_id, self._initialize(session, request_id, mark))
-
-    async def _initialize(self, session: Session, request_id: Raw, mark: Members) -> None:
+        await own_task()
         try:
             peer = await self._describe_server(session.caller)
         except TabaneError:
@@ -94,6 +101,7 @@ class DirectRequests:
     async def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer server/discover with the capabilities of the server."""
         mark = self._gateway.chain.arrived(session.key, meta, stays=False)
+        await own_task()
         peer = await self._describe_server(session.caller)
         result = {
             "supportedVersions": [eras.MODERN],
@@ -112,7 +120,7 @@ class DirectRequests:
             return await self._gateway.introduced(caller, caller.server)
         except TabaneError:
             # It may start later, and a host that gets an error now does not ask again.
-            listing = self._gateway.listing(caller.server)
+            listing = self._gateway.catalogs.listing(caller.server)
             if listing is None:
                 raise
             name = json.encode({"name": listing.about or caller.server, "version": ""})
@@ -128,10 +136,10 @@ class DirectRequests:
         """Answer tools/list with the tools of the server, under its own names."""
         after = after_of(params, "tools")
         opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
+        if opened.waits is not None:
+            await wait_turn(opened)
         async with ended(opened):
-            if opened.waits is not None:
-                await opened.waits
-            tools = await self._gateway.own_tools(session.caller)
+            tools = await self._gateway.lookup.own_tools(session.caller)
             session.saw_tools()
             few = len(tools) <= FEW
             legacy = session.era is not Era.MODERN
@@ -144,33 +152,23 @@ class DirectRequests:
 
     async def get_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/get with the definition as the server made it."""
-        tool = await self._gateway.find(session.caller, _tool_name(params))
+        tool = await self._gateway.lookup.find(session.caller, _tool_name(params))
         session.answer(request_id, b'{"tool":' + own_definition(tool) + b"}")
 
-    def call_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    async def call_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/call of a tool by its own name."""
-        tool = self._gateway.own_tool(session.caller, _tool_name(params))
-        if tool is not None:
-            self._call(session, request_id, params, meta, tool)
-        else:
-            session.run(request_id, self._call_when_listed(session, request_id, params, meta))
-
-    async def _call_when_listed(
-        self, session: Session, request_id: Raw, params: Members, meta: Members
-    ) -> None:
-        tool = await self._gateway.find(session.caller, _tool_name(params))
-        session.no_longer_runs(request_id)
-        self._call(session, request_id, params, meta, tool)
-
-    def _call(self, session: Session, request_id: Raw, params: Members, meta: Members, tool: Tool) -> None:
-        self._tools.call_known(session, request_id, tool, params, meta)
+        name = _tool_name(params)
+        tool = self._gateway.lookup.own_tool(session.caller, name)
+        if tool is None:
+            tool = await self._gateway.lookup.find(session.caller, name)
+        await self._tools.call_known(session, request_id, tool, params, meta)
 
     # -- prompts and resources ---------------------------------------------------------------------
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer prompts/list with the prompts of the server, under its own names."""
         after, caller = after_of(params, "prompts"), session.caller
-        await self._gateway.fresh("prompts", caller)
+        await self._gateway.lookup.refresh("prompts", caller)
         prompts = self._gateway.prompts.of_server(caller.server)
         items = [
             (each.name, json.join({**json.fields(each.definition), "name": Raw(json.quote(each.name))}))
@@ -191,7 +189,7 @@ class DirectRequests:
         self, session: Session, request_id: Raw, params: Members, key: str, member: str
     ) -> None:
         after, caller = after_of(params, key), session.caller
-        await self._gateway.fresh("resources", caller)
+        await self._gateway.lookup.refresh("resources", caller)
         catalog = self._gateway.resources
         found = catalog.items() if key == "resources" else catalog.template_items()
         items = [
@@ -257,13 +255,12 @@ class PassedMessages:
         server, key = session.caller.server, bytes(request_id)
         target = method_target(server, method)
         opened = self._door.admit(session.caller_of(meta), target, json.join(params), key.decode())
+        if opened.waits is not None:
+            await wait_turn(opened)
         with ended(opened):
-            if opened.waits is not None:
-                await opened.waits
-            if session.questions and session.questions.roots_due and self._gateway.goes_by_roots(server):
-                await session.questions.learn_roots()
+            if needs_roots(session, self._gateway, server):
+                await learn_roots(session)
             upstream = self._gateway.instance_for(session.caller, server)
-            session.no_longer_runs(request_id)
             passed = PassedRequest(session, key, method, opened)
             session.calls.send(
                 key, upstream, method.encode(), params, meta, passed.replied, opened=opened
@@ -302,35 +299,26 @@ class PassedRequest:
         self._session, self._key, self._method, self._opened = session, key, method, opened
 
     def replied(self, reply: UpstreamReply) -> None:
-        """Record the answer, then give it."""
-        size = len(reply.result or b"")
-        try:
-            recorded = self._opened.end("failed" if reply.result is None else "ok", size)
-        except TabaneError as error:  # it cannot be recorded, and so not given
-            self._session.fail(self._key, error)
-            return
-        if recorded is None and size <= LARGE:
-            self._give_answer(reply, self._answer_line(reply))
-        else:
-            self._session.prepare(self._key, size, self._give_later(reply, recorded))
+        """Take the answer."""
+        self._session.start(self._key, self._give(reply), len(reply.result or b""))
 
-    async def _give_later(self, reply: UpstreamReply, recorded: Awaitable[None] | None) -> None:
+    async def _give(self, reply: UpstreamReply) -> None:
+        """Record the answer, then give it. One that cannot be recorded is not given."""
+        session, size = self._session, len(reply.result or b"")
+        recorded = self._opened.end("failed" if reply.result is None else "ok", size)
         if recorded is not None:
             await recorded
-        line = await asyncio.to_thread(self._answer_line, reply)
-        self._session.no_longer_runs(Raw(self._key))
-        self._give_answer(reply, line)
+        large = size > LARGE
+        line = await asyncio.to_thread(self._answer_line, reply) if large else self._answer_line(reply)
+        if reply.failure is not None:
+            session.fail(self._key, reply.failure)
+        elif line is None:
+            note_question(session.caller.server)
+            session.fail(self._key, question_of(self._method))
+        else:
+            session.give(self._key, line, ok=reply.result is not None)
 
     def _answer_line(self, reply: UpstreamReply) -> bytes | None:
         if reply.result is None:
             return json.error_line(self._key, reply.error or b"null")
         return answer_line(self._key, self._session.era, reply.era, reply.result)
-
-    def _give_answer(self, reply: UpstreamReply, line: bytes | None) -> None:
-        if reply.failure is not None:
-            self._session.fail(self._key, reply.failure)
-        elif line is None:
-            note_question(self._session.caller.server)
-            self._session.fail(self._key, question_of(self._method))
-        else:
-            self._session.give(self._key, line, ok=reply.result is not None)

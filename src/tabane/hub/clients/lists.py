@@ -6,7 +6,7 @@ A client that shows MCP Apps also gets the tools that only apps may call.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Raw
@@ -18,14 +18,15 @@ from tabane.catalog.offers.resources import ResourceItem
 from tabane.errors import StoreError
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.disclosure import FIXED, Disclosure
-from tabane.hub.clients.session import Session
+from tabane.hub.clients.session import Session, wait_turn
 from tabane.hub.clients.task_calls import BYTES_OF_TOKEN
-from tabane.operations import Caller, CallTarget, Door, OpenCall, ended
+from tabane.operations import Caller, CallTarget, Door, ended
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
 from tabane.wire.era import META_CAPABILITIES, UI, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import extensions_in
+from tabane.workers.eager_start import own_task
 
 if TYPE_CHECKING:
     from tabane.hub.clients.document_resources import ListedDocuments
@@ -66,59 +67,37 @@ class ListRequests:
         self._gateway, self._disclosure, self._documents = gateway, disclosure, documents
         self._door = door
 
-    def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    async def list_tools(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer tools/list, at once if the list is ready and the caller is within its limits."""
         after, apps = after_of(params, "tools"), shows_apps(session, meta)
-        opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
-        if opened.waits is None and self._disclosure.list_is_ready(session.mode, session.caller.access):
-            self._give_tools(session, request_id, after, opened, apps=apps)
-        else:
-            session.run(request_id, self._tools_when_ready(session, request_id, after, opened, apps=apps))
-
-    async def _tools_when_ready(
-        self, session: Session, request_id: Raw, after: str | None, opened: OpenCall, *, apps: bool
-    ) -> None:
-        with ended(opened):
-            if opened.waits is not None:
-                await opened.waits
-            await self._gateway.wait_listed(session.caller)
-            session.no_longer_runs(request_id)
-            self._give_tools(session, request_id, after, opened, apps=apps)
-
-    def _give_tools(
-        self, session: Session, request_id: Raw, after: str | None, opened: OpenCall, *, apps: bool
-    ) -> None:
-        session.saw_tools()
         shown, modern, access = self._disclosure, session.era is Era.MODERN, session.caller.access
-        if after is None and shown.tool_count(session.mode) <= PAGE:
-            inside = shown.tool_list(session.mode, access, apps=apps, legacy=not modern)
-            following = None
-        else:
-            items = shown.tool_items(session.mode, access, apps=apps, legacy=not modern)
-            inside, following = page_of(items, "tools", after)
+        opened = self._door.admit(session.caller, TOOLS_LIST, b"", bytes(request_id).decode())
+        async with ended(opened):
+            if opened.waits is not None or not shown.list_is_ready(session.mode, access):
+                if opened.waits is not None:
+                    await wait_turn(opened)
+                await self._gateway.lookup.wait_listed(session.caller)
+            session.saw_tools()
+            access = session.caller.access
+            if after is None and shown.tool_count(session.mode) <= PAGE:
+                inside = shown.tool_list(session.mode, access, apps=apps, legacy=not modern)
+                following = None
+            else:
+                items = shown.tool_items(session.mode, access, apps=apps, legacy=not modern)
+                inside, following = page_of(items, "tools", after)
+            spared = 0 if after is not None else shown.full_size(access) - len(inside)
+            recorded = opened.end("ok", len(inside), saved=max(0, spared) // BYTES_OF_TOKEN)
+            if recorded is not None:
+                await recorded
         # In some modes the list is fixed by settings, so nothing of a server bounds how long it holds.
-        holds = (
-            None if not modern else gateways.HOLDS if session.mode in FIXED else self._gateway.holds("tools")
-        )
-        spared = 0 if after is not None else shown.full_size(access) - len(inside)
-        recorded = opened.end("ok", len(inside), saved=max(0, spared) // BYTES_OF_TOKEN)
-        result = listed("tools", inside, following, holds)
-        if recorded is None:
-            session.answer(request_id, result)
-        else:
-            session.prepare(bytes(request_id), 0, self._answer_later(session, request_id, result, recorded))
-
-    async def _answer_later(
-        self, session: Session, request_id: Raw, result: bytes, recorded: Awaitable[None]
-    ) -> None:
-        """Answer after it is on disk that the list was given."""
-        await recorded
-        session.answer(request_id, result)
+        fixed = session.mode in FIXED
+        holds = (gateways.HOLDS if fixed else self._gateway.holds("tools")) if modern else None
+        session.answer(request_id, listed("tools", inside, following, holds))
 
     async def list_prompts(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer prompts/list with the prompts that the caller may get."""
         after = after_of(params, "prompts")
-        await self._gateway.fresh("prompts", session.caller)
+        await self._gateway.lookup.refresh("prompts", session.caller)
         items, caller = self._gateway.prompts.items(), session.caller
         if not caller.access.everything:
             items = [each for each in items if self._may_find_prompt(caller, each[0])]
@@ -137,7 +116,7 @@ class ListRequests:
         They are many, so they are read page by page.
         """
         after = after_of(params, "resources")
-        await self._gateway.fresh("resources", session.caller)
+        await self._gateway.lookup.refresh("resources", session.caller)
         listed: list[bytes] = []
         following: str | None = None
         key = None if after is None else document_resources.key_of(after)
@@ -160,6 +139,7 @@ class ListRequests:
             return [], None
         if not most:
             return [], document_resources.ROOT
+        await own_task()
         try:
             found, more = await self._documents.page(after or None, most)
         except StoreError as error:
@@ -174,7 +154,7 @@ class ListRequests:
     async def list_templates(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer resources/templates/list, with the template for documents if there are any."""
         after = after_of(params, "resourceTemplates")
-        await self._gateway.fresh("resources", session.caller)
+        await self._gateway.lookup.refresh("resources", session.caller)
         items = _visible_resources(session.caller, self._gateway.resources.template_items())
         if self._may_find_documents(session.caller):
             items.append((document_resources.TEMPLATE, document_resources.template()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ from tabane.wire.era import TASKS, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.negotiation import announced
 from tabane.wire.tasks import LEGACY_CAPABILITY
+from tabane.workers.eager_start import own_task
 
 if TYPE_CHECKING:
     from tabane.hub.clients.document_resources import ListedDocuments
@@ -129,7 +130,7 @@ class _Introductions:
         self._gateway, self._disclosure = gateway, disclosure
         self._info = {"name": "tabane", "title": "Tabane", "version": this_build().name}
 
-    def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    async def initialize(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         mark = self._gateway.chain.arrived(session.key, meta, stays=True)
         introduce(session, params)
         result = {
@@ -140,7 +141,7 @@ class _Introductions:
         }
         session.answer(request_id, json.encode(result | ({"_meta": mark} if mark else {})))
 
-    def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    async def discover(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         mark = self._gateway.chain.arrived(session.key, meta, stays=False)
         result = {
             "supportedVersions": [eras.MODERN],
@@ -153,15 +154,12 @@ class _Introductions:
         }
         session.answer(request_id, json.encode(result))
 
-    def get_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    async def get_tool(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         name = json.text(params.get("name"))
         if name is None:
             raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
-        session.run(request_id, self._get_when_ready(session, request_id, name))
-
-    async def _get_when_ready(self, session: Session, request_id: Raw, name: str) -> None:
         built_in = self._disclosure.built_in(name, session.caller.access)
-        definition = built_in or (await self._gateway.find(session.caller, name)).definition
+        definition = built_in or (await self._gateway.lookup.find(session.caller, name)).definition
         session.answer(request_id, b'{"tool":' + definition + b"}")
 
     def _capabilities(self, session: Session) -> dict[str, Any]:
@@ -180,20 +178,20 @@ class _Introductions:
         return {**found, "extensions": extensions} if extensions else found
 
 
-def _ping(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+async def _ping(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     session.answer(request_id, b"{}")
 
 
-def _listen(
+async def _listen(
     tasks: TaskRequests, session: Session, request_id: Raw, params: Members, meta: Members
-) -> Coroutine[Any, Any, None] | None:
+) -> None:
     if b'"taskIds"' in bytes(params.get("notifications", b"")):
-        return tasks.listen(session, request_id, params, meta)
-    session.subscriptions.listen(bytes(request_id), params)
-    return None
+        await tasks.listen(session, request_id, params, meta)
+    else:
+        session.subscriptions.listen(bytes(request_id), params)
 
 
-def _set_level(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+async def _set_level(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     level = json.text(params.get("level"))
     if level not in eras.LOG_LEVELS:
         raise ProtocolRefusal(eras.INVALID_PARAMS, f"level: one of {', '.join(eras.LOG_LEVELS)}")
@@ -202,10 +200,11 @@ def _set_level(session: Session, request_id: Raw, params: Members, meta: Members
 
 
 async def _subscribe(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+    await own_task()
     await session.subscriptions.subscribe(request_id, _required_uri(params))
 
 
-def _unsubscribe(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+async def _unsubscribe(session: Session, request_id: Raw, params: Members, meta: Members) -> None:
     session.subscriptions.unsubscribe(request_id, _required_uri(params))
 
 

@@ -6,7 +6,8 @@ Skills are the extension SEP-2640: those of all servers are in one list, and eac
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct
@@ -17,19 +18,19 @@ from tabane.catalog.lookup import may_find, prompt_target, resource_target
 from tabane.catalog.offers.resources import ResourceSource
 from tabane.catalog.offers.skills import Skill, folder_of, read_skill, with_shown_resources
 from tabane.catalog.tools.app_metadata import shown_uri
-from tabane.errors import TabaneError, UpstreamError
+from tabane.errors import UpstreamError
 from tabane.hub.clients import document_resources
 from tabane.hub.clients.lists import after_of, listed
-from tabane.hub.clients.session import Handler, Session
+from tabane.hub.clients.session import Handler, Session, wait_turn
 from tabane.hub.clients.tool_calls import LARGE, answer_line, failure_of, note_question, question_of, shown
 from tabane.messages import say
 from tabane.operations import CallTarget, Door, OpenCall, Outcome, ended
-from tabane.operations.metering import failure_reason
 from tabane.upstreams.call import UpstreamReply
 from tabane.wire import cursors, json
 from tabane.wire import era as eras
 from tabane.wire.era import SKILLS, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
+from tabane.workers.eager_start import own_task
 
 if TYPE_CHECKING:
     from tabane.hub.clients.document_resources import ListedDocuments
@@ -44,7 +45,7 @@ class OfferRequests:
     async def get_prompt(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
         """Answer prompts/get with what the prompt's server answers."""
         name = _required_text(params, "name", "the name of a prompt")
-        prompt = await self._gateway.find_prompt(session.caller, name)
+        prompt = await self._gateway.lookup.find_prompt(session.caller, name)
         opened = await self._admit(session, request_id, prompt_target(prompt), params, meta)
         self._forward(
             session, request_id, prompt.server, b"prompts/get",
@@ -62,7 +63,7 @@ class OfferRequests:
         kind = json.text(ref.get("type"))
         if kind == "ref/prompt":
             name = _required_text(ref, "name", "the name of a prompt")
-            prompt = await self._gateway.find_prompt(session.caller, name)
+            prompt = await self._gateway.lookup.find_prompt(session.caller, name)
             server, ref = prompt.server, {**ref, "name": Raw(json.quote(prompt.name))}
             target = prompt_target(prompt)
         elif kind == "ref/resource":
@@ -75,6 +76,7 @@ class OfferRequests:
                     raise ProtocolRefusal(
                         eras.INVALID_PARAMS, "argument: an object with name and value is required"
                     ) from None
+                await own_task()
                 keys = await self._documents.beginning(prefix or "", document_resources.MOST_COMPLETED + 1)
                 session.answer(request_id, document_resources.completion(keys))
                 return
@@ -100,9 +102,7 @@ class OfferRequests:
         opened = await self._admit(
             session, request_id, resource_target(sources[0].server, sources[0].uri), params, meta
         )
-        with ended(opened):
-            session.no_longer_runs(request_id)
-            self._read(session, bytes(request_id), params, meta, sources, opened)
+        await self._read(session, bytes(request_id), params, meta, sources, opened)
 
     async def _admit(
         self, session: Session, request_id: Raw, target: CallTarget, params: Members, meta: Members
@@ -110,9 +110,8 @@ class OfferRequests:
         """Admit a request, and wait for its turn. Raises Forbidden and RateLimited."""
         arguments = bytes(params.get("arguments", b"{}"))
         opened = self._door.admit(session.caller_of(meta), target, arguments, bytes(request_id).decode())
-        with ended(opened):
-            if opened.waits is not None:
-                await opened.waits
+        if opened.waits is not None:
+            await wait_turn(opened)
         return opened
 
     def _check_documents(self, session: Session, uri: str) -> None:
@@ -126,6 +125,7 @@ class OfferRequests:
         arguments = {"arguments": Raw(json.encode({"filepath": key}))}
         opened = await self._admit(session, request_id, document_resources.READING, arguments, meta)
         with ended(opened):
+            await own_task()
             found = await self._documents.text(key, session.caller_of(meta))
             if found is None:
                 raise _not_found(session, uri)
@@ -134,7 +134,7 @@ class OfferRequests:
                 await recorded
         session.answer(request_id, eras.cacheable(result) if session.era is Era.MODERN else result)
 
-    def _read(
+    async def _read(
         self,
         session: Session,
         key: bytes,
@@ -143,32 +143,23 @@ class OfferRequests:
         sources: tuple[ResourceSource, ...],
         opened: OpenCall,
     ) -> None:
+        """Ask the first of several servers, and the next one if it has no answer."""
         source, others = sources[0], sources[1:]
 
         def replied(reply: UpstreamReply) -> None:
             if others and reply.result is None:
-                try:
-                    self._read(session, key, params, meta, others, opened)
-                except TabaneError as error:
-                    # No task surrounds this: the client is answered here or never.
-                    opened.end("failed", reason=failure_reason(error))
-                    session.fail(key, error)
+                work = self._read(session, key, params, meta, others, opened)
             else:
-                _record_and_pass_on(session, key, source.shown, reply, opened, source)
+                work = _give_reply(session, key, source.shown, reply, opened, source)
+            session.start(key, work, len(reply.result or b""))
 
-        upstream = self._gateway.instance_for(session.caller, source.server)
-        sent = {**params, "uri": Raw(json.quote(source.uri))}
-        session.calls.send(
-            key,
-            upstream,
-            b"resources/read",
-            sent,
-            meta,
-            replied,
-            name=source.shown,
-            opened=opened,
-            safe=True,
-        )
+        with ended(opened):
+            upstream = self._gateway.instance_for(session.caller, source.server)
+            sent = {**params, "uri": Raw(json.quote(source.uri))}
+            session.calls.send(
+                key, upstream, b"resources/read", sent, meta, replied,
+                name=source.shown, opened=opened, safe=True,
+            )  # fmt: skip
 
     def _forward(
         self,
@@ -182,31 +173,26 @@ class OfferRequests:
         opened: OpenCall,
     ) -> None:
         key = bytes(request_id)
-        session.no_longer_runs(request_id)
+
+        def replied(reply: UpstreamReply) -> None:
+            shown = _with_shown_pages(session, server, reply)
+            work = _give_reply(session, key, name, shown, opened)
+            session.start(key, work, len(shown.result or b""))
+
         with ended(opened):
             upstream = self._gateway.instance_for(session.caller, server)
             session.calls.send(
-                key,
-                upstream,
-                method,
-                params,
-                meta,
-                lambda reply: _record_and_pass_on(
-                    session, key, name, _with_shown_pages(session, server, reply), opened
-                ),
-                name=name,
-                opened=opened,
-                safe=True,
+                key, upstream, method, params, meta, replied, name=name, opened=opened, safe=True
             )
 
     async def _sources_of(self, session: Session, uri: str) -> tuple[ResourceSource, ...]:
-        sources = await self._gateway.sources(session.caller, uri)
+        sources = await self._gateway.lookup.sources(session.caller, uri)
         if not sources:
             raise _not_found(session, uri)
         return sources
 
 
-def _record_and_pass_on(
+async def _give_reply(
     session: Session,
     key: bytes,
     name: str,
@@ -214,54 +200,24 @@ def _record_and_pass_on(
     opened: OpenCall,
     source: ResourceSource | None = None,
 ) -> None:
-    """Record an answer and pass it on; ``source`` is the request, if the answer may be kept for a while."""
-    try:
-        size = 0 if reply.result is None else len(reply.result)
-        why = "" if reply.result is not None else failure_of(reply)
-        recorded = opened.end("failed" if reply.result is None else "ok", size, reason=why)
-    except TabaneError as error:  # it cannot be recorded, and so not given
-        session.fail(key, error)
-        return
-    if recorded is None:
-        _pass_on(session, key, name, reply, source)
-    else:
-        session.prepare(key, size, _pass_on_later(recorded, session, key, name, reply, source))
+    """Record an answer, then give it. One that cannot be recorded is not given.
 
-
-async def _pass_on_later(
-    recorded: Awaitable[None],
-    session: Session,
-    key: bytes,
-    name: str,
-    reply: UpstreamReply,
-    source: ResourceSource | None,
-) -> None:
-    await recorded
-    session.no_longer_runs(Raw(key))
-    _pass_on(session, key, name, reply, source)
-
-
-def _pass_on(
-    session: Session, key: bytes, name: str, reply: UpstreamReply, source: ResourceSource | None
-) -> None:
+    ``source`` is what was read, if the answer may be kept for a while.
+    """
     result = reply.result
+    size = 0 if result is None else len(result)
+    why = "" if result is not None else failure_of(reply)
+    recorded = opened.end("failed" if result is None else "ok", size, reason=why)
+    if recorded is not None:
+        await recorded
     if reply.failure is not None:
         session.fail(key, reply.failure)
-    elif result is None:
+        return
+    if result is None:
         session.give(key, json.error_line(key, reply.error or b"null"), ok=False)
-    elif len(result) > LARGE:
-        session.prepare(key, len(result), _give_large(session, key, name, reply, source))
-    else:
-        _give(session, key, name, _line(session.era, key, reply, source))
-
-
-async def _give_large(
-    session: Session, key: bytes, name: str, reply: UpstreamReply, source: ResourceSource | None
-) -> None:
-    _give(session, key, name, await asyncio.to_thread(_line, session.era, key, reply, source))
-
-
-def _give(session: Session, key: bytes, name: str, line: bytes | None) -> None:
+        return
+    make = partial(_line, session.era, key, reply, source)
+    line = await asyncio.to_thread(make) if size > LARGE else make()
     if line is not None:
         session.give(key, line)
         return
@@ -352,7 +308,7 @@ class SkillRequests:
         """Answer skills/get, with the entry that the skill's server gives."""
         _check_carried(session, GET)
         uri = _required_skill_uri(params)
-        sources = await self._gateway.skill_sources(session.caller, uri)
+        sources = await self._gateway.lookup.skill_sources(session.caller, uri)
         if not sources:
             raise ProtocolRefusal(eras.INVALID_PARAMS, f"No skill is served at {uri}", {"uri": uri})
         await self._send(session, request_id, GET, params, meta, sources[0], _shown_skill)
@@ -361,7 +317,7 @@ class SkillRequests:
         """Answer resources/directory/read. If the server does not, what it lists of its skills does."""
         _check_carried(session, FOLDER)
         uri = _required_skill_uri(params)
-        sources = await self._gateway.skill_sources(session.caller, uri)
+        sources = await self._gateway.lookup.skill_sources(session.caller, uri)
         reading = tuple(each for each in sources if self._gateway.reads_folders(each.server))
         if reading:
             await self._send(session, request_id, FOLDER, params, meta, reading[0], with_shown_resources)
@@ -389,10 +345,9 @@ class SkillRequests:
         target = resource_target(source.server, source.uri)
         encoded, key = json.join(params), bytes(request_id)
         opened = self._door.admit(session.caller_of(meta), target, encoded, key.decode())
+        if opened.waits is not None:
+            await wait_turn(opened)
         with ended(opened):
-            if opened.waits is not None:
-                await opened.waits
-            session.no_longer_runs(request_id)
             asked = _SkillRequest(session, key, method, source.server, opened, rewrite)
             upstream = self._gateway.instance_for(session.caller, source.server)
             own = {**params, "uri": Raw(json.quote(source.uri))}
@@ -412,8 +367,8 @@ class _SkillRequest(Struct, frozen=True):
     rewrite: Rewrite
 
     def replied(self, reply: UpstreamReply) -> None:
-        """Give the answer in a task: it has to be parsed."""
-        self.session.prepare(self.key, len(reply.result or b""), self._give(reply))
+        """Take the answer."""
+        self.session.start(self.key, self._give(reply), len(reply.result or b""))
 
     async def _give(self, reply: UpstreamReply) -> None:
         session, key = self.session, self.key
@@ -422,7 +377,6 @@ class _SkillRequest(Struct, frozen=True):
             outcome: Outcome = "ok" if reply.result is not None else "failed"
             if (recorded := self.opened.end(outcome, len(reply.result or b""))) is not None:
                 await recorded
-        session.no_longer_runs(Raw(key))
         if reply.failure is not None:
             session.fail(key, reply.failure)
         else:

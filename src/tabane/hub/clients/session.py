@@ -47,7 +47,7 @@ from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
 from tabane.hub.context import HubContext
 from tabane.hub.local.handshake import BEGUN, DRAIN, HELD, Hello
 from tabane.messages import language, say
-from tabane.operations import Caller, Face
+from tabane.operations import Caller, Face, OpenCall, ended
 from tabane.servers.server import Server
 from tabane.settings import Mode
 from tabane.upstreams.call import ServerRequest
@@ -59,6 +59,7 @@ from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tabane.wire.negotiation import told_to_servers
 from tabane.wire.questions import NOTHING, ON_PAGE, Features, features_of
 from tabane.wire.rpc import TRACEPARENT, TRACESTATE
+from tabane.workers.eager_start import own_task, start
 
 if TYPE_CHECKING:
     from tabane.hub.people.access import HubAccess
@@ -300,13 +301,12 @@ class Session:
             request_id = json.id_in(line[: json.HEAD]) if str(reason) == json.CONSTANT else None
             self.refuse(request_id, code, f"not a JSON-RPC message: {reason}")
             return
-        if frame.method is not UNSET and frame.id is not UNSET and frame.params is not UNSET:
-            try:
-                params = json.fields(frame.params)
-            except InvalidJson:
-                self._take_message(frame)
-                return
-            self._take_request(frame.id, frame.method, params)
+        self._take_message(frame)
+
+    def take(self, frame: JsonRpcFrame, params: Members, meta: Members) -> None:
+        """Take one message that was decoded; ``params`` without its ``_meta``, whose members are ``meta``."""
+        if frame.method is not UNSET and frame.id is not UNSET:
+            self.start(frame.id, self._answer_request(frame.id, frame.method, params, meta))
         else:
             self._take_message(frame)
 
@@ -344,9 +344,10 @@ class Session:
             if frame.id is not UNSET:
                 self.refuse(frame.id, eras.INVALID_PARAMS, "params must be an object")
             return
-        method = str(frame.method)
+        method = frame.method
         if frame.id is not UNSET:
-            self._take_request(frame.id, method, params)
+            meta = eras.take_meta(params) if "_meta" in params else {}
+            self.start(frame.id, self._answer_request(frame.id, method, params, meta))
         elif method == "notifications/cancelled":
             reason = json.text(params.get("reason")) or "the client cancelled"
             self.cancel(bytes(params.get("requestId", b"")), reason)
@@ -355,37 +356,22 @@ class Session:
         elif self.caller.server and method not in _OF_CONNECTION:
             self._host.unknown.notified(self, method, params)
 
-    def _take_request(self, request_id: Raw, method: str, params: Members) -> None:
-        meta = eras.take_meta(params) if "_meta" in params else {}
-        try:
-            if meta or self.era is not Era.LEGACY:
-                self._settle_era(method, meta)
-            self._admit(request_id)
-            handler = self._handlers.get(method)
-            if handler is None and self.caller.server:
-                handler = self._host.unknown.handler(method)
-            if handler is None:
-                raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
-            if method in REPEATABLE:
-                params = self.asking.begun(
-                    request_id, method, params, meta, partial(handler, self, request_id)
-                )
-            if waits_for_roots(self, self._host.gateway, method):
-                answer = partial(handler, self, request_id, params, meta)
-                self.run(request_id, answer_with_roots(self, self._host.offers, request_id, answer))
-                return
-            later = handler(self, request_id, params, meta)
-            if later is not None:
-                self.run(request_id, later)
-        except ProtocolRefusal as refusal:
-            self.refuse(request_id, refusal.code, refusal.message, refusal.data)
-        except TabaneError as error:
-            self.fail(request_id, error)
-        except ImportError as error:
-            if (old := upgraded(error)) is None:
-                raise
-            log.exception("a request failed")
-            self.fail(request_id, old)
+    async def _answer_request(self, request_id: Raw, method: str, params: Members, meta: Members) -> None:
+        if meta or self.era is not Era.LEGACY:
+            self._settle_era(method, meta)
+        self._admit(request_id)
+        handler = self._handlers.get(method)
+        if handler is None and self.caller.server:
+            handler = self._host.unknown.handler(method)
+        if handler is None:
+            raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
+        if method in REPEATABLE:
+            params = self.asking.begun(request_id, method, params, meta, partial(handler, self, request_id))
+        if waits_for_roots(self, self._host.gateway, method):
+            answer = partial(handler, self, request_id, params, meta)
+            self.run(request_id, answer_with_roots(self, self._host.offers, request_id, answer))
+            return
+        await handler(self, request_id, params, meta)
 
     def caller_of(self, meta: Members) -> Caller:
         """Return the caller of a request, with the trace that its ``_meta`` names."""
@@ -498,20 +484,25 @@ class Session:
 
     # -- what takes a while ------------------------------------------------------------------------
 
-    def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
-        """Answer a request in a task; errors become its answer."""
-        key = bytes(request_id)
-        self._tasks[key] = self._host.loop.create_task(self._answer_errors(request_id, work))
+    def start(self, request_id: Raw | bytes, work: Coroutine[Any, Any, None], size: int = 0) -> None:
+        """Answer a request at once, or in a task from its first wait on; errors become its answer.
 
-    def prepare(self, key: bytes, size: int, work: Coroutine[Any, Any, None]) -> None:
-        """Answer a request whose result of ``size`` bytes is here, but takes work to encode."""
+        ``size`` bytes of a result are here already, and wait with it.
+        """
         if self.over:
             work.close()
             return
-        # Counted from now on, not from the start of its task: other answers must not take the room.
-        self.preparing += size
-        self.run(Raw(key), work)
-        self._tasks[key].add_done_callback(lambda _: self._note_prepared(size))
+        task = start(self._answer_errors(request_id, work), self._host.loop)
+        if task is not None:
+            self._tasks[bytes(request_id)] = task
+            if size:
+                self.preparing += size
+                task.add_done_callback(lambda _: self._note_prepared(size))
+
+    def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
+        """Answer a request in a task of its own; errors become its answer."""
+        key = bytes(request_id)
+        self._tasks[key] = self._host.loop.create_task(self._answer_errors(request_id, work))
 
     async def _hold_back(self, seconds: float, request_id: Raw | bytes, line: bytes, *, ok: bool) -> None:
         loop = self._host.loop
@@ -535,7 +526,7 @@ class Session:
         """Note that the task of a request hands it over to an upstream."""
         self._tasks.pop(bytes(request_id), None)
 
-    async def _answer_errors(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None:
+    async def _answer_errors(self, request_id: Raw | bytes, work: Coroutine[Any, Any, None]) -> None:
         key = bytes(request_id)
         try:
             await work
@@ -550,8 +541,16 @@ class Session:
                 return
             self.refuse(request_id, eras.INTERNAL_ERROR, "internal error; see the hub's log: tabane logs")
         finally:
-            if self._tasks.get(key) is asyncio.current_task():
+            if key in self._tasks and self._tasks[key] is asyncio.current_task():
                 del self._tasks[key]
+
+
+async def wait_turn(opened: OpenCall) -> None:
+    """Wait until a call may begin, in a task. It ends if it may not."""
+    async with ended(opened):
+        await own_task()
+        if opened.waits is not None:
+            await opened.waits
 
 
 class ClientMethods(NamedTuple):
@@ -571,8 +570,8 @@ _OF_CONNECTION = frozenset({"notifications/initialized", "notifications/roots/li
 
 _NOT_REQUESTS = frozenset({json.NO_OBJECT, json.NO_METHOD})
 
-Handler = Callable[[Session, Raw, Members, Members], Coroutine[Any, Any, None] | None]
-"""Takes session, id, params and ``_meta`` of a request; returns a coroutine if answering takes a while."""
+Handler = Callable[[Session, Raw, Members, Members], Coroutine[Any, Any, None]]
+"""Answers a request. Takes session, id, params and ``_meta``."""
 
 
 MODES: tuple[Mode, ...] = get_args(Mode)

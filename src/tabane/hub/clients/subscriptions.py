@@ -174,10 +174,10 @@ class ClientSubscriptions:
                 raise ProtocolRefusal(eras.INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
             self._of_documents.setdefault(key, set()).add(uri)
             return
-        sources = await gateway.sources(session.caller, uri)
+        sources = await gateway.lookup.sources(session.caller, uri)
         if not sources:
             raise ProtocolRefusal(eras.INVALID_PARAMS, f"Resource not found: {uri}", {"uri": uri})
-        await gateway.watch(
+        await gateway.watches.watch(
             session.key, session.caller, sources[0], lambda shown, params: self._updated(uri, params)
         )
 
@@ -186,7 +186,7 @@ class ClientSubscriptions:
             return
         key = document_resources.key_of(uri)
         if key is None:
-            self._gateway.unwatch(self._session.key, uri)
+            self._gateway.watches.unwatch(self._session.key, uri)
             return
         spelled = self._of_documents.get(key, set())
         spelled.discard(uri)

@@ -73,17 +73,6 @@ class OpenToolCall(Struct):
         outcome: Outcome = "failed" if says_failed(result) else "ok"
         return self.opened.end(outcome, len(result), saved=max(0, saved), result=result)
 
-    def after(self, recorded: Awaitable[None] | None, give: Callable[..., None], *given: Any) -> None:
-        """Call ``give``, which answers; if wanted, after it is on disk that the answer was given."""
-        if recorded is None:
-            give(*given)
-        else:
-            self.session.prepare(self.key, 0, self._give_after(recorded, give, *given))
-
-    async def _give_after(self, recorded: Awaitable[None], give: Callable[..., None], *given: Any) -> None:
-        await recorded
-        give(*given)
-
 
 EXTENSION = "tasks"
 """The name of the extension in the settings."""

@@ -18,6 +18,7 @@ from tabane.wire.era import ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.questions import has_too_many_members
 from tabane.wire.tasks import check_announced, legacy_members, modern_members, related
+from tabane.workers.eager_start import own_task
 
 PAGE = 200
 """Tasks of one page of a list."""
@@ -162,6 +163,7 @@ class TaskRequests:
     # -- both --------------------------------------------------------------------------------------
 
     async def _find_task(self, session: Session, params: Members) -> Task:
+        await own_task()
         await self._tasks.ready()
         return self._tasks.find(session.caller, json.text(params.get("taskId")))
 

@@ -1,7 +1,7 @@
 """Requests of tools/call: built-in tools, tools of upstreams, and tools called through call_tool.
 
-Direct calls are forwarded by the readiness callback that read them, without a task. Everything that has to
-wait (a search, a server that is still starting) runs as a task.
+A call that has to wait for nothing is forwarded by the readiness callback that read it, without a task.
+What has to wait (a search, a server that is still starting) becomes a task.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
@@ -31,7 +30,7 @@ from tabane.code.table import RUN
 from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName, upgraded
 from tabane.hub.clients.asking import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
-from tabane.hub.clients.session import Session
+from tabane.hub.clients.session import Session, wait_turn
 from tabane.hub.clients.task_calls import OpenToolCall, TaskCalls, TaskParts
 from tabane.hub.work.scripts import HubScripts
 from tabane.messages import Lang, say
@@ -44,6 +43,7 @@ from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members
 from tabane.wire.tasks import may_be_task
+from tabane.workers.eager_start import own_task
 from tabane.workers.time_slices import Pause, no_pause, thread_slices
 
 if TYPE_CHECKING:
@@ -80,123 +80,63 @@ class ToolCalls:
         self._tasks = TaskCalls(tasks, self._give_final)
         self._rounds = ApprovedRounds()
 
-    def call(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
-        """Answer tools/call, now or later. Raises Refusal, or TabaneError of a direct call."""
+    async def call(self, session: Session, request_id: Raw, params: Members, meta: Members) -> None:
+        """Answer tools/call. Raises ProtocolRefusal, and TabaneError of a direct call."""
         name = json.text(params.get("name"))
         if name is None:
             raise ProtocolRefusal(eras.INVALID_PARAMS, "name: the name of a tool is required")
         if name in THROUGH:
-            self._call_through(session, request_id, name, params, meta)
-        elif self._door.table.get(name) is not None and self._is_own(name):
-            session.run(
-                request_id, self._call_own_tool(session, request_id, name, params.get("arguments"), meta)
-            )
+            try:
+                inner = tool_call_request(params, read_only=THROUGH[name])
+                await self._call_through(session, request_id, inner, meta)
+            except TabaneError as error:  # a result, so that the model reads it
+                _answer_failure(session, request_id, error)
+        elif (operation := self._own_operation(name)) is not None:
+            arguments = params.get("arguments")
+            await self._call_own_tool(session, request_id, name, operation, arguments, meta)
         else:
-            tool = self._gateway.catalog.find(name)
-            if tool is not None and not session.caller.access.allows(tool.target):
-                tool = None
             inner = ToolCallRequest(name, params)
-            due = session.questions is not None and session.questions.roots_due
-            if tool is None or (due and self._waits_for_roots(session, tool)):
-                session.run(request_id, self._forward_later(session, request_id, inner, meta, through=False))
-            else:
-                self._forward(session, request_id, tool, inner, meta, through=False)
+            tool = await self._find(session, request_id, inner, meta, through=False)
+            await self._forward(session, request_id, tool, inner, meta, through=False)
 
-    def call_known(
+    async def call_known(
         self, session: Session, request_id: Raw, tool: Tool, params: Members, meta: Members
     ) -> None:
         """Answer a direct call of a server's tool, under whatever name it was called. Raises TabaneError."""
+        if needs_roots(session, self._gateway, tool.server):
+            await learn_roots(session)
         inner = ToolCallRequest(tool.alias, params)
-        if self._waits_for_roots(session, tool):
-            session.run(request_id, self._forward_with_roots(session, request_id, tool, inner, meta))
-        else:
-            self._forward(session, request_id, tool, inner, meta, through=False)
+        await self._forward(session, request_id, tool, inner, meta, through=False)
 
-    async def _forward_with_roots(
-        self, session: Session, request_id: Raw, tool: Tool, inner: ToolCallRequest, meta: Members
-    ) -> None:
-        if session.questions:
-            await session.questions.learn_roots()
-        session.no_longer_runs(request_id)
-        self._forward(session, request_id, tool, inner, meta, through=False)
-
-    def _find_visible(self, session: Session, name: str) -> Tool | None:
-        """Return the tool of that name if it is known and the client may call it."""
-        tool = self._gateway.catalog.find(name)
-        return tool if tool is not None and session.caller.access.allows(tool.target) else None
-
-    def _is_own(self, name: str) -> bool:
-        """Return whether the hub has the tool; by an old name only if no server has one of that name."""
+    def _own_operation(self, name: str) -> Operation | None:
+        """Return the hub's own tool of that name; by an old name only if no server has one of that name."""
         operation = self._door.table.get(name)
         if operation is None or Face.MCP not in operation.faces:
-            return False
-        return not operation.alias_of or self._gateway.catalog.get(name) is None
+            return None
+        hidden = operation.alias_of and self._gateway.catalog.get(name) is not None
+        return None if hidden else operation
 
-    def _call_through(
-        self, session: Session, request_id: Raw, by: str, params: Members, meta: Members
+    async def _call_through(
+        self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members
     ) -> None:
-        """Serve call_tool and call_readonly_tool. Failures are results, so that the model reads them."""
-        try:
-            inner = tool_call_request(params, read_only=THROUGH[by])
-            if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
-                arguments = Raw(inner.arguments)
-                through = inner if inner.name == RUN else None  # the others change nothing
-                session.run(
-                    request_id, self._call_own_tool(session, request_id, inner.name, arguments, meta, through)
-                )
-                return
-            tool = self._find_visible(session, inner.name)
-            due = session.questions is not None and session.questions.roots_due
-            if tool is None or (due and self._waits_for_roots(session, tool)):
-                session.run(request_id, self._forward_later(session, request_id, inner, meta, through=True))
-            elif (judged := self._check_call(session, tool, inner)) is not None:
-                session.run(request_id, self._forward_judged(session, request_id, judged, tool, inner, meta))
-            elif tool.server == OWN:
-                arguments = Raw(inner.arguments)
-                session.run(
-                    request_id, self._call_own_tool(session, request_id, tool.alias, arguments, meta, inner)
-                )
-            else:
-                self._forward(session, request_id, tool, inner, meta, through=True)
-        except TabaneError as error:
-            _answer_failure(session, request_id, error)
-
-    async def _forward_judged(
-        self,
-        session: Session,
-        request_id: Raw,
-        judged: Awaitable[None],
-        tool: Tool,
-        inner: ToolCallRequest,
-        meta: Members,
-    ) -> None:
-        """Forward a call through call_tool after another process has judged its arguments."""
-        try:
-            await judged
-            session.no_longer_runs(request_id)
-            self._forward(session, request_id, tool, inner, meta, through=True)
-        except TabaneError as error:
-            _answer_failure(session, request_id, error)
-
-    async def _forward_later(
-        self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members, *, through: bool
-    ) -> None:
-        try:
-            if session.questions and session.questions.roots_due and self._gateway.goes_by_roots():
-                await session.questions.learn_roots()
-            tool = await self._find(session, request_id, inner, meta, through=through)
-            if through and (judged := self._check_call(session, tool, inner)) is not None:
+        """Call a tool that call_tool or call_readonly_tool names. Raises TabaneError."""
+        if inner.name in DISCLOSING and inner.name not in THROUGH:  # listed, but called through call_tool
+            through = inner if inner.name == RUN else None  # the others change nothing
+            name = inner.name
+        else:
+            tool = await self._find(session, request_id, inner, meta, through=True)
+            if inner.read_only:
+                inner.check_marks(tool)
+            inner.check_model(tool)
+            if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
+                await own_task()
                 await judged
-            if through and tool.server == OWN:
-                arguments = Raw(inner.arguments)
-                await self._call_own_tool(session, request_id, tool.alias, arguments, meta, inner)
+            if tool.server != OWN:
+                await self._forward(session, request_id, tool, inner, meta, through=True)
                 return
-            session.no_longer_runs(request_id)
-            self._forward(session, request_id, tool, inner, meta, through=through)
-        except TabaneError as error:
-            if not through:
-                raise
-            _answer_failure(session, request_id, error)
+            through, name = inner, tool.alias
+        arguments, operation = Raw(inner.arguments), self._door.table.get(name)
+        await self._call_own_tool(session, request_id, name, operation, arguments, meta, through)
 
     async def _find(
         self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members, *, through: bool
@@ -205,15 +145,21 @@ class ToolCalls:
 
         Raises UnknownName.
         """
-        try:
-            return await self._gateway.find(session.caller, inner.name)
-        except UnknownName:
+        tool = self._gateway.catalog.find(inner.name)
+        if tool is not None and not session.caller.access.allows(tool.target):
             tool = None
+        if needs_roots(session, self._gateway, None if tool is None else tool.server):
+            await learn_roots(session)
+        elif tool is not None:
+            return tool
+        try:
+            return await self._gateway.lookup.find(session.caller, inner.name)
+        except UnknownName:
             if not through:
                 pinned = session.mode == "search"
-                tool = self._gateway.find_for_app(session.caller, inner.name, pinned=pinned)
-            if tool is not None:
-                return tool
+                for_app = self._gateway.lookup.find_for_app(session.caller, inner.name, pinned=pinned)
+                if for_app is not None:
+                    return for_app
             hidden = self._gateway.catalog.find(inner.name)
             if hidden is not None:
                 key = bytes(request_id).decode()
@@ -222,19 +168,7 @@ class ToolCalls:
                     self._door.admit(caller, hidden.target, inner.arguments, key).end("cancelled")
             raise
 
-    def _waits_for_roots(self, session: Session, tool: Tool) -> bool:
-        """Return whether the client has to name its folders before it is known which instance serves it."""
-        asking = session.questions
-        return asking is not None and asking.roots_due and self._gateway.goes_by_roots(tool.server)
-
-    def _check_call(self, session: Session, tool: Tool, inner: ToolCallRequest) -> Awaitable[None] | None:
-        """Raise TabaneError if a call must not be made; the returned awaitable has to be awaited first."""
-        if inner.read_only:
-            inner.check_marks(tool)
-        inner.check_model(tool)
-        return self._gateway.validator.check(tool, inner.arguments)
-
-    def _forward(
+    async def _forward(
         self,
         session: Session,
         request_id: Raw,
@@ -244,6 +178,7 @@ class ToolCalls:
         *,
         through: bool,
     ) -> None:
+        """Admit a call, and send it when it is its turn. Raises TabaneError."""
         key = bytes(request_id)
         repeats = "requestState" in inner.params or "inputResponses" in inner.params
         judged = repeats and self._goes_on(session, tool, inner)
@@ -252,29 +187,7 @@ class ToolCalls:
         guarded = judged or isinstance(opened, GuardedCall)
         call = OpenToolCall(session, key, tool, opened, through, inner, meta, guarded)
         if opened.waits is not None:
-            session.run(request_id, self._send_in_turn(call, inner, meta))
-        else:
-            self._send_call(call, inner, meta)
-
-    def _goes_on(self, session: Session, tool: Tool, inner: ToolCallRequest) -> bool:
-        """Return whether a request only goes on with a call: parked, a task by now, or asked about."""
-        params = inner.params_for(tool)
-        parked = self._tasks.goes_on(inner) or session.calls.continues(b"tools/call", params, tool.alias)
-        return parked or self._rounds.goes_on(session, tool, inner)
-
-    async def _send_in_turn(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
-        """Send a call when it is its turn."""
-        try:
-            async with ended(call.opened):
-                if call.opened.waits is not None:
-                    await call.opened.waits
-            call.session.no_longer_runs(Raw(call.key))
-            self._send_call(call, inner, meta)
-        except TabaneError as error:
-            _fail_call(call.session, call.key, error, call.through)
-
-    def _send_call(self, call: OpenToolCall, inner: ToolCallRequest, meta: Members) -> None:
-        session, tool = call.session, call.tool
+            await wait_turn(opened)
         try:
             if "requestState" in inner.params and (parked := self._tasks.resumed(call)) is not None:
                 self._tasks.resume(call, parked)
@@ -284,62 +197,78 @@ class ToolCalls:
                 self._tasks.send(call, plan, upstream)
                 return
             session.calls.send(
-                call.key,
+                key,
                 upstream,
                 b"tools/call",
                 inner.params_for(tool),
                 meta,
                 lambda reply: self._take_reply(call, reply, upstream),
                 name=tool.alias,
-                opened=call.opened,
+                opened=opened,
                 mirrored=tool.mirrored,
                 safe=tool.repeatable,
             )
         except TabaneError as error:
-            call.opened.end("failed", reason=failure_reason(error))
+            opened.end("failed", reason=failure_reason(error))
             raise
+
+    def _goes_on(self, session: Session, tool: Tool, inner: ToolCallRequest) -> bool:
+        """Return whether a request only goes on with a call: parked, a task by now, or asked about."""
+        params = inner.params_for(tool)
+        parked = self._tasks.goes_on(inner) or session.calls.continues(b"tools/call", params, tool.alias)
+        return parked or self._rounds.goes_on(session, tool, inner)
 
     def _take_reply(self, call: OpenToolCall, reply: UpstreamReply, upstream: Upstream) -> None:
         """Give the reply to a plain call, unless its server answered with a task, or wants to."""
         unusual = reply.error is not None if reply.result is None else may_be_task(reply.result)
         if not (unusual and self._tasks.takes(call, reply, upstream)):
-            self._give_final(call, reply)
+            call.session.start(call.key, self._give(call, reply), len(reply.result or b""))
 
     def _give_final(self, call: OpenToolCall, reply: UpstreamReply) -> None:
-        try:
-            self._give_reply(call, reply)
-        except TabaneError as error:  # the call cannot be recorded, or its result is too large
-            recorded = call.opened.end("failed", reason=failure_reason(error))
-            call.after(recorded, _fail_call, call.session, call.key, error, call.through)
+        call.session.start(call.key, self._give(call, reply), len(reply.result or b""))
 
-    def _give_reply(self, call: OpenToolCall, reply: UpstreamReply) -> None:
+    async def _give(self, call: OpenToolCall, reply: UpstreamReply) -> None:
+        """Record the end of a call, then give its reply."""
         session, key, result = call.session, call.key, reply.result
-        if call.guarded:
-            self._rounds.note(session, call.tool, call.inner, reply)
-        if result is None:
-            recorded = call.opened.end("failed", reason=failure_of(reply))
-            call.after(recorded, _answer_without_result, session, key, call.tool, reply, call.through)
+        try:
+            if call.guarded:
+                self._rounds.note(session, call.tool, call.inner, reply)
+            if result is None:
+                recorded = call.opened.end("failed", reason=failure_of(reply))
+                if recorded is not None:
+                    await recorded
+                _answer_without_result(session, key, call.tool, reply, call.through)
+                return
+            size = len(result)
+            if most := call.opened.most:
+                check_size(call.tool, size, most)
+            if size > (BRIEF if call.through else LARGE):
+                result, first_part, line = await self._encode_large(call, reply.era, result)
+            else:
+                first_part = result = shown(session, call.tool.server, result)
+                if call.through and size > SHORT:
+                    first_part = self._long_results.first_part(
+                        session.caller, result, self._result_tokens(call.tool), (call.tool.target,)
+                    )
+                line = answer_line(key, session.era, reply.era, first_part)
+            if (recorded := call.end(result, first_part)) is not None:
+                await recorded
+        except TabaneError as error:  # the call cannot be recorded, or its result is too large
+            if (recorded := call.opened.end("failed", reason=failure_reason(error))) is not None:
+                await recorded
+            _fail_call(session, key, error, call.through)
             return
-        size = len(result)
-        if most := call.opened.most:
-            check_size(call.tool, size, most)
-        if size > (BRIEF if call.through else LARGE):
-            session.prepare(key, size, self._give_large(call, reply, result))
-            return
-        first_part = result = shown(session, call.tool.server, result)
-        if call.through and size > SHORT:
-            first_part = self._long_results.first_part(
-                session.caller, result, self._result_tokens(call.tool), (call.tool.target,)
-            )
-        recorded = call.end(result, first_part)
-        line = answer_line(key, session.era, reply.era, first_part)
-        if recorded is None and line is not None:
+        if line is not None:
             session.give(key, line)
         else:
-            call.after(recorded, _give_line, session, key, call.tool, line, call.through)
+            note_question(call.tool.server)
+            _fail_call(session, key, question_of(call.tool.alias), call.through)
 
-    async def _give_large(self, call: OpenToolCall, reply: UpstreamReply, result: Raw) -> None:
-        """Give a large result. A thread encodes it, so that no other client waits for it."""
+    async def _encode_large(self, call: OpenToolCall, era: Era, result: Raw) -> tuple[Raw, Raw, bytes | None]:
+        """Return a large result as it is shown, its first part, and its line.
+
+        A thread encodes it, so that no other client waits for it.
+        """
         session = call.session
         async with ended(call.opened):
             first_part = result = await asyncio.to_thread(
@@ -351,16 +280,15 @@ class ToolCalls:
                 first_part = await self._long_results.first_part_of_large(
                     session.caller, result, tokens, origins
                 )
-            line = await asyncio.to_thread(answer_line, call.key, session.era, reply.era, first_part)
-            if (recorded := call.end(result, first_part)) is not None:
-                await recorded
-        _give_line(session, call.key, call.tool, line, call.through)
+            line = await asyncio.to_thread(answer_line, call.key, session.era, era, first_part)
+        return result, first_part, line
 
     async def _call_own_tool(
         self,
         session: Session,
         request_id: Raw,
         name: str,
+        operation: Operation | None,
         arguments: Raw | None,
         meta: Members,
         through: ToolCallRequest | None = None,
@@ -369,16 +297,18 @@ class ToolCalls:
 
         ``through`` is the call of call_tool or call_readonly_tool that contains this call.
         """
+        await own_task()  # the handlers of operations may need it
         caller = session.caller_of(meta)
         if through and through.read_only:
             caller = structs.replace(caller, looks=True)
-        operation = self._door.table.get(name)
         try:
-            result = await self._result(session, request_id, caller, name, arguments or Raw(b"{}"), meta)
+            given = arguments or Raw(b"{}")
+            result = await self._result(session, request_id, caller, name, operation, given, meta)
         except UnknownName as error:
             raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
         except TabaneError as error:
-            if isinstance(error, BadArguments) and through is None and self._refuses_arguments(session, name):
+            strict = through is None and operation is not None and operation.strict
+            if strict and isinstance(error, BadArguments) and eras.refuses_arguments(session.version):
                 raise ProtocolRefusal(eras.INVALID_PARAMS, error.text(session.caller.lang)) from None
             result = as_failure(operation, error, session.caller.lang)
             session.refused(request_id, error, session.result_line(request_id, result))
@@ -391,13 +321,20 @@ class ToolCalls:
         session.answer(request_id, result)
 
     async def _result(
-        self, session: Session, request_id: Raw, caller: Caller, name: str, arguments: Raw, meta: Members
+        self,
+        session: Session,
+        request_id: Raw,
+        caller: Caller,
+        name: str,
+        operation: Operation | None,
+        arguments: Raw,
+        meta: Members,
     ) -> bytes:
         """Call a built-in tool, and return its result as a client sees it. Raises TabaneError."""
         from tabane.catalog.offer_search import offered_line
         from tabane.catalog.tools.disclosure import unlisted_lines
 
-        operation, key = self._door.table.get(name), bytes(request_id).decode()
+        key = bytes(request_id).decode()
         values: list[Any] = []
 
         def render(value: Any) -> bytes:
@@ -411,7 +348,7 @@ class ToolCalls:
             caller = structs.replace(caller, request=key)
             scripts = ScriptRequests(self._scripts, self._door, self._long_results, self._settings)
             return await scripts.answer(session, bytes(request_id), caller, arguments, meta, render, values)
-        result = await self._door.respond(caller, name, arguments, render, request=key)
+        result = await self._door.respond(caller, operation or name, arguments, render, request=key)
         if session.mode == "code" and name == "search_tools":
             found: ToolSearchResult = values[0]
             names = [row["name"] for row in found.results if row.get("kind", "tools") == "tools"]
@@ -426,10 +363,21 @@ class ToolCalls:
         server = self._gateway.servers.get(tool.server)
         return (server.max_result_tokens if server else None) or self._settings().result_tokens
 
-    def _refuses_arguments(self, session: Session, name: str) -> bool:
-        """Return whether bad arguments of a built-in tool are a protocol error for this client."""
-        operation = self._door.table.get(name)
-        return operation is not None and operation.strict and eras.refuses_arguments(session.version)
+
+def needs_roots(session: Session, gateway: Gateway, server: str | None) -> bool:
+    """Return whether a client has to name its folders, which decide what instance of a server serves it.
+
+    None stands for any server.
+    """
+    asking = session.questions
+    return asking is not None and asking.roots_due and gateway.goes_by_roots(server)
+
+
+async def learn_roots(session: Session) -> None:
+    """Let a client name its folders, unless it is asked already."""
+    await own_task()
+    if session.questions is not None and session.questions.roots_due:
+        await session.questions.learn_roots()
 
 
 def shown(session: Session, server: str, result: Raw, pause: Pause = no_pause) -> Raw:
@@ -442,14 +390,6 @@ def failure_of(reply: UpstreamReply) -> FailureReason:
     if reply.failure is not None:
         return failure_reason(reply.failure)
     return FailureReason("the server answered with an error", "protocol_error")
-
-
-def _give_line(session: Session, key: bytes, tool: Tool, line: bytes | None, through: bool) -> None:
-    if line is not None:
-        session.give(key, line)
-        return
-    note_question(tool.server)
-    _fail_call(session, key, question_of(tool.alias), through)
 
 
 def answer_line(key: bytes, era: Era | None, given: Era, result: Raw) -> bytes | None:

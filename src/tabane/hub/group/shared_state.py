@@ -33,5 +33,5 @@ def share_state(hub: Hub, database: PostgresDatabase, me: GroupMember) -> Shared
     jobs = GroupJobs(PostgresJobs(tables), me.id, me.address, hub.jobs.cancel_soon)
     hub.jobs.share(jobs)
     hub.audit.usage.share(PostgresAudit(tables), PostgresUsage(tables), me.mark, me.address)
-    tool_use = ToolUseSharing(hub.gateway.tool_use, PostgresToolUse(tables), me.mark, hub.loop.time)
+    tool_use = ToolUseSharing(hub.gateway.catalogs.use, PostgresToolUse(tables), me.mark, hub.loop.time)
     return SharedState(tables, jobs, tool_use, PostgresApprovals(tables))

@@ -34,6 +34,7 @@ from tabane.hub.http.request import (
     BodyTooLarge,
     HttpReply,
     HttpRequest,
+    PostedMessage,
     Receive,
     RefusedRequest,
     RequesterGone,
@@ -200,23 +201,6 @@ class McpPlace(NamedTuple):
     server: str = ""
 
 
-class PostedMessage(NamedTuple):
-    """The message or batch that a POST carries: ``line`` is its body as one line."""
-
-    line: bytes
-    frames: list[JsonRpcFrame]
-    batch: bool
-
-    @property
-    def first(self) -> JsonRpcFrame:
-        return self.frames[0]
-
-    @property
-    def requests(self) -> set[bytes]:
-        """Return the ids of the requests that have to be answered."""
-        return {bytes(f.id) for f in self.frames if f.method is not UNSET and f.id is not UNSET}
-
-
 class HttpApp:
     """An ASGI application. It counts on :class:`~tabane.hub.http.server.HttpConnection` below it."""
 
@@ -353,7 +337,7 @@ class HttpApp:
         message = _parse_body(await request.body(self._hub.settings.max_line))
         frame = message.first
         request.method_name = "batch" if message.batch else frame.method or "answer"
-        enveloped = not message.batch and _has_envelope(frame)
+        enveloped = not message.batch and eras.has_envelope(message.meta)
         if "mcp-session-id" not in request.headers or enveloped:
             era = era_of(request.headers.get("mcp-protocol-version"), enveloped)
         else:
@@ -372,10 +356,9 @@ class HttpApp:
     async def _post_modern(
         self, request: HttpRequest, mode: Mode, message: PostedMessage, kinds: AcceptedTypes
     ) -> None:
-        line, frame = message.line, message.first
-        if self._group is not None and (unmarked := self._group.unmarked(line)) is not line:
-            line, frame = unmarked, json.decode_frame(unmarked)
-        await self._modern.post(request, mode, line, frame, kinds)
+        if self._group is not None and (line := self._group.unmarked(message.line)) is not message.line:
+            message = _decoded(line, [json.decode_frame(line)], batch=False)
+        await self._modern.post(request, mode, message, kinds)
 
     async def _post_legacy(self, request: HttpRequest, mode: Mode, message: PostedMessage) -> None:
         kinds = accepted(request.headers.get("accept"))
@@ -385,7 +368,7 @@ class HttpApp:
                 raise refusal(400, "initialize is sent alone")
             _check_version(request, None)
             session = self._sessions.make(request, mode)
-            await session.post(request, message.line, ids, kinds, batch=False, fresh=True)
+            await session.post(request, message, ids, kinds, fresh=True)
             if session.session.version is None:
                 self._sessions.end(session, "its initialize was refused")
             elif self._group is not None:
@@ -397,7 +380,7 @@ class HttpApp:
             raise refusal(400, "the id of a request is in use already")
         if message.batch and session.session.version != BATCHED:
             raise refusal(400, f"only {BATCHED} has batches: send one message to a request")
-        await session.post(request, message.line, ids, kinds, batch=message.batch)
+        await session.post(request, message, ids, kinds)
         if self._group is not None and not message.batch:
             self._group.note(session, message.first.method, message.line)
         cancelled = _canceled_request(message)
@@ -518,7 +501,17 @@ def _parse_body(body: bytes) -> PostedMessage:
     # Breaks between tokens would break the lines that messages are to servers on pipes.
     if b"\n" in body or b"\r" in body:
         body = body.replace(b"\n", b" ").replace(b"\r", b" ")
-    return PostedMessage(body, frames, batch)
+        if not batch:
+            frames = [json.decode_frame(body)]
+    return _decoded(body, frames, batch=batch)
+
+
+def _decoded(line: bytes, frames: list[JsonRpcFrame], *, batch: bool) -> PostedMessage:
+    first = frames[0]
+    if batch or first.method is UNSET or first.params is UNSET:
+        return PostedMessage(line, frames, batch, {}, {})
+    params = json.fields(first.params)
+    return PostedMessage(line, frames, batch, params, eras.take_meta(params))
 
 
 def _is_json(body: bytes) -> bool:
@@ -527,12 +520,6 @@ def _is_json(body: bytes) -> bool:
     except InvalidJson:
         return False
     return True
-
-
-def _has_envelope(frame: JsonRpcFrame) -> bool:
-    if frame.params is UNSET:
-        return False
-    return eras.has_envelope(eras.take_meta(json.fields(frame.params)))
 
 
 def _check_version(request: HttpRequest, negotiated: str | None) -> None:

@@ -16,7 +16,7 @@ from tabane.hub.clients.session import ClientSessions, Session
 from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.request import HttpReply, HttpRequest, refusal
+from tabane.hub.http.request import HttpReply, HttpRequest, PostedMessage, refusal
 from tabane.hub.http.stream import Journal, Pulse, Stream, event_id, parse_event_id
 from tabane.settings import Mode
 from tabane.wire import json
@@ -184,18 +184,17 @@ class ResumableSession(Outlet):
     async def post(
         self,
         request: HttpRequest,
-        body: bytes,
+        message: PostedMessage,
         ids: set[bytes],
         kinds: AcceptedTypes,
         *,
-        batch: bool,
         fresh: bool = False,
     ) -> None:
         """Take the message of a POST, and answer it. ``ids`` are its requests, each of them not in use."""
         patience = PATIENCE if kinds.events else None
         stream = Stream(request, self._pulse, self.limit, patience=patience)
         self._posts += 1
-        post = _PostResponse(self._posts, ids, stream, batch)
+        post = _PostResponse(self._posts, ids, stream, message.batch)
         stream.opening = lambda: self._opening_events(post)
         stream.mute = not kinds.events
         if fresh:
@@ -207,7 +206,10 @@ class ResumableSession(Outlet):
             stream.begin()
         self._current = post
         try:
-            self.session.receive(body)
+            if message.batch:
+                self.session.receive(message.line)
+            else:
+                self.session.take(message.first, message.params, message.meta)
         finally:
             self._current = None
         try:

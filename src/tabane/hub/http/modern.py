@@ -13,7 +13,15 @@ from tabane.hub.clients.session import ClientSessions, Session
 from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
 from tabane.hub.http.gate import HttpGate
-from tabane.hub.http.request import JSON_HEAD, HttpReply, HttpRequest, answer_reply, refusal, traced
+from tabane.hub.http.request import (
+    JSON_HEAD,
+    HttpReply,
+    HttpRequest,
+    PostedMessage,
+    answer_reply,
+    refusal,
+    traced,
+)
 from tabane.hub.http.stream import Pulse, Stream
 from tabane.operations import Caller
 from tabane.settings import Mode
@@ -22,7 +30,7 @@ from tabane.wire import json
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.headers import HeaderMirror, check_headers
 from tabane.wire.http import LISTEN, AcceptedTypes, answers_json, may_post, status_of
-from tabane.wire.json import JsonRpcFrame, Members
+from tabane.wire.json import Members
 from tabane.wire.sse import encode_event
 
 SESSION = "http"
@@ -56,21 +64,22 @@ class SingleRequests:
         return len(self._open)
 
     async def post(
-        self, request: HttpRequest, mode: Mode, body: bytes, frame: JsonRpcFrame, kinds: AcceptedTypes
+        self, request: HttpRequest, mode: Mode, message: PostedMessage, kinds: AcceptedTypes
     ) -> None:
-        """Answer a POST. ``body`` is the message of ``frame`` as one line. Raises RefusedRequest."""
+        """Answer a POST of one message. Raises RefusedRequest."""
+        frame = message.first
         request_id = None if frame.id is UNSET else bytes(frame.id)
         assert request.access is not None  # identified before
         caller = traced(self._gate.caller(request, f"{SESSION}:{request.owner}", request.access), request)
         try:
-            self._check_request(request, frame, kinds, caller)
+            self._check_request(request, message, kinds, caller)
         except ProtocolRefusal as refused:
             status = status_of(refused.code)
             raise refusal(
                 status, refused.message, code=refused.code, data=refused.data, request_id=request_id
             ) from None
         if request_id is None:
-            self._pass_notification(caller, mode, body)
+            self._pass_notification(caller, mode, message)
             await request.reply(HttpReply(202))
             return
         stream = Stream(
@@ -80,7 +89,7 @@ class SingleRequests:
         session = self._clients.begin(caller, mode, outlet, Era.MODERN, shared=True)
         self._open[outlet] = session
         try:
-            session.receive(body)
+            session.take(frame, message.params, message.meta)
             await stream.run()
         finally:
             self._open.pop(outlet, None)
@@ -88,11 +97,11 @@ class SingleRequests:
             # Parts of a session know each other: the request is not to stay until they are collected.
             session.outlet = _CLOSED
 
-    def _pass_notification(self, caller: Caller, mode: Mode, body: bytes) -> None:
+    def _pass_notification(self, caller: Caller, mode: Mode, message: PostedMessage) -> None:
         """Pass on a notification if the connection is to one server; else none has a meaning here."""
         if caller.server:
             session = self._clients.begin(caller, mode, NoOutlet(), Era.MODERN, shared=True)
-            session.receive(body)
+            session.take(message.first, message.params, message.meta)
             session.gone()
 
     def close(self) -> None:
@@ -108,9 +117,10 @@ class SingleRequests:
                 session.gone()
 
     def _check_request(
-        self, request: HttpRequest, frame: JsonRpcFrame, kinds: AcceptedTypes, caller: Caller
+        self, request: HttpRequest, message: PostedMessage, kinds: AcceptedTypes, caller: Caller
     ) -> None:
         """Raise Refusal if a request is not valid, RefusedRequest if the client takes no possible answer."""
+        frame = message.first
         if frame.method is UNSET:
             raise ProtocolRefusal(
                 eras.INVALID_REQUEST, "a request needs a method; answers are not sent in this version"
@@ -123,9 +133,9 @@ class SingleRequests:
                     eras.UNSUPPORTED_VERSION, "MCP-Protocol-Version: not a version of this hub", data
                 )
             return
-        params = {} if frame.params is UNSET else json.fields(frame.params)
-        meta = eras.take_meta(params)
-        check_headers(request.pairs, frame.method, params, meta, self._mirrors(frame.method, params, caller))
+        params = message.params
+        mirrors = self._mirrors(frame.method, params, caller)
+        check_headers(request.pairs, frame.method, params, message.meta, mirrors)
         if frame.method == "initialize":
             raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {eras.MODERN} has no initialize")
         if not may_post(kinds, frame.method):
@@ -136,7 +146,7 @@ class SingleRequests:
             return ()
         name = json.text(params.get("name")) or ""
         if caller.server:
-            own = self._gateway.own_tool(caller, name)
+            own = self._gateway.lookup.own_tool(caller, name)
             return own.shown_mirrors if own else ()
         tool = self._gateway.catalog.find(name)
         return tool.shown_mirrors if tool and may_find(caller, tool.target) else ()

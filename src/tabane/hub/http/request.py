@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from msgspec import structs
+from msgspec import UNSET, structs
 
 from tabane.hub.http.sources import RequestOrigin
 from tabane.operations import Caller
@@ -15,6 +15,7 @@ from tabane.operations.caller import Access
 from tabane.wire import json, rpc
 from tabane.wire.era import INVALID_REQUEST
 from tabane.wire.http import retry_header
+from tabane.wire.json import JsonRpcFrame, Members
 from tabane.wire.rpc import TRACEPARENT, TRACESTATE
 
 if TYPE_CHECKING:
@@ -54,6 +55,28 @@ class HttpReply(NamedTuple):
     status: int
     body: bytes = b""
     headers: HeaderList = []
+
+
+class PostedMessage(NamedTuple):
+    """The message or batch that a POST carries: ``line`` is its body as one line.
+
+    ``params`` are those of the first message without their ``_meta``, whose members are ``meta``.
+    """
+
+    line: bytes
+    frames: list[JsonRpcFrame]
+    batch: bool
+    params: Members
+    meta: Members
+
+    @property
+    def first(self) -> JsonRpcFrame:
+        return self.frames[0]
+
+    @property
+    def requests(self) -> set[bytes]:
+        """Return the ids of the requests that have to be answered."""
+        return {bytes(f.id) for f in self.frames if f.method is not UNSET and f.id is not UNSET}
 
 
 class RefusedRequest(Exception):

@@ -167,7 +167,7 @@ class HubAccess:
         if name == METRICS.name:
             return METRICS
         operation = self._table.get(name)
-        return operation.target if operation else (await self._gateway.find(caller, name)).target
+        return operation.target if operation else (await self._gateway.lookup.find(caller, name)).target
 
     def known(self) -> Iterator[CallTarget]:
         """Yield what can be called now: tools of servers, operations, and the metrics."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from tabane import documents, posts
 from tabane.hub.people.access import HubAccess
@@ -34,6 +34,8 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
 }
 """The data of a tool, any of these. Tools that add something, such as put_document, need nothing."""
 
+_DOMAINS = frozenset(domain for needed in _NEEDED.values() for domain in needed)
+
 _NEVER = frozenset(
     {
         "hello", "get_status", "embed_text", "put_documents", "get_documents_by_prefix",
@@ -51,11 +53,7 @@ def held(domain: str, stores: Stores, limits: HubAccess) -> bool:
     return limits.limiting if domain == LIMITS else stores.holds(domain)
 
 
-def idle(names: Iterable[str], holds: Holds) -> frozenset[str]:
+def idle(names: frozenset[str], holds: Holds) -> frozenset[str]:
     """Return the own tools that a search leaves out now. They can still be called and described."""
-    return frozenset(name for name in names if not _useful(name, holds))
-
-
-def _useful(name: str, holds: Holds) -> bool:
-    needed = _NEEDED.get(name)
-    return name not in _NEVER and (needed is None or any(map(holds, needed)))
+    held = {domain for domain in _DOMAINS if holds(domain)}
+    return names & (_NEVER | {name for name, needed in _NEEDED.items() if held.isdisjoint(needed)})

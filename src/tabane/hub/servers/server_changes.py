@@ -380,7 +380,7 @@ class ServerChanges:
             async with asyncio.timeout(settings.download_timeout + 2 * settings.start_timeout):
                 instance = self._gateway.instance_for(caller, name)
                 await wait_listed(instance)
-            listing = self._gateway.listing(name)
+            listing = self._gateway.catalogs.listing(name)
             if listing is None or "tools" not in listing.lists or instance.vitals.error is not None:
                 why = instance.vitals.error or say("it has not been started")
                 found.failed[name] = _short(why, caller.lang)

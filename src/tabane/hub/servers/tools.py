@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +27,7 @@ from tabane.hub.servers.result_types import HubResultTypes
 from tabane.hub.work.scripts import HubScripts
 from tabane.hub.work.tasks import HubTasks
 from tabane.messages import Message, say
-from tabane.operations import Caller, CallTarget, Door, Face, Lazy, OpenCall, Operation, OperationTable
+from tabane.operations import Caller, CallTarget, Door, Face, Lazy, OpenCall, Operation
 from tabane.servers.configuration import ServersConfiguration
 from tabane.servers.server import Server
 from tabane.settings import Settings
@@ -76,11 +77,11 @@ def count_servers(configuration: ServersConfiguration, gateway: Gateway) -> dict
     }
 
 
-def _idle(table: OperationTable, stores: Stores, limits: HubAccess) -> frozenset[str]:
+def _idle(names: frozenset[str], stores: Stores, limits: HubAccess) -> frozenset[str]:
     """Return the own tools that have nothing to work on."""
     from tabane.hub.servers.own_tools import held, idle
 
-    return idle(own_names(table), lambda of: held(of, stores, limits))
+    return idle(names, lambda of: held(of, stores, limits))
 
 
 def _fault_of_address(address: str) -> Message | None:
@@ -243,10 +244,11 @@ class HubTools:
         self._door, self._file = door, UsedServersFile(self._context, follower)
         self._meter = self.scripts.meter = meter
         meter.used, meter.returned = self.note_use, self.result_types.returned
-        self._gateway.provide(
+        names = cache(lambda: frozenset(own_names(table)))
+        self._gateway.catalogs.provide(
             lambda: own_tools(table),
             lambda: old_names(table),
-            lambda: _idle(table, stores, limits),
+            lambda: _idle(names(), stores, limits),
         )
 
     def open(self) -> None:
@@ -305,7 +307,9 @@ class HubTools:
     def note_use(self, target: CallTarget, holder: str, times: int) -> None:
         """Count calls of a server's tool. The counts outlive the hub unless calls are not to be recorded."""
         if target.server and target.kind == "tool":
-            self._gateway.note_use(holder, target.name, times, kept=self._context.settings.audit != "off")
+            self._gateway.catalogs.note_use(
+                holder, target.name, times, kept=self._context.settings.audit != "off"
+            )
 
     async def _perform(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
         """Call a tool for a script, as call_tool does, or as call_readonly_tool if it was called by that."""

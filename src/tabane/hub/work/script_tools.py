@@ -82,7 +82,7 @@ class ScriptTools:
         """Return the tools that a script may use, without those that its caller may not find."""
         catalog = self._gateway.catalog
         if any(source.uses(module_name(name)) and not catalog.has(name) for name in self._gateway.servers):
-            await self._gateway.wait_listed(caller)
+            await self._gateway.lookup.wait_listed(caller)
         names = await self._current()
         found = (self._function(names, each.name) for each in names.used(source) if each.name != OPEN)
         tools = [function for tool, function in found if _callable(caller, tool)]
