@@ -9,13 +9,13 @@ import contextlib
 import json
 import sys
 from collections.abc import Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import completed, hub_options, option
-from tabane.cli.output import Command, Group, Terminal, emit, examples, text
+from tabane.cli.operation_command import Column, default_group, operation_command, print_rows
+from tabane.cli.options import hub_options, names_of, option
+from tabane.cli.output import Command, Terminal, emit, examples, local_second, text
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import say
 
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
 LONGEST_CELL = 200
 """Characters of arguments in the list. `tabane approve --json` has all that a hub keeps."""
-
-
-def approval_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the id of an approval for the shell, if a hub runs."""
-
-    def ask(hub: HubClient) -> list[str]:
-        return [row["id"] for row in hub.call("list_approvals")["results"]]
-
-    return completed(ctx, ask, incomplete)
 
 
 @click.command(
@@ -44,7 +35,7 @@ def approval_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str
     ),
     epilog=examples("tabane approve", "tabane approve 3fa9c1d2e4", "tabane approve 3fa9c1d2e4 --refuse"),
 )
-@click.argument("id", metavar="[ID]", required=False, shell_complete=approval_ids)
+@click.argument("id", metavar="[ID]", required=False, shell_complete=names_of("list_approvals", "id"))
 @option("--refuse", is_flag=True, help=say("Refuse the call. The same call is refused for ten minutes."))
 @option("--remember", is_flag=True, help=say("Allow the same for later calls too, where that is offered."))
 @hub_options
@@ -55,7 +46,9 @@ def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) ->
             raise click.UsageError(text(say("Name the approval: tabane approve lists all.")))
         found = terminal.hub(start=False).call("list_approvals")
         if not terminal.show_json(found):
-            _print(terminal, found["results"])
+            if not found["results"]:
+                terminal.note(say("No call waits for an approval."))
+            print_rows(terminal, _COLUMNS, found["results"])
         return
     if refuse and remember:
         raise click.UsageError(text(say("--refuse and --remember exclude each other.")))
@@ -69,32 +62,21 @@ def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) ->
     terminal.show(done, said)
 
 
-def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        terminal.note(say("No call waits for an approval."))
-    headers = [
-        say("id"),
-        say("tool"),
-        say("state"),
-        say("asked"),
-        say("reason"),
-        say("arguments"),
-        say("client"),
-    ]
-    terminal.table(headers, ((
-        row["id"], row["tool"], row["state"], _when(row["asked"]), " ".join(row["reasons"]), _arguments(row),
-        row["client"] or row["label"] or row["holder"],
-    ) for row in rows))  # fmt: skip
-
-
 def _arguments(row: dict[str, Any]) -> str:
     shown = " ".join(str(row["arguments"]).split())
     whole = len(shown) <= LONGEST_CELL and not row["arguments_size"]
     return shown if whole else f"{shown[:LONGEST_CELL]}…"
 
 
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
+_COLUMNS = (
+    Column(say("id"), "id"),
+    Column(say("tool"), "tool"),
+    Column(say("state"), "state"),
+    Column(say("asked"), lambda row: local_second(row["asked"])),
+    Column(say("reason"), lambda row: " ".join(row["reasons"])),
+    Column(say("arguments"), _arguments),
+    Column(say("client"), lambda row: row["client"] or row["label"] or row["holder"]),
+)
 
 
 LONGEST_ARGUMENTS = 4000
@@ -163,48 +145,33 @@ def _show(terminal: Terminal, row: Mapping[str, Any]) -> None:
     terminal.note(say("Arguments: {arguments}", arguments=shown[:LONGEST_ARGUMENTS] + cut))
 
 
-def question_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the id of a question for the shell, if a hub runs."""
+def _question(row: dict[str, Any]) -> str:
+    """Return the question in one line: the message, and the fields of a form or the URL."""
+    fields = (row.get("schema") or {}).get("properties") or {}
+    more = ", ".join(fields) or row.get("url") or ""
+    message = " ".join(str(row["message"]).split())
+    return f"{message} ({more})" if more else message
 
-    def ask(hub: HubClient) -> list[str]:
-        return [row["id"] for row in hub.call("list_questions")["results"]]
 
-    return completed(ctx, ask, incomplete)
-
-
-@click.group(
-    "questions",
-    cls=Group,
-    invoke_without_command=True,
-    help=say("List and answer what servers ask you during a call. Default command: list."),
+questions = default_group(
+    "questions", help=say("List and answer what servers ask you during a call. Default command: list.")
 )
-@hub_options
-@click.pass_context
-def questions(ctx: click.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        list_.invoke(ctx)
 
-
-@questions.command(
-    "list",
+operation_command(
+    questions, "list", "list_questions",
     help=say("List the questions that nobody has answered yet."),
     epilog=examples("tabane questions list", "tabane questions list --json"),
-)
-@hub_options
-@click.pass_obj
-def list_(terminal: Terminal) -> None:
-    found = terminal.hub(start=False).call("list_questions")
-    if terminal.show_json(found):
-        return
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("No server is waiting for an answer."))
-    headers = [say("id"), say("tool"), say("kind"), say("asked"), say("question"), say("client")]
-    cells = (
-        (row["id"], row["tool"], row["kind"], _when(row["asked"]), _question(row), row["client"])
-        for row in rows
-    )
-    terminal.table(headers, cells)
+    start=False,
+    columns=(
+        Column(say("id"), "id"),
+        Column(say("tool"), "tool"),
+        Column(say("kind"), "kind"),
+        Column(say("asked"), lambda row: local_second(row["asked"])),
+        Column(say("question"), _question),
+        Column(say("client"), "client"),
+    ),
+    empty=say("No server is waiting for an answer."),
+)  # fmt: skip
 
 
 @questions.command(
@@ -217,7 +184,7 @@ def list_(terminal: Terminal) -> None:
         "tabane questions answer 3fa9c1 name=Ada newsletter=false", "tabane questions answer 3fa9c1 --decline"
     ),
 )
-@click.argument("id", metavar="ID", shell_complete=question_ids)
+@click.argument("id", metavar="ID", shell_complete=names_of("list_questions", "id"))
 @click.argument("values", metavar="[FIELD=VALUE]...", nargs=-1)
 @option("--content", metavar="JSON", help=say("The whole content of the answer, as JSON."))
 @option("--decline", "action", flag_value="decline", help=say("Refuse to answer."))
@@ -265,11 +232,3 @@ def _form(values: tuple[str, ...], schema: dict[str, Any]) -> dict[str, Any] | N
         else:
             found[name] = item
     return found or None
-
-
-def _question(row: dict[str, Any]) -> str:
-    """Return the question in one line: the message, and the fields of a form or the URL."""
-    fields = (row.get("schema") or {}).get("properties") or {}
-    more = ", ".join(fields) or row.get("url") or ""
-    message = " ".join(str(row["message"]).split())
-    return f"{message} ({more})" if more else message

@@ -42,6 +42,8 @@ from tabane.messages.server_states import words_of_state
 from tabane.text.control_characters import ascii_json, escaped_controls, without_controls
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tabane.hub.local.client import HubClient
     from tabane.hub.local.endpoint import Endpoint
 
@@ -430,6 +432,30 @@ def _plain(cell: object) -> str:
         return ", ".join(_plain(item) for item in cell)
     # a row of a table is one line, whatever a server's name contains
     return " ".join(str(cell).split("\n")).replace("\t", " ")
+
+
+def local_minute(moment: str | float | None) -> str | None:
+    """Return a time of the hub in the local time zone, to the minute; None if there is none."""
+    local = _local(moment)
+    return local.strftime("%Y-%m-%d %H:%M") if local else None
+
+
+def local_second(moment: str | float) -> str:
+    """Return a time of the hub in the local time zone, to the second and with its offset."""
+    local = _local(moment)
+    return local.isoformat(" ", "seconds") if local else ""
+
+
+def _local(moment: str | float | None) -> datetime | None:
+    """Return a time that is ISO text or seconds; None if there is none, or none that a calendar has."""
+    from datetime import datetime  # the help shows no time
+
+    try:
+        if isinstance(moment, str):
+            return datetime.fromisoformat(moment).astimezone()
+        return None if moment is None else datetime.fromtimestamp(moment).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def can_print(text: str) -> bool:

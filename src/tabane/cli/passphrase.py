@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tabane.cli.operation_command import operation_command
 from tabane.cli.options import hub_options
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.errors import Forbidden, PassphraseRequired
@@ -66,9 +67,9 @@ def set_(terminal: Terminal) -> None:
     terminal.show(done, say("The passphrase is set."))
 
 
-@passphrase.command("remove", help=say("Remove the passphrase."), epilog=examples("tabane passphrase remove"))
-@hub_options
-@click.pass_obj
-def remove(terminal: Terminal) -> None:
-    done = terminal.hub().call("remove_passphrase")
-    terminal.show(done, say("No passphrase is needed any more."))
+operation_command(
+    passphrase, "remove", "remove_passphrase",
+    help=say("Remove the passphrase."),
+    epilog=examples("tabane passphrase remove"),
+    text=say("No passphrase is needed any more."),
+)  # fmt: skip

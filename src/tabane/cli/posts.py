@@ -271,7 +271,7 @@ def search(
 @parameter_option(
     SearchText, "source", default="content", show_default=True, help=say("The text that is searched.")
 )
-@parameter_option(SearchText, "limit", help=say("Maximum number of results."))
+@parameter_option(SearchText, "limit", metavar=None, help=say("Maximum number of results."))
 @limits_options
 @_view
 @hub_options
@@ -343,7 +343,7 @@ posts.add_command(_former, "show")  # its name up to 0.1.0
 @option(
     "--by", type=click.Choice(list(_FIELDS)), default="user", show_default=True, help=say("What to count.")
 )
-@parameter_option(Facet, "limit", default=10, help=say("Maximum number of results."))
+@parameter_option(Facet, "limit", metavar=None, default=10, help=say("Maximum number of results."))
 @limits_options
 @hub_options
 @click.pass_obj

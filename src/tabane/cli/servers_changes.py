@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.cli.operation_command import Column, not_empty, operation_command, print_rows
 from tabane.cli.options import completed, hub_options, option, server_names
 from tabane.cli.output import FAILED, Command, Terminal, emit, examples, lang, text
 from tabane.cli.terminal_text import StyledText
@@ -81,30 +82,40 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 _definitions = click.argument("definitions", metavar="[TOOL]...", nargs=-1, shell_complete=changed_names)
 
 
-@click.command(
-    "changes",
-    cls=Command,
+def _state(row: Mapping[str, Any]) -> Message:
+    if row["held"]:
+        return say("held back")
+    return say("offered") if row["current"] else say("no longer listed")
+
+
+def _kind(row: Mapping[str, Any]) -> Message | str:
+    return KIND_WORDS.get(row["kind"], row["kind"])
+
+
+def _change(row: Mapping[str, Any]) -> Message | str:
+    return CHANGE_WORDS.get(row["change"], row["change"])
+
+
+changes = operation_command(
+    None, "changes", "list_definition_changes",
+    click.argument("server", metavar="[NAME]", required=False, shell_complete=server_names),
     help=say(
         "List definitions of servers that changed since they were first seen, that are new, or that look "
         "like an attack."
     ),
     epilog=examples("tabane servers changes", "tabane servers changes github --json"),
-)
-@click.argument("name", metavar="[NAME]", required=False, shell_complete=server_names)
-@hub_options
-@click.pass_obj
-def changes(terminal: Terminal, name: str | None) -> None:
-    found = terminal.hub().call("list_definition_changes", {"server": name} if name else {})
-    if terminal.show_json(found):
-        return
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("No definition of a server has to be reviewed."))
-        return
-    headers = [say("server"), say("kind"), say("name"), say("change"), say("state"), say("findings")]
-    terminal.table(headers, (_cells(row) for row in rows))
-    if found["total"] > len(rows):
-        terminal.note(say("{count:,} more", count=found["total"] - len(rows)))
+    params=not_empty,
+    columns=(
+        Column(say("server"), "server"),
+        Column(say("kind"), _kind),
+        Column(say("name"), "name"),
+        Column(say("change"), _change),
+        Column(say("state"), _state),
+        Column(say("findings"), lambda row: list(dict.fromkeys(each["rule"] for each in row["findings"]))),
+    ),
+    empty=say("No definition of a server has to be reviewed."),
+    more=say("{count:,} more"),
+)  # fmt: skip
 
 
 @click.command(
@@ -225,25 +236,13 @@ def _decide(hub: HubClient, name: str, rows: Iterable[dict[str, Any]], operation
     return dict(hub.call(operation, {"server": name, "definitions": given}))
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    rules = ", ".join(dict.fromkeys(finding["rule"] for finding in row["findings"]))
-    kind, change = KIND_WORDS.get(row["kind"], row["kind"]), CHANGE_WORDS.get(row["change"], row["change"])
-    return row["server"], kind, row["name"], change, _state(row), rules
-
-
-def _state(row: Mapping[str, Any]) -> Message:
-    if row["held"]:
-        return say("held back")
-    return say("offered") if row["current"] else say("no longer listed")
-
-
 def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
     title = say(
         "{server} {kind} {name}: {change}, {state} (hash {hash})",
         server=row["server"],
-        kind=KIND_WORDS.get(row["kind"], row["kind"]),
+        kind=_kind(row),
         name=row["name"],
-        change=CHANGE_WORDS.get(row["change"], row["change"]),
+        change=_change(row),
         state=_state(row),
         hash=row["digest"][:16],
     )
@@ -310,14 +309,18 @@ def _of_file(path: Path) -> dict[str, Any]:
     return report_of_file(path.stem, path.read_bytes(), lang())
 
 
+_FINDING = (
+    Column(say("severity"), "severity"),
+    Column(say("server"), "server"),
+    Column(say("kind"), "kind"),
+    Column(say("name"), "name"),
+    Column(say("finding"), "message"),
+    Column(say("text"), "excerpt"),
+)
+
+
 def _print(terminal: Terminal, found: dict[str, Any]) -> None:
-    headers = [say("severity"), say("server"), say("kind"), say("name"), say("finding"), say("text")]
-    rows = [
-        (row["severity"], row["server"], row["kind"], row["name"], row["message"], row["excerpt"])
-        for row in found["results"]
-    ]
-    if rows:
-        terminal.table(headers, rows)
+    print_rows(terminal, _FINDING, found["results"])
     count = len(found["results"])
     terminal.note(
         say(
