@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.operation_command import Column, operation_command
-from tabane.cli.options import absolute_path, completed, given, hub_options, key_names, option
+from tabane.cli.options import absolute, completed, given, hub_options, key_names, option
 from tabane.cli.output import FAILED, Group, Terminal, examples
 from tabane.messages import Message, say
 
@@ -27,10 +27,7 @@ def allowed_pairs(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 _client = option("--client", metavar="NAME", help=say("Only this client, as it names itself."))
-_cwd = option(
-    "--cwd", metavar="FOLDER", help=say("Only this working folder."),
-    callback=lambda *given: given[-1] and absolute_path(given[-1]),
-)  # fmt: skip
+_cwd = option("--cwd", metavar="FOLDER", help=say("Only this working folder."), callback=absolute)
 _holder = option("--holder", metavar="HOLDER", help=say("Whose calls: local (default) or key:ID."))
 
 

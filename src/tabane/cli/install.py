@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct
 
-from tabane.cli.options import combined, json_option, mode_option, option
+from tabane.cli.options import combined, dry_run_option, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
 from tabane.hub.local.endpoint import absolute, home_of
@@ -249,7 +249,7 @@ _shared = combined(
         ),
         option("--all", "everywhere", is_flag=True, help=say("Do it for every assistant that is found.")),
         option("--name", default="tabane", show_default=True, help=say("Name of Tabane's entry there.")),
-        option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything.")),
+        dry_run_option,
         json_option,
     )
 )

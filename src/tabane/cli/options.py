@@ -116,6 +116,11 @@ def absolute_path(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
+def absolute(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Return the paths of an argument or option as the hub needs them: click's callback for those."""
+    return tuple(map(absolute_path, value)) if isinstance(value, tuple) else value and absolute_path(value)
+
+
 def keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """Return the callback of an option whose value the Terminal keeps under that name."""
 
@@ -155,6 +160,15 @@ file_option = combined(
     )
 )  # fmt: skip
 """Adds ``--servers FILE`` as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
+
+
+agreed_option = option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+"""Adds ``--yes`` as the parameter ``agreed``."""
+
+dry_run_option = option(
+    "--dry-run", is_flag=True, help=say("Show what would be done, without changing anything.")
+)
+"""Adds ``--dry-run``."""
 
 
 def mode_option(**own: Any) -> Decorator:

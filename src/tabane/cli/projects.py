@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import json_option, option
+from tabane.cli.options import agreed_option, json_option
 from tabane.cli.output import Group, TableState, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.servers_file import files_changed
@@ -89,7 +89,7 @@ def list_(terminal: Terminal) -> None:
     epilog=examples("tabane projects trust", "tabane projects trust ~/projects/shop"),
 )
 @click.argument("folder", required=False, type=click.Path())
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@agreed_option
 @json_option
 @click.pass_obj
 def trust(terminal: Terminal, folder: str | None, agreed: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct, structs
 
-from tabane.cli.options import json_option, keep, option
+from tabane.cli.options import config_option, json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
@@ -308,14 +308,7 @@ def _absolute(run: RegistryRun, key: str, value: str) -> str:
     help=say("Number of servers on one page."),
 )
 @option("--cursor", metavar="CURSOR", help=say("Show the next page; the page before prints its cursor."))
-@option(
-    "--config",
-    metavar="FILE",
-    type=click.Path(),
-    expose_value=False,
-    callback=keep("config"),
-    help=say("The settings file."),
-)
+@config_option
 @json_option
 @click.pass_obj
 def find(terminal: Terminal, words: tuple[str, ...], limit: int, cursor: str | None) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import file_option, json_option, option, server_names
+from tabane.cli.options import agreed_option, file_option, json_option, option, server_names
 from tabane.cli.output import Command, Group, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.servers_file import ServersFile, files_changed
@@ -124,7 +124,7 @@ def _place(settings: Settings) -> str:
 )
 @click.argument("servers", metavar="[SERVER]…", nargs=-1, shell_complete=server_names)
 @option("--dry-run", is_flag=True, help=say("Show what would be moved, without changing anything."))
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@agreed_option
 @file_option
 @json_option
 @click.pass_obj
@@ -267,7 +267,7 @@ def list_(terminal: Terminal, file: str | None) -> None:
     epilog=examples("tabane secrets remove GITHUB_TOKEN"),
 )
 @click.argument("name", metavar="NAME", shell_complete=_secret_names)
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@agreed_option
 @file_option
 @json_option
 @click.pass_obj

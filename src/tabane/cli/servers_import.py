@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from tabane.cli.install import machine
-from tabane.cli.options import file_option, json_option, option
+from tabane.cli.options import agreed_option, file_option, json_option, option
 from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.secrets import (
@@ -191,7 +191,7 @@ _NAMES = [client.name for client in CLIENTS]
     help=say("Import the servers of this file."),
 )
 @option("--dry-run", is_flag=True, help=say("Show what would be imported, without changing anything."))
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@agreed_option
 @plain_option
 @option("--no-try", "untried", is_flag=True, help=say("Do not start them to scan what they list."))
 @option("--force", "forced", is_flag=True, help=say("Also import servers whose tools are built into Tabane."))

@@ -19,7 +19,7 @@ import click
 
 from tabane.cli.hub_process import end_hub
 from tabane.cli.install import launcher
-from tabane.cli.options import json_option, option
+from tabane.cli.options import dry_run_option, json_option, option
 from tabane.cli.output import FAILED, Group, TableState, Terminal, emit, examples, lang
 from tabane.errors import ConfigurationError
 from tabane.hub.servers.recorded_environment import record_environment
@@ -303,7 +303,7 @@ def service() -> None: ...
     epilog=examples("tabane service install", "tabane service install --print"),
 )
 @option("--print", "only_print", is_flag=True, help=say("Print the file, and change nothing."))
-@option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything."))
+@dry_run_option
 @option("--force", is_flag=True, help=say("Replace a file that Tabane did not write."))
 @json_option
 @click.pass_obj
@@ -334,7 +334,7 @@ def install(terminal: Terminal, only_print: bool, dry_run: bool, force: bool) ->
 
 
 @service.command(help=say("Stop the service and remove its file."), epilog=examples("tabane service remove"))
-@option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything."))
+@dry_run_option
 @json_option
 @click.pass_obj
 def remove(terminal: Terminal, dry_run: bool) -> None:
