@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.operation_command import Column, operation_command
-from tabane.cli.options import absolute, completed, given, hub_options, key_names, option
+from tabane.cli.options import absolute, completed, given, key_names, option, with_hub
 from tabane.cli.output import FAILED, Group, Terminal, examples
 from tabane.messages import Message, say
 
@@ -52,8 +52,7 @@ def policy() -> None:
 @click.argument("names", metavar="[KEY] TOOL", nargs=-1, required=True, shell_complete=key_names)
 @_client
 @_cwd
-@hub_options
-@click.pass_obj
+@with_hub
 def explain_(terminal: Terminal, names: tuple[str, ...], client: str | None, cwd: str | None) -> None:
     if len(names) > 2:
         raise click.UsageError(say("Give a tool, or a key and a tool.").render())

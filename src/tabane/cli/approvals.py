@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.operation_command import Column, default_group, operation_command, print_rows
-from tabane.cli.options import hub_options, names_of, option
+from tabane.cli.options import names_of, option, with_hub
 from tabane.cli.output import Command, Terminal, emit, examples, local_second, text
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import say
@@ -38,8 +38,7 @@ LONGEST_CELL = 200
 @click.argument("id", metavar="[ID]", required=False, shell_complete=names_of("list_approvals", "id"))
 @option("--refuse", is_flag=True, help=say("Refuse the call. The same call is refused for ten minutes."))
 @option("--remember", is_flag=True, help=say("Allow the same for later calls too, where that is offered."))
-@hub_options
-@click.pass_obj
+@with_hub
 def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) -> None:
     if id is None:
         if refuse or remember:
@@ -189,8 +188,7 @@ operation_command(
 @option("--content", metavar="JSON", help=say("The whole content of the answer, as JSON."))
 @option("--decline", "action", flag_value="decline", help=say("Refuse to answer."))
 @option("--cancel", "action", flag_value="cancel", help=say("Dismiss the question without a choice."))
-@hub_options
-@click.pass_obj
+@with_hub
 def answer(
     terminal: Terminal, id: str, values: tuple[str, ...], content: str | None, action: str | None
 ) -> None:

@@ -21,9 +21,9 @@ from tabane.cli.options import (
     completed,
     detach_option,
     given,
-    hub_options,
     option,
     parameter_option,
+    with_hub,
 )
 from tabane.cli.output import FAILED, WRONG_USAGE, Group, TableState, Terminal, emit, examples
 from tabane.cli.terminal_text import StyledText
@@ -134,8 +134,7 @@ def _naming_options(params: type[Struct]) -> tuple[Decorator, ...]:
     help=say("Your own metadata, for filters; repeat a key to make a list."),
 )
 @option("--encoding", metavar="NAME", help=say("Encoding of the text if it is not Unicode."))
-@hub_options
-@click.pass_obj
+@with_hub
 def put(
     terminal: Terminal,
     file: str,
@@ -212,8 +211,7 @@ operation_command(
     show_default=True,
     help=say("Search by keywords and meaning (hybrid), by meaning, or by keywords."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def search(
     terminal: Terminal, /, query: Sequence[str], filters: str | None, file_type: str | None, **options: Any
 ) -> None:
@@ -247,8 +245,7 @@ def search(
     epilog=examples("tabane docs get notes/today.md", "tabane docs get notes/today.md --json"),
 )
 @click.argument("filepath", metavar="ID", shell_complete=document_ids)
-@hub_options
-@click.pass_obj
+@with_hub
 def get(terminal: Terminal, filepath: str) -> None:
     answer = whole(terminal, filepath)
     if not terminal.show_json(answer):
@@ -276,8 +273,7 @@ _LISTED = (
     "--limit", type=click.IntRange(1), default=100, show_default=True, help=say("Maximum number of results.")
 )
 @option("--all", "everything", is_flag=True, help=say("All of them."))
-@hub_options
-@click.pass_obj
+@with_hub
 def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, everything: bool) -> None:
     wanted = given({"prefix": prefix or None, "file_type": file_type or None})
     rows = list(listed(terminal, wanted, None if everything else limit))
@@ -294,8 +290,7 @@ def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, ev
 @click.argument("filepaths", nargs=-1, metavar="[ID]…", shell_complete=document_ids)
 @option("--prefix", metavar="PREFIX", help=say("All documents whose ids start with PREFIX."))
 @agreed_option
-@hub_options
-@click.pass_obj
+@with_hub
 def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agreed: bool) -> None:
     names = list(filepaths)
     if prefix:
@@ -320,8 +315,7 @@ def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agr
     help=say("Show the number of documents, and how many of their chunks are embedded."),
     epilog=examples("tabane docs stats"),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def stats(terminal: Terminal) -> None:
     found = asked(terminal, "get_document_stats", {})
     if not terminal.show_json(found):
@@ -356,8 +350,7 @@ def stats(terminal: Terminal) -> None:
 @option("--prune", is_flag=True, help=say("With --remove: also remove its documents."))
 @combined(_naming_options(WatchDocuments))
 @detach_option
-@hub_options
-@click.pass_obj
+@with_hub
 def watch(
     terminal: Terminal, /, path: str | None, listing: bool, remove: bool, prune: bool, **options: Any
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import hub_options, json_option, option
+from tabane.cli.options import option, with_hub, with_json
 from tabane.cli.output import FAILED, Command, ServerState, Terminal, examples
 from tabane.messages import say
 
@@ -32,8 +32,7 @@ from tabane.messages import say
     help=say("Also read a known public page of GitHub, Wikipedia and every other site that has an adapter."),
 )
 @option("--fix", is_flag=True, help=say("Fix what is safe to fix: permissions, leftover sockets, caches."))
-@json_option
-@click.pass_obj
+@with_json
 def doctor(terminal: Terminal, quick: bool, online: bool, fix: bool) -> None:
     from tabane.cli.checkup import run_checkup  # the help needs no hub
 
@@ -51,8 +50,7 @@ def doctor(terminal: Terminal, quick: bool, online: bool, fix: bool) -> None:
     epilog=examples("tabane health", "tabane health --start", "tabane health --json"),
 )
 @option("--start", is_flag=True, help=say("Start the servers that are idle, and ask them too."))
-@hub_options
-@click.pass_obj
+@with_hub
 def health(terminal: Terminal, start: bool) -> None:
     hub = terminal.hub()
     if start:

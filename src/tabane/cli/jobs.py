@@ -19,7 +19,7 @@ import click
 from tabane.cli.arguments import read_object
 from tabane.cli.drawing import Bar, job_figures
 from tabane.cli.operation_command import Column, default_group, operation_command
-from tabane.cli.options import hub_options, names_of, option
+from tabane.cli.options import names_of, option, with_hub
 from tabane.cli.output import (
     INTERRUPTED,
     Command,
@@ -193,8 +193,7 @@ operation_command(
     epilog=examples("tabane jobs follow 3fa9c1"),
 )
 @_job
-@hub_options
-@click.pass_obj
+@with_hub
 def follow_(terminal: Terminal, job: str) -> None:
     client = terminal.hub(start=False)
     try:
@@ -284,8 +283,7 @@ _NONE = object()
     metavar="JSON",
     help=say("Parameters as a JSON object; - reads them from standard input."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def call_method(terminal: Terminal, method: str, params: str) -> None:
     from tabane.wire.json import encode  # the help needs no msgspec
 

@@ -14,15 +14,7 @@ from typing import Any, BinaryIO
 import click
 
 from tabane.cli.hub_process import end_hub, reach_hub, running_report
-from tabane.cli.options import (
-    URL_HELP,
-    hub_options,
-    json_option,
-    mode_option,
-    option,
-    profile_names,
-    server_names,
-)
+from tabane.cli.options import URL_HELP, mode_option, option, profile_names, server_names, with_hub, with_json
 from tabane.cli.output import Command, TableState, Terminal, emit, examples, lang, text
 from tabane.errors import HubError
 from tabane.hub.local import lock
@@ -37,8 +29,7 @@ from tabane.upstreams.processes.log_files import last_lines
     help=say("Stop the hub. Running calls are finished first, then all servers are stopped."),
     epilog=examples("tabane stop"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def stop(terminal: Terminal) -> None:
     with terminal.working(say("Stopping the hub and its servers")):
         stopped = end_hub(terminal.endpoint(), lang(), restart=False)
@@ -52,8 +43,7 @@ def stop(terminal: Terminal) -> None:
     help=say("Restart the hub with the same flags. Assistants stay connected."),
     epilog=examples("tabane restart"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def restart(terminal: Terminal) -> None:
     from tabane.hub.process.check_up_operations import check_restart
     from tabane.hub.process.home_version import refuse_downgrade
@@ -83,8 +73,7 @@ def restart(terminal: Terminal) -> None:
     epilog=examples("tabane status", "tabane status --settings", "tabane status --json"),
 )
 @option("--settings", "with_settings", is_flag=True, help=say("Show each setting and its source."))
-@hub_options
-@click.pass_obj
+@with_hub
 def status(terminal: Terminal, with_settings: bool) -> None:
     client = terminal.hub(start=False) if terminal.url else terminal.running_hub()
     if client is None:
@@ -117,8 +106,7 @@ def status(terminal: Terminal, with_settings: bool) -> None:
     help=say("Number of lines."),
 )
 @option("--server", metavar="NAME", shell_complete=server_names, help=say("Show the log of this server."))
-@hub_options
-@click.pass_obj
+@with_hub
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
     if server:
         show_server_log(terminal, server, lines, follow=follow)

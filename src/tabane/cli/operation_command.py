@@ -44,6 +44,11 @@ class Column(NamedTuple):
         return row.get(self.cell) if isinstance(self.cell, str) else self.cell(row)
 
 
+def count_column(header: Shown, key: str) -> Column:
+    """Return the column of a number, with commas."""
+    return Column(header, lambda row: f"{row[key]:,}")
+
+
 class _Call(NamedTuple):
     """What a command calls, and what it prints."""
 

@@ -202,6 +202,16 @@ def hub_options(function: Decorated) -> Decorated:
     return json_option(url(function))
 
 
+def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the Terminal to the function of a command, which has ``--json``."""
+    return json_option(click.pass_obj(function))
+
+
+def with_hub(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the Terminal to the function of a command, which has ``--json`` and ``--url``."""
+    return hub_options(click.pass_obj(function))
+
+
 COMPLETION_LIMIT = 3.0
 """Longest wait for the hub after a user pressed Tab, in seconds."""
 

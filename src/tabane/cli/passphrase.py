@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tabane.cli.operation_command import operation_command
-from tabane.cli.options import hub_options
+from tabane.cli.options import with_hub
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.errors import Forbidden, PassphraseRequired
 from tabane.messages import say
@@ -55,8 +55,7 @@ def passphrase() -> None: ...
 @passphrase.command(
     "set", help=say("Set the passphrase, or replace it."), epilog=examples("tabane passphrase set")
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def set_(terminal: Terminal) -> None:
     hub = terminal.hub()
     if not terminal.asks:

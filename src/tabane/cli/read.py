@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import given, hub_options, option, parameter_option
+from tabane.cli.options import given, option, parameter_option, with_hub
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang
 from tabane.errors import TabaneError
 from tabane.messages import say
@@ -52,8 +52,7 @@ from tabane.reader.result_text import head
     help=say("Open the page in a browser and scroll down this far, so that it loads more content."),
 )
 @option("--remember", is_flag=True, help=say("Also save the page as a document."))
-@hub_options
-@click.pass_obj
+@with_hub
 def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> None:
     wanted = given(options)
     if "max_tokens" not in wanted and "cursor" not in wanted:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct, structs
 
-from tabane.cli.options import config_option, json_option, option
+from tabane.cli.options import config_option, option, with_json
 from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
@@ -309,8 +309,7 @@ def _absolute(run: RegistryRun, key: str, value: str) -> str:
 )
 @option("--cursor", metavar="CURSOR", help=say("Show the next page; the page before prints its cursor."))
 @config_option
-@json_option
-@click.pass_obj
+@with_json
 def find(terminal: Terminal, words: tuple[str, ...], limit: int, cursor: str | None) -> None:
     query = " ".join(words)
     settings = load_settings({"config": terminal.config}, os.environ)

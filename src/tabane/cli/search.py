@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tabane.cli.operation_command import operation_command
-from tabane.cli.options import hub_options, option
+from tabane.cli.options import option, with_hub
 from tabane.cli.output import Command, Terminal, emit, examples, text
 from tabane.cli.terminal_text import Line, StyledText
 from tabane.messages import say
@@ -68,8 +68,7 @@ def _completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
     show_default=True,
     help=say("Maximum number of results."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None, top_k: int) -> None:
     wanted: dict[str, Any] = {"query": " ".join(query), "top_k": top_k}
     if places:

@@ -18,7 +18,7 @@ from tabane.cli.arguments import read_pairs
 from tabane.cli.browser import is_remote, open_in_browser
 from tabane.cli.lifecycle import show_server_log
 from tabane.cli.operation_command import filled, operation_command, print_facts
-from tabane.cli.options import file_option, hub_options, json_option, option, server_names
+from tabane.cli.options import file_option, option, server_names, with_hub, with_json
 from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples, local_minute
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import find
@@ -72,8 +72,7 @@ _LOOK = 0.2
 )
 @option("--write", is_flag=True, help=say("Write the proposed sandbox to the servers file."))
 @file_option
-@hub_options
-@click.pass_obj
+@with_hub
 def sandbox(
     terminal: Terminal,
     name: str,
@@ -240,8 +239,7 @@ def sandbox_words(found: dict[str, Any] | None) -> str | Message | None:
 @option("--hide-tool/--show-tool", "hidden", default=None, help=say("Hide the tool, or show it again."))
 @option("--reset", is_flag=True, help=say("Remove the whole override first."))
 @file_option
-@json_option
-@click.pass_obj
+@with_json
 def override(
     terminal: Terminal,
     /,
@@ -334,8 +332,7 @@ LOOK = 1.0
     multiple=True,
     help=say("A permission to ask for besides the usual ones; repeatable."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def login(terminal: Terminal, name: str, device: bool, no_browser: bool, scopes: tuple[str, ...]) -> None:
     hub = terminal.hub()
     given: dict[str, Any] = {"server": name, "scopes": list(scopes), "restart": True}
@@ -481,8 +478,7 @@ servers.add_command(scan)
     epilog=examples("tabane servers list", "tabane servers list --json"),
 )
 @file_option
-@hub_options
-@click.pass_obj
+@with_hub
 def list_(terminal: Terminal, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     book = place.read()
@@ -513,8 +509,7 @@ def list_(terminal: Terminal, file: str | None) -> None:
 @_name
 @option("--reveal", is_flag=True, help=say("Show the entry as written in the file, including secrets."))
 @file_option
-@hub_options
-@click.pass_obj
+@with_hub
 def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
     place = ServersFile.found(terminal, file)
     book = place.read()
@@ -544,8 +539,7 @@ def _edit(name: str, done: str, help: Message, said: Message, change: Callable[[
     @servers.command(name, help=help, epilog=examples(f"tabane servers {name} time"))
     @_name
     @file_option
-    @json_option
-    @click.pass_obj
+    @with_json
     def edit(terminal: Terminal, name: str, file: str | None) -> None:
         place = ServersFile.found(terminal, file)
         check_passphrase(terminal, place.settings.home)
@@ -622,8 +616,7 @@ operation_command(
               help=say("Follow the log until Ctrl+C."))  # fmt: skip
 @option("--lines", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True,
               help=say("Number of lines to show, from the end."))  # fmt: skip
-@hub_options
-@click.pass_obj
+@with_hub
 def logs(terminal: Terminal, name: str, lines: int, follow: bool) -> None:
     show_server_log(terminal, name, lines, follow=follow)
 

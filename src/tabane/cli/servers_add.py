@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from tabane.build import this_build
 from tabane.cli.jobs import result_of, watched
-from tabane.cli.options import file_option, json_option, option
+from tabane.cli.options import file_option, option, with_json
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
@@ -259,8 +259,7 @@ class ServerTrialFailed(TabaneError):
 @option("--no-try", "untried", is_flag=True, help=say("Add it without testing it."))
 @option("--force", is_flag=True, help=say("Add it even if it does not work."))
 @file_option
-@json_option
-@click.pass_obj
+@with_json
 def add(
     terminal: Terminal,
     /,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.operation_command import Column, not_empty, operation_command, print_rows
-from tabane.cli.options import completed, hub_options, option, server_names
+from tabane.cli.options import completed, option, server_names, with_hub
 from tabane.cli.output import FAILED, Command, Terminal, emit, examples, lang, text
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, UnknownName
@@ -89,11 +89,11 @@ def _state(row: Mapping[str, Any]) -> Message:
 
 
 def _kind(row: Mapping[str, Any]) -> Message | str:
-    return KIND_WORDS.get(row["kind"], row["kind"])
+    return KIND_WORDS.get(row["kind"], str(row["kind"]))
 
 
 def _change(row: Mapping[str, Any]) -> Message | str:
-    return CHANGE_WORDS.get(row["change"], row["change"])
+    return CHANGE_WORDS.get(row["change"], str(row["change"]))
 
 
 changes = operation_command(
@@ -129,8 +129,7 @@ changes = operation_command(
 )
 @_name
 @_definitions
-@hub_options
-@click.pass_obj
+@with_hub
 def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     hub = terminal.hub()
     rows = _chosen(hub, name, definitions)
@@ -165,8 +164,7 @@ def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     metavar="HASH",
     help=say("Accept only this version of the one TOOL: the beginning of the hash that diff showed."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def accept(terminal: Terminal, name: str, definitions: tuple[str, ...], digest: str | None) -> None:
     hub = terminal.hub()
     rows = [row for row in _chosen(hub, name, definitions, digest) if row["current"]]
@@ -186,8 +184,7 @@ def accept(terminal: Terminal, name: str, definitions: tuple[str, ...], digest: 
 )
 @_name
 @click.argument("definitions", metavar="TOOL...", nargs=-1, required=True, shell_complete=changed_names)
-@hub_options
-@click.pass_obj
+@with_hub
 def reject(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     hub = terminal.hub()
     done = _decide(hub, name, _chosen(hub, name, definitions), "reject_definitions")
@@ -283,8 +280,7 @@ def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
     metavar="FILE",
     help=say("Scan the JSON that a server returned for tools/list, without a hub."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def scan(terminal: Terminal, names: tuple[str, ...], path: str | None) -> None:
     if path and names:
         raise BadArguments(say("Give either names or --file."), "names")

@@ -19,7 +19,7 @@ import click
 
 from tabane.cli.hub_process import end_hub
 from tabane.cli.install import launcher
-from tabane.cli.options import dry_run_option, json_option, option
+from tabane.cli.options import dry_run_option, option, with_json
 from tabane.cli.output import FAILED, Group, TableState, Terminal, emit, examples, lang
 from tabane.errors import ConfigurationError
 from tabane.hub.servers.recorded_environment import record_environment
@@ -305,8 +305,7 @@ def service() -> None: ...
 @option("--print", "only_print", is_flag=True, help=say("Print the file, and change nothing."))
 @dry_run_option
 @option("--force", is_flag=True, help=say("Replace a file that Tabane did not write."))
-@json_option
-@click.pass_obj
+@with_json
 def install(terminal: Terminal, only_print: bool, dry_run: bool, force: bool) -> None:
     manager = _manager()
     command = [*launcher(os.environ), "start", "--foreground"]
@@ -335,8 +334,7 @@ def install(terminal: Terminal, only_print: bool, dry_run: bool, force: bool) ->
 
 @service.command(help=say("Stop the service and remove its file."), epilog=examples("tabane service remove"))
 @dry_run_option
-@json_option
-@click.pass_obj
+@with_json
 def remove(terminal: Terminal, dry_run: bool) -> None:
     manager = _manager()
     there = os.path.lexists(manager.path)
@@ -361,8 +359,7 @@ def remove(terminal: Terminal, dry_run: bool) -> None:
     help=say("Show whether the service is installed and running. The exit status is 1 if it is not running."),
     epilog=examples("tabane service status", "tabane service status --json"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def status(terminal: Terminal) -> None:
     manager = _manager()
     installed = manager.path.exists()

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from tabane.cli.operation_command import default_group, operation_command
-from tabane.cli.options import hub_options, option
+from tabane.cli.options import option, with_hub
 from tabane.cli.output import Terminal, examples
 from tabane.messages import Message, say
 from tabane.settings import OPTIONS
@@ -32,8 +32,7 @@ _name = click.argument("name", metavar="NAME", shell_complete=setting_names)
     epilog=examples("tabane settings list", "tabane settings list --changed", "tabane settings list --json"),
 )
 @option("--changed", is_flag=True, help=say("Only those that are not the default."))
-@hub_options
-@click.pass_obj
+@with_hub
 def list_(terminal: Terminal, changed: bool) -> None:
     found = terminal.hub().call("list_settings")
     if changed:

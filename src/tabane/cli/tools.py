@@ -18,10 +18,10 @@ from tabane.cli.operation_command import operation_command
 from tabane.cli.options import (
     COMPLETION_LIMIT,
     given,
-    hub_options,
     option,
     parameter_option,
     server_names,
+    with_hub,
     words,
 )
 from tabane.cli.output import FAILED, Group, Terminal, emit, examples, text
@@ -100,8 +100,7 @@ operation_command(
 )
 @_of_server
 @option("--hidden", is_flag=True, help=say("List the tools that the servers file hides."))
-@hub_options
-@click.pass_obj
+@with_hub
 def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
     if hidden:
         found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
@@ -185,8 +184,7 @@ operation_command(
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=tool_names)
 @option("--full", is_flag=True, help=say("Show the whole definition, as the server sent it."))
-@hub_options
-@click.pass_obj
+@with_hub
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
     wanted = {"names": list(names), "detail": "full" if full else "compact"}
     found = terminal.hub().call("describe_tools", wanted)
@@ -214,8 +212,7 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
 @click.argument("name", metavar="NAME", shell_complete=tool_names)
 @click.argument("pairs", metavar="[key=value…]", nargs=-1)
 @option("--args", "whole", metavar="JSON", help=say("The arguments as a JSON object; - for standard input."))
-@hub_options
-@click.pass_obj
+@with_hub
 def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None) -> None:
     named = [pair for pair in pairs if pair != "-"]
     if len(named) < len(pairs):

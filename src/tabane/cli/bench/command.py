@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import json_option, option
+from tabane.cli.options import option, with_json
 from tabane.cli.output import Group, Terminal, examples
 from tabane.messages import say
 
@@ -129,8 +129,7 @@ def bench() -> None:
         "of tiktoken, tokens are estimated as bytes/4."
     ),
 )
-@json_option
-@click.pass_obj
+@with_json
 def disclosure(terminal: Terminal, /, sets: Sequence[Path], **given: Any) -> None:
     from tabane.cli.bench.measurement import run_disclosure  # the help needs no hub
 

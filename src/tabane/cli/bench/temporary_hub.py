@@ -16,15 +16,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Literal
+
+import click
 
 from tabane import __version__
 from tabane.build import this_build
+from tabane.cli.output import INTERRUPTED
 from tabane.errors import TabaneError
 from tabane.hub.local.client import HubClient, unreachable
 from tabane.hub.local.connector import HubConnector, HubUnreachable
@@ -86,6 +89,27 @@ def _from_ps(mark: str) -> dict[int, str]:
     )
     rows = (line.split(None, 1) for line in table.stdout.splitlines() if f"{MARK}={mark}" in line.split())
     return {int(pid): command.split()[0] for pid, command in rows}
+
+
+_INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl+C, SIGTERM and SIGHUP end the block with all its processes and its folder."""
+    numbers = [each for each in _INTERRUPTING if signal.getsignal(each) is not signal.SIG_IGN]
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)  # nothing must interrupt the cleanup
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 PROTOCOL = "2025-11-25"

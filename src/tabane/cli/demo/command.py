@@ -10,16 +10,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from tabane import __version__
-from tabane.cli.bench.temporary_hub import MARK, Assistant, NoAnswer, kill, marked, wait_until_gone
+from tabane.cli.bench.temporary_hub import (
+    MARK,
+    Assistant,
+    NoAnswer,
+    interruptible,
+    kill,
+    marked,
+    wait_until_gone,
+)
 from tabane.cli.demo.source_steps import (
     VARIABLE,
     DemoDatabase,
@@ -38,7 +44,7 @@ from tabane.cli.demo.steps import (
     write_samples,
     write_servers_file,
 )
-from tabane.cli.options import json_option, option
+from tabane.cli.options import option, with_json
 from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, lang
 from tabane.hub.stores.postgres_engine import TemporarySchema
 from tabane.messages import say
@@ -72,12 +78,11 @@ STOPPING = 20.0
         "own, which is deleted afterwards. The URL is as in the setting engine."
     ),
 )
-@json_option
-@click.pass_obj
+@with_json
 def demo(terminal: Terminal, keep: bool, engine: str | None) -> None:
     page = DemoPage(lang(), silent=terminal.json)
     database = _database(page, engine) if engine else None
-    with _interruptible():
+    with interruptible():
         Demo(page, keep, database).run()
     if terminal.json:
         terminal.print_json({"steps": page.steps, "failures": page.failures})
@@ -287,18 +292,3 @@ def _environment(folder: Path, mark: str) -> Mapping[str, str]:
     # the demo downloads no model, but uses one that is on this machine
     places["TABANE_MODEL_OFFLINE"] = "true"
     return environ | places | {MARK: mark}
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the demo as Ctrl+C does, with all its processes."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        sys.exit(130)

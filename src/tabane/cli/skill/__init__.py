@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import combined, dry_run_option, json_option, option
+from tabane.cli.options import combined, dry_run_option, json_option, option, with_json
 from tabane.cli.output import Group, Terminal, emit, examples
 from tabane.errors import ConfigurationError
 from tabane.messages import say
@@ -64,8 +64,7 @@ _target: Callable[[Any], Any] = combined(
     help=say("Print the skill, to put it into another folder."),
     epilog=examples("tabane skill print > SKILL.md"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def print_(terminal: Terminal) -> None:
     if not terminal.show_json({"skill": skill_text()}):
         emit(skill_text(), nl=False)
