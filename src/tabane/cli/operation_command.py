@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import click
 
 from tabane.cli.options import Decorator, detach_option, given, hub_options
-from tabane.cli.output import FAILED, Command, Group, Shown, Terminal
+from tabane.cli.output import FAILED, Command, Group, Shown, Terminal, filled
 from tabane.messages import Message
 
 Print = Callable[[Terminal, Any], Shown | None]
@@ -119,13 +119,6 @@ def print_facts(terminal: Terminal, labels: Mapping[str, Message], facts: Mappin
     """Print the facts that have a label, one a line and in the order of the labels; none that is empty."""
     shown = [(label, facts.get(name)) for name, label in labels.items()]
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
-
-
-def filled(message: Message, *facts: Any) -> Message:
-    """Return a sentence with the members of these objects as its fields; those of later ones count."""
-    done = Message(message.template)
-    done.fields = {name: value for each in facts if isinstance(each, dict) for name, value in each.items()}
-    return done
 
 
 def not_empty(options: dict[str, Any]) -> dict[str, Any]:

@@ -370,14 +370,19 @@ def described(error: TabaneError) -> dict[str, Any]:
     return {"code": code, "message": error.text(lang())} | ({"data": data} if data else {})
 
 
+def filled(message: Message, *facts: Any) -> Message:
+    """Return a sentence with the members of these objects as its fields; those of later ones count."""
+    done = Message(message.template)
+    done.fields = {name: value for each in facts if isinstance(each, dict) for name, value in each.items()}
+    return done
+
+
 def unknown_name(name: str, known: Iterable[str], similar: Message, other: Message) -> UnknownName:
     """Return the error of a name that is not known: ``similar`` names those that are ``near``."""
     from tabane.text.nearest_names import nearest
 
     near = nearest(name, known)
-    shown = Message((similar if near else other).template)
-    shown.fields = {"name": name, "near": ", ".join(near)} if near else {"name": name}
-    return UnknownName(shown, near)
+    return UnknownName(filled(similar if near else other, {"name": name, "near": ", ".join(near)}), near)
 
 
 class TableState(str):

@@ -17,9 +17,9 @@ import click
 from tabane.cli.arguments import read_pairs
 from tabane.cli.browser import is_remote, open_in_browser
 from tabane.cli.lifecycle import show_server_log
-from tabane.cli.operation_command import filled, operation_command, print_facts
+from tabane.cli.operation_command import operation_command, print_facts
 from tabane.cli.options import file_option, option, server_names, with_hub, with_json
-from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples, local_minute
+from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples, filled, local_minute
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import find
 from tabane.cli.servers_add import add
