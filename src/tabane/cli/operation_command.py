@@ -17,6 +17,7 @@ one with ``text`` a sentence or what that function prints, and any other one is 
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import click
@@ -71,12 +72,12 @@ class _Call(NamedTuple):
             from tabane.cli.jobs import follow
 
             found = follow(terminal, self.operation, params)
-        elif self.working:
-            hub = terminal.hub(start=self.start)
-            with terminal.working(filled(self.working, params)):
-                found = hub.call(self.operation, params)
         else:
-            found = terminal.hub(start=self.start).call(self.operation, params)
+            hub = terminal.hub(start=self.start)
+            with terminal.working(filled(self.working, params)) if self.working else nullcontext():
+                found = hub.call(self.operation, params)
+            if hub.warning:
+                terminal.note(hub.warning)
         if not terminal.show_json(found):
             self._print(terminal, params, found)
         if self.failed and self.failed(found):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
@@ -14,12 +14,11 @@ import click
 
 from tabane.cli.operation_command import operation_command
 from tabane.cli.options import absolute, option, parameter_option, with_hub, words
-from tabane.cli.output import Command, Group, Terminal, emit, examples, text
+from tabane.cli.output import Command, Group, Terminal, emit, examples, filled, text
 from tabane.cli.post_options import (
     LIMITS,
     VIEWS,
     WEIGHING,
-    View,
     entries,
     limits,
     limits_options,
@@ -217,7 +216,47 @@ _view = option(
 )
 
 
-@posts.command(
+def _limited(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options as parameters, also those that select posts. Notes names that are no user's."""
+    chosen = {name: options.pop(name) for name in LIMITS if name in options}
+    found = options | limits(**chosen)
+    terminal = click.get_current_context().ensure_object(Terminal)
+    warn_of_users(terminal, terminal.hub(), (*chosen.get("users", ()), *chosen.get("not_users", ())))
+    return found
+
+
+def _query(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options as parameters, without the view. The default mode with weights is average."""
+    del options["view"]
+    if "weights" in options:
+        options["mode"] = options.get("mode") or WEIGHING[0]
+        options["weights"] = list(weights_of(options["weights"]))
+    return _limited(options)
+
+
+def _print_found(head: Message, terminal: Terminal, rows: list[dict[str, Any]]) -> None:
+    """Print posts below ``head``, which names their number."""
+    if not rows:
+        terminal.note(say("No results were found."))
+        return
+    asked = click.get_current_context().params
+    if asked["view"] != "list" or sys.stdout.isatty():
+        title = filled(head, {"query": asked.get("search_term")}, asked, {"count": f"{len(rows):,}"})
+        terminal.say(StyledText(text(title), "bold"))
+        terminal.say("")
+    show_posts(terminal, entries(rows), asked["view"])
+
+
+_search = partial(operation_command, posts, params=_query, working=say("Searching"))
+_most = say("Maximum number of results.")
+
+_search(
+    "search", "search_similar",
+    words("query", "QUERY"),
+    mode_options,
+    parameter_option(SearchSimilar, "top_k", "--top-k", "--limit", "top_k", help=_most),
+    limits_options,
+    _view,
     help=say(
         "Find posts by meaning. QUERY is meaning|text: posts that are close to the meaning "
         'and contain the text (word "a phrase" -not). Either part can be left out.'
@@ -227,84 +266,33 @@ _view = option(
         "tabane posts search 'learning to program|Python -Ruby' --user alice --from 2024-01-01",
         "tabane posts search 'coffee' --mode hybrid --view list",
     ),
-)
-@words("query", "QUERY")
-@mode_options
-@parameter_option(
-    SearchSimilar, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
-)
-@limits_options
-@_view
-@with_hub
-def search(
-    terminal: Terminal,
-    /,
-    query: str,
-    mode: str | None,
-    weights: str | None,
-    top_k: int,
-    view: View,
-    **chosen: Any,
-) -> None:
-    wanted = {"query": query, "top_k": top_k, **_mode(mode, weights)}
+    text=partial(_print_found, say('🔍 Search results: {count} (query: "{query}")')),
+)  # fmt: skip
 
-    def head(count: str) -> Message:
-        return say('🔍 Search results: {count} (query: "{query}")', query=query, count=count)
-
-    _find(terminal, "search_similar", wanted, chosen, head, view)
-
-
-@posts.command(
-    "text",
+_search(
+    "text", "search_posts_by_text",
+    words("search_term", "TERM"),
+    parameter_option(SearchText, "source", default="content", show_default=True,
+                     help=say("The text that is searched.")),
+    parameter_option(SearchText, "limit", metavar=None, help=_most),
+    limits_options,
+    _view,
     help=say('Find posts that contain a text, newest first: word "a phrase" -not.'),
     epilog=examples("tabane posts text 'Python -Ruby'", "tabane posts text 日記 --source summary --limit 5"),
-)
-@words("term", "TERM")
-@parameter_option(
-    SearchText, "source", default="content", show_default=True, help=say("The text that is searched.")
-)
-@parameter_option(SearchText, "limit", metavar=None, help=say("Maximum number of results."))
-@limits_options
-@_view
-@with_hub
-def text_(terminal: Terminal, /, term: str, source: str, limit: int, view: View, **chosen: Any) -> None:
-    wanted = {"search_term": term, "source": source, "limit": limit}
+    text=partial(_print_found, say('📝 Text search results: {count} (term: "{query}")')),
+)  # fmt: skip
 
-    def head(count: str) -> Message:
-        return say('📝 Text search results: {count} (term: "{query}")', query=term, count=count)
-
-    _find(terminal, "search_posts_by_text", wanted, chosen, head, view)
-
-
-@posts.command(
+_search(
+    "related", "get_related_posts",
+    click.argument("post_id", metavar="ID"),
+    mode_options,
+    parameter_option(RelatedPosts, "top_k", "--top-k", "--limit", "top_k", help=_most),
+    limits_options,
+    _view,
     help=say("Find the posts most similar to a post."),
     epilog=examples("tabane posts related 1609704062058496137 --limit 5"),
-)
-@click.argument("post_id", metavar="ID")
-@mode_options
-@parameter_option(
-    RelatedPosts, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
-)
-@limits_options
-@_view
-@with_hub
-def related(
-    terminal: Terminal,
-    /,
-    post_id: str,
-    mode: str | None,
-    weights: str | None,
-    top_k: int,
-    view: View,
-    **chosen: Any,
-) -> None:
-    wanted = {"post_id": post_id, "top_k": top_k, **_mode(mode, weights)}
-
-    def head(count: str) -> Message:
-        return say("🔗 Related posts: {count} (of {post_id})", post_id=post_id, count=count)
-
-    _find(terminal, "get_related_posts", wanted, chosen, head, view)
-
+    text=partial(_print_found, say("🔗 Related posts: {count} (of {post_id})")),
+)  # fmt: skip
 
 get = operation_command(
     posts, "get", "get_post", click.argument("post_id", metavar="ID"),
@@ -369,15 +357,6 @@ operation_command(
 )  # fmt: skip
 
 
-def _limited(options: dict[str, Any]) -> dict[str, Any]:
-    """Return options as parameters, also those that select posts. Notes names that are no user's."""
-    chosen = {name: options.pop(name) for name in LIMITS if name in options}
-    found = options | limits(**chosen)
-    terminal = click.get_current_context().ensure_object(Terminal)
-    warn_of_users(terminal, terminal.hub(), (*chosen.get("users", ()), *chosen.get("not_users", ())))
-    return found
-
-
 operation_command(
     posts, "timeline", "get_timeline",
     parameter_option(Timeline, "unit", default="month", show_default=True, help=say("Length of a period.")),
@@ -404,35 +383,6 @@ def shell(terminal: Terminal) -> None:
     from tabane.cli.posts_shell import run_shell
 
     run_shell(terminal)
-
-
-def _mode(mode: str | None, weights: str | None) -> dict[str, Any]:
-    """Return mode and weights as parameters. The default mode with weights is average."""
-    if weights is None:
-        return {"mode": mode} if mode else {}
-    return {"mode": mode or WEIGHING[0], "weights": list(weights_of(weights))}
-
-
-def _find(
-    terminal: Terminal, operation: str, wanted: dict[str, Any], chosen: dict[str, Any],
-    head: Callable[[str], Message], view: View,
-) -> None:  # fmt: skip
-    """Ask for posts, within the limits that were given, and show them below ``head`` of their number."""
-    wanted |= _limited(chosen)
-    hub = terminal.hub()
-    with terminal.working(say("Searching")):
-        rows = hub.call(operation, wanted)
-    if hub.warning:
-        terminal.note(hub.warning)
-    if terminal.show_json(rows):
-        return
-    if not rows:
-        terminal.note(say("No results were found."))
-        return
-    if view != "list" or sys.stdout.isatty():
-        terminal.say(StyledText(text(head(f"{len(rows):,}")), "bold"))
-        terminal.say("")
-    show_posts(terminal, entries(rows), view)
 
 
 def _print_counts(terminal: Terminal, header: Message, rows: list[dict[str, Any]]) -> None:
