@@ -14,7 +14,7 @@ import click
 from tabane.catalog.operations.parameters import SearchTools
 from tabane.cli.approvals import approved_call
 from tabane.cli.arguments import read_object, read_pairs
-from tabane.cli.operation_command import operation_command
+from tabane.cli.operation_command import Column, operation_command, print_rows
 from tabane.cli.options import (
     COMPLETION_LIMIT,
     given,
@@ -93,6 +93,19 @@ operation_command(
 )  # fmt: skip
 
 
+_HIDDEN = (
+    Column(say("tool"), "name"),
+    Column(say("purpose"), lambda row: first_sentence(row["description"])),
+)
+_LISTED = (
+    Column(say("tool"), "name"),
+    Column(
+        say("arguments and purpose"),
+        lambda row: row["signature"].removeprefix(row["name"]).removeprefix(": "),
+    ),
+)
+
+
 @tools.command(
     "list",
     help=say("List all tools, or those of one server."),
@@ -105,16 +118,11 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
     if hidden:
         found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
         if not terminal.show_json(found):
-            purposes = ([row["name"], first_sentence(row["description"])] for row in found["results"])
-            terminal.table([say("tool"), say("purpose")], purposes)
+            print_rows(terminal, _HIDDEN, found["results"])
         return
     found = terminal.hub().call("list_tools", {"server": server} if server else {})
-    rows = (
-        [row["name"], str(row["signature"]).removeprefix(row["name"]).removeprefix(": ")]
-        for row in found["results"]
-    )
     if not terminal.show_json(found):
-        terminal.table([say("tool"), say("arguments and purpose")], rows)
+        print_rows(terminal, _LISTED, found["results"])
     if found["waiting"]:
         names = ", ".join(found["waiting"])
         terminal.note(say("Still starting, tools not listed yet: {names}", names=names))

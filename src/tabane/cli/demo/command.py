@@ -210,25 +210,26 @@ class Demo:
     def _stop_hub(self) -> str:
         """Return the error of `tabane stop`, or an empty text."""
         try:
-            done = subprocess.run(
-                [*TABANE, "stop"],
-                env=self._environ,
-                capture_output=True,
-                text=True,
-                timeout=STOPPING,
-                check=False,
-            )
+            done = self._ended("stop", timeout=STOPPING)
         except subprocess.TimeoutExpired:
-            return say("tabane stop did not end within {seconds:.0f} s", seconds=STOPPING).render(
-                self._page.lang
-            )
+            late = say("tabane stop did not end within {seconds:.0f} s", seconds=STOPPING)
+            return late.render(self._page.lang)
         return "" if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
+
+    def _ended(self, *command: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command of tabane in the environment of the demo, and wait for its end."""
+        return subprocess.run(
+            [*TABANE, *command],
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
 
     def _run(self, *command: str) -> Any:
         """Return the JSON output of a command. Raises NoAnswer if the command fails."""
-        done = subprocess.run(
-            [*TABANE, *command, "--json"], env=self._environ, capture_output=True, text=True, check=False
-        )
+        done = self._ended(*command, "--json")
         if done.returncode:
             raise NoAnswer(
                 say("{tool} failed: {text}", tool=f"tabane {' '.join(command)}", text=done.stderr.strip())
@@ -237,9 +238,7 @@ class Demo:
 
     def _explain(self, server: str) -> str:
         """Return the error or state that the hub reports for a server."""
-        asked = subprocess.run(
-            [*TABANE, "rpc", "list_servers"], env=self._environ, capture_output=True, text=True, check=False
-        )
+        asked = self._ended("rpc", "list_servers")
         if asked.returncode:
             return asked.stderr.strip()
         rows = json.loads(asked.stdout)["results"]
