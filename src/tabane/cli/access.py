@@ -181,8 +181,8 @@ operation_command(
     columns=(
         Column(say("name"), "name"),
         Column(say("tools"), "tools"),
-        Column(say("allowed"), "allow"),
-        Column(say("but not"), "deny"),
+        Column(say("allowed"), lambda row: row.get("allow")),
+        Column(say("but not"), lambda row: row.get("deny")),
         Column(say("read-only"), lambda row: say("yes") if row.get("read_only") else ""),
         Column(say("description"), "description"),
     ),

@@ -5,14 +5,13 @@ A command whose call has to be approved asks the person at the terminal.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.operation_command import Column, default_group, operation_command, print_rows
 from tabane.cli.options import names_of, option, with_hub
 from tabane.cli.output import Command, Terminal, emit, examples, local_second, text
@@ -194,39 +193,15 @@ def answer(
 ) -> None:
     hub = terminal.hub(start=False)
     given: dict[str, Any] = {"id": id, "action": action or "accept"}
-    if action is None:
-        if content is None:
-            questions = hub.call("list_questions")["results"]
-            # a question of another kind has no schema
-            schema = next((row.get("schema") for row in questions if row["id"] == id), None)
-            given["content"] = _form(values, schema or {})
-        else:
-            try:
-                given["content"] = json.loads(content)
-            except ValueError as error:
-                raise click.BadParameter(
-                    text(say("--content: not JSON ({reason})", reason=str(error)))
-                ) from None
+    if action is None and content is not None:
+        given["content"] = read_object(content, "--content")
+    elif action is None:
+        if wrong := next((each for each in values if "=" not in each), None):
+            raise click.UsageError(text(say("{value}: write FIELD=VALUE", value=wrong)))
+        rows = hub.call("list_questions")["results"]
+        # a question of another kind has no schema
+        schema = next((row.get("schema") for row in rows if row["id"] == id), None)
+        given["content"] = read_pairs(values, schema or {}) or None
     done = hub.call("answer_question", given)
     said = say("The answer was given to {server!n}.", server=done["server"])
     terminal.show(done, said)
-
-
-def _form(values: tuple[str, ...], schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the values of a form. A field that is text by its schema is not read as JSON."""
-    properties = schema.get("properties") or {}
-    found: dict[str, Any] = {}
-    for each in values:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise click.UsageError(text(say("{value}: write FIELD=VALUE", value=each)))
-        kind = (properties.get(name) or {}).get("type")
-        item: Any = value
-        if kind != "string":
-            with contextlib.suppress(ValueError):
-                item = json.loads(value)
-        if kind == "array" and not isinstance(item, list):
-            found.setdefault(name, []).append(item)
-        else:
-            found[name] = item
-    return found or None

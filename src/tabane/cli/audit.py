@@ -19,7 +19,7 @@ from tabane.audit.entry import AuditPaths, audit_files, audit_paths, decode_entr
 from tabane.audit.parameters import QueryAuditLogs, filter_of, matches
 from tabane.audit.rendered_text import milliseconds
 from tabane.cli.options import combined, given, hub_options, option, parameter_option, with_json
-from tabane.cli.output import Command, Group, TableState, Terminal, emit, examples, lang, state_word
+from tabane.cli.output import Command, Group, TableState, Terminal, emit, examples, filled, state_word, text
 from tabane.cli.terminal_text import cells, clean, fitted, padded
 from tabane.errors import AuditError
 from tabane.messages import Message, say
@@ -273,7 +273,7 @@ def verify(
     kept = kept_head(head)
     with terminal.working(say("Verifying the audit log")):
         report = verify_files(_paths(terminal, folder, key, head_file), kept)
-    found = report.as_object(lambda message: message.render(lang()))
+    found = report.as_object(text)
     if not terminal.show_json(found):
         _print_report(terminal, found)
     if not report.intact:
@@ -315,7 +315,11 @@ def _print_report(terminal: Terminal, found: dict[str, Any]) -> None:
     if found["more_problems"]:
         count = found["more_problems"]
         terminal.say(say("… and {count} more {count:problem|problems}", count=count))
-    terminal.say(_summary(found))
+    if found["intact"]:
+        intact = say("The audit log is intact: {entries} {entries:entry|entries}, {first} to {last}.")
+        terminal.say(filled(intact, found))
+    else:
+        terminal.say(say("The audit log is not intact."))
     for each in found.get("removed", ()):  # an older hub does not say it
         terminal.say(
             say(
@@ -334,14 +338,3 @@ def _print_report(terminal: Terminal, found: dict[str, Any]) -> None:
 
 def _place(problem: dict[str, Any]) -> str:
     return f" ({problem['file']}:{problem['line']})" if problem.get("line") else ""
-
-
-def _summary(found: dict[str, Any]) -> Message:
-    if not found["intact"]:
-        return say("The audit log is not intact.")
-    return say(
-        "The audit log is intact: {entries} {entries:entry|entries}, {first} to {last}.",
-        entries=found["entries"],
-        first=found["first"],
-        last=found["last"],
-    )

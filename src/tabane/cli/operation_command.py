@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from tabane.cli.options import Decorator, detach_option, given, hub_options
+from tabane.cli.options import Decorator, detach_option, given, hub_options, with_hub
 from tabane.cli.output import FAILED, Command, Group, Shown, Terminal, filled
 from tabane.messages import Message
 
@@ -42,7 +42,9 @@ class Column(NamedTuple):
 
     def of(self, row: Mapping[str, Any]) -> object:
         """Return the cell of a row."""
-        return row.get(self.cell) if isinstance(self.cell, str) else self.cell(row)
+        if not isinstance(self.cell, str):
+            return self.cell(row)
+        return row.get(self.cell) if self.seldom else row[self.cell]
 
 
 def count_column(header: Shown, key: str) -> Column:
@@ -50,8 +52,8 @@ def count_column(header: Shown, key: str) -> Column:
     return Column(header, lambda row: f"{row[key]:,}")
 
 
-class _Call(NamedTuple):
-    """What a command calls, and what it prints."""
+class OperationCall(NamedTuple):
+    """What a command calls, and what it prints: the arguments of :func:`operation_command`."""
 
     operation: str
     params: Callable[[dict[str, Any]], dict[str, Any]]
@@ -107,6 +109,12 @@ class _Call(NamedTuple):
             terminal.note(line)
 
 
+class OperationCommand(Command):
+    """A command that calls an operation."""
+
+    call: OperationCall
+
+
 def print_rows(
     terminal: Terminal, columns: Sequence[Column], rows: Sequence[Any], *, whole: Container[int] = ()
 ) -> None:
@@ -122,6 +130,11 @@ def print_facts(terminal: Terminal, labels: Mapping[str, Message], facts: Mappin
     terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
 
 
+def unchanged(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options as parameters: each is named as its parameter."""
+    return options
+
+
 def not_empty(options: dict[str, Any]) -> dict[str, Any]:
     """Return the options without empty texts, which count as not given."""
     return {name: value for name, value in options.items() if value != ""}
@@ -134,7 +147,7 @@ def operation_command(
     *options: Decorator,
     help: Message,
     epilog: str,
-    params: Callable[[dict[str, Any]], dict[str, Any]] = lambda options: options,
+    params: Callable[[dict[str, Any]], dict[str, Any]] = unchanged,
     start: bool = True,
     job: bool = False,
     working: Message | None = None,
@@ -144,7 +157,7 @@ def operation_command(
     empty: Message | None = None,
     more: Message | None = None,
     failed: Callable[[Any], bool] | None = None,
-) -> Command:
+) -> OperationCommand:
     """Return the command that calls an operation, and add it to its group.
 
     The options that were given are the parameters of the operation, after ``params`` has changed them. No hub
@@ -155,15 +168,16 @@ def operation_command(
     there are more than are shown: it can name their ``count``. What ``text`` returns is then a note, and
     without it the ``problem`` of the result is.
     """
-    shown = _Call(operation, params, start, job, working, columns, whole, text, empty, more, failed)
+    call = OperationCall(operation, params, start, job, working, columns, whole, text, empty, more, failed)
 
     def run(terminal: Terminal, /, **options: Any) -> None:
-        shown.run(terminal, **options)
+        call.run(terminal, **options)
 
-    function: Any = hub_options(click.pass_obj(run))
+    function: Any = with_hub(run)
     for decorate in reversed((*options, detach_option) if job else options):
         function = decorate(function)
-    command = click.command(name, cls=Command, help=help, epilog=epilog)(function)
+    command = click.command(name, cls=OperationCommand, help=help, epilog=epilog)(function)
+    command.call = call
     if group is not None:
         group.add_command(command)
     return command

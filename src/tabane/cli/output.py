@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.drawing import progress, table_lines
+from tabane.cli.drawing import can_print, progress, table_lines
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
 from tabane.messages import Lang, Message, language, say
@@ -477,12 +477,3 @@ def local_second(moment: str | float) -> str:
     """Return a time of the hub in the local time zone, to the second and with its offset."""
     local = local_time(moment)
     return local.isoformat(" ", "seconds") if local else ""
-
-
-def can_print(text: str) -> bool:
-    """Return whether stdout can encode the text. No encoding has half surrogates; small ones lack much."""
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -311,10 +311,10 @@ class TemporaryHub:
         self._assistants: list[Assistant] = []
         self._client: HubClient | None = None
         # One assistant does all tasks in a row, as nobody does, and nobody is there to approve a call.
-        _write_private(folder / "tabane.toml", 'list_wait = 60\nflow_policy = "off"\n')
+        write_private_text(folder / "tabane.toml", 'list_wait = 60\nflow_policy = "off"\n')
         marked_servers = {name: self._with_mark(each) for name, each in definitions.items()}
         text = json.dumps({"mcpServers": marked_servers}, ensure_ascii=False)
-        _write_private(folder / "mcp-servers.json", text)
+        write_private_text(folder / "mcp-servers.json", text)
 
     def __enter__(self) -> TemporaryHub:
         return self
@@ -408,21 +408,14 @@ class TemporaryHub:
             raise unreachable(error, "en") from None
 
     def _environment(self, model: BenchModel) -> dict[str, str]:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
-        home = self.folder / "home"
-        home.mkdir(mode=0o700)
+        environ = own_environment(self.folder, self._mark)
         local = ",".join(filter(None, (environ.get("NO_PROXY", environ.get("no_proxy")), "127.0.0.1")))
         return environ | {
-            "TABANE_HOME": str(home),
-            "TABANE_CONFIG": str(self.folder / "tabane.toml"),
             "TABANE_SERVERS": str(self.folder / "mcp-servers.json"),
-            "TABANE_HTTP": "false",
             "TABANE_LANG": "en",
             "TABANE_MODEL": "none" if model == "words" else "auto",
-            "TABANE_MODEL_OFFLINE": "true",
             "NO_PROXY": local,
             "no_proxy": local,
-            MARK: self._mark,
         }
 
     def _with_mark(self, definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -445,6 +438,24 @@ class TemporaryFolder:
         shutil.rmtree(self._path, ignore_errors=True)
 
 
-def _write_private(file: Path, text: str) -> None:
+def own_environment(folder: Path, mark: str) -> dict[str, str]:
+    """Return the environment of marked processes with a home in this folder, without the user's settings.
+
+    No model is downloaded, but one that is on this machine is used.
+    """
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    return environ | {
+        "TABANE_HOME": str(home),
+        "TABANE_CONFIG": str(folder / "tabane.toml"),
+        "TABANE_HTTP": "false",
+        "TABANE_MODEL_OFFLINE": "true",
+        MARK: mark,
+    }
+
+
+def write_private_text(file: Path, text: str) -> None:
+    """Write a text to a new file that only the user can read."""
     file.touch(mode=0o600)
     file.write_text(text, encoding="utf-8")

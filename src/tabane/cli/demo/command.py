@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,14 @@ import click
 
 from tabane import __version__
 from tabane.cli.bench.temporary_hub import (
-    MARK,
     Assistant,
     NoAnswer,
     interruptible,
     kill,
     marked,
+    own_environment,
     wait_until_gone,
+    write_private_text,
 )
 from tabane.cli.demo.source_steps import (
     VARIABLE,
@@ -104,7 +104,8 @@ class Demo:
         self._database = database
         self._folder = Path(tempfile.mkdtemp(prefix="tabane-demo-"))
         self._mark = self._folder.name
-        self._environ = dict(_environment(self._folder, self._mark))
+        self._environ = own_environment(self._folder, self._mark)
+        write_private_text(self._folder / "tabane.toml", "")
         self._assistants: list[Assistant] = []
         self._closed = False
 
@@ -278,16 +279,3 @@ class Demo:
         self._leave_database()
         if not self._keep:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _environment(folder: Path, mark: str) -> Mapping[str, str]:
-    """Return the environment of all processes of the demo, without the user's own settings."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
-    settings = folder / "tabane.toml"
-    settings.touch(mode=0o600)
-    home = folder / "home"
-    home.mkdir(mode=0o700)
-    places = {"TABANE_HOME": str(home), "TABANE_CONFIG": str(settings), "TABANE_HTTP": "false"}
-    # the demo downloads no model, but uses one that is on this machine
-    places["TABANE_MODEL_OFFLINE"] = "true"
-    return environ | places | {MARK: mark}

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tabane.cli.bench.temporary_hub import MARK, Assistant, AssistantReply, NoAnswer
+from tabane.cli.bench.temporary_hub import MARK, Assistant, AssistantReply, NoAnswer, write_private_text
 from tabane.cli.output import clear_line, emit
 from tabane.cli.terminal_text import StyledText, cells, clean, fitted
 from tabane.messages import Lang, Message, say
@@ -309,8 +309,7 @@ def write_servers_file(file: Path, samples: list[SampleServer], mark: str) -> No
         }
         for sample in samples
     }
-    file.touch(mode=0o600)
-    file.write_text(json.dumps({"mcpServers": servers}, ensure_ascii=False, indent=2), encoding="utf-8")
+    write_private_text(file, json.dumps({"mcpServers": servers}, ensure_ascii=False, indent=2))
 
 
 LIMIT = 120.0
