@@ -9,9 +9,6 @@ import click
 from tabane.cli.operation_command import default_group, not_empty, operation_command, print_facts
 from tabane.cli.options import option
 from tabane.cli.output import Terminal, examples, text
-from tabane.hub.local.client import read_result
-from tabane.hub.sources.embedding import Reembedded
-from tabane.hub.sources.models.operations import PulledModels, TestedModel, UsedModel
 from tabane.messages import Message, say
 
 _USES = {"documents": say("texts"), "tools": say("tool search")}
@@ -126,6 +123,9 @@ def _print_status(terminal: Terminal, found: dict[str, Any]) -> None:
 
 
 def _print_used(terminal: Terminal, given: dict[str, Any]) -> None:
+    from tabane.hub.local.client import read_result  # the help needs no hub
+    from tabane.hub.sources.models.operations import UsedModel
+
     found = read_result(given, UsedModel)
     if found.problem:
         terminal.note(say("The setting is written, but not in force: {reason}", reason=found.problem))
@@ -144,6 +144,9 @@ def _print_used(terminal: Terminal, given: dict[str, Any]) -> None:
 
 
 def _print_pulled(terminal: Terminal, found: dict[str, Any]) -> None:
+    from tabane.hub.local.client import read_result  # the help needs no hub
+    from tabane.hub.sources.models.operations import PulledModels
+
     rows = read_result(found, PulledModels).results
     if not rows:
         terminal.say(say("There is nothing to download: the settings name no model on huggingface.co."))
@@ -152,6 +155,9 @@ def _print_pulled(terminal: Terminal, found: dict[str, Any]) -> None:
 
 
 def _print_test(terminal: Terminal, given: dict[str, Any]) -> None:
+    from tabane.hub.local.client import read_result  # the help needs no hub
+    from tabane.hub.sources.models.operations import TestedModel
+
     found = read_result(given, TestedModel)
     cosine = [(say("similarity (cosine)"), found.cosine)] if found.cosine is not None else []
     figures = [(say("dimension"), found.dimension), (say("time of one query, ms"), found.ms)]
@@ -159,6 +165,9 @@ def _print_test(terminal: Terminal, given: dict[str, Any]) -> None:
 
 
 def _print_reembedded(terminal: Terminal, given: dict[str, Any]) -> None:
+    from tabane.hub.local.client import read_result  # the help needs no hub
+    from tabane.hub.sources.embedding import Reembedded
+
     found = read_result(given, Reembedded)
     model = found.model.partition("#")[0]
     for row in found.results:

@@ -15,13 +15,12 @@ from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.servers.plain_secrets import without_secrets
-from tabane.servers.registry.finding import RegistryServer
 from tabane.servers.registry.runs import DeclaredInput, InputTemplate, RegistryRun, command_of, variable_for
 from tabane.settings import Settings, load_settings
 from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
-    from tabane.servers.registry.finding import FoundServers, Registry
+    from tabane.servers.registry.finding import FoundServers, Registry, RegistryServer
 
 Found = TypeVar("Found")
 
