@@ -345,11 +345,12 @@ def login(terminal: Terminal, name: str, device: bool, no_browser: bool, scopes:
 
 
 def _print_logout(_: Terminal, done: dict[str, Any]) -> Message:
+    said = say("Logged out at {name!n}. Its tokens were deleted here.")
     if not done["was_signed_in"]:
-        return say("There was no login at {server!n}.")
-    if done["revoked"]:
-        return say("Logged out at {server!n}. Its tokens were revoked.")
-    return say("Logged out at {server!n}. Its tokens were deleted here.")
+        said = say("There was no login at {name!n}.")
+    elif done["revoked"]:
+        said = say("Logged out at {name!n}. Its tokens were revoked.")
+    return filled(said, {"name": done["server"]})
 
 
 logout = operation_command(

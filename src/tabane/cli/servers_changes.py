@@ -11,7 +11,7 @@ import click
 
 from tabane.cli.operation_command import Column, not_empty, operation_command, print_rows
 from tabane.cli.options import completed, option, server_names, with_hub
-from tabane.cli.output import FAILED, Command, Terminal, emit, examples, lang, text
+from tabane.cli.output import FAILED, Command, Terminal, emit, examples, filled, lang, text
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
@@ -166,11 +166,9 @@ def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
 )
 @with_hub
 def accept(terminal: Terminal, name: str, definitions: tuple[str, ...], digest: str | None) -> None:
-    hub = terminal.hub()
-    rows = [row for row in _chosen(hub, name, definitions, digest) if row["current"]]
-    done = _decide(hub, name, rows, "accept_definitions")
-    said = say("Accepted {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
-    terminal.show(done, said)
+    rows = [row for row in _chosen(terminal.hub(), name, definitions, digest) if row["current"]]
+    accepted = say("Accepted {count} {count:definition|definitions} of {name!n}.")
+    _decide(terminal, name, rows, "accept_definitions", accepted)
 
 
 @click.command(
@@ -186,10 +184,9 @@ def accept(terminal: Terminal, name: str, definitions: tuple[str, ...], digest: 
 @click.argument("definitions", metavar="TOOL...", nargs=-1, required=True, shell_complete=changed_names)
 @with_hub
 def reject(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
-    hub = terminal.hub()
-    done = _decide(hub, name, _chosen(hub, name, definitions), "reject_definitions")
-    said = say("Rejected {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
-    terminal.show(done, said)
+    rejected = say("Rejected {count} {count:definition|definitions} of {name!n}.")
+    rows = _chosen(terminal.hub(), name, definitions)
+    _decide(terminal, name, rows, "reject_definitions", rejected)
 
 
 # -- inside --------------------------------------------------------------------------------------
@@ -226,11 +223,14 @@ def _chosen(
     return found
 
 
-def _decide(hub: HubClient, name: str, rows: Iterable[dict[str, Any]], operation: str) -> dict[str, Any]:
+def _decide(
+    terminal: Terminal, name: str, rows: Iterable[dict[str, Any]], operation: str, said: Message
+) -> None:
     given = [{key: row[key] for key in ("kind", "name", "digest")} for row in rows]
     if not given:
         raise UnknownName(say("No definition of {name!n} waits that it lists now.", name=name))
-    return dict(hub.call(operation, {"server": name, "definitions": given}))
+    done = terminal.hub().call(operation, {"server": name, "definitions": given})
+    terminal.show(done, filled(said, {"name": name, "count": done["count"]}))
 
 
 def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
