@@ -30,6 +30,10 @@ Print = Callable[[Terminal, Any], Shown | None]
 """Prints a result, or returns a line that is printed."""
 
 
+_ROWS, _TOTAL = "results", "total"
+"""Members of each list of an operation: a page of its rows, and the number of all."""
+
+
 class Column(NamedTuple):
     """A column of a table. ``cell`` is a key of a row, or returns the cell of a row.
 
@@ -99,12 +103,13 @@ class OperationCall(NamedTuple):
         return filled(line, params, found) if isinstance(line, Message) and not line.fields else line
 
     def _print_table(self, terminal: Terminal, params: Mapping[str, Any], found: Mapping[str, Any]) -> None:
-        rows = found["results"]
+        rows = found[_ROWS]
+        left = found[_TOTAL] - len(rows) if self.more else 0
         if not rows and self.empty:
             terminal.note(self.empty)
         print_rows(terminal, self.columns, rows, whole=self.whole)
-        if self.more and found["total"] > len(rows):
-            terminal.note(filled(self.more, {"shown": len(rows), "count": found["total"] - len(rows)}, found))
+        if self.more and left > 0:
+            terminal.note(filled(self.more, {"count": left}))
         if line := self._line(terminal, params, found) if self.text else found.get("problem"):
             terminal.note(line)
 

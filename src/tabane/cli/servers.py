@@ -9,6 +9,7 @@ import select
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -350,7 +351,7 @@ def _print_logout(_: Terminal, done: dict[str, Any]) -> Message:
         said = say("There was no login at {name!n}.")
     elif done["revoked"]:
         said = say("Logged out at {name!n}. Its tokens were revoked.")
-    return filled(said, {"name": done["server"]})
+    return filled(said, {"name": done.get("server")})
 
 
 logout = operation_command(
@@ -559,12 +560,12 @@ _edit(
 )  # fmt: skip
 _edit(
     "enable", "enabled", say("Enable a server in the servers file."),
-    say("{name!n} is now enabled."), lambda path, name: enable_server(path, name, True),
+    say("{name!n} is now enabled."), partial(enable_server, enabled=True),
 )  # fmt: skip
 _edit(
     "disable", "disabled",
     say("Disable a server in the servers file. Its entry is kept, but the server is not started."),
-    say("{name!n} is now disabled."), lambda path, name: enable_server(path, name, False),
+    say("{name!n} is now disabled."), partial(enable_server, enabled=False),
 )  # fmt: skip
 
 

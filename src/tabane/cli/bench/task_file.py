@@ -258,7 +258,8 @@ def read_tasks(folder: Path) -> TaskSet:
     """Return the tasks in a folder. Raises DataFileError."""
     setting = read_data(folder / SERVERS, ServersFile)
     for name, server in setting.servers.items():
-        if not server.get("command") or not isinstance(server["command"], str):
+        command = server.get("command")
+        if not command or not isinstance(command, str):
             place = f"$.servers.{name}.command"
             raise wrong(folder / SERVERS, say("{place} must be a string that is not empty", place=place))
     tasks: dict[str, BenchTask] = {}
