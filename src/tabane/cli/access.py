@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import absolute_path, completed, given, hub_options, key_names, option
+from tabane.cli.operation_command import Column, operation_command
+from tabane.cli.options import absolute, completed, given, key_names, option, with_hub
 from tabane.cli.output import FAILED, Group, Terminal, examples
 from tabane.messages import Message, say
 
@@ -26,7 +27,7 @@ def allowed_pairs(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 
 _client = option("--client", metavar="NAME", help=say("Only this client, as it names itself."))
-_cwd = option("--cwd", metavar="FOLDER", help=say("Only this working folder."))
+_cwd = option("--cwd", metavar="FOLDER", help=say("Only this working folder."), callback=absolute)
 _holder = option("--holder", metavar="HOLDER", help=say("Whose calls: local (default) or key:ID."))
 
 
@@ -51,8 +52,7 @@ def policy() -> None:
 @click.argument("names", metavar="[KEY] TOOL", nargs=-1, required=True, shell_complete=key_names)
 @_client
 @_cwd
-@hub_options
-@click.pass_obj
+@with_hub
 def explain_(terminal: Terminal, names: tuple[str, ...], client: str | None, cwd: str | None) -> None:
     if len(names) > 2:
         raise click.UsageError(say("Give a tool, or a key and a tool.").render())
@@ -63,23 +63,17 @@ def explain_(terminal: Terminal, names: tuple[str, ...], client: str | None, cwd
         hub = terminal.hub()
         found = hub.call("explain_policy", {"key": key, "tool": tool})
         holder = f"key:{found['key']['id']}"
-        found["flow"] = hub.call("explain_flow", _flow_params(tool, client, cwd) | {"holder": holder})
+        wanted = given({"tool": tool, "client": client, "cwd": cwd, "holder": holder})
+        found["flow"] = hub.call("explain_flow", wanted)
         _show(terminal, found, [*policy_messages(found), *_flow_messages(found["flow"])])
         if not found["allowed"]:
             raise click.exceptions.Exit(FAILED)
     else:
-        found = terminal.hub().call("explain_flow", _flow_params(names[0], client, cwd))
+        wanted = given({"tool": names[0], "client": client, "cwd": cwd})
+        found = terminal.hub().call("explain_flow", wanted)
         _show(terminal, found, _flow_messages(found))
         if found["outcome"] in ("ask", "refuse"):
             raise click.exceptions.Exit(FAILED)
-
-
-def _flow_params(tool: str, client: str | None, cwd: str | None) -> dict[str, Any]:
-    return given({"tool": tool, **_fitting(client, cwd)})
-
-
-def _fitting(client: str | None, cwd: str | None) -> dict[str, Any]:
-    return given({"client": client, "cwd": None if cwd is None else absolute_path(cwd)})
 
 
 def _flow_messages(found: dict[str, Any]) -> list[Message]:
@@ -94,40 +88,16 @@ def _show(terminal: Terminal, found: dict[str, Any], messages: list[Message]) ->
             terminal.say(message)
 
 
-@policy.command(
-    "labels",
-    help=say("List the flow labels of tools, and where each comes from. NAME is a server or a tool."),
-    epilog=examples("tabane policy labels", "tabane policy labels github", "tabane policy labels --json"),
-)
-@click.argument("name", metavar="[NAME]", default="")
-@hub_options
-@click.pass_obj
-def labels(terminal: Terminal, name: str) -> None:
+def _print_labels(terminal: Terminal, found: dict[str, Any]) -> None:
     from tabane.hub.people.flows.operations import label_messages
 
-    found = terminal.hub().call("list_flow_labels", {"name": name})
-    if terminal.show_json(found):
-        return
     if not found["results"]:
         terminal.say(say("No tool has labels."))
-    for row in found["results"]:
-        for message in label_messages(row):
-            terminal.say(message)
+    for message in (each for row in found["results"] for each in label_messages(row)):
+        terminal.say(message)
 
 
-@policy.command(
-    "trails",
-    help=say("List what clients have read in the last 30 minutes, and the pairs that are allowed."),
-    epilog=examples("tabane policy trails", "tabane policy trails --client claude-code --json"),
-)
-@_client
-@_cwd
-@hub_options
-@click.pass_obj
-def trails(terminal: Terminal, client: str | None, cwd: str | None) -> None:
-    found = terminal.hub(start=False).call("list_flow_trails", _fitting(client, cwd))
-    if terminal.show_json(found):
-        return
+def _print_trails(terminal: Terminal, found: dict[str, Any]) -> None:
     if not found["results"]:
         terminal.say(say("No client has read anything with a label in the last 30 minutes."))
     for row in found["results"]:
@@ -146,102 +116,75 @@ def trails(terminal: Terminal, client: str | None, cwd: str | None) -> None:
         terminal.say(say("Allowed for {holder}: {pairs}", holder=holder, pairs=", ".join(pairs)))
 
 
-@policy.command(
-    "forget",
+operation_command(
+    policy, "labels", "list_flow_labels",
+    click.argument("name", metavar="[NAME]", default=""),
+    help=say("List the flow labels of tools, and where each comes from. NAME is a server or a tool."),
+    epilog=examples("tabane policy labels", "tabane policy labels github", "tabane policy labels --json"),
+    text=_print_labels,
+)  # fmt: skip
+
+operation_command(
+    policy, "trails", "list_flow_trails", _client, _cwd,
+    help=say("List what clients have read in the last 30 minutes, and the pairs that are allowed."),
+    epilog=examples("tabane policy trails", "tabane policy trails --client claude-code --json"),
+    start=False,
+    text=_print_trails,
+)  # fmt: skip
+
+operation_command(
+    policy, "forget", "forget_flow_trails", _client, _cwd, _holder,
     help=say(
         "Forget what clients have read, so that the flow policy no longer asks because of it. Without "
         "options: everything."
     ),
     epilog=examples("tabane policy forget", "tabane policy forget --client claude-code"),
-)
-@_client
-@_cwd
-@_holder
-@hub_options
-@click.pass_obj
-def forget(terminal: Terminal, client: str | None, cwd: str | None, holder: str | None) -> None:
-    wanted = given({**_fitting(client, cwd), "holder": holder})
-    found = terminal.hub(start=False).call("forget_flow_trails", wanted)
-    count = found["forgotten"]
-    terminal.show(
-        found,
-        say("{count} {count:client|clients} forgotten.", count=count)
-        if count
-        else say("There was nothing to forget."),
-    )
+    start=False,
+    text=lambda _, found: (
+        say("{count} {count:client|clients} forgotten.", count=found["forgotten"])
+        if found["forgotten"]
+        else say("There was nothing to forget.")
+    ),
+)  # fmt: skip
 
-
-@policy.command(
-    "allow",
+operation_command(
+    policy, "allow", "allow_flow", click.argument("pair", metavar="PAIR"), _holder,
     help=say(
         "Let calls begin that the flow policy would ask about, from now on. PAIR names what was read and "
         "what is called after it, such as web>mail; quote it in a shell."
     ),
     epilog=examples("tabane policy allow 'pages>mail'", "tabane policy allow 'pages>mail' --holder key:a1b2"),
-)
-@click.argument("pair", metavar="PAIR")
-@_holder
-@hub_options
-@click.pass_obj
-def allow(terminal: Terminal, pair: str, holder: str | None) -> None:
-    found = terminal.hub().call("allow_flow", given({"pair": pair, "holder": holder}))
-    terminal.show(found, say("{pair} is allowed.", pair=pair))
+    text=say("{pair} is allowed."),
+)  # fmt: skip
 
-
-@policy.command(
-    "disallow",
+operation_command(
+    policy, "disallow", "disallow_flow",
+    click.argument("pair", metavar="PAIR", shell_complete=allowed_pairs),
+    _holder,
     help=say("Ask again about a pair that was allowed."),
     epilog=examples("tabane policy disallow 'pages>mail'"),
-)
-@click.argument("pair", metavar="PAIR", shell_complete=allowed_pairs)
-@_holder
-@hub_options
-@click.pass_obj
-def disallow(terminal: Terminal, pair: str, holder: str | None) -> None:
-    found = terminal.hub().call("disallow_flow", given({"pair": pair, "holder": holder}))
-    if not found["changed"]:
-        terminal.show(found, say("{pair} was not allowed.", pair=pair))
-        raise click.exceptions.Exit(FAILED)
-    terminal.show(found, say("{pair} is no longer allowed.", pair=pair))
+    text=lambda _, found: (
+        say("{pair} is no longer allowed.") if found["changed"] else say("{pair} was not allowed.")
+    ),
+    failed=lambda found: not found["changed"],
+)  # fmt: skip
 
 
 @click.group("profiles", cls=Group, help=say("List the profiles: named sets of servers and tools."))
 def profiles() -> None: ...
 
 
-@profiles.command(
-    "list",
+operation_command(
+    profiles, "list", "profiles_list",
     help=say("List the profiles of the settings file, and how many tools each one shows."),
     epilog=examples("tabane profiles list", "tabane profiles list --json"),
-)
-@hub_options
-@click.pass_obj
-def list_profiles(terminal: Terminal) -> None:
-    found = terminal.hub().call("profiles_list")
-    if terminal.show_json(found):
-        return
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("There are no profiles. Add a table such as [profiles.work] to tabane.toml."))
-    headers = [
-        say("name"),
-        say("tools"),
-        say("allowed"),
-        say("but not"),
-        say("read-only"),
-        say("description"),
-    ]
-    terminal.table(
-        headers,
-        (
-            (
-                row["name"],
-                row["tools"],
-                row.get("allow"),
-                row.get("deny"),
-                say("yes") if row.get("read_only") else "",
-                row["description"],
-            )
-            for row in rows
-        ),
-    )
+    columns=(
+        Column(say("name"), "name"),
+        Column(say("tools"), "tools"),
+        Column(say("allowed"), lambda row: row.get("allow")),
+        Column(say("but not"), lambda row: row.get("deny")),
+        Column(say("read-only"), lambda row: say("yes") if row.get("read_only") else ""),
+        Column(say("description"), "description"),
+    ),
+    empty=say("There are no profiles. Add a table such as [profiles.work] to tabane.toml."),
+)  # fmt: skip

@@ -5,17 +5,16 @@ A command whose call has to be approved asks the person at the terminal.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import sys
 from collections.abc import Mapping
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import completed, hub_options, option
-from tabane.cli.output import Command, Group, Terminal, emit, examples, text
+from tabane.cli.arguments import read_object, read_pairs
+from tabane.cli.operation_command import Column, default_group, operation_command, print_rows
+from tabane.cli.options import names_of, option, with_hub
+from tabane.cli.output import Command, Terminal, emit, examples, local_second, text
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import say
 
@@ -24,15 +23,6 @@ if TYPE_CHECKING:
 
 LONGEST_CELL = 200
 """Characters of arguments in the list. `tabane approve --json` has all that a hub keeps."""
-
-
-def approval_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the id of an approval for the shell, if a hub runs."""
-
-    def ask(hub: HubClient) -> list[str]:
-        return [row["id"] for row in hub.call("list_approvals")["results"]]
-
-    return completed(ctx, ask, incomplete)
 
 
 @click.command(
@@ -44,18 +34,19 @@ def approval_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str
     ),
     epilog=examples("tabane approve", "tabane approve 3fa9c1d2e4", "tabane approve 3fa9c1d2e4 --refuse"),
 )
-@click.argument("id", metavar="[ID]", required=False, shell_complete=approval_ids)
+@click.argument("id", metavar="[ID]", required=False, shell_complete=names_of("list_approvals", "id"))
 @option("--refuse", is_flag=True, help=say("Refuse the call. The same call is refused for ten minutes."))
 @option("--remember", is_flag=True, help=say("Allow the same for later calls too, where that is offered."))
-@hub_options
-@click.pass_obj
+@with_hub
 def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) -> None:
     if id is None:
         if refuse or remember:
             raise click.UsageError(text(say("Name the approval: tabane approve lists all.")))
         found = terminal.hub(start=False).call("list_approvals")
         if not terminal.show_json(found):
-            _print(terminal, found["results"])
+            if not found["results"]:
+                terminal.note(say("No call waits for an approval."))
+            print_rows(terminal, _COLUMNS, found["results"])
         return
     if refuse and remember:
         raise click.UsageError(text(say("--refuse and --remember exclude each other.")))
@@ -69,32 +60,21 @@ def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) ->
     terminal.show(done, said)
 
 
-def _print(terminal: Terminal, rows: list[dict[str, Any]]) -> None:
-    if not rows:
-        terminal.note(say("No call waits for an approval."))
-    headers = [
-        say("id"),
-        say("tool"),
-        say("state"),
-        say("asked"),
-        say("reason"),
-        say("arguments"),
-        say("client"),
-    ]
-    terminal.table(headers, ((
-        row["id"], row["tool"], row["state"], _when(row["asked"]), " ".join(row["reasons"]), _arguments(row),
-        row["client"] or row["label"] or row["holder"],
-    ) for row in rows))  # fmt: skip
-
-
 def _arguments(row: dict[str, Any]) -> str:
     shown = " ".join(str(row["arguments"]).split())
     whole = len(shown) <= LONGEST_CELL and not row["arguments_size"]
     return shown if whole else f"{shown[:LONGEST_CELL]}…"
 
 
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
+_COLUMNS = (
+    Column(say("id"), "id"),
+    Column(say("tool"), "tool"),
+    Column(say("state"), "state"),
+    Column(say("asked"), lambda row: local_second(row["asked"])),
+    Column(say("reason"), lambda row: " ".join(row["reasons"])),
+    Column(say("arguments"), _arguments),
+    Column(say("client"), lambda row: row["client"] or row["label"] or row["holder"]),
+)
 
 
 LONGEST_ARGUMENTS = 4000
@@ -163,48 +143,33 @@ def _show(terminal: Terminal, row: Mapping[str, Any]) -> None:
     terminal.note(say("Arguments: {arguments}", arguments=shown[:LONGEST_ARGUMENTS] + cut))
 
 
-def question_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the id of a question for the shell, if a hub runs."""
+def _question(row: dict[str, Any]) -> str:
+    """Return the question in one line: the message, and the fields of a form or the URL."""
+    fields = (row.get("schema") or {}).get("properties") or {}
+    more = ", ".join(fields) or row.get("url") or ""
+    message = " ".join(str(row["message"]).split())
+    return f"{message} ({more})" if more else message
 
-    def ask(hub: HubClient) -> list[str]:
-        return [row["id"] for row in hub.call("list_questions")["results"]]
 
-    return completed(ctx, ask, incomplete)
-
-
-@click.group(
-    "questions",
-    cls=Group,
-    invoke_without_command=True,
-    help=say("List and answer what servers ask you during a call. Default command: list."),
+questions = default_group(
+    "questions", help=say("List and answer what servers ask you during a call. Default command: list.")
 )
-@hub_options
-@click.pass_context
-def questions(ctx: click.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        list_.invoke(ctx)
 
-
-@questions.command(
-    "list",
+operation_command(
+    questions, "list", "list_questions",
     help=say("List the questions that nobody has answered yet."),
     epilog=examples("tabane questions list", "tabane questions list --json"),
-)
-@hub_options
-@click.pass_obj
-def list_(terminal: Terminal) -> None:
-    found = terminal.hub(start=False).call("list_questions")
-    if terminal.show_json(found):
-        return
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("No server is waiting for an answer."))
-    headers = [say("id"), say("tool"), say("kind"), say("asked"), say("question"), say("client")]
-    cells = (
-        (row["id"], row["tool"], row["kind"], _when(row["asked"]), _question(row), row["client"])
-        for row in rows
-    )
-    terminal.table(headers, cells)
+    start=False,
+    columns=(
+        Column(say("id"), "id"),
+        Column(say("tool"), "tool"),
+        Column(say("kind"), "kind"),
+        Column(say("asked"), lambda row: local_second(row["asked"])),
+        Column(say("question"), _question),
+        Column(say("client"), "client"),
+    ),
+    empty=say("No server is waiting for an answer."),
+)  # fmt: skip
 
 
 @questions.command(
@@ -217,59 +182,26 @@ def list_(terminal: Terminal) -> None:
         "tabane questions answer 3fa9c1 name=Ada newsletter=false", "tabane questions answer 3fa9c1 --decline"
     ),
 )
-@click.argument("id", metavar="ID", shell_complete=question_ids)
+@click.argument("id", metavar="ID", shell_complete=names_of("list_questions", "id"))
 @click.argument("values", metavar="[FIELD=VALUE]...", nargs=-1)
 @option("--content", metavar="JSON", help=say("The whole content of the answer, as JSON."))
 @option("--decline", "action", flag_value="decline", help=say("Refuse to answer."))
 @option("--cancel", "action", flag_value="cancel", help=say("Dismiss the question without a choice."))
-@hub_options
-@click.pass_obj
+@with_hub
 def answer(
     terminal: Terminal, id: str, values: tuple[str, ...], content: str | None, action: str | None
 ) -> None:
     hub = terminal.hub(start=False)
     given: dict[str, Any] = {"id": id, "action": action or "accept"}
-    if action is None:
-        if content is None:
-            questions = hub.call("list_questions")["results"]
-            # a question of another kind has no schema
-            schema = next((row.get("schema") for row in questions if row["id"] == id), None)
-            given["content"] = _form(values, schema or {})
-        else:
-            try:
-                given["content"] = json.loads(content)
-            except ValueError as error:
-                raise click.BadParameter(
-                    text(say("--content: not JSON ({reason})", reason=str(error)))
-                ) from None
+    if action is None and content is not None:
+        given["content"] = read_object(content, "--content")
+    elif action is None:
+        if wrong := next((each for each in values if "=" not in each), None):
+            raise click.UsageError(text(say("{value}: write FIELD=VALUE", value=wrong)))
+        rows = hub.call("list_questions")["results"]
+        # a question of another kind has no schema
+        schema = next((row.get("schema") for row in rows if row["id"] == id), None)
+        given["content"] = read_pairs(values, schema or {}) or None
     done = hub.call("answer_question", given)
     said = say("The answer was given to {server!n}.", server=done["server"])
     terminal.show(done, said)
-
-
-def _form(values: tuple[str, ...], schema: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the values of a form. A field that is text by its schema is not read as JSON."""
-    properties = schema.get("properties") or {}
-    found: dict[str, Any] = {}
-    for each in values:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise click.UsageError(text(say("{value}: write FIELD=VALUE", value=each)))
-        kind = (properties.get(name) or {}).get("type")
-        item: Any = value
-        if kind != "string":
-            with contextlib.suppress(ValueError):
-                item = json.loads(value)
-        if kind == "array" and not isinstance(item, list):
-            found.setdefault(name, []).append(item)
-        else:
-            found[name] = item
-    return found or None
-
-
-def _question(row: dict[str, Any]) -> str:
-    """Return the question in one line: the message, and the fields of a form or the URL."""
-    fields = (row.get("schema") or {}).get("properties") or {}
-    more = ", ".join(fields) or row.get("url") or ""
-    message = " ".join(str(row["message"]).split())
-    return f"{message} ({more})" if more else message

@@ -7,8 +7,9 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import click
@@ -17,17 +18,8 @@ import msgspec
 from tabane.audit.entry import AuditPaths, audit_files, audit_paths, decode_entry, entry_object
 from tabane.audit.rendered_text import milliseconds
 from tabane.audit.table import QueryAuditLogs, filter_of, matches
-from tabane.cli.options import (
-    combined,
-    given,
-    hub_options,
-    json_option,
-    key_names,
-    option,
-    parameter_option,
-    server_names,
-)
-from tabane.cli.output import Command, Group, TableState, Terminal, emit, examples, lang, state_word
+from tabane.cli.options import combined, given, hub_options, option, parameter_option, with_json
+from tabane.cli.output import Command, Group, TableState, Terminal, emit, examples, filled, state_word, text
 from tabane.cli.terminal_text import cells, clean, fitted, padded
 from tabane.errors import AuditError
 from tabane.messages import Message, say
@@ -95,40 +87,26 @@ _TERMINAL_WIDTHS = (11, 8, 16, 20, 7, 8)  # with two spaces between them: 80 col
 _ACTION = 3
 
 
-def entry_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that choose entries."""
-    return combined([
-        parameter_option(QueryAuditLogs, "tool", metavar="NAME",
-                         help=say("Only calls of this tool; * stands for any characters.")),
-        parameter_option(QueryAuditLogs, "server", metavar="NAME", shell_complete=server_names,
-                         help=say("Only entries of this server.")),
-        parameter_option(QueryAuditLogs, "key", metavar="NAME", shell_complete=key_names,
-                         help=say("Only entries of this key, by its id or name.")),
-        parameter_option(QueryAuditLogs, "client", metavar="NAME", help=say("Only entries of this client.")),
-        parameter_option(QueryAuditLogs, "type", help=say("Only entries of this type.")),
-        parameter_option(QueryAuditLogs, "result", "--outcome", "result",
-                         help=say("Only entries with this outcome.")),
-        parameter_option(QueryAuditLogs, "text", metavar="TEXT",
-                         help=say(
-                             "Only entries with this text in arguments, reason or names, or of the script "
-                             "with this id."
-                         )),
-        parameter_option(QueryAuditLogs, "hub", metavar="ADDRESS",
-                         help=say(
-                             "In a group of hubs: only entries of this hub, by its address; this is the one "
-                             "that is asked.")),
-        parameter_option(QueryAuditLogs, "start", "--since", "start", metavar="TIME",
-                         help=say(
-                             "Only entries since this time: a date, today, or a time ago such as 30m, 24h "
-                             "or 7d.")),
-        parameter_option(QueryAuditLogs, "end", "--until", "end", metavar="TIME",
-                         help=say("Only entries until this time.")),
-        parameter_option(QueryAuditLogs, "limit", "--limit", "-n", "limit", metavar="COUNT",
-                         help=say("Maximum number of entries.")),
-        parameter_option(QueryAuditLogs, "cursor", metavar="CURSOR",
-                         help=say("Show the page at this cursor, which the previous page printed.")),
-        option("--follow", "-f", is_flag=True, help=say("Also show new entries, until Ctrl+C.")),
-    ])(function)  # fmt: skip
+_of_query = partial(parameter_option, QueryAuditLogs)
+entry_options = combined([
+    _of_query("tool", help=say("Only calls of this tool; * stands for any characters.")),
+    _of_query("server", help=say("Only entries of this server.")),
+    _of_query("key", help=say("Only entries of this key, by its id or name.")),
+    _of_query("client", help=say("Only entries of this client.")),
+    _of_query("type", help=say("Only entries of this type.")),
+    _of_query("result", "--outcome", "result", help=say("Only entries with this outcome.")),
+    _of_query("text", metavar="TEXT", help=say(
+        "Only entries with this text in arguments, reason or names, or of the script with this id.")),
+    _of_query("hub", metavar="ADDRESS", help=say(
+        "In a group of hubs: only entries of this hub, by its address; this is the one that is asked.")),
+    _of_query("start", "--since", "start", help=say(
+        "Only entries since this time: a date, today, or a time ago such as 30m, 24h or 7d.")),
+    _of_query("end", "--until", "end", help=say("Only entries until this time.")),
+    _of_query("limit", "--limit", "-n", "limit", help=say("Maximum number of entries.")),
+    _of_query("cursor", help=say("Show the page at this cursor, which the previous page printed.")),
+    option("--follow", "-f", is_flag=True, help=say("Also show new entries, until Ctrl+C.")),
+])  # fmt: skip
+"""Adds the options that choose entries."""
 
 
 @click.command("entries", cls=Command)
@@ -285,8 +263,7 @@ def audit(ctx: click.Context, /, **options: Any) -> None:
 @option(
     "--head-file", metavar="FILE", help=say("Stored head of the log. Default: audit.head beside the folder.")
 )
-@json_option
-@click.pass_obj
+@with_json
 def verify(
     terminal: Terminal, head: str | None, folder: str | None, key: str | None, head_file: str | None
 ) -> None:
@@ -296,7 +273,7 @@ def verify(
     kept = kept_head(head)
     with terminal.working(say("Verifying the audit log")):
         report = verify_files(_paths(terminal, folder, key, head_file), kept)
-    found = report.as_object(lambda message: message.render(lang()))
+    found = report.as_object(text)
     if not terminal.show_json(found):
         _print_report(terminal, found)
     if not report.intact:
@@ -311,8 +288,7 @@ def verify(
     ),
     epilog=examples("tabane audit head", "tabane audit head --json"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def head(terminal: Terminal) -> None:
     from tabane.audit.chain import stored_head
 
@@ -339,7 +315,11 @@ def _print_report(terminal: Terminal, found: dict[str, Any]) -> None:
     if found["more_problems"]:
         count = found["more_problems"]
         terminal.say(say("… and {count} more {count:problem|problems}", count=count))
-    terminal.say(_summary(found))
+    if found["intact"]:
+        intact = say("The audit log is intact: {entries} {entries:entry|entries}, {first} to {last}.")
+        terminal.say(filled(intact, found))
+    else:
+        terminal.say(say("The audit log is not intact."))
     for each in found.get("removed", ()):  # an older hub does not say it
         terminal.say(
             say(
@@ -358,14 +338,3 @@ def _print_report(terminal: Terminal, found: dict[str, Any]) -> None:
 
 def _place(problem: dict[str, Any]) -> str:
     return f" ({problem['file']}:{problem['line']})" if problem.get("line") else ""
-
-
-def _summary(found: dict[str, Any]) -> Message:
-    if not found["intact"]:
-        return say("The audit log is not intact.")
-    return say(
-        "The audit log is intact: {entries} {entries:entry|entries}, {first} to {last}.",
-        entries=found["entries"],
-        first=found["first"],
-        last=found["last"],
-    )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tabane.cli.options import config_option, file_option, json_option, option
+from tabane.cli.options import config_option, file_option, option, with_json
 from tabane.cli.output import Command, Terminal, examples
 from tabane.messages import say
 
@@ -35,8 +35,7 @@ from tabane.messages import say
 @option("--force", "forced", is_flag=True, help=say("Replace FILE if it exists."))
 @option("--list", "listed", is_flag=True, help=say("Show what the backup FILE contains."))
 @file_option
-@json_option
-@click.pass_obj
+@with_json
 def backup(
     terminal: Terminal, archive: str, with_secrets: bool, forced: bool, listed: bool, file: str | None
 ) -> None:
@@ -78,8 +77,7 @@ def backup(
     help=say("Where to put the servers file."),
 )
 @config_option
-@json_option
-@click.pass_obj
+@with_json
 def restore(terminal: Terminal, archive: str, forced: bool, stopping: bool, file: Path | None) -> None:
     from tabane.cli.archives import restore_archive  # the help needs none of it
 
@@ -103,8 +101,7 @@ def restore(terminal: Terminal, archive: str, forced: bool, stopping: bool, file
 @option("--from", "source", metavar="PLACE", required=True, help=say("What is copied."))
 @option("--to", "target", metavar="PLACE", required=True, help=say("Where it is copied to."))
 @config_option
-@json_option
-@click.pass_obj
+@with_json
 def migrate(terminal: Terminal, source: str, target: str) -> None:
     from tabane.cli.migration import run_migration  # the help needs none of it
 

@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from tabane.cli.options import json_option, option
+from tabane.cli.options import option, with_json
 from tabane.cli.output import Command, Terminal, examples
 from tabane.messages import say
 
@@ -43,8 +43,7 @@ def is_remote() -> bool:
     "--print", "only_print", is_flag=True,
     help=say("Print the link instead of opening a browser. It works once, for two minutes."),
 )  # fmt: skip
-@json_option
-@click.pass_obj
+@with_json
 def open_page(terminal: Terminal, /, path: str, only_print: bool) -> None:
     sign_in, _, code = terminal.hub().call("sign_in_link")["url"].partition("#")
     place = "" if path in ("", "/") else f"?to=/{path.lstrip('/')}"

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from tabane.cli.drawing import table_lines
+from tabane.cli.drawing import can_print, table_lines
 from tabane.cli.hub_process import approach
-from tabane.cli.output import FAILED, Terminal, can_print, emit, lang, text
+from tabane.cli.output import FAILED, Terminal, emit, lang, text
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import HubError
 from tabane.hub.doctor import checkup

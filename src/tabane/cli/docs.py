@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.jobs import follow
+from tabane.cli.operation_command import Column, not_empty, operation_command, print_rows
 from tabane.cli.options import (
     COMPLETION_LIMIT,
-    Decorated,
+    Decorator,
+    absolute,
     absolute_path,
+    agreed_option,
     combined,
     completed,
     detach_option,
     given,
-    hub_options,
     option,
     parameter_option,
+    with_hub,
 )
-from tabane.cli.output import FAILED, WRONG_USAGE, Command, Group, TableState, Terminal, emit, examples
+from tabane.cli.output import FAILED, WRONG_USAGE, Group, TableState, Terminal, emit, examples
 from tabane.cli.terminal_text import StyledText
 from tabane.documents import metadata
 from tabane.documents.table import (
@@ -46,143 +49,23 @@ if TYPE_CHECKING:
 SHOWN = 10
 """The number of unusable files that are shown."""
 
-
-def _naming_options(params: type[Struct]) -> Callable[[Decorated], Decorated]:
-    """Return the options that name the documents of files and leave out files."""
-    return combined(
-        (
-            parameter_option(
-                params, "id_prefix", metavar="PREFIX", default="",
-                help=say("Prefix of the document ids."),
-            ),
-            parameter_option(
-                params, "relative", "--relative", "--use-relative-path",
-                help=say("Use paths relative to the folder as ids, instead of full paths."),
-            ),
-            parameter_option(params, "file_type", metavar="TYPE", help=say("The type of these documents.")),
-            parameter_option(
-                params, "ignore", metavar="GLOB",
-                help=say(
-                    "Leave out matching files, as in a .gitignore; !GLOB includes them again. "
-                    "Repeatable."),
-            ),
-            parameter_option(
-                params, "encoding", metavar="NAME",
-                help=say("Encoding of files that are not Unicode and cannot be detected."),
-            ),
-        )
-    )  # fmt: skip
+_PAGE = 1000
+_COMPLETED = 100  # ids that are offered to the shell at most
 
 
-@click.command(
-    "add",
-    cls=Command,
-    help=say(
-        "Make documents from files and folders: Markdown, text, source code, HTML, PDF, "
-        "DOCX. Hidden files, files excluded by a .gitignore and unchanged files are "
-        "skipped. If stopped, the same command continues."
-    ),
-    epilog=examples(
-        "tabane docs add ~/notes",
-        "tabane docs add . --relative --id-prefix myproject --ignore 'tests/' --prune",
-        "tabane docs add report.pdf --file-type report",
-        "tabane docs add ~/notes --since 2026-01-01",
-    ),
-)
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path())
-@_naming_options(AddDocuments)
-@parameter_option(AddDocuments, "since", "--since", "--filter-from-date", metavar="DATE",
-                  help=say("Only files changed since this date, such as 2026-01-31."))  # fmt: skip
-@parameter_option(AddDocuments, "prune", help=say("Remove documents whose files no longer exist there."))
-@parameter_option(AddDocuments, "again", help=say("Also save what is unchanged."))
-@detach_option
-@hub_options
-@click.pass_obj
-def add(terminal: Terminal, /, paths: Sequence[str], **options: Any) -> None:
-    wanted = {"paths": [absolute_path(path) for path in paths], **_given(options)}
-    report = follow(terminal, "add_documents", wanted)
-    if not terminal.show_json(report):
-        show_report(terminal, report)
+def document_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the id of a document for the shell, if a hub runs."""
+
+    def ask(hub: HubClient) -> list[str]:
+        wanted = {"limit": _COMPLETED} | ({"prefix": incomplete} if incomplete else {})
+        found = hub.call("list_documents", wanted, limit=COMPLETION_LIMIT)
+        return [row["filepath"] for row in found.get("documents", ())]
+
+    return completed(ctx, ask, incomplete)
 
 
-@click.command(
-    "watch",
-    cls=Command,
-    help=say(
-        "Make documents from a folder's files and keep them up to date: files that are "
-        "added, changed or removed later are followed, also after a restart."
-    ),
-    epilog=examples(
-        "tabane docs watch ~/notes",
-        "tabane docs watch . --relative --id-prefix myproject",
-        "tabane docs watch --list",
-        "tabane docs watch --remove ~/notes",
-    ),
-)
-@click.argument("path", required=False, type=click.Path())
-@option("--list", "listing", is_flag=True, help=say("List the folders that are watched."))
-@option("--remove", is_flag=True, help=say("Stop watching the folder. Its documents are kept."))
-@option("--prune", is_flag=True, help=say("With --remove: also remove its documents."))
-@_naming_options(WatchDocuments)
-@detach_option
-@hub_options
-@click.pass_obj
-def watch(
-    terminal: Terminal, /, path: str | None, listing: bool, remove: bool, prune: bool, **options: Any
-) -> None:
-    if listing or path is None:
-        if not listing:
-            raise BadArguments(say("Give a folder, or use --list."), "PATH")
-        found = terminal.hub(start=False).call("list_watched")
-        if not found["results"] and not terminal.json:
-            terminal.note(say("No folder is watched."))
-        headers = [say("folder"), say("state"), say("files"), say("problem")]
-        if not terminal.show_json(found):
-            terminal.table(
-                headers,
-                (
-                    [row["path"], TableState(row["state"]), row["files"], row["problem"]]
-                    for row in found["results"]
-                ),
-            )
-    elif remove:
-        done = terminal.hub().call("unwatch_documents", {"path": absolute_path(path), "remove": prune})
-        if not terminal.show_json(done):
-            terminal.say(say("{path} is no longer watched.", path=done["path"]))
-            if done["removed"]:
-                terminal.say(
-                    say("{count} {count:document was|documents were} removed.", count=f"{done['removed']:,}")
-                )
-    else:
-        report = follow(terminal, "watch_documents", {"path": absolute_path(path), **_given(options)})
-        if not terminal.show_json(report):
-            show_report(terminal, report)
-
-
-@click.command(
-    "import-chroma",
-    cls=Command,
-    help=say(
-        "Import the documents of a Chroma collection that semche created. Names, texts, "
-        "metadata and dates are kept; the texts are embedded again."
-    ),
-    epilog=examples(
-        "tabane docs import-chroma ./chroma_db",
-        "tabane docs import-chroma ./chroma_db --collection notes --id-prefix old",
-    ),
-)
-@click.argument("path", type=click.Path())
-@parameter_option(ImportChroma, "collection", metavar="NAME",
-                  help=say("Name of the collection if there are several. Default: documents."))  # fmt: skip
-@parameter_option(ImportChroma, "id_prefix", metavar="PREFIX", default="",
-                  help=say("Prefix of the document ids."))  # fmt: skip
-@detach_option
-@hub_options
-@click.pass_obj
-def import_chroma(terminal: Terminal, /, path: str, **options: Any) -> None:
-    report = follow(terminal, "import_chroma", {"path": absolute_path(path), **_given(options)})
-    if not terminal.show_json(report):
-        show_report(terminal, report)
+@click.group("docs", cls=Group, help=say("Save documents, and search them by keywords and by meaning."))
+def docs() -> None: ...
 
 
 def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
@@ -209,28 +92,25 @@ def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
         terminal.note(say("  and {count} more; --json lists the first 200", count=more))
 
 
-def _given(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that were given; an empty text counts as not given."""
-    return given({name: value for name, value in options.items() if value != ""})
-
-
-_PAGE = 1000
-_COMPLETED = 100  # ids that are offered to the shell at most
-
-
-def document_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the id of a document for the shell, if a hub runs."""
-
-    def ask(hub: HubClient) -> list[str]:
-        wanted = {"limit": _COMPLETED} | ({"prefix": incomplete} if incomplete else {})
-        found = hub.call("list_documents", wanted, limit=COMPLETION_LIMIT)
-        return [row["filepath"] for row in found.get("documents", ())]
-
-    return completed(ctx, ask, incomplete)
-
-
-@click.group("docs", cls=Group, help=say("Save documents, and search them by keywords and by meaning."))
-def docs() -> None: ...
+def _naming_options(params: type[Struct]) -> tuple[Decorator, ...]:
+    """Return the options that name the documents of files and leave out files."""
+    return (
+        parameter_option(params, "id_prefix", help=say("Prefix of the document ids.")),
+        parameter_option(
+            params, "relative", "--relative", "--use-relative-path",
+            help=say("Use paths relative to the folder as ids, instead of full paths."),
+        ),
+        parameter_option(params, "file_type", help=say("The type of these documents.")),
+        parameter_option(
+            params, "ignore",
+            help=say(
+                "Leave out matching files, as in a .gitignore; !GLOB includes them again. "
+                "Repeatable."),
+        ),
+        parameter_option(
+            params, "encoding", help=say("Encoding of files that are not Unicode and cannot be detected.")
+        ),
+    )  # fmt: skip
 
 
 @docs.command(
@@ -246,7 +126,7 @@ def docs() -> None: ...
 )
 @click.argument("file", metavar="FILE|-", type=click.Path())
 @option("--id", "filepath", metavar="ID", help=say("Id of the document. Default: the path of the file."))
-@parameter_option(PutDocument, "file_type", metavar="TYPE", help=say("Type of the document, for filters."))
+@parameter_option(PutDocument, "file_type", help=say("Type of the document, for filters."))
 @option(
     "--metadata",
     metavar="KEY=VALUE",
@@ -254,8 +134,7 @@ def docs() -> None: ...
     help=say("Your own metadata, for filters; repeat a key to make a list."),
 )
 @option("--encoding", metavar="NAME", help=say("Encoding of the text if it is not Unicode."))
-@hub_options
-@click.pass_obj
+@with_hub
 def put(
     terminal: Terminal,
     file: str,
@@ -282,7 +161,29 @@ def put(
             terminal.note(details["warning"])
 
 
-docs.add_command(add)
+operation_command(
+    docs, "add", "add_documents",
+    click.argument("paths", nargs=-1, required=True, metavar="PATH…", type=click.Path(), callback=absolute),
+    *_naming_options(AddDocuments),
+    parameter_option(AddDocuments, "since", "--since", "--filter-from-date", metavar="DATE",
+                     help=say("Only files changed since this date, such as 2026-01-31.")),
+    parameter_option(AddDocuments, "prune", help=say("Remove documents whose files no longer exist there.")),
+    parameter_option(AddDocuments, "again", help=say("Also save what is unchanged.")),
+    help=say(
+        "Make documents from files and folders: Markdown, text, source code, HTML, PDF, "
+        "DOCX. Hidden files, files excluded by a .gitignore and unchanged files are "
+        "skipped. If stopped, the same command continues."
+    ),
+    epilog=examples(
+        "tabane docs add ~/notes",
+        "tabane docs add . --relative --id-prefix myproject --ignore 'tests/' --prune",
+        "tabane docs add report.pdf --file-type report",
+        "tabane docs add ~/notes --since 2026-01-01",
+    ),
+    params=not_empty,
+    job=True,
+    text=show_report,
+)  # fmt: skip
 
 
 @docs.command(
@@ -297,7 +198,7 @@ docs.add_command(add)
 @parameter_option(
     SearchDocuments, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
 )
-@parameter_option(SearchDocuments, "file_type", metavar="TYPE", help=say("Only documents of this type."))
+@parameter_option(SearchDocuments, "file_type", help=say("Only documents of this type."))
 @option(
     "--filters",
     metavar="JSON",
@@ -310,8 +211,7 @@ docs.add_command(add)
     show_default=True,
     help=say("Search by keywords and meaning (hybrid), by meaning, or by keywords."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def search(
     terminal: Terminal, /, query: Sequence[str], filters: str | None, file_type: str | None, **options: Any
 ) -> None:
@@ -345,13 +245,21 @@ def search(
     epilog=examples("tabane docs get notes/today.md", "tabane docs get notes/today.md --json"),
 )
 @click.argument("filepath", metavar="ID", shell_complete=document_ids)
-@hub_options
-@click.pass_obj
+@with_hub
 def get(terminal: Terminal, filepath: str) -> None:
     answer = whole(terminal, filepath)
     if not terminal.show_json(answer):
         document = answer["document"]
         emit(document, nl=not document.endswith("\n"))
+
+
+_LISTED = (
+    Column(say("id"), "filepath"),
+    Column(say("type"), "file_type"),
+    Column(say("characters"), "length"),
+    Column(say("put"), "updated_at"),
+    Column(say("title"), "title"),
+)
 
 
 @docs.command(
@@ -360,24 +268,19 @@ def get(terminal: Terminal, filepath: str) -> None:
     epilog=examples("tabane docs list", "tabane docs list notes/ --file-type markdown --all"),
 )
 @click.argument("prefix", required=False, default="", shell_complete=document_ids)
-@parameter_option(ListDocuments, "file_type", metavar="TYPE", help=say("Only documents of this type."))
+@parameter_option(ListDocuments, "file_type", help=say("Only documents of this type."))
 @option(
     "--limit", type=click.IntRange(1), default=100, show_default=True, help=say("Maximum number of results.")
 )
 @option("--all", "everything", is_flag=True, help=say("All of them."))
-@hub_options
-@click.pass_obj
+@with_hub
 def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, everything: bool) -> None:
     wanted = given({"prefix": prefix or None, "file_type": file_type or None})
     rows = list(listed(terminal, wanted, None if everything else limit))
     if not rows and not terminal.json:
         terminal.note(say("There are no such documents. Add some with: tabane docs add PATH"))
-    headers = [say("id"), say("type"), say("characters"), say("put"), say("title")]
-    shown = (
-        [row["filepath"], row["file_type"], row["length"], row["updated_at"], row["title"]] for row in rows
-    )
     if not terminal.show_json({"documents": rows, "count": len(rows)}):
-        terminal.table(headers, shown)
+        print_rows(terminal, _LISTED, rows)
 
 
 @docs.command(
@@ -386,9 +289,8 @@ def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, ev
 )
 @click.argument("filepaths", nargs=-1, metavar="[ID]…", shell_complete=document_ids)
 @option("--prefix", metavar="PREFIX", help=say("All documents whose ids start with PREFIX."))
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
-@hub_options
-@click.pass_obj
+@agreed_option
+@with_hub
 def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agreed: bool) -> None:
     names = list(filepaths)
     if prefix:
@@ -413,8 +315,7 @@ def delete(terminal: Terminal, filepaths: Sequence[str], prefix: str | None, agr
     help=say("Show the number of documents, and how many of their chunks are embedded."),
     epilog=examples("tabane docs stats"),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def stats(terminal: Terminal) -> None:
     found = asked(terminal, "get_document_stats", {})
     if not terminal.show_json(found):
@@ -430,8 +331,76 @@ def stats(terminal: Terminal) -> None:
         terminal.pairs((name, value) for name, value in facts if value)
 
 
-docs.add_command(watch)
-docs.add_command(import_chroma)
+@docs.command(
+    "watch",
+    help=say(
+        "Make documents from a folder's files and keep them up to date: files that are "
+        "added, changed or removed later are followed, also after a restart."
+    ),
+    epilog=examples(
+        "tabane docs watch ~/notes",
+        "tabane docs watch . --relative --id-prefix myproject",
+        "tabane docs watch --list",
+        "tabane docs watch --remove ~/notes",
+    ),
+)
+@click.argument("path", required=False, type=click.Path(), callback=absolute)
+@option("--list", "listing", is_flag=True, help=say("List the folders that are watched."))
+@option("--remove", is_flag=True, help=say("Stop watching the folder. Its documents are kept."))
+@option("--prune", is_flag=True, help=say("With --remove: also remove its documents."))
+@combined(_naming_options(WatchDocuments))
+@detach_option
+@with_hub
+def watch(
+    terminal: Terminal, /, path: str | None, listing: bool, remove: bool, prune: bool, **options: Any
+) -> None:
+    if listing or path is None:
+        if not listing:
+            raise BadArguments(say("Give a folder, or use --list."), "PATH")
+        found = terminal.hub(start=False).call("list_watched")
+        if not found["results"] and not terminal.json:
+            terminal.note(say("No folder is watched."))
+        if not terminal.show_json(found):
+            print_rows(terminal, _WATCHED, found["results"])
+    elif remove:
+        done = terminal.hub().call("unwatch_documents", {"path": path, "remove": prune})
+        if not terminal.show_json(done):
+            terminal.say(say("{path} is no longer watched.", path=done["path"]))
+            if done["removed"]:
+                terminal.say(
+                    say("{count} {count:document was|documents were} removed.", count=f"{done['removed']:,}")
+                )
+    else:
+        report = follow(terminal, "watch_documents", {"path": path, **not_empty(given(options))})
+        if not terminal.show_json(report):
+            show_report(terminal, report)
+
+
+_WATCHED = (
+    Column(say("folder"), "path"),
+    Column(say("state"), lambda row: TableState(row["state"])),
+    Column(say("files"), "files"),
+    Column(say("problem"), "problem"),
+)
+
+operation_command(
+    docs, "import-chroma", "import_chroma",
+    click.argument("path", type=click.Path(), callback=absolute),
+    parameter_option(ImportChroma, "collection",
+                     help=say("Name of the collection if there are several. Default: documents.")),
+    parameter_option(ImportChroma, "id_prefix", help=say("Prefix of the document ids.")),
+    help=say(
+        "Import the documents of a Chroma collection that semche created. Names, texts, "
+        "metadata and dates are kept; the texts are embedded again."
+    ),
+    epilog=examples(
+        "tabane docs import-chroma ./chroma_db",
+        "tabane docs import-chroma ./chroma_db --collection notes --id-prefix old",
+    ),
+    params=not_empty,
+    job=True,
+    text=show_report,
+)  # fmt: skip
 
 
 def asked(terminal: Terminal, operation: str, params: dict[str, Any]) -> dict[str, Any]:

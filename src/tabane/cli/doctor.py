@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import click
 
-from tabane.cli.options import hub_options, json_option, option
+from tabane.cli.operation_command import Column, print_rows
+from tabane.cli.options import option, with_hub, with_json
 from tabane.cli.output import FAILED, Command, ServerState, Terminal, examples
 from tabane.messages import say
 
@@ -32,8 +32,7 @@ from tabane.messages import say
     help=say("Also read a known public page of GitHub, Wikipedia and every other site that has an adapter."),
 )
 @option("--fix", is_flag=True, help=say("Fix what is safe to fix: permissions, leftover sockets, caches."))
-@json_option
-@click.pass_obj
+@with_json
 def doctor(terminal: Terminal, quick: bool, online: bool, fix: bool) -> None:
     from tabane.cli.checkup import run_checkup  # the help needs no hub
 
@@ -51,45 +50,25 @@ def doctor(terminal: Terminal, quick: bool, online: bool, fix: bool) -> None:
     epilog=examples("tabane health", "tabane health --start", "tabane health --json"),
 )
 @option("--start", is_flag=True, help=say("Start the servers that are idle, and ask them too."))
-@hub_options
-@click.pass_obj
+@with_hub
 def health(terminal: Terminal, start: bool) -> None:
     hub = terminal.hub()
     if start:
         with terminal.working(say("Starting and checking the servers")):
             found = hub.call("check_servers")
-        headers = [say("name"), say("answers"), say("done"), say("time"), say("remark")]
-        checks = (
-            (
-                *(row["name"], row["healthy"], _DONE[row["done"]]),
-                "" if (ms := row["ms"]) is None else f"{ms / 1000:.2f} s",
-                row["error"],
-            )
-            for row in found["results"]
-        )
-        if not terminal.show_json(found):
-            terminal.table(headers, checks)
-        if any(row["healthy"] is False for row in found["results"]):
-            raise click.exceptions.Exit(FAILED)
-        return
-    with terminal.working(say("Checking the servers")):
-        found = hub.call("health_check")
-    details: Mapping[str, Any] = found.get("details", {})
-    healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}
+        columns, rows = _CHECKED, found["results"]
+        sick = any(row["healthy"] is False for row in rows)
+    else:
+        with terminal.working(say("Checking the servers")):
+            found = hub.call("health_check")
+        details = found.get("details", {})
+        healthy = {name: found[name] for name in details if isinstance(found.get(name), bool)}
+        columns = _STATES
+        rows = [row | {"name": name, "healthy": healthy.get(name)} for name, row in details.items()]
+        sick = not all(healthy.values())
     if not terminal.show_json(found):
-        headers = [say("name"), say("answers"), say("state"), say("tools"), say("remark")]
-        states = (
-            (
-                name,
-                healthy.get(name),
-                ServerState(row["state"]),
-                row["tools"],
-                row["error"] or row.get("remark"),
-            )
-            for name, row in details.items()
-        )
-        terminal.table(headers, states)
-    if not all(healthy.values()):
+        print_rows(terminal, columns, rows)
+    if sick:
         raise click.exceptions.Exit(FAILED)
 
 
@@ -100,3 +79,17 @@ _DONE = {
     "disabled": say("disabled"),
     "left out": say("left out: it needs the folder of a client"),
 }
+_CHECKED: Sequence[Column] = (
+    Column(say("name"), "name"),
+    Column(say("answers"), "healthy"),
+    Column(say("done"), lambda row: _DONE[row["done"]]),
+    Column(say("time"), lambda row: "" if row["ms"] is None else f"{row['ms'] / 1000:.2f} s"),
+    Column(say("remark"), "error"),
+)
+_STATES: Sequence[Column] = (
+    Column(say("name"), "name"),
+    Column(say("answers"), "healthy"),
+    Column(say("state"), lambda row: ServerState(row["state"])),
+    Column(say("tools"), "tools"),
+    Column(say("remark"), lambda row: row["error"] or row.get("remark")),
+)

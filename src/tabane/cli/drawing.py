@@ -125,7 +125,7 @@ class Bar:
         self.wanted = _wanted()
         self._lang: Lang = lang
         self._began = time.monotonic()
-        self._glyphs = FINE if _speaks("".join(FINE)) else PLAIN
+        self._glyphs = FINE if can_print("".join(FINE), err=True) else PLAIN
         self._shown = 0
 
     def __enter__(self) -> Bar:
@@ -182,7 +182,7 @@ class _ElapsedLine:
     def __init__(self, what: str) -> None:
         self._what = clean(what)
         self._began = time.monotonic()
-        self._steps = _STEPS if _speaks(_STEPS) else _PLAIN_STEPS
+        self._steps = _STEPS if can_print(_STEPS, err=True) else _PLAIN_STEPS
         self._shown = 0
 
     def step(self, number: int, frame: FrameType | None) -> Any:
@@ -204,9 +204,13 @@ def _wanted() -> bool:
     )
 
 
-def _speaks(text: str) -> bool:
+def can_print(text: str, *, err: bool = False) -> bool:
+    """Return whether stdout, or stderr, can encode the text.
+
+    No encoding has half surrogates; small ones lack much.
+    """
     try:
-        text.encode(sys.stderr.encoding or "ascii")
+        text.encode((sys.stderr if err else sys.stdout).encoding or "ascii")
     except UnicodeEncodeError:
         return False
     return True

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct
 
-from tabane.cli.options import combined, json_option, mode_option, option
-from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples
+from tabane.cli.operation_command import Column, print_rows
+from tabane.cli.options import combined, dry_run_option, json_option, mode_option, option
+from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples, filled
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
 from tabane.hub.local.endpoint import absolute, home_of
 from tabane.messages import Message, say
@@ -169,14 +170,30 @@ def install_result(setup: AssistantSetup, change: InstallChange, dry: bool) -> d
     }
 
 
+_INSTALLED = {
+    "installed": say("{title} now starts Tabane: {path}"),
+    "updated": say("Tabane's entry in {title} was updated: {path}"),
+    "unchanged": say("Tabane is already set up in {title}: {path}"),
+}
+_WOULD_INSTALL = _INSTALLED | {
+    "installed": say("Tabane would be added to {path} of {title}:"),
+    "updated": say("Tabane's entry in {path} of {title} would be updated:"),
+}
+_UNINSTALLED = {
+    "absent": say("Tabane is not set up in {title}: {path}"),
+    "removed": say("Tabane was removed from {title}: {path}"),
+}
+_WOULD_UNINSTALL = _UNINSTALLED | {"removed": say("Tabane would be removed from {path} of {title}.")}
+
+
 def tell_installed(
     terminal: Terminal, setup: AssistantSetup, change: InstallChange, dry: bool, lines: str
 ) -> None:
-    tell = _would_install if dry else _installed
-    terminal.say(tell(change.status, setup.client.title, setup.file.path))
-    if dry and change.status != "unchanged":
+    changed = change.status != "unchanged"
+    terminal.say(_outcome(setup, (_WOULD_INSTALL if dry else _INSTALLED)[change.status]))
+    if dry and changed:
         emit(lines, nl=False)
-    if not dry and change.status != "unchanged":
+    if not dry and changed:
         _tell_rest(terminal, setup, change)
         if setup.project is not None:
             terminal.note(
@@ -196,40 +213,14 @@ def tell_installed(
         )
 
 
-def tell_uninstalled(terminal: Terminal, setup: AssistantSetup, change: InstallChange, dry: bool) -> None:
-    terminal.say(_uninstalled(change.status, setup.client.title, setup.file.path, dry))
-    if not dry and change.status == "removed":
-        _tell_rest(terminal, setup, change)
+def _outcome(setup: AssistantSetup, outcome: Message) -> Message:
+    return filled(outcome, {"title": setup.client.title, "path": setup.file.path})
 
 
 def _tell_rest(terminal: Terminal, setup: AssistantSetup, change: InstallChange) -> None:
     if change.backup:
         terminal.note(say("The previous version is saved as {path}.", path=change.backup))
     terminal.note(say("It takes effect when {title} is started the next time.", title=setup.client.title))
-
-
-def _installed(status: str, title: str, path: Path) -> Message:
-    if status == "installed":
-        return say("{title} now starts Tabane: {path}", title=title, path=path)
-    if status == "updated":
-        return say("Tabane's entry in {title} was updated: {path}", title=title, path=path)
-    return say("Tabane is already set up in {title}: {path}", title=title, path=path)
-
-
-def _would_install(status: str, title: str, path: Path) -> Message:
-    if status == "installed":
-        return say("Tabane would be added to {path} of {title}:", title=title, path=path)
-    if status == "updated":
-        return say("Tabane's entry in {path} of {title} would be updated:", title=title, path=path)
-    return _installed(status, title, path)
-
-
-def _uninstalled(status: str, title: str, path: Path, dry: bool) -> Message:
-    if status == "absent":
-        return say("Tabane is not set up in {title}: {path}", title=title, path=path)
-    if dry:
-        return say("Tabane would be removed from {path} of {title}.", title=title, path=path)
-    return say("Tabane was removed from {title}: {path}", title=title, path=path)
 
 
 def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -249,7 +240,7 @@ _shared = combined(
         ),
         option("--all", "everywhere", is_flag=True, help=say("Do it for every assistant that is found.")),
         option("--name", default="tabane", show_default=True, help=say("Name of Tabane's entry there.")),
-        option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything.")),
+        dry_run_option,
         json_option,
     )
 )
@@ -397,7 +388,9 @@ def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool)
     stop = setup.project or machine().home
     change = installation.uninstall(setup.file, name, stop=stop, dry=dry)
     if not terminal.json:
-        tell_uninstalled(terminal, setup, change, dry)
+        terminal.say(_outcome(setup, (_WOULD_UNINSTALL if dry else _UNINSTALLED)[change.status]))
+        if not dry and change.status == "removed":
+            _tell_rest(terminal, setup, change)
     return install_result(setup, change, dry)
 
 
@@ -484,23 +477,18 @@ def _print(terminal: Terminal, client: str | None, folder: Path | None, name: st
 
 def _list(terminal: Terminal, folder: Path | None, name: str) -> None:
     rows = list(_rows(folder, name))
-    headers = [say("name"), say("assistant"), say("found"), say("set up"), say("mode"), say("file")]
     if not terminal.show_json(rows):
-        terminal.table(
-            headers,
-            [
-                (
-                    row["name"],
-                    row["title"],
-                    say("yes") if row["found"] else "",
-                    say("yes") if row["installed"] else "",
-                    row["mode"],
-                    row["path"] or say("by hand"),
-                )
-                for row in rows
-            ],
-            whole=(0,),
-        )
+        print_rows(terminal, _LISTED, rows, whole=(0,))
+
+
+_LISTED = (
+    Column(say("name"), "name"),
+    Column(say("assistant"), "title"),
+    Column(say("found"), lambda row: say("yes") if row["found"] else ""),
+    Column(say("set up"), lambda row: say("yes") if row["installed"] else ""),
+    Column(say("mode"), "mode"),
+    Column(say("file"), lambda row: row["path"] or say("by hand")),
+)
 
 
 def _rows(folder: Path | None, name: str) -> Iterator[dict[str, Any]]:

@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import datetime
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -19,15 +18,16 @@ import click
 
 from tabane.cli.arguments import read_object
 from tabane.cli.drawing import Bar, job_figures
-from tabane.cli.options import COMPLETION_LIMIT, completed, hub_options, option
+from tabane.cli.operation_command import Column, default_group, operation_command
+from tabane.cli.options import names_of, option, with_hub
 from tabane.cli.output import (
     INTERRUPTED,
     Command,
-    Group,
     TableState,
     Terminal,
     examples,
     lang,
+    local_second,
     state_word,
     text,
 )
@@ -152,96 +152,17 @@ def _delayed_interrupt() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def job_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the id of a job for the shell, if a hub runs."""
-
-    def ask(hub: HubClient) -> list[str]:
-        return [row["job"] for row in hub.call("list_jobs", limit=COMPLETION_LIMIT)["results"]]
-
-    return completed(ctx, ask, incomplete)
-
-
-@click.group(
-    "jobs",
-    cls=Group,
-    invoke_without_command=True,
-    help=say("List, follow and cancel the hub's jobs. Default command: list."),
+_JOB_COLUMNS = (
+    Column(say("job"), "job"),
+    Column(say("state"), lambda row: TableState("waiting" if row.get("waits_for") else row["status"])),
+    Column(say("progress"), lambda row: job_figures(row, lang())),
+    Column(say("started"), lambda row: local_second(row["started"])),
+    Column(
+        say("title"), lambda row: f"{row['title']} ({row['note']})" if row.get("waits_for") else row["title"]
+    ),
+    Column(say("owner"), lambda row: _job_owner(row.get("owner"))),
+    Column(say("hub"), "hub", seldom=True),
 )
-@hub_options
-@click.pass_context
-def jobs(ctx: click.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        list_.invoke(ctx)
-
-
-_job = click.argument("job", metavar="ID", shell_complete=job_ids)
-
-
-@jobs.command(
-    "list",
-    help=say("List running jobs and recently finished ones."),
-    epilog=examples("tabane jobs list", "tabane jobs list --json"),
-)
-@hub_options
-@click.pass_obj
-def list_(terminal: Terminal) -> None:
-    found = terminal.hub(start=False).call("list_jobs")
-    if not terminal.show_json(found):
-        rows = found["results"]
-        if not rows:
-            terminal.note(say("No jobs are running, and none have finished since the hub started."))
-        headers = [say("job"), say("state"), say("progress"), say("started"), say("title"), say("owner")]
-        in_group = any("hub" in row for row in rows)
-        terminal.table(
-            [*headers, say("hub")] if in_group else headers,
-            (
-                [
-                    row["job"],
-                    TableState("waiting" if row.get("waits_for") else row["status"]),
-                    job_figures(row, lang()),
-                    _when(row["started"]),
-                    f"{row['title']} ({row['note']})" if row.get("waits_for") else str(row["title"]),
-                    _job_owner(row.get("owner")),
-                ]
-                + ([row.get("hub", "")] if in_group else [])
-                for row in rows
-            ),
-        )
-        if found.get("problem"):
-            terminal.note(found["problem"])
-
-
-@jobs.command(
-    "follow",
-    help=say("Watch a job until it finishes, and print its result. After Ctrl+C the job keeps running."),
-    epilog=examples("tabane jobs follow 3fa9c1"),
-)
-@_job
-@hub_options
-@click.pass_obj
-def follow_(terminal: Terminal, job: str) -> None:
-    client = terminal.hub(start=False)
-    try:
-        result = result_of(watched(client, client.call("follow_job", {"job": job})))
-    except KeyboardInterrupt:
-        terminal.note(say("The job is still running. Cancel it with: tabane jobs cancel {job}", job=job))
-        raise click.exceptions.Exit(INTERRUPTED) from None
-    if terminal.json or result is not None:
-        terminal.print_json(result)
-
-
-@jobs.command(
-    "cancel", help=say("Stop a job. Completed work is kept."), epilog=examples("tabane jobs cancel 3fa9c1")
-)
-@_job
-@hub_options
-@click.pass_obj
-def cancel(terminal: Terminal, job: str) -> None:
-    client = terminal.hub(start=False)
-    with terminal.working(say("Waiting for the job to stop")):
-        state = client.call("cancel_job", {"job": job})
-    said = say("{title}: {state}", title=state["title"], state=state_word(state["status"]))
-    terminal.show(state, said)
 
 
 def _job_owner(owner: dict[str, Any] | None) -> str:
@@ -253,106 +174,90 @@ def _job_owner(owner: dict[str, Any] | None) -> str:
     return text(say("{program}, detached", program=who)) if owner["detached"] else who
 
 
-def _when(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "seconds")
+jobs = default_group("jobs", help=say("List, follow and cancel the hub's jobs. Default command: list."))
+_job = click.argument("job", metavar="ID", shell_complete=names_of("list_jobs", "job"))
+
+operation_command(
+    jobs, "list", "list_jobs",
+    help=say("List running jobs and recently finished ones."),
+    epilog=examples("tabane jobs list", "tabane jobs list --json"),
+    start=False,
+    columns=_JOB_COLUMNS,
+    empty=say("No jobs are running, and none have finished since the hub started."),
+)  # fmt: skip
 
 
-def task_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the id of a task for the shell, if a hub runs."""
-
-    def ask(hub: HubClient) -> list[str]:
-        return [row["task"] for row in hub.call("list_tasks", {"limit": COMPLETION_LIMIT})["results"]]
-
-    return completed(ctx, ask, incomplete)
-
-
-@click.group(
-    "tasks",
-    cls=Group,
-    invoke_without_command=True,
-    help=say("List, show and cancel calls that run in the background. Default command: list."),
+@jobs.command(
+    "follow",
+    help=say("Watch a job until it finishes, and print its result. After Ctrl+C the job keeps running."),
+    epilog=examples("tabane jobs follow 3fa9c1"),
 )
-@hub_options
-@click.pass_context
-def tasks(ctx: click.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_tasks)
+@_job
+@with_hub
+def follow_(terminal: Terminal, job: str) -> None:
+    client = terminal.hub(start=False)
+    try:
+        result = result_of(watched(client, client.call("follow_job", {"job": job})))
+    except KeyboardInterrupt:
+        terminal.note(say("The job is still running. Cancel it with: tabane jobs cancel {job}", job=job))
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    if terminal.json or result is not None:
+        terminal.print_json(result)
 
 
-_task = click.argument("task", metavar="ID", shell_complete=task_ids)
+operation_command(
+    jobs, "cancel", "cancel_job", _job,
+    help=say("Stop a job. Completed work is kept."),
+    epilog=examples("tabane jobs cancel 3fa9c1"),
+    start=False,
+    working=say("Waiting for the job to stop"),
+    text=lambda _, found: say("{title}: {state}", title=found["title"], state=state_word(found["status"])),
+)  # fmt: skip
 
 
-@tasks.command(
-    "list",
+tasks = default_group(
+    "tasks", help=say("List, show and cancel calls that run in the background. Default command: list.")
+)
+_task = click.argument("task", metavar="ID", shell_complete=names_of("list_tasks", "task"))
+
+operation_command(
+    tasks, "list", "list_tasks",
+    option("--state", type=click.Choice(["all", "running", "over"]), default="all", show_default=True,
+           help=say("Only tasks in this state.")),
+    option("--server", metavar="NAME", help=say("Only tasks of this server.")),
+    option("--limit", type=click.IntRange(1, 1000), default=100, metavar="COUNT", show_default=True,
+           help=say("Maximum number of tasks.")),
     help=say("List tasks, the latest first."),
     epilog=examples("tabane tasks list", "tabane tasks list --state running --json"),
-)
-@option(
-    "--state",
-    type=click.Choice(["all", "running", "over"]),
-    default="all",
-    show_default=True,
-    help=say("Only tasks in this state."),
-)
-@option("--server", metavar="NAME", help=say("Only tasks of this server."))
-@option(
-    "--limit", type=click.IntRange(1, 1000), default=100, metavar="COUNT", show_default=True,
-    help=say("Maximum number of tasks."),
+    start=False,
+    columns=(
+        Column(say("task"), "task"),
+        Column(say("state"), lambda row: TableState(row["status"])),
+        Column(say("tool"), "tool"),
+        Column(say("started"), lambda row: local_second(row["created"])),
+        Column(
+            say("owner"), lambda row: f"{row['holder']} ({row['client']})" if row["client"] else row["holder"]
+        ),
+        Column(say("message"), "message"),
+    ),
+    empty=say("There are no tasks."),
+    more=say("{count} {count:task is|tasks are} not shown. Show more with --limit."),
 )  # fmt: skip
-@hub_options
-@click.pass_obj
-def list_tasks(terminal: Terminal, state: str = "all", server: str | None = None, limit: int = 100) -> None:
-    params = {"state": state, "limit": limit} | ({"server": server} if server else {})
-    found = terminal.hub(start=False).call("list_tasks", params)
-    if not terminal.show_json(found):
-        rows = found["results"]
-        if not rows:
-            terminal.note(say("There are no tasks."))
-        headers = [say("task"), say("state"), say("tool"), say("started"), say("owner"), say("message")]
-        terminal.table(headers, (_task_cells(row) for row in rows))
-        if found["total"] > len(rows):
-            left = found["total"] - len(rows)
-            terminal.note(
-                say("{count} {count:task is|tasks are} not shown. Show more with --limit.", count=left)
-            )
 
-
-@tasks.command(
-    "show",
+operation_command(
+    tasks, "show", "show_task", _task,
     help=say("Show a task, and its result if it is over. The beginning of the ID is enough."),
     epilog=examples("tabane tasks show task-Xk3"),
-)
-@_task
-@hub_options
-@click.pass_obj
-def show(terminal: Terminal, task: str) -> None:
-    terminal.print_json(terminal.hub(start=False).call("show_task", {"task": task}))
+    start=False,
+)  # fmt: skip
 
-
-@tasks.command(
-    "cancel",
+operation_command(
+    tasks, "cancel", "cancel_task", _task,
     help=say("Cancel a task, also at its server. The beginning of the ID is enough."),
     epilog=examples("tabane tasks cancel task-Xk3"),
-)
-@_task
-@hub_options
-@click.pass_obj
-def cancel_task(terminal: Terminal, task: str) -> None:
-    row = terminal.hub(start=False).call("cancel_task", {"task": task})
-    said = say("{tool}: {state}", tool=row["tool"], state=state_word(row["status"]))
-    terminal.show(row, said)
-
-
-def _task_cells(row: dict[str, Any]) -> tuple[object, ...]:
-    state, started = TableState(row["status"]), _when(row["created"])
-    return (
-        row["task"],
-        state,
-        row["tool"],
-        started,
-        (f"{row['holder']} ({row['client']})" if row["client"] else str(row["holder"])),
-        row["message"],
-    )
+    start=False,
+    text=lambda _, row: say("{tool}: {state}", tool=row["tool"], state=state_word(row["status"])),
+)  # fmt: skip
 
 
 _NONE = object()
@@ -378,8 +283,7 @@ _NONE = object()
     metavar="JSON",
     help=say("Parameters as a JSON object; - reads them from standard input."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def call_method(terminal: Terminal, method: str, params: str) -> None:
     from tabane.wire.json import encode  # the help needs no msgspec
 

@@ -14,16 +14,8 @@ from typing import Any, BinaryIO
 import click
 
 from tabane.cli.hub_process import end_hub, reach_hub, running_report
-from tabane.cli.options import (
-    URL_HELP,
-    hub_options,
-    json_option,
-    mode_option,
-    option,
-    profile_names,
-    server_names,
-)
-from tabane.cli.output import Command, TableState, Terminal, emit, examples, lang, text
+from tabane.cli.options import URL_HELP, mode_option, option, profile_names, server_names, with_hub, with_json
+from tabane.cli.output import Command, TableState, Terminal, emit, examples, filled, lang, text
 from tabane.errors import HubError
 from tabane.hub.local import lock
 from tabane.messages import Message, say
@@ -37,8 +29,7 @@ from tabane.upstreams.processes.log_files import last_lines
     help=say("Stop the hub. Running calls are finished first, then all servers are stopped."),
     epilog=examples("tabane stop"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def stop(terminal: Terminal) -> None:
     with terminal.working(say("Stopping the hub and its servers")):
         stopped = end_hub(terminal.endpoint(), lang(), restart=False)
@@ -52,8 +43,7 @@ def stop(terminal: Terminal) -> None:
     help=say("Restart the hub with the same flags. Assistants stay connected."),
     epilog=examples("tabane restart"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def restart(terminal: Terminal) -> None:
     from tabane.hub.process.check_up_operations import check_restart
     from tabane.hub.process.home_version import refuse_downgrade
@@ -83,8 +73,7 @@ def restart(terminal: Terminal) -> None:
     epilog=examples("tabane status", "tabane status --settings", "tabane status --json"),
 )
 @option("--settings", "with_settings", is_flag=True, help=say("Show each setting and its source."))
-@hub_options
-@click.pass_obj
+@with_hub
 def status(terminal: Terminal, with_settings: bool) -> None:
     client = terminal.hub(start=False) if terminal.url else terminal.running_hub()
     if client is None:
@@ -117,8 +106,7 @@ def status(terminal: Terminal, with_settings: bool) -> None:
     help=say("Number of lines."),
 )
 @option("--server", metavar="NAME", shell_complete=server_names, help=say("Show the log of this server."))
-@hub_options
-@click.pass_obj
+@with_hub
 def logs(terminal: Terminal, follow: bool, lines: int, server: str | None) -> None:
     if server:
         show_server_log(terminal, server, lines, follow=follow)
@@ -259,10 +247,9 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
         report["engine"] = _database(report["engine"])
     if "group" in report:
         report["group"] = _group(report["group"])
-    report["http_exposed"] = "\n".join(
-        text(say("{address}: {requests} {requests:request|requests}", **peer))
-        for peer in report.get("http_exposed", ())
-    )
+    peer = say("{address}: {requests} {requests:request|requests}")
+    exposed = report.get("http_exposed", ())
+    report["http_exposed"] = "\n".join(text(filled(peer, each)) for each in exposed)
     report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")), value)
@@ -294,102 +281,67 @@ def _database(found: dict[str, Any]) -> str:
     return "\n".join([place, *map(_index, found.get("indexes", ())), *outside, *replicas])
 
 
+_REPLICAS = {
+    "current": say("replica of {name}: up to date"),
+    "behind": say("replica of {name}: change {change} of {newest}"),
+    "copying": say("replica of {name}: is being copied, searches go to the database"),
+    "away": say(
+        "replica of {name}: answers searches with what it has, because the database cannot be reached"
+    ),
+    "failed": say("replica of {name}: failed, searches go to the database: {error}"),
+}
+
+
 def _replica(found: dict[str, Any]) -> str:
     """Return the state of one replica."""
-    name = found["collection"]
-    template = {
-        "current": say("replica of {name}: up to date", name=name),
-        "behind": say(
-            "replica of {name}: change {change} of {newest}",
-            name=name,
-            change=found.get("change", 0),
-            newest=found.get("newest", 0),
-        ),
-        "copying": say("replica of {name}: is being copied, searches go to the database", name=name),
-        "away": say(
-            "replica of {name}: answers searches with what it has, because the database cannot be reached",
-            name=name,
-        ),
-    }
-    failed = say(
-        "replica of {name}: failed, searches go to the database: {error}",
-        name=name,
-        error=found.get("error", "?"),
-    )
-    return text(template.get(found["state"], failed))
+    facts = {"change": 0, "newest": 0, "error": "?"} | found | {"name": found["collection"]}
+    return text(filled(_REPLICAS.get(found["state"], _REPLICAS["failed"]), facts))
+
+
+_MEMBERS = {"ready": say("ready"), "draining": say("draining"), "leaving": say("leaving")}
 
 
 def _group(found: dict[str, Any]) -> str:
     """Return the hubs of the group, one a line, and why it cannot be reached."""
-    states = {"ready": say("ready"), "draining": say("draining"), "leaving": say("leaving")}
-    lines = [
-        text(
-            say("{address} ({version}, {state}), this hub", **_member(each, states))
-            if each["this"]
-            else say("{address} ({version}, {state})", **_member(each, states))
-        )
-        for each in found["hubs"]
-    ]
+    this, other = say("{address} ({version}, {state}), this hub"), say("{address} ({version}, {state})")
+    rows = [each | {"state": _MEMBERS.get(each["state"], each["state"])} for each in found["hubs"]]
+    lines = [text(filled(this if each["this"] else other, each)) for each in rows]
     return "\n".join([*lines, *filter(None, [found["problem"]])])
-
-
-def _member(found: dict[str, Any], states: dict[str, Message]) -> dict[str, Any]:
-    state = states.get(found["state"], found["state"])
-    return {"address": found["address"], "version": found["version"], "state": state}
 
 
 def _outside(found: dict[str, Any]) -> str:
     """Return where the index outside of the database is, its state, and how far it is."""
-    behind = sum(each["changes"] > each["change"] or each["rows"] > each["row"] for each in found["followed"])
-    progress = [
-        text(
-            say(
-                "{domain}: row {row} of {rows}, change {change} of {changes}",
-                **{name: each[name] for name in ("domain", "row", "rows", "change", "changes")},
-            )
-        )
-        for each in found["followed"]
-    ]
+    behind = any(each["changes"] > each["change"] or each["rows"] > each["row"] for each in found["followed"])
+    progress = say("{domain}: row {row} of {rows}, change {change} of {changes}")
     if found["state"] == "away":
-        state = say("{error}. Searches go on in PostgreSQL", error=found.get("error", "?"))
+        state = say("{error}. Searches go on in PostgreSQL")
     elif found["state"] == "connecting":
-        state = say("vector index {place}: not connected yet", place=found["path"])
+        state = say("vector index {place}: not connected yet")
     elif behind:
-        state = say(
-            "vector index {place} ({server}): catching up", place=found["path"], server=found["server"]
-        )
+        state = say("vector index {place} ({server}): catching up")
     else:
-        state = say(
-            "vector index {place} ({server}): up to date", place=found["path"], server=found["server"]
-        )
-    return "\n".join([text(state), *progress])
+        state = say("vector index {place} ({server}): up to date")
+    shown = filled(state, {"error": "?"}, found, {"place": found["path"]})
+    return "\n".join([text(shown), *(text(filled(progress, each)) for each in found["followed"])])
+
+
+_INDEXES = {
+    "ready": say("{count} {count:vector|vectors} of {domain} ({space}): approximate index in use"),
+    "building": say(
+        "{count} {count:vector|vectors} of {domain} ({space}): approximate index is being built, "
+        "searches compare all vectors meanwhile"
+    ),
+    "missing": say(
+        "{count} {count:vector|vectors} of {domain} ({space}): no approximate index yet, the next search or "
+        "change starts its build"
+    ),
+}
 
 
 def _index(found: dict[str, Any]) -> str:
     """Return the state of one approximate index."""
-    template = {
-        "ready": say(
-            "{count} {count:vector|vectors} of {domain} ({space}): approximate index in use",
-            count=found["vectors"],
-            domain=found["domain"],
-            space=found["space"],
-        ),
-        "building": say(
-            "{count} {count:vector|vectors} of {domain} ({space}): approximate index is being built, "
-            "searches compare all vectors meanwhile",
-            count=found["vectors"],
-            domain=found["domain"],
-            space=found["space"],
-        ),
-    }
-    missing = say(
-        "{count} {count:vector|vectors} of {domain} ({space}): no approximate index yet, the next search or "
-        "change starts its build",
-        count=found["vectors"],
-        domain=found["domain"],
-        space=found["space"],
-    )
-    return text(template.get(found["state"], missing))
+    state = _INDEXES.get(found["state"], _INDEXES["missing"])
+    return text(filled(state, found, {"count": found["vectors"]}))
 
 
 def _offered(offer: dict[str, Any]) -> str:

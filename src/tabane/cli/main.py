@@ -1,7 +1,7 @@
 """`tabane`: the group of all commands, each imported on first use.
 
-To add a command, add an entry to :data:`COMMANDS`: its module in this folder, its name there, and
-its line in the help. ``tabane --help`` needs no more.
+To add a command, add an entry to :data:`COMMANDS`: its line in the help, its module in this folder and
+its name there. ``tabane --help`` needs no more.
 """
 
 from __future__ import annotations
@@ -128,88 +128,64 @@ speak()
 
 
 class CommandEntry(NamedTuple):
-    """The module and name of a command, and its line in the help."""
+    """The line of a command in the help, and its module and name, if these are not its own."""
 
-    module: str
-    attribute: str
     about: Message
+    module: str = ""
+    attribute: str = ""
 
 
 COMMANDS = {
     "demo": CommandEntry(
-        "demo.command", "demo", say("Run real servers in a temporary folder and show what Tabane does.")
+        say("Run real servers in a temporary folder and show what Tabane does."), "demo.command"
     ),
-    "start": CommandEntry("start", "start", say("Start the hub.")),
-    "stop": CommandEntry("lifecycle", "stop", say("Stop the hub and everything that it started.")),
-    "restart": CommandEntry(
-        "lifecycle", "restart", say("Stop the hub and start it again with the same flags.")
-    ),
-    "status": CommandEntry("lifecycle", "status", say("Show the running hub and the settings in use.")),
+    "start": CommandEntry(say("Start the hub.")),
+    "stop": CommandEntry(say("Stop the hub and everything that it started."), "lifecycle"),
+    "restart": CommandEntry(say("Stop the hub and start it again with the same flags."), "lifecycle"),
+    "status": CommandEntry(say("Show the running hub and the settings in use."), "lifecycle"),
     "open": CommandEntry(
-        "browser", "open_page", say("Open the web page of the hub in a browser, signed in.")
+        say("Open the web page of the hub in a browser, signed in."), "browser", "open_page"
     ),
-    "logs": CommandEntry("lifecycle", "logs", say("Show the log of the hub, or of a server.")),
-    "mcp": CommandEntry("lifecycle", "mcp", say("Connect an assistant over standard input and output.")),
-    "servers": CommandEntry("servers", "servers", say("List, add, change and control MCP servers.")),
-    "secrets": CommandEntry(
-        "secrets", "secrets", say("Keep keys and passwords of servers outside the servers file.")
-    ),
-    "projects": CommandEntry(
-        "projects", "projects", say("Trust the MCP servers of a project, for its folder alone.")
-    ),
-    "tools": CommandEntry("tools", "tools", say("Search, show and call the tools of all servers.")),
-    "run": CommandEntry("run", "run", say("Run a Python script that calls tools of all servers.")),
-    "docs": CommandEntry("docs", "docs", say("Save, search and delete documents, and add or watch folders.")),
-    "posts": CommandEntry("posts", "posts", say("Search, import and export your archive of posts.")),
-    "read": CommandEntry("read", "read", say("Print a page, PDF or other URL as Markdown.")),
-    "reader": CommandEntry("reader", "reader", say("Import cookies for pages that need a login.")),
-    "search": CommandEntry(
-        "search", "search", say("Search posts, documents, pages, tools and Tabane's documentation at once.")
-    ),
-    "manual": CommandEntry("search", "manual", say("Read Tabane's documentation.")),
-    "models": CommandEntry("models", "models", say("Manage the embedding model for semantic search.")),
-    "install": CommandEntry("install", "install", say("Add Tabane to an assistant's configuration file.")),
-    "uninstall": CommandEntry(
-        "install", "uninstall", say("Remove Tabane from an assistant's configuration file.")
-    ),
-    "service": CommandEntry("service", "service", say("Start the hub at each login (systemd, launchd).")),
-    "skill": CommandEntry("skill", "skill", say("Teach an assistant with a shell to use Tabane's commands.")),
-    "settings": CommandEntry("settings", "settings", say("List and change the settings.")),
-    "keys": CommandEntry("keys", "keys", say("Create, list, change and revoke API keys.")),
-    "profiles": CommandEntry(
-        "access", "profiles", say("List the profiles: named sets of servers and tools.")
-    ),
-    "policy": CommandEntry("access", "policy", say("Explain what keys may do.")),
-    "limits": CommandEntry("keys", "limits", say("Show rate limits: what each caller has left.")),
+    "logs": CommandEntry(say("Show the log of the hub, or of a server."), "lifecycle"),
+    "mcp": CommandEntry(say("Connect an assistant over standard input and output."), "lifecycle"),
+    "servers": CommandEntry(say("List, add, change and control MCP servers.")),
+    "secrets": CommandEntry(say("Keep keys and passwords of servers outside the servers file.")),
+    "projects": CommandEntry(say("Trust the MCP servers of a project, for its folder alone.")),
+    "tools": CommandEntry(say("Search, show and call the tools of all servers.")),
+    "run": CommandEntry(say("Run a Python script that calls tools of all servers.")),
+    "docs": CommandEntry(say("Save, search and delete documents, and add or watch folders.")),
+    "posts": CommandEntry(say("Search, import and export your archive of posts.")),
+    "read": CommandEntry(say("Print a page, PDF or other URL as Markdown.")),
+    "reader": CommandEntry(say("Import cookies for pages that need a login.")),
+    "search": CommandEntry(say("Search posts, documents, pages, tools and Tabane's documentation at once.")),
+    "manual": CommandEntry(say("Read Tabane's documentation."), "search"),
+    "models": CommandEntry(say("Manage the embedding model for semantic search.")),
+    "install": CommandEntry(say("Add Tabane to an assistant's configuration file.")),
+    "uninstall": CommandEntry(say("Remove Tabane from an assistant's configuration file."), "install"),
+    "service": CommandEntry(say("Start the hub at each login (systemd, launchd).")),
+    "skill": CommandEntry(say("Teach an assistant with a shell to use Tabane's commands.")),
+    "settings": CommandEntry(say("List and change the settings.")),
+    "keys": CommandEntry(say("Create, list, change and revoke API keys.")),
+    "profiles": CommandEntry(say("List the profiles: named sets of servers and tools."), "access"),
+    "policy": CommandEntry(say("Explain what keys may do."), "access"),
+    "limits": CommandEntry(say("Show rate limits: what each caller has left."), "keys"),
     "usage": CommandEntry(
-        "usage_report", "usage", say("Show how tools are used, how fast they are, and which are unused.")
+        say("Show how tools are used, how fast they are, and which are unused."), "usage_report"
     ),
-    "audit": CommandEntry(
-        "audit", "audit", say("Verify and read the audit log: who called which tool, and when.")
-    ),
-    "backup": CommandEntry(
-        "backup", "backup", say("Write the hub's data, settings and servers to one file.")
-    ),
-    "restore": CommandEntry("backup", "restore", say("Restore a backup, also of another machine.")),
-    "migrate": CommandEntry(
-        "backup", "migrate", say("Copy all stored data to PostgreSQL, or from it to files.")
-    ),
-    "jobs": CommandEntry("jobs", "jobs", say("List, follow and cancel long-running work of the hub.")),
-    "approve": CommandEntry("approvals", "approve", say("List and approve calls that wait for a person.")),
-    "passphrase": CommandEntry(
-        "passphrase", "passphrase", say("Protect approvals and changes of what is allowed.")
-    ),
-    "questions": CommandEntry(
-        "approvals", "questions", say("List and answer what servers ask you during a call.")
-    ),
-    "tasks": CommandEntry("jobs", "tasks", say("List, show and cancel calls that run in the background.")),
-    "bench": CommandEntry(
-        "bench.command", "bench", say("Measure how well an assistant finds and uses tools.")
-    ),
-    "doctor": CommandEntry("doctor", "doctor", say("Check for problems, and say how to fix them.")),
-    "health": CommandEntry("doctor", "health", say("Check whether each server responds.")),
-    "rpc": CommandEntry("jobs", "call_method", say("Call a method of the hub.")),
-    "completion": CommandEntry("options", "completion", say("Print the completion script for a shell.")),
+    "audit": CommandEntry(say("Verify and read the audit log: who called which tool, and when.")),
+    "backup": CommandEntry(say("Write the hub's data, settings and servers to one file.")),
+    "restore": CommandEntry(say("Restore a backup, also of another machine."), "backup"),
+    "migrate": CommandEntry(say("Copy all stored data to PostgreSQL, or from it to files."), "backup"),
+    "jobs": CommandEntry(say("List, follow and cancel long-running work of the hub.")),
+    "approve": CommandEntry(say("List and approve calls that wait for a person."), "approvals"),
+    "passphrase": CommandEntry(say("Protect approvals and changes of what is allowed.")),
+    "questions": CommandEntry(say("List and answer what servers ask you during a call."), "approvals"),
+    "tasks": CommandEntry(say("List, show and cancel calls that run in the background."), "jobs"),
+    "bench": CommandEntry(say("Measure how well an assistant finds and uses tools."), "bench.command"),
+    "doctor": CommandEntry(say("Check for problems, and say how to fix them.")),
+    "health": CommandEntry(say("Check whether each server responds."), "doctor"),
+    "rpc": CommandEntry(say("Call a method of the hub."), "jobs", "call_method"),
+    "completion": CommandEntry(say("Print the completion script for a shell."), "options"),
 }
 """Every command in the order of the help."""
 
@@ -226,7 +202,8 @@ class Main(Group):
         entry = COMMANDS.get(name)
         if entry is None:
             return None
-        found = getattr(importlib.import_module(f"tabane.cli.{entry.module}"), entry.attribute)
+        module = importlib.import_module(f"tabane.cli.{entry.module or name}")
+        found = getattr(module, entry.attribute or name)
         assert isinstance(found, click.Command)
         return found
 

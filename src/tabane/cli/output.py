@@ -34,14 +34,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.drawing import progress, table_lines
+from tabane.cli.drawing import can_print, progress, table_lines
 from tabane.cli.terminal_text import StyledText
-from tabane.errors import CallerError, TabaneError
+from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
 from tabane.messages import Lang, Message, language, say
 from tabane.messages.server_states import words_of_state
 from tabane.text.control_characters import ascii_json, escaped_controls, without_controls
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tabane.hub.local.client import HubClient
     from tabane.hub.local.endpoint import Endpoint
 
@@ -217,6 +219,12 @@ class Terminal:
         """Ask the user, and return whether the answer is yes. Only if :attr:`asks` is true."""
         return click.confirm(without_controls(text(question)), default=default, err=True)
 
+    def confirmed(self, question: Shown, agreed: bool, refused: Message, *, default: bool = True) -> bool:
+        """Return whether ``--yes`` is given or the user agrees. Raises BadArguments where nobody is asked."""
+        if not agreed and not self.asks:
+            raise BadArguments(refused, "--yes")
+        return agreed or self.agreed(question, default=default)
+
     def ask(self, question: Shown, **options: Any) -> str:
         """Return what the user types. ``options`` are those of click.prompt."""
         return str(click.prompt(without_controls(text(question)), err=True, **options))
@@ -362,6 +370,21 @@ def described(error: TabaneError) -> dict[str, Any]:
     return {"code": code, "message": error.text(lang())} | ({"data": data} if data else {})
 
 
+def filled(message: Message, *facts: Any) -> Message:
+    """Return a sentence with the members of these objects as its fields; those of later ones count."""
+    done = Message(message.template)
+    done.fields = {name: value for each in facts if isinstance(each, dict) for name, value in each.items()}
+    return done
+
+
+def unknown_name(name: str, known: Iterable[str], similar: Message, other: Message) -> UnknownName:
+    """Return the error of a name that is not known: ``similar`` names those that are ``near``."""
+    from tabane.text.nearest_names import nearest
+
+    near = nearest(name, known)
+    return UnknownName(filled(similar if near else other, {"name": name, "near": ", ".join(near)}), near)
+
+
 class TableState(str):
     """The state of a server or job in a table: on a terminal in the user's language and in color."""
 
@@ -432,10 +455,25 @@ def _plain(cell: object) -> str:
     return " ".join(str(cell).split("\n")).replace("\t", " ")
 
 
-def can_print(text: str) -> bool:
-    """Return whether stdout can encode the text. No encoding has half surrogates; small ones lack much."""
+def local_time(moment: str | float | None) -> datetime | None:
+    """Return a time that is ISO text or seconds; None if there is none, or none that a calendar has."""
+    from datetime import datetime  # the help shows no time
+
     try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
+        if isinstance(moment, str):
+            return datetime.fromisoformat(moment).astimezone()
+        return None if moment is None else datetime.fromtimestamp(moment).astimezone()
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def local_minute(moment: str | float | None) -> str | None:
+    """Return a time of the hub in the local time zone, to the minute; None if there is none."""
+    local = local_time(moment)
+    return local.strftime("%Y-%m-%d %H:%M") if local else None
+
+
+def local_second(moment: str | float) -> str:
+    """Return a time of the hub in the local time zone, to the second and with its offset."""
+    local = local_time(moment)
+    return local.isoformat(" ", "seconds") if local else ""

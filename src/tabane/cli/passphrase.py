@@ -6,7 +6,8 @@ from pathlib import Path
 
 import click
 
-from tabane.cli.options import hub_options
+from tabane.cli.operation_command import operation_command
+from tabane.cli.options import with_hub
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.errors import Forbidden, PassphraseRequired
 from tabane.messages import say
@@ -54,8 +55,7 @@ def passphrase() -> None: ...
 @passphrase.command(
     "set", help=say("Set the passphrase, or replace it."), epilog=examples("tabane passphrase set")
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def set_(terminal: Terminal) -> None:
     hub = terminal.hub()
     if not terminal.asks:
@@ -66,9 +66,9 @@ def set_(terminal: Terminal) -> None:
     terminal.show(done, say("The passphrase is set."))
 
 
-@passphrase.command("remove", help=say("Remove the passphrase."), epilog=examples("tabane passphrase remove"))
-@hub_options
-@click.pass_obj
-def remove(terminal: Terminal) -> None:
-    done = terminal.hub().call("remove_passphrase")
-    terminal.show(done, say("No passphrase is needed any more."))
+operation_command(
+    passphrase, "remove", "remove_passphrase",
+    help=say("Remove the passphrase."),
+    epilog=examples("tabane passphrase remove"),
+    text=say("No passphrase is needed any more."),
+)  # fmt: skip

@@ -36,66 +36,24 @@ def user_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
     return completed(ctx, ask, "")
 
 
-limits_options = combined(
-    (
-        option(
-            "--user",
-            "users",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=user_names,
-            help=say("Only posts of this user; repeatable."),
-        ),
-        option(
-            "--not-user",
-            "not_users",
-            multiple=True,
-            metavar="NAME",
-            shell_complete=user_names,
-            help=say("Exclude posts of this user; repeatable."),
-        ),
-        option(
-            "--min-posts",
-            "least",
-            type=click.IntRange(0),
-            help=say("Only users with at least this many posts in the archive."),
-        ),
-        option(
-            "--max-posts",
-            "most",
-            type=click.IntRange(0),
-            help=say("Only users with at most this many posts in the archive."),
-        ),
-        option(
-            "--from",
-            "since",
-            metavar="DATE",
-            help=say("Only posts since then: YYYY-MM-DD, YYYYMMDD, or with HH:MM:SS."),
-        ),
-        option(
-            "--to",
-            "until",
-            metavar="DATE",
-            help=say("Only posts until then; a date without a time is the whole day."),
-        ),
-        parameter_option(
-            PostFilterParameters,
-            "tags",
-            "--tag",
-            "tags",
-            metavar="TAG",
-            help=say("Only posts with this tag; repeatable."),
-        ),
-        parameter_option(
-            PostFilterParameters,
-            "log_type",
-            "--type",
-            "kinds",
-            type=click.Choice(KINDS),
-            help=say("Only posts, likes or bookmarks; repeatable."),
-        ),
-    )
-)
+limits_options = combined((
+    option("--user", "users", multiple=True, metavar="NAME", shell_complete=user_names,
+           help=say("Only posts of this user; repeatable.")),
+    option("--not-user", "not_users", multiple=True, metavar="NAME", shell_complete=user_names,
+           help=say("Exclude posts of this user; repeatable.")),
+    option("--min-posts", "least", type=click.IntRange(0),
+           help=say("Only users with at least this many posts in the archive.")),
+    option("--max-posts", "most", type=click.IntRange(0),
+           help=say("Only users with at most this many posts in the archive.")),
+    option("--from", "since", metavar="DATE",
+           help=say("Only posts since then: YYYY-MM-DD, YYYYMMDD, or with HH:MM:SS.")),
+    option("--to", "until", metavar="DATE",
+           help=say("Only posts until then; a date without a time is the whole day.")),
+    parameter_option(PostFilterParameters, "tags", "--tag", "tags",
+                     help=say("Only posts with this tag; repeatable.")),
+    parameter_option(PostFilterParameters, "log_type", "--type", "kinds", type=click.Choice(KINDS),
+                     help=say("Only posts, likes or bookmarks; repeatable.")),
+))  # fmt: skip
 """Adds ``--user``, ``--from``, ``--tag`` and the other options that select posts."""
 
 mode_options = combined(
@@ -116,6 +74,10 @@ mode_options = combined(
         ),
     )
 )  # fmt: skip
+
+
+LIMITS = ("users", "not_users", "least", "most", "since", "until", "tags", "kinds")
+"""The parameters of these options."""
 
 
 def limits(

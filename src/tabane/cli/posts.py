@@ -5,19 +5,20 @@ from __future__ import annotations
 import copy
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import click
 
-from tabane.cli.jobs import follow
-from tabane.cli.options import absolute_path, detach_option, hub_options, option, parameter_option
-from tabane.cli.output import Command, Group, Terminal, emit, examples, text
+from tabane.cli.operation_command import operation_command
+from tabane.cli.options import absolute, option, parameter_option, with_hub, words
+from tabane.cli.output import Command, Group, Terminal, emit, examples, filled, text
 from tabane.cli.post_options import (
+    LIMITS,
     VIEWS,
     WEIGHING,
-    View,
     entries,
     limits,
     limits_options,
@@ -43,44 +44,6 @@ _KINDS: dict[str, Message] = {
     "vectors of reasoning": say("vectors of reasoning"),
     "vectors of summary": say("vectors of summaries"),
 }
-
-
-@click.command(
-    "import",
-    cls=Command,
-    help=say(
-        "Import posts from a twilog.csv, an archive of X (zip or folder), a model's "
-        "results (.jsonl), folders of vectors, or the folder of an original twilog. "
-        "Existing posts are kept; only new or changed ones are written. If stopped, the "
-        "same command continues."
-    ),
-    epilog=examples(
-        "tabane posts import twilog.csv",
-        "tabane posts import twilog.csv -e embeddings -r batch/reasoning -s batch/summary",
-        "tabane posts import twitter-archive.zip --prune",
-        "tabane posts import --sample",
-    ),
-)
-@click.argument("files", nargs=-1, metavar="FILE…", type=click.Path())
-@option("-e", "--embeddings", metavar="DIR", help=say("Folder with embeddings of the posts."))
-@option("-r", "--reasoning", metavar="DIR", help=say("Folder with embeddings of the posts' reasoning."))
-@option("-s", "--summary", metavar="DIR", help=say("Folder with embeddings of the posts' summaries."))
-@option("--prune", is_flag=True, help=say("Remove posts that are in none of the files."))
-@option("--report", metavar="FILE", help=say("Write every row that could not be imported to FILE."))
-@option("--sample", is_flag=True, help=say("A small archive of invented posts, to try searches with."))
-@detach_option
-@hub_options
-@click.pass_obj
-def import_(
-    terminal: Terminal, /, files: Sequence[str], prune: bool, sample: bool, **paths: str | None
-) -> None:
-    wanted: dict[str, Any] = {"files": [absolute_path(file) for file in files], "prune": prune}
-    wanted |= {"sample": True} if sample else {}
-    wanted |= {name: absolute_path(path) for name, path in paths.items() if path}
-    report = follow(terminal, "import_posts", wanted)
-    if not terminal.show_json(report):
-        show_report(terminal, report)
-    tell_of_embedding(terminal, report)
 
 
 def show_report(terminal: Terminal, report: dict[str, Any]) -> None:
@@ -149,12 +112,10 @@ def tell_of_embedding(terminal: Terminal, report: dict[str, Any]) -> None:
     help=say("Output file; it is replaced after everything is written. - is standard output, the default."),
 )
 @limits_options
-@hub_options
-@click.pass_obj
+@with_hub
 def export(terminal: Terminal, /, form: str | None, output: str, **chosen: Any) -> None:
     hub = terminal.hub()
-    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
-    wanted = limits(**chosen) | {"format": form or ("csv" if output.lower().endswith(".csv") else "jsonl")}
+    wanted = _limited(chosen) | {"format": form or ("csv" if output.lower().endswith(".csv") else "jsonl")}
     with _opened(output) as file, terminal.working(say("Writing posts")):
         count = sum(
             file.write(part["data"].encode("utf-8", "replace")) for part in hub.stream("export_posts", wanted)
@@ -215,7 +176,39 @@ _HEADERS = {"user": say("user"), "tag": say("tag"), "type": say("type")}
 def posts() -> None: ...
 
 
-posts.add_command(import_)
+def _print_import(terminal: Terminal, report: dict[str, Any]) -> None:
+    show_report(terminal, report)
+    tell_of_embedding(terminal, report)
+
+
+_FOLDER = partial(option, metavar="DIR", callback=absolute)
+
+operation_command(
+    posts, "import", "import_posts",
+    click.argument("files", nargs=-1, metavar="FILE…", type=click.Path(), callback=absolute),
+    _FOLDER("-e", "--embeddings", help=say("Folder with embeddings of the posts.")),
+    _FOLDER("-r", "--reasoning", help=say("Folder with embeddings of the posts' reasoning.")),
+    _FOLDER("-s", "--summary", help=say("Folder with embeddings of the posts' summaries.")),
+    option("--prune", is_flag=True, help=say("Remove posts that are in none of the files.")),
+    option("--report", metavar="FILE", callback=absolute,
+           help=say("Write every row that could not be imported to FILE.")),
+    option("--sample", is_flag=True, help=say("A small archive of invented posts, to try searches with.")),
+    help=say(
+        "Import posts from a twilog.csv, an archive of X (zip or folder), a model's "
+        "results (.jsonl), folders of vectors, or the folder of an original twilog. "
+        "Existing posts are kept; only new or changed ones are written. If stopped, the "
+        "same command continues."
+    ),
+    epilog=examples(
+        "tabane posts import twilog.csv",
+        "tabane posts import twilog.csv -e embeddings -r batch/reasoning -s batch/summary",
+        "tabane posts import twitter-archive.zip --prune",
+        "tabane posts import --sample",
+    ),
+    params=lambda options: {"files": [], **{name: value for name, value in options.items() if value}},
+    job=True,
+    text=_print_import,
+)  # fmt: skip
 
 
 _view = option(
@@ -223,7 +216,47 @@ _view = option(
 )
 
 
-@posts.command(
+def _limited(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options as parameters, also those that select posts. Notes names that are no user's."""
+    chosen = {name: options.pop(name) for name in LIMITS if name in options}
+    found = options | limits(**chosen)
+    terminal = click.get_current_context().ensure_object(Terminal)
+    warn_of_users(terminal, terminal.hub(), (*chosen.get("users", ()), *chosen.get("not_users", ())))
+    return found
+
+
+def _query(options: dict[str, Any]) -> dict[str, Any]:
+    """Return options as parameters, without the view. The default mode with weights is average."""
+    del options["view"]
+    if "weights" in options:
+        options["mode"] = options.get("mode") or WEIGHING[0]
+        options["weights"] = list(weights_of(options["weights"]))
+    return _limited(options)
+
+
+def _print_found(head: Message, terminal: Terminal, rows: list[dict[str, Any]]) -> None:
+    """Print posts below ``head``, which names their number."""
+    if not rows:
+        terminal.note(say("No results were found."))
+        return
+    asked = click.get_current_context().params
+    if asked["view"] != "list" or sys.stdout.isatty():
+        title = filled(head, {"query": asked.get("search_term")}, asked, {"count": f"{len(rows):,}"})
+        terminal.say(StyledText(text(title), "bold"))
+        terminal.say("")
+    show_posts(terminal, entries(rows), asked["view"])
+
+
+_search = partial(operation_command, posts, params=_query, working=say("Searching"))
+_most = say("Maximum number of results.")
+
+_search(
+    "search", "search_similar",
+    words("query", "QUERY"),
+    mode_options,
+    parameter_option(SearchSimilar, "top_k", "--top-k", "--limit", "top_k", help=_most),
+    limits_options,
+    _view,
     help=say(
         "Find posts by meaning. QUERY is meaning|text: posts that are close to the meaning "
         'and contain the text (word "a phrase" -not). Either part can be left out.'
@@ -233,103 +266,40 @@ _view = option(
         "tabane posts search 'learning to program|Python -Ruby' --user alice --from 2024-01-01",
         "tabane posts search 'coffee' --mode hybrid --view list",
     ),
-)
-@click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@mode_options
-@parameter_option(
-    SearchSimilar, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
-)
-@limits_options
-@_view
-@hub_options
-@click.pass_obj
-def search(
-    terminal: Terminal,
-    /,
-    query: Sequence[str],
-    mode: str | None,
-    weights: str | None,
-    top_k: int,
-    view: View,
-    **chosen: Any,
-) -> None:
-    asked = " ".join(query)
-    wanted = {"query": asked, "top_k": top_k, **_mode(mode, weights)}
+    text=partial(_print_found, say('🔍 Search results: {count} (query: "{query}")')),
+)  # fmt: skip
 
-    def head(count: str) -> Message:
-        return say('🔍 Search results: {count} (query: "{query}")', query=asked, count=count)
-
-    _find(terminal, "search_similar", wanted, chosen, head, view)
-
-
-@posts.command(
-    "text",
+_search(
+    "text", "search_posts_by_text",
+    words("search_term", "TERM"),
+    parameter_option(SearchText, "source", default="content", show_default=True,
+                     help=say("The text that is searched.")),
+    parameter_option(SearchText, "limit", metavar=None, help=_most),
+    limits_options,
+    _view,
     help=say('Find posts that contain a text, newest first: word "a phrase" -not.'),
     epilog=examples("tabane posts text 'Python -Ruby'", "tabane posts text 日記 --source summary --limit 5"),
-)
-@click.argument("term", nargs=-1, required=True, metavar="TERM")
-@parameter_option(
-    SearchText, "source", default="content", show_default=True, help=say("The text that is searched.")
-)
-@parameter_option(SearchText, "limit", help=say("Maximum number of results."))
-@limits_options
-@_view
-@hub_options
-@click.pass_obj
-def text_(
-    terminal: Terminal, /, term: Sequence[str], source: str, limit: int, view: View, **chosen: Any
-) -> None:
-    asked = " ".join(term)
-    wanted = {"search_term": asked, "source": source, "limit": limit}
+    text=partial(_print_found, say('📝 Text search results: {count} (term: "{query}")')),
+)  # fmt: skip
 
-    def head(count: str) -> Message:
-        return say('📝 Text search results: {count} (term: "{query}")', query=asked, count=count)
-
-    _find(terminal, "search_posts_by_text", wanted, chosen, head, view)
-
-
-@posts.command(
+_search(
+    "related", "get_related_posts",
+    click.argument("post_id", metavar="ID"),
+    mode_options,
+    parameter_option(RelatedPosts, "top_k", "--top-k", "--limit", "top_k", help=_most),
+    limits_options,
+    _view,
     help=say("Find the posts most similar to a post."),
     epilog=examples("tabane posts related 1609704062058496137 --limit 5"),
-)
-@click.argument("post_id", metavar="ID")
-@mode_options
-@parameter_option(
-    RelatedPosts, "top_k", "--top-k", "--limit", "top_k", help=say("Maximum number of results.")
-)
-@limits_options
-@_view
-@hub_options
-@click.pass_obj
-def related(
-    terminal: Terminal,
-    /,
-    post_id: str,
-    mode: str | None,
-    weights: str | None,
-    top_k: int,
-    view: View,
-    **chosen: Any,
-) -> None:
-    wanted = {"post_id": post_id, "top_k": top_k, **_mode(mode, weights)}
+    text=partial(_print_found, say("🔗 Related posts: {count} (of {post_id})")),
+)  # fmt: skip
 
-    def head(count: str) -> Message:
-        return say("🔗 Related posts: {count} (of {post_id})", post_id=post_id, count=count)
-
-    _find(terminal, "get_related_posts", wanted, chosen, head, view)
-
-
-@posts.command(
-    help=say("Show one post with all its data."), epilog=examples("tabane posts get 1609704062058496137")
-)
-@click.argument("post_id", metavar="ID")
-@hub_options
-@click.pass_obj
-def get(terminal: Terminal, post_id: str) -> None:
-    found = terminal.hub().call("get_post", {"post_id": post_id})
-    if not terminal.show_json(found):
-        show_post(terminal, found)
-
+get = operation_command(
+    posts, "get", "get_post", click.argument("post_id", metavar="ID"),
+    help=say("Show one post with all its data."),
+    epilog=examples("tabane posts get 1609704062058496137"),
+    text=show_post,
+)  # fmt: skip
 
 _former = copy.copy(get)
 _former.hidden = True
@@ -343,14 +313,12 @@ posts.add_command(_former, "show")  # its name up to 0.1.0
 @option(
     "--by", type=click.Choice(list(_FIELDS)), default="user", show_default=True, help=say("What to count.")
 )
-@parameter_option(Facet, "limit", default=10, help=say("Maximum number of results."))
+@parameter_option(Facet, "limit", metavar=None, default=10, help=say("Maximum number of results."))
 @limits_options
-@hub_options
-@click.pass_obj
+@with_hub
 def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
     hub = terminal.hub()
-    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
-    counted = hub.call("get_post_facets", {"field": _FIELDS[by], "limit": limit, **limits(**chosen)})
+    counted = hub.call("get_post_facets", {"field": _FIELDS[by], "limit": limit, **_limited(chosen)})
     whole = hub.call("get_database_stats")
     if not terminal.show_json({**whole, "results": counted}):
         header = _HEADERS[by]
@@ -366,45 +334,38 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
         _print_counts(terminal, header, counted)
 
 
-@posts.command(
-    help=say("List all users of the archive, the most active first."), epilog=examples("tabane posts users")
-)
-@hub_options
-@click.pass_obj
-def users(terminal: Terminal) -> None:
-    names = terminal.hub().call("get_user_list")
-    terminal.show(names, "\n".join(names))
+operation_command(
+    posts, "users", "get_user_list",
+    help=say("List all users of the archive, the most active first."),
+    epilog=examples("tabane posts users"),
+    text=lambda _, names: "\n".join(names),
+)  # fmt: skip
 
 
-@posts.command(
+def _print_similar(terminal: Terminal, found: dict[str, Any]) -> None:
+    if not found:
+        terminal.note(say("All of these users have posts in the archive."))
+    terminal.table([say("name"), say("perhaps")], found.items())
+
+
+operation_command(
+    posts, "suggest", "suggest_users",
+    click.argument("user_list", nargs=-1, required=True, metavar="NAME…"),
     help=say("Show users with similar names for names that no user has."),
     epilog=examples("tabane posts suggest alcie bbo"),
-)
-@click.argument("names", nargs=-1, required=True, metavar="NAME…")
-@hub_options
-@click.pass_obj
-def suggest(terminal: Terminal, names: Sequence[str]) -> None:
-    found = terminal.hub().call("suggest_users", {"user_list": list(names)})
-    if not found and not terminal.json:
-        terminal.note(say("All of these users have posts in the archive."))
-    if not terminal.show_json(found):
-        terminal.table([say("name"), say("perhaps")], found.items())
+    text=_print_similar,
+)  # fmt: skip
 
 
-@posts.command(
+operation_command(
+    posts, "timeline", "get_timeline",
+    parameter_option(Timeline, "unit", default="month", show_default=True, help=say("Length of a period.")),
+    limits_options,
     help=say("Show the number of posts by year, month or day."),
     epilog=examples("tabane posts timeline", "tabane posts timeline --unit year --user alice"),
-)
-@parameter_option(Timeline, "unit", default="month", show_default=True, help=say("Length of a period."))
-@limits_options
-@hub_options
-@click.pass_obj
-def timeline(terminal: Terminal, /, unit: str, **chosen: Any) -> None:
-    hub = terminal.hub()
-    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
-    rows = hub.call("get_timeline", {"unit": unit, **limits(**chosen)})
-    if not terminal.show_json(rows):
-        _print_counts(terminal, say("period"), rows)
+    params=_limited,
+    text=lambda terminal, rows: _print_counts(terminal, say("period"), rows),
+)  # fmt: skip
 
 
 posts.add_command(export)
@@ -417,42 +378,11 @@ posts.add_command(export)
     ),
     epilog=examples("tabane posts shell"),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def shell(terminal: Terminal) -> None:
     from tabane.cli.posts_shell import run_shell
 
     run_shell(terminal)
-
-
-def _mode(mode: str | None, weights: str | None) -> dict[str, Any]:
-    """Return mode and weights as parameters. The default mode with weights is average."""
-    if weights is None:
-        return {"mode": mode} if mode else {}
-    return {"mode": mode or WEIGHING[0], "weights": list(weights_of(weights))}
-
-
-def _find(
-    terminal: Terminal, operation: str, wanted: dict[str, Any], chosen: dict[str, Any],
-    head: Callable[[str], Message], view: View,
-) -> None:  # fmt: skip
-    """Ask for posts, within the limits that were given, and show them below ``head`` of their number."""
-    wanted |= limits(**chosen)
-    hub = terminal.hub()
-    warn_of_users(terminal, hub, (*chosen["users"], *chosen["not_users"]))
-    with terminal.working(say("Searching")):
-        rows = hub.call(operation, wanted)
-    if hub.warning:
-        terminal.note(hub.warning)
-    if terminal.show_json(rows):
-        return
-    if not rows:
-        terminal.note(say("No results were found."))
-        return
-    if view != "list" or sys.stdout.isatty():
-        terminal.say(StyledText(text(head(f"{len(rows):,}")), "bold"))
-        terminal.say("")
-    show_posts(terminal, entries(rows), view)
 
 
 def _print_counts(terminal: Terminal, header: Message, rows: list[dict[str, Any]]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tabane.cli.options import COMPLETION_LIMIT
-from tabane.cli.output import Terminal, emit, text
+from tabane.cli.output import Terminal, emit, text, unknown_name
 from tabane.cli.post_options import (
     KINDS,
     PRESETS,
@@ -37,7 +37,6 @@ from tabane.errors import CallerError, ConfigurationError, HubError, TabaneError
 from tabane.messages import Message, say
 from tabane.posts.query import MODES, Mode
 from tabane.settings.files import read_owned, write_private
-from tabane.text.nearest_names import nearest
 from tabane.text.time_zones import Machine, bound
 
 MOST_LINES = 1000
@@ -438,15 +437,12 @@ class PostsShell:
         elif name in self._actions:
             self._actions[name].run(words)
         else:
-            raise self._unknown(name)
-
-    def _unknown(self, name: str) -> UnknownName:
-        near = nearest(name, self._commands)
-        if not near:
-            return UnknownName(say("There is no command {name}. /help lists them.", name=name))
-        return UnknownName(
-            say("There is no command {name}. Did you mean {near}?", name=name, near=", ".join(near)), near
-        )
+            raise unknown_name(
+                name,
+                self._commands,
+                say("There is no command {name}. Did you mean {near}?"),
+                say("There is no command {name}. /help lists them."),
+            )
 
     # -- queries ---------------------------------------------------------------------------------
 

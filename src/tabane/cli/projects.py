@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import json_option, option
+from tabane.cli.options import agreed_option, with_json
 from tabane.cli.output import Group, TableState, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.servers_file import files_changed
@@ -47,8 +47,7 @@ def projects() -> None: ...
     help=say("List the projects that are trusted, and those that assistants work in and that are not."),
     epilog=examples("tabane projects list", "tabane projects list --json"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def list_(terminal: Terminal) -> None:
     rows = [_row(each) for each in _trust(terminal).files()]
     hub = terminal.running_hub()
@@ -89,9 +88,8 @@ def list_(terminal: Terminal) -> None:
     epilog=examples("tabane projects trust", "tabane projects trust ~/projects/shop"),
 )
 @click.argument("folder", required=False, type=click.Path())
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
-@json_option
-@click.pass_obj
+@agreed_option
+@with_json
 def trust(terminal: Terminal, folder: str | None, agreed: bool) -> None:
     store = _trust(terminal)
     place = _project(folder)
@@ -113,7 +111,12 @@ def trust(terminal: Terminal, folder: str | None, agreed: bool) -> None:
     if not terminal.json or not agreed:
         for file in new:
             _show(terminal, file, known.get((file.folder, file.name)))
-    if new and not agreed and not _agrees(terminal, place):
+    if new and not terminal.confirmed(
+        say("Trust these servers of {folder}?", folder=visible(place)),
+        agreed,
+        say("Nothing was trusted, because nobody can be asked here. To trust these servers, add --yes."),
+        default=False,
+    ):
         return
     if new:
         check_passphrase(terminal, load_settings({"config": terminal.config}, os.environ).home)
@@ -151,8 +154,7 @@ def _trusted_folders(ctx: click.Context, parameter: click.Parameter, incomplete:
     epilog=examples("tabane projects forget", "tabane projects forget ~/projects/shop"),
 )
 @click.argument("folder", required=False, type=click.Path(), shell_complete=_trusted_folders)
-@json_option
-@click.pass_obj
+@with_json
 def forget(terminal: Terminal, folder: str | None) -> None:
     store = _trust(terminal)
     places = _places(folder, [each.folder for each in store.files()])
@@ -247,16 +249,6 @@ def _print(terminal: Terminal, mark: str, name: str, lines: Iterable[str]) -> No
     terminal.note(f"{mark} {visible(name)}")
     for line in lines:
         terminal.note(f"{mark}     {clean(line)}")
-
-
-def _agrees(terminal: Terminal, folder: str) -> bool:
-    """Return whether a person agrees. Raises BadArguments if nobody can be asked."""
-    if not terminal.asks:
-        raise BadArguments(
-            say("Nothing was trusted, because nobody can be asked here. To trust these servers, add --yes."),
-            "yes",
-        )
-    return terminal.agreed(say("Trust these servers of {folder}?", folder=visible(folder)), default=False)
 
 
 def _row(trusted: TrustedFile) -> dict[str, Any]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
-from tabane.cli.options import given, hub_options, option, parameter_option
+from tabane.cli.options import combined, given, option, parameter_option, with_hub
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang
 from tabane.errors import TabaneError
 from tabane.messages import say
 from tabane.reader.result_text import head
 from tabane.reader.table import MOST_TOKENS, ReadUrl
+
+_of_url = partial(parameter_option, ReadUrl)
 
 
 @click.command(
@@ -29,31 +32,18 @@ from tabane.reader.table import MOST_TOKENS, ReadUrl
     ),
 )
 @click.argument("page", metavar="URL")
-@parameter_option(
-    ReadUrl,
-    "max_tokens",
-    default=None,
-    metavar="N",
-    help=say("Print about this many tokens, and the cursor of the next part. Default: the whole page."),
-)
-@parameter_option(
-    ReadUrl,
-    "cursor",
-    metavar="CURSOR",
-    help=say("Cursor at which the previous part ended: print the next part."),
-)
-@parameter_option(ReadUrl, "format", help=say("Format of the content; raw is the source as served."))
-@parameter_option(ReadUrl, "links", "--links/--no-links", help=say("Keep links, or only their text."))
-@parameter_option(ReadUrl, "refresh", help=say("Ask the site even if the page is in the cache."))
-@parameter_option(
-    ReadUrl,
-    "scrolls",
-    metavar="SCREENS",
-    help=say("Open the page in a browser and scroll down this far, so that it loads more content."),
-)
-@option("--remember", is_flag=True, help=say("Also save the page as a document."))
-@hub_options
-@click.pass_obj
+@combined((
+    _of_url("max_tokens", default=None, metavar="N", help=say(
+        "Print about this many tokens, and the cursor of the next part. Default: the whole page.")),
+    _of_url("cursor", help=say("Cursor at which the previous part ended: print the next part.")),
+    _of_url("format", help=say("Format of the content; raw is the source as served.")),
+    _of_url("links", "--links/--no-links", help=say("Keep links, or only their text.")),
+    _of_url("refresh", help=say("Ask the site even if the page is in the cache.")),
+    _of_url("scrolls", metavar="SCREENS", help=say(
+        "Open the page in a browser and scroll down this far, so that it loads more content.")),
+    option("--remember", is_flag=True, help=say("Also save the page as a document.")),
+))  # fmt: skip
+@with_hub
 def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> None:
     wanted = given(options)
     if "max_tokens" not in wanted and "cursor" not in wanted:

@@ -10,14 +10,13 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from tabane.cli.options import json_option, option
-from tabane.cli.output import Command, Group, Terminal, examples
+from tabane.cli.options import option, with_json
+from tabane.cli.output import Command, Group, Terminal, examples, local_minute, local_time
 from tabane.cli.passphrase import check_passphrase
 from tabane.errors import BadArguments, ReadError, UnknownName
 from tabane.messages import Message, say
@@ -69,8 +68,7 @@ def _hosts(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
 @click.argument("host", metavar="[HOST]", required=False, shell_complete=_hosts)
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(allow_dash=True))
 @option("--remove", is_flag=True, help=say("Remove the cookies of HOST."))
-@json_option
-@click.pass_obj
+@with_json
 def cookies(terminal: Terminal, host: str | None, file: str | None, remove: bool) -> None:
     home = load_settings({"config": terminal.config}, os.environ).home
     folder = CookieFolder(home)
@@ -136,7 +134,7 @@ def _report(jar: CookieJar, choice: CookieChoice, unusable: int, expires: float 
     if expires is None:
         yield say("They have no expiry date. They work until the site ends the session.")
     else:
-        yield say("The first of them expires at {time}.", time=_local(expires))
+        yield say("The first of them expires at {time}.", time=local_minute(expires))
     yield say("To remove them: tabane reader cookies {host} --remove", host=jar.authority)
 
 
@@ -152,8 +150,8 @@ def _list(terminal: Terminal, jars: list[CookieJar]) -> None:
         headers,
         [
             (
-                jar.authority, row["cookies"], row["expired"], _local(jar.first_expiry(now)),
-                _local(jar.imported),
+                jar.authority, row["cookies"], row["expired"], local_minute(jar.first_expiry(now)),
+                local_minute(jar.imported),
             )
             for jar, row in zip(jars, rows, strict=True)
         ],
@@ -273,18 +271,5 @@ def _bad(message: Message) -> BadArguments:
 
 
 def _iso(seconds: float | None) -> str | None:
-    found = _time(seconds)
-    return None if found is None else found.isoformat(timespec="seconds")
-
-
-def _local(seconds: float | None) -> str:
-    found = _time(seconds)
-    return "" if found is None else found.strftime("%Y-%m-%d %H:%M")
-
-
-def _time(seconds: float | None) -> datetime | None:
-    """Return a time in the local zone; None if there is none, or none that a calendar has."""
-    try:
-        return None if seconds is None else datetime.fromtimestamp(seconds).astimezone()
-    except (OverflowError, ValueError, OSError):
-        return None
+    local = local_time(seconds)
+    return local.isoformat(timespec="seconds") if local else None

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from msgspec import Struct, structs
 
-from tabane.cli.options import json_option, keep, option
+from tabane.cli.options import config_option, option, with_json
 from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.servers.plain_secrets import without_secrets
-from tabane.servers.registry.finding import RegistryServer
 from tabane.servers.registry.runs import DeclaredInput, InputTemplate, RegistryRun, command_of, variable_for
 from tabane.settings import Settings, load_settings
 from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
-    from tabane.servers.registry.finding import FoundServers, Registry
+    from tabane.servers.registry.finding import FoundServers, Registry, RegistryServer
 
 Found = TypeVar("Found")
 
@@ -308,16 +307,8 @@ def _absolute(run: RegistryRun, key: str, value: str) -> str:
     help=say("Number of servers on one page."),
 )
 @option("--cursor", metavar="CURSOR", help=say("Show the next page; the page before prints its cursor."))
-@option(
-    "--config",
-    metavar="FILE",
-    type=click.Path(),
-    expose_value=False,
-    callback=keep("config"),
-    help=say("The settings file."),
-)
-@json_option
-@click.pass_obj
+@config_option
+@with_json
 def find(terminal: Terminal, words: tuple[str, ...], limit: int, cursor: str | None) -> None:
     query = " ".join(words)
     settings = load_settings({"config": terminal.config}, os.environ)

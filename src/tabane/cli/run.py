@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tabane.cli.approvals import approved_call
-from tabane.cli.options import hub_options, option, parameter_option
+from tabane.cli.options import option, parameter_option, with_hub
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples
 from tabane.code.table import RunScript
 from tabane.errors import CallerError, TabaneError
@@ -42,8 +42,7 @@ from tabane.messages import say
 @parameter_option(
     RunScript, "timeout", metavar="SECONDS", help=say("End the script after this time. Default: the setting.")
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def run(terminal: Terminal, script: str, inputs: tuple[str, ...], timeout: float | None) -> None:
     wanted: dict[str, Any] = {"code": _source(script), "inputs": dict(map(_variable, inputs))}
     if timeout is not None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import hub_options, option
+from tabane.cli.operation_command import operation_command
+from tabane.cli.options import option, with_hub
 from tabane.cli.output import Command, Terminal, emit, examples, text
 from tabane.cli.terminal_text import Line, StyledText
 from tabane.messages import say
@@ -67,8 +68,7 @@ def _completed(ctx: click.Context, parameter: click.Parameter, incomplete: str) 
     show_default=True,
     help=say("Maximum number of results."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None, top_k: int) -> None:
     wanted: dict[str, Any] = {"query": " ".join(query), "top_k": top_k}
     if places:
@@ -129,22 +129,20 @@ def command(reference: Mapping[str, Any]) -> str:
     return shlex.join(["tabane", *words, *(["--"] if dashed else []), *values])
 
 
-@click.command(
-    "manual",
-    cls=Command,
+def _print_page(terminal: Terminal, found: dict[str, Any]) -> None:
+    if "pages" in found:
+        emit("\n".join(found["pages"]))
+    else:
+        emit(StyledText(found["title"], "bold"), f"\n\n{found['text']}")
+
+
+manual = operation_command(
+    None, "manual", "get_documentation",
+    click.argument("section", metavar="[SECTION]", required=False),
     help=say(
         "Print a page of Tabane's documentation, or the section around a line of it. Without SECTION, "
         "list the pages."
     ),
     epilog=examples("tabane manual", "tabane manual servers.md", "tabane manual servers.md:40"),
-)
-@click.argument("section", metavar="[SECTION]", required=False)
-@hub_options
-@click.pass_obj
-def manual(terminal: Terminal, section: str | None) -> None:
-    found = terminal.hub().call("get_documentation", {"section": section} if section else {})
-    if not terminal.show_json(found):
-        if "pages" in found:
-            emit("\n".join(found["pages"]))
-        else:
-            emit(StyledText(found["title"], "bold"), f"\n\n{found['text']}")
+    text=_print_page,
+)  # fmt: skip

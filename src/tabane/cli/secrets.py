@@ -13,11 +13,11 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import file_option, json_option, option, server_names
-from tabane.cli.output import Command, Group, Terminal, examples
+from tabane.cli.options import agreed_option, file_option, option, server_names, with_json
+from tabane.cli.output import Command, Group, Terminal, examples, unknown_name
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.servers_file import ServersFile, files_changed
-from tabane.errors import BadArguments, UnknownName
+from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.servers.configuration import written_definitions
 from tabane.servers.editing import change_servers
@@ -33,7 +33,6 @@ from tabane.servers.secret_store import (
 )
 from tabane.servers.variables import PLAIN, escaped, names_in, names_needed
 from tabane.settings import Settings, load_settings
-from tabane.text.nearest_names import nearest
 
 plain_option = option(
     "--plain", is_flag=True, help=say("Write keys and passwords into the servers file as they are.")
@@ -124,16 +123,20 @@ def _place(settings: Settings) -> str:
 )
 @click.argument("servers", metavar="[SERVER]…", nargs=-1, shell_complete=server_names)
 @option("--dry-run", is_flag=True, help=say("Show what would be moved, without changing anything."))
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@agreed_option
 @file_option
-@json_option
-@click.pass_obj
+@with_json
 def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: bool, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     written = written_definitions(place.path)
     for name in servers:
         if name not in written:
-            raise _unknown(name, list(written))
+            raise unknown_name(
+                name,
+                written,
+                say("There is no server {name!n}. Did you mean {near}?"),
+                say("There is no server {name!n}."),
+            )
     chosen = {
         name: each
         for name, each in written.items()
@@ -173,16 +176,6 @@ def adopt(terminal: Terminal, servers: Sequence[str], dry_run: bool, agreed: boo
         )
 
 
-def _unknown(name: str, known: Sequence[str]) -> UnknownName:
-    near = nearest(name, known)
-    return UnknownName(
-        say("There is no server {name!n}. Did you mean {near}?", name=name, near=", ".join(near))
-        if near
-        else say("There is no server {name!n}.", name=name),
-        near,
-    )
-
-
 @click.group(
     "secrets",
     cls=Group,
@@ -209,8 +202,7 @@ def _secret_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 )
 @click.argument("name", metavar="NAME", shell_complete=_secret_names)
 @option("--stdin", "piped", is_flag=True, help=say("Read the value from standard input without asking."))
-@json_option
-@click.pass_obj
+@with_json
 def set_(terminal: Terminal, name: str, piped: bool) -> None:
     check_name(name)
     settings = load_settings({"config": terminal.config}, os.environ)
@@ -241,8 +233,7 @@ def set_(terminal: Terminal, name: str, piped: bool) -> None:
     epilog=examples("tabane secrets list", "tabane secrets list --json"),
 )
 @file_option
-@json_option
-@click.pass_obj
+@with_json
 def list_(terminal: Terminal, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     kept, users = store_of(place.settings).places(), _users(place)
@@ -267,21 +258,19 @@ def list_(terminal: Terminal, file: str | None) -> None:
     epilog=examples("tabane secrets remove GITHUB_TOKEN"),
 )
 @click.argument("name", metavar="NAME", shell_complete=_secret_names)
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@agreed_option
 @file_option
-@json_option
-@click.pass_obj
+@with_json
 def remove(terminal: Terminal, name: str, agreed: bool, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     store = store_of(place.settings)
     known = store.places()
     if name not in known:
-        near = nearest(name, known)
-        raise UnknownName(
-            say("There is no secret {name}. Did you mean {near}?", name=name, near=", ".join(near))
-            if near
-            else say("There is no secret {name}. List all secrets with: tabane secrets list", name=name),
-            near,
+        raise unknown_name(
+            name,
+            known,
+            say("There is no secret {name}. Did you mean {near}?"),
+            say("There is no secret {name}. List all secrets with: tabane secrets list"),
         )
     users = _users(place).get(name, [])
     if users:

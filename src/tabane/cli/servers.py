@@ -7,8 +7,9 @@ import json
 import os
 import select
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,8 +17,9 @@ import click
 from tabane.cli.arguments import read_pairs
 from tabane.cli.browser import is_remote, open_in_browser
 from tabane.cli.lifecycle import show_server_log
-from tabane.cli.options import file_option, hub_options, json_option, option, server_names
-from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples
+from tabane.cli.operation_command import operation_command, print_facts
+from tabane.cli.options import file_option, option, server_names, with_hub, with_json
+from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples, filled, local_minute
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import find
 from tabane.cli.servers_add import add
@@ -55,8 +57,7 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
     "--accept-links", is_flag=True, help=say("Accept where the links in the paths of its sandbox lead now.")
 )
 @file_option
-@hub_options
-@click.pass_obj
+@with_hub
 def sandbox(
     terminal: Terminal,
     name: str,
@@ -187,8 +188,7 @@ def sandbox_words(found: dict[str, Any] | None) -> str | Message | None:
 @option("--hide-tool/--show-tool", "hidden", default=None, help=say("Hide the tool, or show it again."))
 @option("--reset", is_flag=True, help=say("Remove the whole override first."))
 @file_option
-@json_option
-@click.pass_obj
+@with_json
 def override(
     terminal: Terminal,
     /,
@@ -281,8 +281,7 @@ LOOK = 1.0
     multiple=True,
     help=say("A permission to ask for besides the usual ones; repeatable."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def login(terminal: Terminal, name: str, device: bool, no_browser: bool, scopes: tuple[str, ...]) -> None:
     hub = terminal.hub()
     given: dict[str, Any] = {"server": name, "scopes": list(scopes), "restart": True}
@@ -294,24 +293,22 @@ def login(terminal: Terminal, name: str, device: bool, no_browser: bool, scopes:
     _done(terminal, hub, name, _waited(terminal, hub, begun))
 
 
-@click.command(
-    "logout",
-    cls=Command,
+def _print_logout(_: Terminal, done: dict[str, Any]) -> Message:
+    said = say("Logged out at {name!n}. Its tokens were deleted here.")
+    if not done["was_signed_in"]:
+        said = say("There was no login at {name!n}.")
+    elif done["revoked"]:
+        said = say("Logged out at {name!n}. Its tokens were revoked.")
+    return filled(said, {"name": done.get("server")})
+
+
+logout = operation_command(
+    None, "logout", "logout_server",
+    click.argument("server", metavar="NAME", shell_complete=server_names),
     help=say("Log out at a server: its tokens are revoked, where that is offered, and deleted here."),
     epilog=examples("tabane servers logout linear"),
-)
-@_name
-@hub_options
-@click.pass_obj
-def logout(terminal: Terminal, name: str) -> None:
-    done = terminal.hub().call("logout_server", {"server": name})
-    if not done["was_signed_in"]:
-        what = say("There was no login at {name!n}.", name=name)
-    elif done["revoked"]:
-        what = say("Logged out at {name!n}. Its tokens were revoked.", name=name)
-    else:
-        what = say("Logged out at {name!n}. Its tokens were deleted here.", name=name)
-    terminal.show(done, what)
+    text=_print_logout,
+)  # fmt: skip
 
 
 def _show_login(terminal: Terminal, begun: dict[str, Any], *, no_browser: bool) -> None:
@@ -381,8 +378,7 @@ def _done(terminal: Terminal, hub: HubClient, name: str, found: dict[str, Any]) 
         if result.get("tools") is not None:
             terminal.say(say("{count} {count:tool is|tools are} available.", count=result["tools"]))
         if result.get("expires") and not result.get("renewable"):
-            until = time.strftime("%Y-%m-%d %H:%M", time.localtime(result["expires"]))
-            terminal.say(say("The login ends at {until}.", until=until))
+            terminal.say(say("The login ends at {until}.", until=local_minute(result["expires"])))
 
 
 def login_words(login: Mapping[str, Any] | None) -> Message | None:
@@ -393,7 +389,7 @@ def login_words(login: Mapping[str, Any] | None) -> Message | None:
     if login["state"] == "signed_in" and login.get("renewable"):
         return say("logged in; renewed without you")
     if login["state"] == "signed_in" and expires:
-        return say("logged in until {until}", until=time.strftime("%Y-%m-%d %H:%M", time.localtime(expires)))
+        return say("logged in until {until}", until=local_minute(expires))
     return _STATES.get(login["state"])
 
 
@@ -432,8 +428,7 @@ servers.add_command(scan)
     epilog=examples("tabane servers list", "tabane servers list --json"),
 )
 @file_option
-@hub_options
-@click.pass_obj
+@with_hub
 def list_(terminal: Terminal, file: str | None) -> None:
     place = ServersFile.found(terminal, file)
     book = place.read()
@@ -464,8 +459,7 @@ def list_(terminal: Terminal, file: str | None) -> None:
 @_name
 @option("--reveal", is_flag=True, help=say("Show the entry as written in the file, including secrets."))
 @file_option
-@hub_options
-@click.pass_obj
+@with_hub
 def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
     place = ServersFile.found(terminal, file)
     book = place.read()
@@ -483,109 +477,84 @@ def show(terminal: Terminal, name: str, file: str | None, reveal: bool) -> None:
         }
         # a server without prompts or resources is usual, and its zeros are not shown
         facts |= {key: None for key in ("prompts", "resources", "templates") if not facts.get(key)}
-        shown = [(label, facts.get(key)) for key, label in _LABELS.items()]
-        terminal.pairs((label, value) for label, value in shown if value not in (None, "", [], {}))
+        print_facts(terminal, _LABELS, facts)
         terminal.say(json.dumps({facts["name"]: facts["definition"]}, indent=2, ensure_ascii=False))
     for warning in [*book.warnings(name), *book.live_warnings([row])]:
         terminal.note(warning)
 
 
-@servers.command(
-    help=say("Remove a server from the servers file."), epilog=examples("tabane servers remove time")
-)
-@_name
-@file_option
-@json_option
-@click.pass_obj
-def remove(terminal: Terminal, name: str, file: str | None) -> None:
-    place = ServersFile.found(terminal, file)
-    check_passphrase(terminal, place.settings.home)
-    with files_changed(terminal):
-        remove_server(place.path, name)
-    _changed(
-        terminal, place, name, "removed", say("Removed {name!n} from {path}.", name=name, path=place.path)
-    )
+def _edit(name: str, done: str, help: Message, said: Message, change: Callable[[Path, str], object]) -> None:
+    """Add the command that changes the entry of a server in the servers file."""
+
+    @servers.command(name, help=help, epilog=examples(f"tabane servers {name} time"))
+    @_name
+    @file_option
+    @with_json
+    def edit(terminal: Terminal, name: str, file: str | None) -> None:
+        place = ServersFile.found(terminal, file)
+        check_passphrase(terminal, place.settings.home)
+        with files_changed(terminal):
+            change(place.path, name)
+        result = {"name": name, "path": str(place.path), "status": done}
+        terminal.show(result, filled(said, result))
+        if done == "enabled":
+            for problem in place.problems(name):
+                terminal.note(problem)
 
 
-@servers.command(
-    help=say("Enable a server in the servers file."), epilog=examples("tabane servers enable time")
-)
-@_name
-@file_option
-@json_option
-@click.pass_obj
-def enable(terminal: Terminal, name: str, file: str | None) -> None:
-    place = ServersFile.found(terminal, file)
-    check_passphrase(terminal, place.settings.home)
-    with files_changed(terminal):
-        enable_server(place.path, name, True)
-    _changed(terminal, place, name, "enabled", say("{name!n} is now enabled.", name=name))
-
-
-@servers.command(
-    help=say("Disable a server in the servers file. Its entry is kept, but the server is not started."),
-    epilog=examples("tabane servers disable time"),
-)
-@_name
-@file_option
-@json_option
-@click.pass_obj
-def disable(terminal: Terminal, name: str, file: str | None) -> None:
-    place = ServersFile.found(terminal, file)
-    check_passphrase(terminal, place.settings.home)
-    with files_changed(terminal):
-        enable_server(place.path, name, False)
-    _changed(terminal, place, name, "disabled", say("{name!n} is now disabled.", name=name))
+_edit(
+    "remove", "removed", say("Remove a server from the servers file."),
+    say("Removed {name!n} from {path}."), remove_server,
+)  # fmt: skip
+_edit(
+    "enable", "enabled", say("Enable a server in the servers file."),
+    say("{name!n} is now enabled."), partial(enable_server, enabled=True),
+)  # fmt: skip
+_edit(
+    "disable", "disabled",
+    say("Disable a server in the servers file. Its entry is kept, but the server is not started."),
+    say("{name!n} is now disabled."), partial(enable_server, enabled=False),
+)  # fmt: skip
 
 
 # -- the hub -------------------------------------------------------------------------------------
 
 
-@servers.command(
-    help=say("Start a server and wait for its tools."), epilog=examples("tabane servers start time")
-)
-@_name
-@hub_options
-@click.pass_obj
-def start(terminal: Terminal, name: str) -> None:
-    _operate(terminal, "start_upstream", name, say("Starting {name!n}", name=name))
+def _state(_: Terminal, found: dict[str, Any]) -> Message:
+    tools, state = found.get("tools"), words_of_state(found["state"]).words
+    count = len(tools) if isinstance(tools, list) else tools
+    if count is None:
+        return say("{name!n}: {state}", name=found["name"], state=state)
+    return say("{name!n}: {state}, {count} {count:tool|tools}", name=found["name"], state=state, count=count)
 
 
-@servers.command(
-    help=say("Stop a server until you start it again."), epilog=examples("tabane servers stop time")
-)
-@_name
-@hub_options
-@click.pass_obj
-def stop(terminal: Terminal, name: str) -> None:
-    _operate(terminal, "stop_upstream", name, say("Stopping {name!n}", name=name), start=False)
+def _print_tools(terminal: Terminal, found: dict[str, Any]) -> None:
+    terminal.say(_state(terminal, found))
+    for signature in found.get("tools") or ():
+        terminal.say(f"  {signature}")
 
 
-@servers.command(
-    help=say("Stop a server and start it again."), epilog=examples("tabane servers restart time")
-)
-@_name
-@hub_options
-@click.pass_obj
-def restart(terminal: Terminal, name: str) -> None:
-    _operate(terminal, "restart_upstream", name, say("Restarting {name!n}", name=name))
-
-
-@servers.command(
+operation_command(
+    servers, "start", "start_upstream", _name,
+    help=say("Start a server and wait for its tools."), epilog=examples("tabane servers start time"),
+    working=say("Starting {name!n}"), text=_state,
+)  # fmt: skip
+operation_command(
+    servers, "stop", "stop_upstream", _name,
+    help=say("Stop a server until you start it again."), epilog=examples("tabane servers stop time"),
+    start=False, working=say("Stopping {name!n}"), text=_state,
+)  # fmt: skip
+operation_command(
+    servers, "restart", "restart_upstream", _name,
+    help=say("Stop a server and start it again."), epilog=examples("tabane servers restart time"),
+    working=say("Restarting {name!n}"), text=_state,
+)  # fmt: skip
+operation_command(
+    servers, "test", "test_server", _name,
     help=say("Start a server if it is not running, and list its tools."),
     epilog=examples("tabane servers test time"),
-)
-@_name
-@hub_options
-@click.pass_obj
-def test(terminal: Terminal, name: str) -> None:
-    hub = terminal.hub()
-    with terminal.working(say("Starting {name!n}", name=name)):
-        found = hub.call("test_server", {"name": name})
-    if not terminal.show_json(found):
-        terminal.say(_state(found))
-        for signature in found.get("tools") or ():
-            terminal.say(f"  {signature}")
+    working=say("Starting {name!n}"), text=_print_tools,
+)  # fmt: skip
 
 
 @servers.command(
@@ -597,8 +566,7 @@ def test(terminal: Terminal, name: str) -> None:
               help=say("Follow the log until Ctrl+C."))  # fmt: skip
 @option("--lines", "-n", type=click.IntRange(1, 10_000), default=50, show_default=True,
               help=say("Number of lines to show, from the end."))  # fmt: skip
-@hub_options
-@click.pass_obj
+@with_hub
 def logs(terminal: Terminal, name: str, lines: int, follow: bool) -> None:
     show_server_log(terminal, name, lines, follow=follow)
 
@@ -635,28 +603,6 @@ _LABELS = {
 # -- inside --------------------------------------------------------------------------------------
 
 
-def _operate(terminal: Terminal, operation: str, name: str, what: Message, *, start: bool = True) -> None:
-    hub = terminal.hub(start=start)
-    with terminal.working(what):
-        found = hub.call(operation, {"name": name})
-    terminal.show(found, _state(found))
-
-
-def _changed(terminal: Terminal, place: ServersFile, name: str, done: str, what: Message) -> None:
-    terminal.show({"name": name, "path": str(place.path), "status": done}, what)
-    if done == "enabled":
-        for problem in place.problems(name):
-            terminal.note(problem)
-
-
 def _remark(book: ServersFileContent, row: dict[str, Any]) -> Shown | None:
     found = book.remark(row) or definition_remark(row)
     return found or (say("runs at {address}", address=row["runs_at"]) if row.get("runs_at") else None)
-
-
-def _state(found: dict[str, Any]) -> Message:
-    tools, state = found.get("tools"), words_of_state(found["state"]).words
-    count = len(tools) if isinstance(tools, list) else tools
-    if count is None:
-        return say("{name!n}: {state}", name=found["name"], state=state)
-    return say("{name!n}: {state}, {count} {count:tool|tools}", name=found["name"], state=state, count=count)

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from tabane.build import this_build
 from tabane.cli.jobs import result_of, watched
-from tabane.cli.options import file_option, json_option, option
+from tabane.cli.options import combined, file_option, option, with_json
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
@@ -212,55 +212,38 @@ class ServerTrialFailed(TabaneError):
 )
 @click.argument("name", metavar="NAME", required=False)
 @click.argument("command", metavar="[URL | [--] COMMAND ARGS…]", nargs=-1, type=click.UNPROCESSED)
-@option("--url", "at", metavar="URL", help=say("URL of the server, instead of a command."))
-@option("--sse", is_flag=True, help=say("The URL is a server of the old transport (HTTP with SSE)."))
-@option(
-    "--from-registry",
-    "listed",
-    metavar="NAME",
-    help=say(
+@combined((
+    option("--url", "at", metavar="URL", help=say("URL of the server, instead of a command.")),
+    option("--sse", is_flag=True, help=say("The URL is a server of the old transport (HTTP with SSE).")),
+    option("--from-registry", "listed", metavar="NAME", help=say(
         "Add this server of the MCP registry: NAME or NAME@VERSION. To find one: tabane servers find. What "
-        "it needs is asked for, or given with --env, --header and --input."
-    ),
-)
-@option(
-    "--input",
-    "inputs",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help=say("A value for another input that the registry declares; repeatable."),
-)
-@option(
-    "--using",
-    metavar="KIND",
-    help=say("How to run a server of the registry: npm, pypi, oci, nuget, http or sse."),
-)
-@option("--env", multiple=True, metavar="KEY=VALUE", help=say("Environment variables for it; repeatable."))
-@option(
-    "--header",
-    multiple=True,
-    metavar="'KEY: VALUE'",
-    help=say("Headers for the URL, also as KEY=VALUE; repeatable."),
-)
-@plain_option
-@option("--cwd", metavar="FOLDER", help=say("Working directory. Default: the folder of the servers file."))
-@option("--description", metavar="TEXT", help=say("What the server is for; tool searches use this text."))
-@option("--tag", "tags", multiple=True, metavar="TAG", help=say("Tag for its tools; repeatable."))
-@option("--keyword", "keywords", multiple=True, metavar="TEXT", help=say("Another word for it; repeatable."))
-@option(
-    "--example",
-    "examples",
-    multiple=True,
-    metavar="TEXT",
-    help=say("A request that it is for, in any language; repeatable."),
-)
-@option("--yes", "-y", "agreed", is_flag=True, help=say("With --from-registry: do not ask for confirmation."))
-@option("--disabled", is_flag=True, help=say("Add it disabled, without testing it."))
-@option("--no-try", "untried", is_flag=True, help=say("Add it without testing it."))
-@option("--force", is_flag=True, help=say("Add it even if it does not work."))
+        "it needs is asked for, or given with --env, --header and --input.")),
+    option("--input", "inputs", multiple=True, metavar="NAME=VALUE",
+           help=say("A value for another input that the registry declares; repeatable.")),
+    option("--using", metavar="KIND",
+           help=say("How to run a server of the registry: npm, pypi, oci, nuget, http or sse.")),
+    option("--env", multiple=True, metavar="KEY=VALUE",
+           help=say("Environment variables for it; repeatable.")),
+    option("--header", multiple=True, metavar="'KEY: VALUE'",
+           help=say("Headers for the URL, also as KEY=VALUE; repeatable.")),
+    plain_option,
+    option("--cwd", metavar="FOLDER",
+           help=say("Working directory. Default: the folder of the servers file.")),
+    option("--description", metavar="TEXT",
+           help=say("What the server is for; tool searches use this text.")),
+    option("--tag", "tags", multiple=True, metavar="TAG", help=say("Tag for its tools; repeatable.")),
+    option("--keyword", "keywords", multiple=True, metavar="TEXT",
+           help=say("Another word for it; repeatable.")),
+    option("--example", "examples", multiple=True, metavar="TEXT",
+           help=say("A request that it is for, in any language; repeatable.")),
+    option("--yes", "-y", "agreed", is_flag=True,
+           help=say("With --from-registry: do not ask for confirmation.")),
+    option("--disabled", is_flag=True, help=say("Add it disabled, without testing it.")),
+    option("--no-try", "untried", is_flag=True, help=say("Add it without testing it.")),
+    option("--force", is_flag=True, help=say("Add it even if it does not work.")),
+))  # fmt: skip
 @file_option
-@json_option
-@click.pass_obj
+@with_json
 def add(
     terminal: Terminal,
     /,

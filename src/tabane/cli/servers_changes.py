@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tabane.cli.options import completed, hub_options, option, server_names
-from tabane.cli.output import FAILED, Command, Terminal, emit, examples, lang, text
+from tabane.cli.operation_command import Column, not_empty, operation_command, print_rows
+from tabane.cli.options import completed, option, server_names, with_hub
+from tabane.cli.output import FAILED, Command, Terminal, emit, examples, filled, lang, text
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
@@ -81,30 +82,40 @@ _name = click.argument("name", metavar="NAME", shell_complete=server_names)
 _definitions = click.argument("definitions", metavar="[TOOL]...", nargs=-1, shell_complete=changed_names)
 
 
-@click.command(
-    "changes",
-    cls=Command,
+def _state(row: Mapping[str, Any]) -> Message:
+    if row["held"]:
+        return say("held back")
+    return say("offered") if row["current"] else say("no longer listed")
+
+
+def _kind(row: Mapping[str, Any]) -> Message | str:
+    return KIND_WORDS.get(row["kind"], str(row["kind"]))
+
+
+def _change(row: Mapping[str, Any]) -> Message | str:
+    return CHANGE_WORDS.get(row["change"], str(row["change"]))
+
+
+changes = operation_command(
+    None, "changes", "list_definition_changes",
+    click.argument("server", metavar="[NAME]", required=False, shell_complete=server_names),
     help=say(
         "List definitions of servers that changed since they were first seen, that are new, or that look "
         "like an attack."
     ),
     epilog=examples("tabane servers changes", "tabane servers changes github --json"),
-)
-@click.argument("name", metavar="[NAME]", required=False, shell_complete=server_names)
-@hub_options
-@click.pass_obj
-def changes(terminal: Terminal, name: str | None) -> None:
-    found = terminal.hub().call("list_definition_changes", {"server": name} if name else {})
-    if terminal.show_json(found):
-        return
-    rows = found["results"]
-    if not rows:
-        terminal.note(say("No definition of a server has to be reviewed."))
-        return
-    headers = [say("server"), say("kind"), say("name"), say("change"), say("state"), say("findings")]
-    terminal.table(headers, (_cells(row) for row in rows))
-    if found["total"] > len(rows):
-        terminal.note(say("{count:,} more", count=found["total"] - len(rows)))
+    params=not_empty,
+    columns=(
+        Column(say("server"), "server"),
+        Column(say("kind"), _kind),
+        Column(say("name"), "name"),
+        Column(say("change"), _change),
+        Column(say("state"), _state),
+        Column(say("findings"), lambda row: list(dict.fromkeys(each["rule"] for each in row["findings"]))),
+    ),
+    empty=say("No definition of a server has to be reviewed."),
+    more=say("{count:,} more"),
+)  # fmt: skip
 
 
 @click.command(
@@ -118,8 +129,7 @@ def changes(terminal: Terminal, name: str | None) -> None:
 )
 @_name
 @_definitions
-@hub_options
-@click.pass_obj
+@with_hub
 def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     hub = terminal.hub()
     rows = _chosen(hub, name, definitions)
@@ -154,14 +164,11 @@ def diff(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
     metavar="HASH",
     help=say("Accept only this version of the one TOOL: the beginning of the hash that diff showed."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def accept(terminal: Terminal, name: str, definitions: tuple[str, ...], digest: str | None) -> None:
-    hub = terminal.hub()
-    rows = [row for row in _chosen(hub, name, definitions, digest) if row["current"]]
-    done = _decide(hub, name, rows, "accept_definitions")
-    said = say("Accepted {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
-    terminal.show(done, said)
+    rows = [row for row in _chosen(terminal.hub(), name, definitions, digest) if row["current"]]
+    accepted = say("Accepted {count} {count:definition|definitions} of {name!n}.")
+    _decide(terminal, name, rows, "accept_definitions", accepted)
 
 
 @click.command(
@@ -175,13 +182,11 @@ def accept(terminal: Terminal, name: str, definitions: tuple[str, ...], digest: 
 )
 @_name
 @click.argument("definitions", metavar="TOOL...", nargs=-1, required=True, shell_complete=changed_names)
-@hub_options
-@click.pass_obj
+@with_hub
 def reject(terminal: Terminal, name: str, definitions: tuple[str, ...]) -> None:
-    hub = terminal.hub()
-    done = _decide(hub, name, _chosen(hub, name, definitions), "reject_definitions")
-    said = say("Rejected {count} {count:definition|definitions} of {name!n}.", count=done["count"], name=name)
-    terminal.show(done, said)
+    rejected = say("Rejected {count} {count:definition|definitions} of {name!n}.")
+    rows = _chosen(terminal.hub(), name, definitions)
+    _decide(terminal, name, rows, "reject_definitions", rejected)
 
 
 # -- inside --------------------------------------------------------------------------------------
@@ -218,32 +223,23 @@ def _chosen(
     return found
 
 
-def _decide(hub: HubClient, name: str, rows: Iterable[dict[str, Any]], operation: str) -> dict[str, Any]:
+def _decide(
+    terminal: Terminal, name: str, rows: Iterable[dict[str, Any]], operation: str, said: Message
+) -> None:
     given = [{key: row[key] for key in ("kind", "name", "digest")} for row in rows]
     if not given:
         raise UnknownName(say("No definition of {name!n} waits that it lists now.", name=name))
-    return dict(hub.call(operation, {"server": name, "definitions": given}))
-
-
-def _cells(row: Mapping[str, Any]) -> tuple[object, ...]:
-    rules = ", ".join(dict.fromkeys(finding["rule"] for finding in row["findings"]))
-    kind, change = KIND_WORDS.get(row["kind"], row["kind"]), CHANGE_WORDS.get(row["change"], row["change"])
-    return row["server"], kind, row["name"], change, _state(row), rules
-
-
-def _state(row: Mapping[str, Any]) -> Message:
-    if row["held"]:
-        return say("held back")
-    return say("offered") if row["current"] else say("no longer listed")
+    done = terminal.hub().call(operation, {"server": name, "definitions": given})
+    terminal.show(done, filled(said, {"name": name, "count": done["count"]}))
 
 
 def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
     title = say(
         "{server} {kind} {name}: {change}, {state} (hash {hash})",
         server=row["server"],
-        kind=KIND_WORDS.get(row["kind"], row["kind"]),
+        kind=_kind(row),
         name=row["name"],
-        change=CHANGE_WORDS.get(row["change"], row["change"]),
+        change=_change(row),
         state=_state(row),
         hash=row["digest"][:16],
     )
@@ -284,8 +280,7 @@ def _print_diff(terminal: Terminal, row: Mapping[str, Any]) -> None:
     metavar="FILE",
     help=say("Scan the JSON that a server returned for tools/list, without a hub."),
 )
-@hub_options
-@click.pass_obj
+@with_hub
 def scan(terminal: Terminal, names: tuple[str, ...], path: str | None) -> None:
     if path and names:
         raise BadArguments(say("Give either names or --file."), "names")
@@ -310,14 +305,18 @@ def _of_file(path: Path) -> dict[str, Any]:
     return report_of_file(path.stem, path.read_bytes(), lang())
 
 
+_FINDING = (
+    Column(say("severity"), "severity"),
+    Column(say("server"), "server"),
+    Column(say("kind"), "kind"),
+    Column(say("name"), "name"),
+    Column(say("finding"), "message"),
+    Column(say("text"), "excerpt"),
+)
+
+
 def _print(terminal: Terminal, found: dict[str, Any]) -> None:
-    headers = [say("severity"), say("server"), say("kind"), say("name"), say("finding"), say("text")]
-    rows = [
-        (row["severity"], row["server"], row["kind"], row["name"], row["message"], row["excerpt"])
-        for row in found["results"]
-    ]
-    if rows:
-        terminal.table(headers, rows)
+    print_rows(terminal, _FINDING, found["results"])
     count = len(found["results"])
     terminal.note(
         say(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from tabane.cli.output import Shown, Terminal, lang
-from tabane.errors import CallerError, HubError, UnknownName
+from tabane.cli.output import Shown, Terminal, lang, unknown_name
+from tabane.errors import CallerError, HubError
 from tabane.hub.local import lock
 from tabane.messages import say
 from tabane.servers.configuration import (
@@ -27,7 +27,6 @@ from tabane.servers.redaction import Redactor
 from tabane.servers.server import Server
 from tabane.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.settings import Settings, load_settings
-from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -199,13 +198,9 @@ class ServersFileContent:
 
     def _unknown(self, name: str) -> CallerError:
         known = [server.name for server in self.configuration.servers]
-        near = nearest(name, known)
-        if near:
-            message = say(
-                "There is no server {name!n}. Did you mean {near}?", name=name, near=", ".join(near)
-            )
-        else:
-            message = say(
-                "There is no server {name!n}. List all servers with: tabane servers list", name=name
-            )
-        return UnknownName(message, near)
+        return unknown_name(
+            name,
+            known,
+            say("There is no server {name!n}. Did you mean {near}?"),
+            say("There is no server {name!n}. List all servers with: tabane servers list"),
+        )

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from tabane.cli.install import machine
-from tabane.cli.options import file_option, json_option, option
+from tabane.cli.options import agreed_option, file_option, option, with_json
 from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.secrets import (
@@ -28,7 +28,7 @@ from tabane.cli.secrets import (
 )
 from tabane.cli.servers_add import AddedServers, start_added
 from tabane.cli.servers_file import ServersFile, ServersFileContent, files_changed
-from tabane.errors import BadArguments, ConfigurationError
+from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 from tabane.servers.assistants.importing import (
     ClientInput,
@@ -191,13 +191,12 @@ _NAMES = [client.name for client in CLIENTS]
     help=say("Import the servers of this file."),
 )
 @option("--dry-run", is_flag=True, help=say("Show what would be imported, without changing anything."))
-@option("--yes", "-y", "agreed", is_flag=True, help=say("Do not ask for confirmation."))
+@agreed_option
 @plain_option
 @option("--no-try", "untried", is_flag=True, help=say("Do not start them to scan what they list."))
 @option("--force", "forced", is_flag=True, help=say("Also import servers whose tools are built into Tabane."))
 @file_option
-@json_option
-@click.pass_obj
+@with_json
 def import_(
     terminal: Terminal,
     clients: Sequence[str],
@@ -230,7 +229,15 @@ def import_(
     if planned.taken and not dry_run:
         # report a file that cannot be changed before asking
         check_addable(place.path, moves.definitions)
-    if not planned.taken or dry_run or not _may(terminal, preview, agreed):
+    if (
+        not planned.taken
+        or dry_run
+        or not terminal.confirmed(
+            say("Add these servers to {path}?", path=place.path),
+            agreed,
+            say("Nothing was changed. To import these servers, add --yes."),
+        )
+    ):
         if not terminal.show_json(preview.result("unchanged")):
             preview.tell(terminal, done=False)
         return
@@ -252,14 +259,6 @@ def import_(
     started = start_added(terminal, place, on) if on else AddedServers()
     terminal.show_json(preview.result("imported") | structs.asdict(started))
     started.tell(terminal)
-
-
-def _may(terminal: Terminal, preview: ImportPreview, agreed: bool) -> bool:
-    if agreed:
-        return True
-    if not terminal.asks:
-        raise BadArguments(say("Nothing was changed. To import these servers, add --yes."), "--yes")
-    return terminal.agreed(say("Add these servers to {path}?", path=preview.place.path))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import plistlib
 import shutil
 import subprocess
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import click
 
 from tabane.cli.hub_process import end_hub
 from tabane.cli.install import launcher
-from tabane.cli.options import json_option, option
+from tabane.cli.options import dry_run_option, option, with_json
 from tabane.cli.output import FAILED, Group, TableState, Terminal, emit, examples, lang
 from tabane.errors import ConfigurationError
 from tabane.hub.servers.recorded_environment import record_environment
@@ -117,43 +116,14 @@ class ServiceState:
     state: str
 
 
-class ServiceManager(ABC):
-    """The program of the platform that starts services of a user."""
+class ServiceManager:
+    """The program of the platform that starts services of a user: how it is run."""
 
     program: str
     unavailable: Message
 
     def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
         self._home, self._environ = home, environ
-
-    @property
-    @abstractmethod
-    def path(self) -> Path:
-        """The file of the service."""
-
-    @abstractmethod
-    def definition(self, command: Sequence[str], variables: Mapping[str, str]) -> str:
-        """Return the content of that file."""
-
-    @abstractmethod
-    def check(self) -> None:
-        """Raise ConfigurationError if this user has no such manager."""
-
-    @abstractmethod
-    def enable(self) -> None:
-        """Start the service now and at each login. Raises ConfigurationError."""
-
-    @abstractmethod
-    def disable(self) -> None:
-        """Stop the service, and do not start it again. Raises ConfigurationError."""
-
-    @abstractmethod
-    def forget(self) -> None:
-        """Tell the manager that the file was removed."""
-
-    @abstractmethod
-    def state(self) -> ServiceState:
-        """Return what the manager says about the service."""
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the manager's command. Raises ConfigurationError if there is none, or it does not end."""
@@ -200,14 +170,17 @@ class Systemd(ServiceManager):
 
     @property
     def path(self) -> Path:
+        """The file of the service."""
         given = self._environ.get("XDG_CONFIG_HOME", "")
         folder = Path(given) if os.path.isabs(given) else self._home / ".config"
         return folder / "systemd" / "user" / UNIT
 
     def definition(self, command: Sequence[str], variables: Mapping[str, str]) -> str:
+        """Return the content of that file."""
         return systemd_unit(command, variables)
 
     def check(self) -> None:
+        """Raise ConfigurationError if this user has no such manager."""
         done = self.run("--user", "show-environment")
         if done.returncode:
             raise ConfigurationError(
@@ -219,18 +192,22 @@ class Systemd(ServiceManager):
             )
 
     def enable(self) -> None:
+        """Start the service now and at each login. Raises ConfigurationError."""
         self.must("--user", "daemon-reload")
         self.must("--user", "enable", UNIT)
         self.must("--user", "restart", UNIT)
 
     def disable(self) -> None:
+        """Stop the service, and do not start it again. Raises ConfigurationError."""
         self.must("--user", "disable", "--now", UNIT)
 
     def forget(self) -> None:
+        """Tell the manager that the file was removed."""
         self.run("--user", "daemon-reload")
         self.run("--user", "reset-failed", UNIT)
 
     def state(self) -> ServiceState:
+        """Return what the manager says about the service."""
         state = self.run("--user", "is-active", UNIT).stdout.strip() or "unknown"
         return ServiceState(state == "active", state)
 
@@ -275,11 +252,6 @@ class Launchd(ServiceManager):
         return f"gui/{os.getuid()}"
 
 
-def service_manager(home: Path, environ: Mapping[str, str]) -> ServiceManager:
-    """Return the manager of this platform."""
-    return Launchd(home, environ) if sys.platform == "darwin" else Systemd(home, environ)
-
-
 def _said(done: subprocess.CompletedProcess[str]) -> str:
     lines = (done.stderr or done.stdout).strip().splitlines()
     return lines[-1][:300] if lines else f"exit {done.returncode}"
@@ -303,10 +275,9 @@ def service() -> None: ...
     epilog=examples("tabane service install", "tabane service install --print"),
 )
 @option("--print", "only_print", is_flag=True, help=say("Print the file, and change nothing."))
-@option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything."))
+@dry_run_option
 @option("--force", is_flag=True, help=say("Replace a file that Tabane did not write."))
-@json_option
-@click.pass_obj
+@with_json
 def install(terminal: Terminal, only_print: bool, dry_run: bool, force: bool) -> None:
     manager = _manager()
     command = [*launcher(os.environ), "start", "--foreground"]
@@ -334,9 +305,8 @@ def install(terminal: Terminal, only_print: bool, dry_run: bool, force: bool) ->
 
 
 @service.command(help=say("Stop the service and remove its file."), epilog=examples("tabane service remove"))
-@option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything."))
-@json_option
-@click.pass_obj
+@dry_run_option
+@with_json
 def remove(terminal: Terminal, dry_run: bool) -> None:
     manager = _manager()
     there = os.path.lexists(manager.path)
@@ -361,8 +331,7 @@ def remove(terminal: Terminal, dry_run: bool) -> None:
     help=say("Show whether the service is installed and running. The exit status is 1 if it is not running."),
     epilog=examples("tabane service status", "tabane service status --json"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def status(terminal: Terminal) -> None:
     manager = _manager()
     installed = manager.path.exists()
@@ -377,11 +346,13 @@ def status(terminal: Terminal) -> None:
         raise click.exceptions.Exit(FAILED)
 
 
-def _manager() -> ServiceManager:
-    return service_manager(Path(home_folder(os.environ)), os.environ)
+def _manager() -> Systemd | Launchd:
+    """Return the manager of this platform."""
+    home = Path(home_folder(os.environ))
+    return Launchd(home, os.environ) if sys.platform == "darwin" else Systemd(home, os.environ)
 
 
-def _check_ours(manager: ServiceManager, force: bool) -> None:
+def _check_ours(manager: Systemd | Launchd, force: bool) -> None:
     """Raise ConfigurationError if the file exists and Tabane did not write it."""
     try:
         with manager.path.open("rb") as file:

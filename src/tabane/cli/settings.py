@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import hub_options, option
-from tabane.cli.output import Group, Terminal, examples
-from tabane.messages import say
+from tabane.cli.operation_command import default_group, operation_command
+from tabane.cli.options import option, with_hub
+from tabane.cli.output import Terminal, examples
+from tabane.messages import Message, say
 from tabane.settings import OPTIONS
 
 
@@ -17,17 +18,9 @@ def setting_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
     return [each.name for each in OPTIONS if each.in_file and each.name.startswith(incomplete)]
 
 
-@click.group(
-    "settings",
-    cls=Group,
-    invoke_without_command=True,
-    help=say("List the settings, and change them in tabane.toml. Default command: list."),
+settings = default_group(
+    "settings", help=say("List the settings, and change them in tabane.toml. Default command: list.")
 )
-@hub_options
-@click.pass_context
-def settings(ctx: click.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(list_)
 
 
 _name = click.argument("name", metavar="NAME", shell_complete=setting_names)
@@ -39,9 +32,8 @@ _name = click.argument("name", metavar="NAME", shell_complete=setting_names)
     epilog=examples("tabane settings list", "tabane settings list --changed", "tabane settings list --json"),
 )
 @option("--changed", is_flag=True, help=say("Only those that are not the default."))
-@hub_options
-@click.pass_obj
-def list_(terminal: Terminal, changed: bool = False) -> None:
+@with_hub
+def list_(terminal: Terminal, changed: bool) -> None:
     found = terminal.hub().call("list_settings")
     if changed:
         found["results"] = [row for row in found["results"] if row["source"] != "default"]
@@ -59,46 +51,34 @@ def list_(terminal: Terminal, changed: bool = False) -> None:
         terminal.note(found["problem"])
 
 
-@settings.command(
-    "set",
-    help=say("Set a setting in tabane.toml. Comments and everything else in the file stay."),
-    epilog=examples("tabane settings set list_wait 5", "tabane settings set log_size '64 MiB'"),
-)
-@_name
-@click.argument("value", metavar="VALUE")
-@hub_options
-@click.pass_obj
-def set_(terminal: Terminal, name: str, value: str) -> None:
-    _change(terminal, name, value)
-
-
-@settings.command(
-    "unset",
-    help=say("Remove a setting from tabane.toml, so that its default applies."),
-    epilog=examples("tabane settings unset list_wait"),
-)
-@_name
-@hub_options
-@click.pass_obj
-def unset(terminal: Terminal, name: str) -> None:
-    _change(terminal, name, None)
-
-
-def _change(terminal: Terminal, name: str, value: str | None) -> None:
-    done = terminal.hub().call("change_setting", {"name": name, "value": value})
-    if terminal.show_json(done):
-        return
+def _print_change(terminal: Terminal, done: dict[str, Any]) -> Message | None:
     name, value = done["setting"]["name"], done["setting"].get("pending", done["setting"]["value"])
     if done["applies"] == "unchanged":
-        terminal.say(say("{name} is {value} already.", name=name, value=value))
-    elif done["problem"]:
+        return say("{name} is {value} already.", name=name, value=value)
+    if done["problem"]:
         terminal.note(say("The change was written, but is not in use: {problem}", problem=done["problem"]))
-    elif done["applies"] == "restart":
-        terminal.say(
-            say("{name} is {value} from the next start of the hub on: tabane restart", name=name, value=value)
+        return None
+    if done["applies"] == "restart":
+        return say(
+            "{name} is {value} from the next start of the hub on: tabane restart", name=name, value=value
         )
-    else:
-        terminal.say(say("{name} is {value} now.", name=name, value=value))
+    return say("{name} is {value} now.", name=name, value=value)
+
+
+operation_command(
+    settings, "set", "change_setting", _name, click.argument("value", metavar="VALUE"),
+    help=say("Set a setting in tabane.toml. Comments and everything else in the file stay."),
+    epilog=examples("tabane settings set list_wait 5", "tabane settings set log_size '64 MiB'"),
+    text=_print_change,
+)  # fmt: skip
+
+operation_command(
+    settings, "unset", "change_setting", _name,
+    help=say("Remove a setting from tabane.toml, so that its default applies."),
+    epilog=examples("tabane settings unset list_wait"),
+    params=lambda options: options | {"value": None},
+    text=_print_change,
+)  # fmt: skip
 
 
 def _with_unit(row: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -13,7 +14,16 @@ import click
 from tabane.catalog.operations.table import SearchTools
 from tabane.cli.approvals import approved_call
 from tabane.cli.arguments import read_object, read_pairs
-from tabane.cli.options import COMPLETION_LIMIT, given, hub_options, option, parameter_option, server_names
+from tabane.cli.operation_command import Column, operation_command, print_rows
+from tabane.cli.options import (
+    COMPLETION_LIMIT,
+    given,
+    option,
+    parameter_option,
+    server_names,
+    with_hub,
+    words,
+)
 from tabane.cli.output import FAILED, Group, Terminal, emit, examples, text
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
@@ -61,7 +71,17 @@ _of_server = option(
 def tools() -> None: ...
 
 
-@tools.command(
+_of_search = partial(parameter_option, SearchTools)
+
+operation_command(
+    tools, "search", "search_tools",
+    words("query", "QUERY"),
+    _of_search("limit", help=say("Maximum number of results.")),
+    _of_server,
+    _of_search("match", help=say("How the query is compared; all except the first compare tool names.")),
+    _of_search("tags", "--tag", "tags", help=say("Only tools with this tag; repeatable.")),
+    _of_search("kind", help=say("What is searched; the others are what servers offer besides tools.")),
+    _of_search("category", help=say("Only tools of this category.")),
     help=say("Find tools by what they do, in English or Japanese."),
     epilog=examples(
         "tabane tools search 'create an issue'",
@@ -69,25 +89,21 @@ def tools() -> None: ...
         "tabane tools search git_ --match prefix --server git",
         "tabane tools search 'release notes' --kind prompts",
     ),
+    text=lambda _, found: str(found["text"]),
+)  # fmt: skip
+
+
+_HIDDEN = (
+    Column(say("tool"), "name"),
+    Column(say("purpose"), lambda row: first_sentence(row["description"])),
 )
-@click.argument("query", nargs=-1, required=True, metavar="QUERY")
-@parameter_option(SearchTools, "limit", metavar="COUNT", help=say("Maximum number of results."))
-@_of_server
-@parameter_option(
-    SearchTools, "match", help=say("How the query is compared; all except the first compare tool names.")
+_LISTED = (
+    Column(say("tool"), "name"),
+    Column(
+        say("arguments and purpose"),
+        lambda row: row["signature"].removeprefix(row["name"]).removeprefix(": "),
+    ),
 )
-@parameter_option(
-    SearchTools, "tags", "--tag", "tags", metavar="TAG", help=say("Only tools with this tag; repeatable.")
-)
-@parameter_option(
-    SearchTools, "kind", help=say("What is searched; the others are what servers offer besides tools.")
-)
-@parameter_option(SearchTools, "category", metavar="NAME", help=say("Only tools of this category."))
-@hub_options
-@click.pass_obj
-def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
-    found = terminal.hub().call("search_tools", given({"query": " ".join(query), **options}))
-    terminal.show(found, found["text"])
 
 
 @tools.command(
@@ -97,22 +113,16 @@ def search(terminal: Terminal, /, query: Sequence[str], **options: Any) -> None:
 )
 @_of_server
 @option("--hidden", is_flag=True, help=say("List the tools that the servers file hides."))
-@hub_options
-@click.pass_obj
+@with_hub
 def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
     if hidden:
         found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
         if not terminal.show_json(found):
-            purposes = ([row["name"], first_sentence(row["description"])] for row in found["results"])
-            terminal.table([say("tool"), say("purpose")], purposes)
+            print_rows(terminal, _HIDDEN, found["results"])
         return
     found = terminal.hub().call("list_tools", {"server": server} if server else {})
-    rows = (
-        [row["name"], str(row["signature"]).removeprefix(row["name"]).removeprefix(": ")]
-        for row in found["results"]
-    )
     if not terminal.show_json(found):
-        terminal.table([say("tool"), say("arguments and purpose")], rows)
+        print_rows(terminal, _LISTED, found["results"])
     if found["waiting"]:
         names = ", ".join(found["waiting"])
         terminal.note(say("Still starting, tools not listed yet: {names}", names=names))
@@ -120,76 +130,60 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
         terminal.note(why)
 
 
-@tools.command(
-    help=say(
+def _visibility(name: str, help: Message, example: str, done: Message, **wanted: bool) -> None:
+    operation_command(
+        tools, name, "set_tool_visibility", _name,
+        help=help, epilog=examples(example), params=lambda options: options | wanted, text=done,
+    )  # fmt: skip
+
+
+_visibility(
+    "pin",
+    say(
         "Always list a tool. Assistants then see its whole definition at once, without a search. This adds "
         "it to the key pin in the servers file."
     ),
-    epilog=examples("tabane tools pin time__get_current_time"),
+    "tabane tools pin time__get_current_time",
+    say("{name} is always listed now."),
+    pinned=True,
 )
-@_name
-@hub_options
-@click.pass_obj
-def pin(terminal: Terminal, name: str) -> None:
-    _set_visibility(terminal, name, say("{name} is always listed now.", name=name), pinned=True)
-
-
-@tools.command(
-    help=say("Stop listing a tool in every conversation. Assistants still find it with search."),
-    epilog=examples("tabane tools unpin time__get_current_time"),
+_visibility(
+    "unpin",
+    say("Stop listing a tool in every conversation. Assistants still find it with search."),
+    "tabane tools unpin time__get_current_time",
+    say("{name} is no longer pinned."),
+    pinned=False,
 )
-@_name
-@hub_options
-@click.pass_obj
-def unpin(terminal: Terminal, name: str) -> None:
-    _set_visibility(terminal, name, say("{name} is no longer pinned.", name=name), pinned=False)
-
-
-@tools.command(
-    help=say(
+_visibility(
+    "hide",
+    say(
         "Hide a tool. Nobody can find or call it any more. This adds it to the key deny in the servers file."
     ),
-    epilog=examples("tabane tools hide git__git_reset"),
+    "tabane tools hide git__git_reset",
+    say("{name} is hidden now."),
+    hidden=True,
 )
-@_name
-@hub_options
-@click.pass_obj
-def hide(terminal: Terminal, name: str) -> None:
-    _set_visibility(terminal, name, say("{name} is hidden now.", name=name), hidden=True)
+_visibility(
+    "unhide",
+    say("Offer a hidden tool again."),
+    "tabane tools unhide git__git_reset",
+    say("{name} is no longer hidden."),
+    hidden=False,
+)
 
-
-@tools.command(help=say("Offer a hidden tool again."), epilog=examples("tabane tools unhide git__git_reset"))
-@_name
-@hub_options
-@click.pass_obj
-def unhide(terminal: Terminal, name: str) -> None:
-    _set_visibility(terminal, name, say("{name} is no longer hidden.", name=name), hidden=False)
-
-
-@tools.command(
-    "forget-types",
+operation_command(
+    tools, "forget-types", "forget_result_types",
+    click.argument("name", metavar="[NAME]", default="", shell_complete=tool_names),
     help=say(
         "Forget what was learned of the results of a tool, or of the tools of a server. Without NAME: of all."
     ),
     epilog=examples("tabane tools forget-types", "tabane tools forget-types git__git_log"),
-)
-@click.argument("name", metavar="[NAME]", default="", shell_complete=tool_names)
-@hub_options
-@click.pass_obj
-def forget_types(terminal: Terminal, name: str) -> None:
-    found = terminal.hub().call("forget_result_types", {"name": name})
-    count = found["forgotten"]
-    terminal.show(
-        found,
-        say("{count} {count:type|types} forgotten.", count=count)
-        if count
-        else say("There was nothing to forget."),
-    )
-
-
-def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool) -> None:
-    found = terminal.hub().call("set_tool_visibility", {"name": name, **wanted})
-    terminal.show(found, done)
+    text=lambda _, found: (
+        say("{count} {count:type|types} forgotten.", count=found["forgotten"])
+        if found["forgotten"]
+        else say("There was nothing to forget.")
+    ),
+)  # fmt: skip
 
 
 @tools.command(
@@ -198,8 +192,7 @@ def _set_visibility(terminal: Terminal, name: str, done: Message, **wanted: bool
 )
 @click.argument("names", nargs=-1, required=True, metavar="NAME…", shell_complete=tool_names)
 @option("--full", is_flag=True, help=say("Show the whole definition, as the server sent it."))
-@hub_options
-@click.pass_obj
+@with_hub
 def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
     wanted = {"names": list(names), "detail": "full" if full else "compact"}
     found = terminal.hub().call("describe_tools", wanted)
@@ -227,8 +220,7 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
 @click.argument("name", metavar="NAME", shell_complete=tool_names)
 @click.argument("pairs", metavar="[key=value…]", nargs=-1)
 @option("--args", "whole", metavar="JSON", help=say("The arguments as a JSON object; - for standard input."))
-@hub_options
-@click.pass_obj
+@with_hub
 def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None) -> None:
     named = [pair for pair in pairs if pair != "-"]
     if len(named) < len(pairs):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import click
 
 from tabane.audit.rendered_text import milliseconds
 from tabane.audit.table import GetUsageStats
-from tabane.cli.options import given, hub_options, key_names, option, parameter_option, server_names
+from tabane.cli.operation_command import Column, count_column, print_rows
+from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments
@@ -22,6 +24,9 @@ _GROUPS = {
     "client": say("client"),
     "day": say("day"),
 }
+
+
+_of_stats = partial(parameter_option, GetUsageStats)
 
 
 @click.command(
@@ -38,31 +43,17 @@ _GROUPS = {
         "tabane usage --unused",
     ),
 )
-@parameter_option(GetUsageStats, "by", help=say("What to group calls by."))
-@parameter_option(
-    GetUsageStats, "start", "--since", "start", metavar="TIME",
-    help=say("First day: a date, today, or a time ago such as 24h or 7d."),
-)  # fmt: skip
-@parameter_option(GetUsageStats, "end", "--until", "end", metavar="TIME", help=say("Last day."))
-@parameter_option(
-    GetUsageStats, "tool", metavar="NAME", help=say("Only calls of this tool; * stands for any characters.")
+@_of_stats("by", help=say("What to group calls by."))
+@_of_stats(
+    "start", "--since", "start", help=say("First day: a date, today, or a time ago such as 24h or 7d.")
 )
-@parameter_option(
-    GetUsageStats, "server", metavar="NAME", shell_complete=server_names,
-    help=say("Only calls of this server."),
-)  # fmt: skip
-@parameter_option(
-    GetUsageStats, "key", metavar="NAME", shell_complete=key_names,
-    help=say("Only calls of this key, by its id or name."),
-)  # fmt: skip
-@parameter_option(GetUsageStats, "client", metavar="NAME", help=say("Only calls of this client."))
-@parameter_option(
-    GetUsageStats, "limit", "--limit", "-n", "limit", metavar="COUNT", help=say("Maximum number of rows."),
-)  # fmt: skip
-@parameter_option(
-    GetUsageStats, "cursor", metavar="CURSOR",
-    help=say("Show the page at this cursor, which the previous page printed."),
-)  # fmt: skip
+@_of_stats("end", "--until", "end", help=say("Last day."))
+@_of_stats("tool", help=say("Only calls of this tool; * stands for any characters."))
+@_of_stats("server", help=say("Only calls of this server."))
+@_of_stats("key", help=say("Only calls of this key, by its id or name."))
+@_of_stats("client", help=say("Only calls of this client."))
+@_of_stats("limit", "--limit", "-n", "limit", help=say("Maximum number of rows."))
+@_of_stats("cursor", help=say("Show the page at this cursor, which the previous page printed."))
 @option(
     "--unused", is_flag=True,
     help=say("Show unused servers and tools, what their definitions cost, and what is slow or fails."),
@@ -83,31 +74,30 @@ def usage(ctx: click.Context, /, unused: bool, **options: Any) -> None:
     if not found["results"]:
         terminal.note(say("No calls from {start} to {end}.", start=found["start"], end=found["end"]))
         return
-    by = found["by"]
-    headers: list[str | Message] = [
-        _GROUPS[by], say("calls"), say("errors"), "p50", "p95", "p99", say("tokens saved"), say("size"),
-    ]  # fmt: skip
-    rows = [
-        (
-            _name(group, by),
-            f"{group['calls']:,}",
-            f"{group['errors']:,}",
-            milliseconds(group["p50_ms"]),
-            milliseconds(group["p95_ms"]),
-            milliseconds(group["p99_ms"]),
-            f"{group['saved']:,}",
-            size_of(group["bytes"]),
-        )
-        for group in found["results"]
-    ]
-    terminal.table(headers, rows, whole=(1, 2, 3, 4, 5, 7))
-    if len(rows) < found["total"]:
+    print_rows(terminal, _columns(found["by"]), found["results"], whole=(1, 2, 3, 4, 5, 7))
+    if len(found["results"]) < found["total"]:
         terminal.note(
             say("{shown} of {total} {total:row|rows}, {calls} {calls:call|calls} in total.",
-                shown=len(rows), total=found["total"], calls=f"{found['sum']['calls']:,}")
+                shown=len(found["results"]), total=found["total"], calls=f"{found['sum']['calls']:,}")
         )  # fmt: skip
     if found["next_cursor"]:
         terminal.note(say("Next page: --cursor {cursor}", cursor=found["next_cursor"]))
+
+
+def _columns(by: str) -> list[Column]:
+    return [
+        Column(_GROUPS[by], lambda group: _name(group, by)),
+        count_column(say("calls"), "calls"),
+        count_column(say("errors"), "errors"),
+        *(time_column(name) for name in ("p50", "p95", "p99")),
+        count_column(say("tokens saved"), "saved"),
+        Column(say("size"), lambda group: size_of(group["bytes"])),
+    ]
+
+
+def time_column(name: str) -> Column:
+    """Return the column of a percentile of latencies."""
+    return Column(name, lambda row: milliseconds(row[f"{name}_ms"]))
 
 
 def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any]) -> None:
@@ -153,50 +143,54 @@ def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:
             tokens=f"{unused['tokens']:,}", all=f"{offered['tokens']:,}",
         )
     )  # fmt: skip
-    for title, headers, rows in _tables(found):
-        if rows:
+    for title, key, columns in _TABLES:
+        if found[key]:
             terminal.say("")
             terminal.say(title)
-            terminal.table(headers, rows)
+            print_rows(terminal, columns, found[key])
     if found["unused_servers"]:
         terminal.note(say("Disable a server with: tabane servers disable NAME"))
 
 
-def _tables(found: Mapping[str, Any]) -> list[tuple[Message, list[str | Message], list[tuple[object, ...]]]]:
-    calls, tokens = say("calls"), say("tokens")
-    return [
+_TOOL = Column(say("tool"), lambda row: clean(row["tool"]))
+_TABLES: tuple[tuple[Message, str, Sequence[Column]], ...] = (
+    (
+        say("Unused servers:"),
+        "unused_servers",
         (
-            say("Unused servers:"),
-            [say("server"), say("tools"), tokens],
-            [(clean(row["server"]), row["tools"], f"{row['tokens']:,}") for row in found["unused_servers"]],
+            Column(say("server"), lambda row: clean(row["server"])),
+            Column(say("tools"), "tools"),
+            count_column(say("tokens"), "tokens"),
         ),
+    ),
+    (
+        say("Unused tools:"),
+        "unused_tools",
+        (Column(say("tool"), lambda row: clean(row["name"])), count_column(say("tokens"), "tokens")),
+    ),
+    (
+        say("Slowest tools:"),
+        "slowest",
+        (_TOOL, Column(say("calls"), "calls"), time_column("p50"), time_column("p95")),
+    ),
+    (
+        say("Tools that fail most often:"),
+        "failing",
         (
-            say("Unused tools:"),
-            [say("tool"), tokens],
-            [(clean(row["name"]), f"{row['tokens']:,}") for row in found["unused_tools"]],
+            _TOOL,
+            Column(say("calls"), "calls"),
+            Column(say("errors"), "errors"),
+            Column(say("share"), lambda row: f"{row['share']:.1%}"),
         ),
+    ),
+    (
+        say("Clients:"),
+        "clients",
         (
-            say("Slowest tools:"),
-            [say("tool"), calls, "p50", "p95"],
-            [
-                (clean(row["tool"]), row["calls"], milliseconds(row["p50_ms"]), milliseconds(row["p95_ms"]))
-                for row in found["slowest"]
-            ],
+            Column(say("client"), lambda row: clean(row["client"]) or "-"),
+            count_column(say("calls"), "calls"),
+            count_column(say("tokens of results"), "tokens"),
+            count_column(say("tokens saved"), "saved"),
         ),
-        (
-            say("Tools that fail most often:"),
-            [say("tool"), calls, say("errors"), say("share")],
-            [
-                (clean(row["tool"]), row["calls"], row["errors"], f"{row['share']:.1%}")
-                for row in found["failing"]
-            ],
-        ),
-        (
-            say("Clients:"),
-            [say("client"), calls, say("tokens of results"), say("tokens saved")],
-            [
-                (clean(row["client"]) or "-", f"{row['calls']:,}", f"{row['tokens']:,}", f"{row['saved']:,}")
-                for row in found["clients"]
-            ],
-        ),
-    ]
+    ),
+)

@@ -105,7 +105,7 @@ def test_a_document_of_a_task_before_does_not_count(home: Home) -> None:
 @pytest.mark.parametrize(
     ("broken", "named"),
     [
-        ({**WRITE, "lang": "fr"}, "$.tasks[0].lang must be en or ja"),
+        ({**WRITE, "lang": "fr"}, "Invalid enum value 'fr' - at `$.tasks[0].lang`"),
         ({**WRITE, "checks": [{"file": "a", "git": ["log"]}]}, "needs exactly one of: answer"),
         ({**WRITE, "checks": [{"file": "a"}]}, "does not say what the file must be"),
         ({**WRITE, "steps": [step("x", "nowhere/tool")]}, "nowhere/tool is not SERVER/TOOL of a server"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import json_option, option
+from tabane.cli.options import combined, option, with_json
 from tabane.cli.output import Group, Terminal, examples
 from tabane.messages import say
 
@@ -41,96 +41,40 @@ def bench() -> None:
         "tabane bench disclosure --replay run.jsonl --json",
     ),
 )
-@option(
-    "--set",
-    "sets",
-    metavar="FILE",
-    multiple=True,
-    type=_FILE,
-    help=say("Measure recall on this set of tools and queries (JSON). Can be given several times."),
-)
-@option(
-    "--tasks",
-    metavar="FOLDER",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help=say("A folder with tasks of your own. Default: the 60 tasks of Tabane."),
-)
-@option("--only", metavar="ID", multiple=True, help=say("Run only tasks whose id begins with this."))
-@option(
-    "--model",
-    type=click.Choice(["words", "auto"]),
-    default="auto",
-    show_default=True,
-    help=say("Search by words only, or also by meaning if a model is installed. None is downloaded."),
-)
-@option(
-    "--mode",
-    type=click.Choice(["search", "light", "full"]),
-    default="search",
-    show_default=True,
-    help=say("How tools are shown to the model of --endpoint or --replay."),
-)
-@option(
-    "--endpoint",
-    metavar="URL",
-    help=say("Let a real model do the tasks: an OpenAI-compatible endpoint, up to /v1."),
-)
-@option("--model-name", metavar="NAME", help=say("Name of the model at the endpoint."))
-@option(
-    "--key-variable",
-    metavar="VARIABLE",
-    help=say("Environment variable that contains the key of the endpoint."),
-)
-@option(
-    "--timeout",
-    metavar="SECONDS",
-    type=click.FloatRange(1, 3600),
-    default=120.0,
-    show_default=True,
-    help=say("Time limit for one answer of the model."),
-)
-@option(
-    "--turns",
-    metavar="COUNT",
-    type=click.IntRange(1, 200),
-    default=20,
-    show_default=True,
-    help=say("Answers of the model after which a task is ended."),
-)
-@option(
-    "--token-limit",
-    metavar="COUNT",
-    type=click.IntRange(1_000, 10_000_000),
-    default=100_000,
-    show_default=True,
-    help=say("Tokens after which a task is ended, counted over all turns."),
-)
-@option(
-    "--record",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help=say("Write the transcript of the model to this file, without keys."),
-)
-@option(
-    "--replay",
-    metavar="FILE",
-    type=_FILE,
-    help=say(
-        "Use the answers in a transcript instead of a model, and report where the hub's answers differ. "
-        "The exit status is 1 if they do."
-    ),
-)
-@option(
-    "--o200k",
-    metavar="FILE",
-    type=_FILE,
-    help=say(
-        "Ranks of the tokenizer o200k_base, from js-tiktoken or tiktoken. Without them, and without a cache "
-        "of tiktoken, tokens are estimated as bytes/4."
-    ),
-)
-@json_option
-@click.pass_obj
+@combined((
+    option("--set", "sets", metavar="FILE", multiple=True, type=_FILE,
+           help=say("Measure recall on this set of tools and queries (JSON). Can be given several times.")),
+    option("--tasks", metavar="FOLDER", type=click.Path(exists=True, file_okay=False, path_type=Path),
+           help=say("A folder with tasks of your own. Default: the 60 tasks of Tabane.")),
+    option("--only", metavar="ID", multiple=True, help=say("Run only tasks whose id begins with this.")),
+    option("--model", type=click.Choice(["words", "auto"]), default="auto", show_default=True,
+           help=say(
+               "Search by words only, or also by meaning if a model is installed. None is downloaded.")),
+    option("--mode", type=click.Choice(["search", "light", "full"]), default="search", show_default=True,
+           help=say("How tools are shown to the model of --endpoint or --replay.")),
+    option("--endpoint", metavar="URL",
+           help=say("Let a real model do the tasks: an OpenAI-compatible endpoint, up to /v1.")),
+    option("--model-name", metavar="NAME", help=say("Name of the model at the endpoint.")),
+    option("--key-variable", metavar="VARIABLE",
+           help=say("Environment variable that contains the key of the endpoint.")),
+    option("--timeout", metavar="SECONDS", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
+           help=say("Time limit for one answer of the model.")),
+    option("--turns", metavar="COUNT", type=click.IntRange(1, 200), default=20, show_default=True,
+           help=say("Answers of the model after which a task is ended.")),
+    option("--token-limit", metavar="COUNT", type=click.IntRange(1_000, 10_000_000), default=100_000,
+           show_default=True, help=say("Tokens after which a task is ended, counted over all turns.")),
+    option("--record", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path),
+           help=say("Write the transcript of the model to this file, without keys.")),
+    option("--replay", metavar="FILE", type=_FILE,
+           help=say(
+               "Use the answers in a transcript instead of a model, and report where the hub's answers "
+               "differ. The exit status is 1 if they do.")),
+    option("--o200k", metavar="FILE", type=_FILE,
+           help=say(
+               "Ranks of the tokenizer o200k_base, from js-tiktoken or tiktoken. Without them, and without "
+               "a cache of tiktoken, tokens are estimated as bytes/4.")),
+))  # fmt: skip
+@with_json
 def disclosure(terminal: Terminal, /, sets: Sequence[Path], **given: Any) -> None:
     from tabane.cli.bench.measurement import run_disclosure  # the help needs no hub
 

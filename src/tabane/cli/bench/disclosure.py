@@ -6,7 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +183,7 @@ def measure(given: ToolSet, model: BenchModel, count: PromptTokens) -> RecallFig
         TemporaryHub(folder, site.definitions, model) as hub,
     ):
         ids = {alias: given.ids.get(place, "") for place, alias in hub.aliases().items()}
-        hub.settle([query.text for query in given.queries])
+        hub.settle([query.query for query in given.queries])
         return _measured(given, hub, ids, count)
 
 
@@ -195,12 +195,12 @@ def _measured(
     missed: list[str] = []
     for query in given.queries:
         began = time.perf_counter()
-        answer = hub.call("search_tools", {"query": query.text, "limit": max(CUTS)})
+        answer = hub.call("search_tools", {"query": query.query, "limit": max(CUTS)})
         found = [ids.get(row["name"], "") for row in answer["results"]]
         times.append((time.perf_counter() - began) * 1e3)
         scores.append([query.recall(found, cut) for cut in CUTS])
         if not scores[-1][-1] and len(missed) < MOST_MISSES:
-            missed.append(query.text)
+            missed.append(query.query)
     means = (statistics.fmean(column) for column in zip(*scores, strict=True))
     return RecallFigures(
         name=given.name,
@@ -218,7 +218,7 @@ def _tokens(given: ToolSet, hub: TemporaryHub, count: PromptTokens) -> float:
     step = -(-len(given.queries) // SAMPLE)
     sizes = []
     for query in given.queries[::step]:
-        arguments = {"query": query.text}
+        arguments = {"query": query.query}
         answer = assistant.call("search_tools", arguments).text
         sizes.append(count({"name": "search_tools", "arguments": arguments}) + count(answer))
     return statistics.fmean(sizes)
@@ -306,7 +306,7 @@ class TaskReport:
         if self.error is not None:
             found["ended_early"] = self.error.text()
         if self.differences is not None:
-            found["replay_differences"] = [each.as_object() for each in self.differences]
+            found["replay_differences"] = [asdict(each) for each in self.differences]
         return found
 
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
@@ -25,12 +22,11 @@ from tabane.cli.bench.disclosure import (
 from tabane.cli.bench.model_agent import ChatService, ConversationLimits
 from tabane.cli.bench.scripted_agent import model_sums, scripted_sums
 from tabane.cli.bench.task_file import BUILT_IN
+from tabane.cli.bench.temporary_hub import interruptible
 from tabane.cli.bench.tokens import token_counter
-from tabane.cli.output import FAILED, INTERRUPTED, Terminal
+from tabane.cli.output import FAILED, Terminal
 from tabane.errors import CallerError
 from tabane.messages import Message, say
-
-_INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_disclosure(terminal: Terminal, sets: Sequence[Path], given: dict[str, Any]) -> None:
@@ -39,7 +35,7 @@ def run_disclosure(terminal: Terminal, sets: Sequence[Path], given: dict[str, An
     count = token_counter(given["o200k"])
     figures: Sequence[RecallFigures] = ()
     report: TaskReport | None = None
-    with _interruptible():
+    with interruptible():
         if sets:
             figures = recall_of(sets, given["model"], count, terminal.note)
         if model is not None or given["tasks"] or given["only"] or not sets:
@@ -178,21 +174,3 @@ def _title(terminal: Terminal, title: Message) -> None:
 
 def _language(name: str) -> Message:
     return {"en": say("English"), "ja": say("Japanese")}.get(name, say("all"))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl+C, SIGTERM and SIGHUP end the benchmark with all its processes and its folder."""
-    numbers = [each for each in _INTERRUPTING if signal.getsignal(each) is not signal.SIG_IGN]
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        for each in numbers:
-            signal.signal(each, signal.SIG_IGN)  # nothing must interrupt the cleanup
-        raise KeyboardInterrupt
-
-    for number in numbers:
-        signal.signal(number, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED) from None

@@ -411,16 +411,6 @@ class ReplayDifference:
     before: str
     now: str
 
-    def as_object(self) -> dict[str, Any]:
-        """Return the difference for ``--json``."""
-        return {
-            "task": self.task,
-            "turn": self.turn,
-            "what": self.what,
-            "before": self.before,
-            "now": self.now,
-        }
-
 
 class ReplayedModel:
     """Answers from a transcript. ``differences`` are found on the way.

@@ -11,9 +11,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
 
 from tabane.errors import CallerError
 from tabane.messages import Message, say
@@ -23,15 +26,13 @@ Kind = TypeVar("Kind")
 MOST_BYTES = 64 << 20
 """Limit of a file."""
 
-_KINDS: Mapping[type, Message] = {str: say("a string"), list: say("an array"), dict: say("an object")}
-
 
 class DataFileError(CallerError):
     """A file of a benchmark is missing or wrong. The message names the file and the place in it."""
 
 
-def read_object(file: Path) -> dict[str, Any]:
-    """Return the JSON object of a file. Raises DataFileError."""
+def read_data(file: Path, kind: type[Kind]) -> Kind:
+    """Return the JSON object of a file. Raises DataFileError that names the place of what is wrong."""
     try:
         if file.stat().st_size > MOST_BYTES:
             raise wrong(file, say("it is larger than {count} {count:byte|bytes}", count=MOST_BYTES))
@@ -42,7 +43,10 @@ def read_object(file: Path) -> dict[str, Any]:
         raise wrong(file, say("it is not JSON: {reason}", reason=str(error))) from None
     if not isinstance(found, dict):
         raise wrong(file, say("it is not a JSON object"))
-    return found
+    try:
+        return msgspec.convert(found, kind)
+    except msgspec.ValidationError as error:
+        raise wrong(file, say("{reason}", reason=str(error))) from None
 
 
 def wrong(file: Path, reason: Message) -> DataFileError:
@@ -50,66 +54,59 @@ def wrong(file: Path, reason: Message) -> DataFileError:
     return DataFileError(say("{file}: {reason}", file=str(file), reason=reason))
 
 
-class Entry:
-    """An object in a file, with its place, such as ``tools[3]``. Members are checked when they are read."""
-
-    def __init__(self, file: Path, place: str, value: Any) -> None:
-        self.file, self.place = file, place
-        if not isinstance(value, dict):
-            raise self.error(say("{place} must be an object", place=place))
-        self.value: dict[str, Any] = value
-
-    def get(self, key: str, kind: type[Kind], default: Kind | None = None) -> Kind:
-        """Return a member of that type. Raises DataFileError if it is missing or has another type."""
-        found = self.value.get(key, default)
-        if not isinstance(found, kind) or (isinstance(found, bool) and kind is not bool):
-            wanted = _KINDS.get(kind, kind.__name__)
-            raise self.error(say("{place}.{key} must be {kind}", place=self.place, key=key, kind=wanted))
-        return found
-
-    def text(self, key: str) -> str:
-        """Return a string that is not empty."""
-        found = self.get(key, str)
-        if not found.strip():
-            raise self.error(say("{place}.{key} must not be empty", place=self.place, key=key))
-        return found
-
-    def entries(self, key: str, *, least: int = 1) -> list[Entry]:
-        """Return the objects of an array with at least that many."""
-        found = self.get(key, list)
-        if len(found) < least:
-            raise self.error(say("{place}.{key} must not be empty", place=self.place, key=key))
-        return [Entry(self.file, f"{self.place}.{key}[{n}]", value) for n, value in enumerate(found)]
-
-    def strings(self, key: str, *, least: int = 1) -> list[str]:
-        """Return the strings of an array with at least that many."""
-        found: list[Any] = self.get(key, list)
-        if len(found) < least or not all(isinstance(each, str) for each in found):
-            raise self.error(say("{place}.{key} must be an array of strings", place=self.place, key=key))
-        return found
-
-    def error(self, reason: Message) -> DataFileError:
-        """Return the error that the file is wrong, with the reason."""
-        return wrong(self.file, reason)
-
-
+Text = Annotated[str, Meta(pattern=r"\S")]
 Definitions = Mapping[str, Sequence[Mapping[str, Any]]]
 """Definitions of tools as their server lists them, by server."""
 
 MOST_TOOLS, MOST_QUERIES = 20_000, 50_000
 
 
-@dataclass(frozen=True, slots=True)
-class SetQuery:
+class ToolEntry(Struct, frozen=True):
+    """A tool of a set. ``params`` are texts or schemas by name, for sets without ``inputSchema``."""
+
+    id: Text
+    server: Text
+    name: Text
+    description: str = ""
+    inputSchema: dict[str, Any] = {}
+    params: dict[str, Any] = {}
+
+    @property
+    def definition(self) -> dict[str, Any]:
+        """Return the tool as a server lists it."""
+        schema = self.inputSchema or {
+            "properties": {
+                key: value if isinstance(value, dict) else {"description": str(value)}
+                for key, value in self.params.items()
+            }
+        }
+        schema = {"type": "object", **schema}
+        return {"name": self.name, "description": self.description, "inputSchema": schema}
+
+
+class GoldEntry(Struct, frozen=True):
+    """Tools of which one has to be found."""
+
+    ids: Annotated[frozenset[str], Meta(min_length=1)]
+
+
+class SetQuery(Struct, frozen=True):
     """A query, and its gold entries: the ids of the tools that meet each."""
 
-    text: str
-    gold: Sequence[frozenset[str]]
+    query: Text
+    gold: Annotated[list[GoldEntry], Meta(min_length=1)]
 
     def recall(self, found: Sequence[str], cut: int) -> float:
         """Return the share of gold entries that the first ``cut`` ids meet."""
         first = set(found[:cut])
-        return sum(bool(first & ids) for ids in self.gold) / len(self.gold)
+        return sum(bool(first & each.ids) for each in self.gold) / len(self.gold)
+
+
+class SetFile(Struct, frozen=True):
+    """A file with a set."""
+
+    tools: Annotated[list[ToolEntry], Meta(min_length=1, max_length=MOST_TOOLS)]
+    queries: Annotated[list[SetQuery], Meta(min_length=1, max_length=MOST_QUERIES)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,63 +121,35 @@ class ToolSet:
 
 def read_set(file: Path) -> ToolSet:
     """Return the set in a file. Raises DataFileError."""
-    root = Entry(file, "$", read_object(file))
-    tools, queries = root.entries("tools"), root.entries("queries")
-    if len(tools) > MOST_TOOLS or len(queries) > MOST_QUERIES:
-        raise root.error(
-            say(
-                "it has more than {tools} {tools:tool|tools} or {queries} {queries:query|queries}",
-                tools=MOST_TOOLS,
-                queries=MOST_QUERIES,
-            )
-        )
+    found = read_data(file, SetFile)
     places: dict[str, dict[str, Mapping[str, Any]]] = {}
     ids: dict[tuple[str, str], str] = {}
     used: set[str] = set()
-    for entry in tools:
-        server, name = _place(entry, places)
-        given = entry.text("id")
-        if given in used:
-            raise entry.error(say("{place}.id is used twice: {id}", place=entry.place, id=given))
-        used.add(given)
-        ids[server, name] = given
-        schema = entry.get("inputSchema", dict, {})
-        if not schema:
-            members = entry.get("params", dict, {})
-            schema = {
-                "properties": {
-                    key: (value if isinstance(value, dict) else {"description": str(value)})
-                    for key, value in members.items()
-                }
-            }
-        places.setdefault(server, {})[name] = {
-            "name": name,
-            "description": entry.get("description", str, ""),
-            "inputSchema": {"type": "object", **schema},
-        }
-    servers = {server: list(found.values()) for server, found in places.items()}
-
-    return ToolSet(file.stem, servers, ids, [_query(entry, used) for entry in queries])
+    for number, tool in enumerate(found.tools):
+        if tool.id in used:
+            place = f"$.tools[{number}]"
+            raise wrong(file, say("{place}.id is used twice: {id}", place=place, id=tool.id))
+        used.add(tool.id)
+        server = _server_of(tool, places)
+        ids[server, tool.name] = tool.id
+        places.setdefault(server, {})[tool.name] = tool.definition
+    for number, query in enumerate(found.queries):
+        for at, gold in enumerate(query.gold):
+            if unknown := sorted(gold.ids - used):
+                place = f"$.queries[{number}].gold[{at}]"
+                raise wrong(file, say("{place}.ids names no tool: {id}", place=place, id=unknown[0]))
+    servers = {server: list(tools.values()) for server, tools in places.items()}
+    return ToolSet(file.stem, servers, ids, found.queries)
 
 
-def _place(entry: Entry, places: Mapping[str, Mapping[str, Any]]) -> tuple[str, str]:
-    """Return a server name that a servers file takes and that has no tool of this name yet, and the name."""
-    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", entry.text("server")).strip("-_")[:40] or "server"
-    name, server, number = entry.text("name"), plain, 1
-    while name in places.get(server, {}):
+def _server_of(tool: ToolEntry, places: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a server name that a servers file takes and that has no tool of this name yet."""
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "-", tool.server).strip("-_")[:40] or "server"
+    server, number = plain, 1
+    while tool.name in places.get(server, {}):
         number += 1
         server = f"{plain}-{number}"
-    return server, name
-
-
-def _query(entry: Entry, known: set[str]) -> SetQuery:
-    gold = []
-    for each in entry.entries("gold"):
-        ids = frozenset(each.strings("ids"))
-        if unknown := sorted(ids - known):
-            raise each.error(say("{place}.ids names no tool: {id}", place=each.place, id=unknown[0]))
-        gold.append(ids)
-    return SetQuery(entry.text("query"), gold)
+    return server
 
 
 BUILT_IN = Path(__file__).with_name("data")
@@ -195,31 +164,29 @@ Facts = Mapping[str, Any]
 TaskLanguage = Literal["en", "ja"]
 
 
-@dataclass(frozen=True, slots=True)
-class TaskStep:
+class TaskStep(Struct, frozen=True):
     """A tool to find and call. ``search`` is asked, one of ``tools`` (server/tool) is right.
 
     ``facts`` are the values that the task gives for it.
     """
 
-    search: str
-    tools: Sequence[str]
-    facts: Facts
+    search: Text
+    tools: Annotated[list[Annotated[str, Meta(pattern="^[^/]*/.")]], Meta(min_length=1)]
+    facts: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class BenchTask:
+class BenchTask(Struct, frozen=True):
     """A task. ``prompt`` is what a user asks. ``checks`` judge the state and the answer at its end.
 
     ``setup`` adds to the workplace before it begins.
     """
 
-    id: str
+    id: Text
     lang: TaskLanguage
-    prompt: str
-    steps: Sequence[TaskStep]
-    checks: Sequence[Mapping[str, Any]]
-    setup: Mapping[str, Any] = field(default_factory=dict)
+    prompt: Text
+    steps: Annotated[list[TaskStep], Meta(min_length=1)]
+    checks: Annotated[list[dict[str, Any]], Meta(min_length=1)]
+    setup: dict[str, Any] = {}
 
     @property
     def servers(self) -> frozenset[str]:
@@ -231,6 +198,46 @@ class BenchTask:
     def several(self) -> bool:
         """Return whether it needs several calls."""
         return len(self.steps) > 1
+
+    def check(self, file: Path, place: str, servers: Mapping[str, Any]) -> None:
+        """Raise DataFileError for a check without a subject, and for a tool of an unknown server."""
+        for number, check in enumerate(self.checks):
+            at = f"{place}.checks[{number}]"
+            if len(CHECKED & check.keys()) != 1:
+                names = ", ".join(sorted(CHECKED))
+                raise wrong(file, say("{place} needs exactly one of: {names}", place=at, names=names))
+            if "file" in check and not {"equals", "contains", "lacks", "absent"} & check.keys():
+                raise wrong(file, say("{place} does not say what the file must be", place=at))
+        for number, step in enumerate(self.steps):
+            for tool in step.tools:
+                if tool.partition("/")[0] not in {*servers, OWN_SERVER}:
+                    at = f"{place}.steps[{number}]"
+                    raise wrong(
+                        file, say("{place}.tools: {tool} is not SERVER/TOOL of a server", place=at, tool=tool)
+                    )
+
+
+CHECKED = frozenset({"file", "folder", "git", "answer", "document"})
+"""Subjects of a check: exactly one of these is a member of it."""
+
+
+class ServersFile(Struct, frozen=True):
+    """The servers of tasks as a servers file has them, and what each task begins with."""
+
+    servers: dict[str, dict[str, Any]]
+    workplace: dict[str, Any] = {}
+
+
+class TasksFile(Struct, frozen=True):
+    """A file with tasks."""
+
+    tasks: Annotated[list[BenchTask], Meta(min_length=1)]
+
+
+class DistractorsFile(Struct, frozen=True):
+    """A file with tools that only are listed."""
+
+    tools: Annotated[list[dict[str, Any]], Meta(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,70 +256,38 @@ class TaskSet:
 
 def read_tasks(folder: Path) -> TaskSet:
     """Return the tasks in a folder. Raises DataFileError."""
-    file = folder / SERVERS
-    setting = Entry(file, "$", read_object(file))
-    servers = setting.get("servers", dict)
-    for name, value in servers.items():
-        Entry(file, f"$.servers.{name}", value).text("command")
+    setting = read_data(folder / SERVERS, ServersFile)
+    for name, server in setting.servers.items():
+        command = server.get("command")
+        if not command or not isinstance(command, str):
+            place = f"$.servers.{name}.command"
+            raise wrong(folder / SERVERS, say("{place} must be a string that is not empty", place=place))
     tasks: dict[str, BenchTask] = {}
     for path in sorted(folder.glob("*.json")):
         if path.name in (SERVERS, DISTRACTORS):
             continue
-        for entry in Entry(path, "$", read_object(path)).entries("tasks"):
-            lang = entry.text("lang")
-            if lang not in ("en", "ja"):
-                raise entry.error(say("{place}.lang must be en or ja", place=entry.place))
-            checks = entry.entries("checks")
-            for check in checks:
-                if len(CHECKED & check.value.keys()) != 1:
-                    names = ", ".join(sorted(CHECKED))
-                    raise check.error(
-                        say("{place} needs exactly one of: {names}", place=check.place, names=names)
-                    )
-                if (
-                    "file" in check.value
-                    and not {"equals", "contains", "lacks", "absent"} & check.value.keys()
-                ):
-                    raise check.error(say("{place} does not say what the file must be", place=check.place))
-            task = BenchTask(
-                id=entry.text("id"),
-                lang=cast(TaskLanguage, lang),
-                prompt=entry.text("prompt"),
-                steps=[_step(each, servers) for each in entry.entries("steps")],
-                checks=[check.value for check in checks],
-                setup=entry.get("setup", dict, {}),
-            )
+        for number, task in enumerate(read_data(path, TasksFile).tasks):
+            place = f"$.tasks[{number}]"
+            task.check(path, place, setting.servers)
             if task.id in tasks:
-                raise entry.error(say("{place}.id is used twice: {id}", place=entry.place, id=task.id))
+                raise wrong(path, say("{place}.id is used twice: {id}", place=place, id=task.id))
             tasks[task.id] = task
     if not tasks:
         raise wrong(folder, say("it has no file with tasks"))
-    workplace = setting.get("workplace", dict, {})
-    return TaskSet(list(tasks.values()), servers, workplace, _distractors(folder / DISTRACTORS))
-
-
-def _step(entry: Entry, servers: Mapping[str, Any]) -> TaskStep:
-    tools = entry.strings("tools")
-    for tool in tools:
-        server, slash, name = tool.partition("/")
-        if not slash or not name or (server not in servers and server != OWN_SERVER):
-            raise entry.error(
-                say("{place}.tools: {tool} is not SERVER/TOOL of a server", place=entry.place, tool=tool)
-            )
-    return TaskStep(entry.text("search"), tools, entry.get("facts", dict, {}))
-
-
-CHECKED = frozenset({"file", "folder", "git", "answer", "document"})
-"""Subjects of a check: exactly one of these is a member of it."""
+    return TaskSet(
+        list(tasks.values()), setting.servers, setting.workplace, _distractors(folder / DISTRACTORS)
+    )
 
 
 def _distractors(file: Path) -> Definitions:
     if not file.exists():
         return {}
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for entry in Entry(file, "$", read_object(file)).entries("tools"):
-        definition = {key: value for key, value in entry.value.items() if key != "server"}
-        found.setdefault(entry.text("server"), []).append({"inputSchema": {"type": "object"}} | definition)
+    for number, tool in enumerate(read_data(file, DistractorsFile).tools):
+        if not isinstance(server := tool.pop("server", None), str):
+            place = f"$.tools[{number}].server"
+            raise wrong(file, say("{place} must be a string that is not empty", place=place))
+        found.setdefault(server, []).append({"inputSchema": {"type": "object"}} | tool)
     return found
 
 

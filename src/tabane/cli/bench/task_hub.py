@@ -10,11 +10,13 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any
+
+from msgspec.structs import replace
 
 from tabane.cli.bench.task_file import OWN_SERVER, BenchTask, DataFileError, Definitions, TaskSet, placed
 from tabane.cli.bench.temporary_hub import BenchModel, TemporaryFolder, TemporaryHub

@@ -16,15 +16,18 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, Literal
+
+import click
 
 from tabane import __version__
 from tabane.build import this_build
+from tabane.cli.output import INTERRUPTED
 from tabane.errors import TabaneError
 from tabane.hub.local.client import HubClient, unreachable
 from tabane.hub.local.connector import HubConnector, HubUnreachable
@@ -86,6 +89,27 @@ def _from_ps(mark: str) -> dict[int, str]:
     )
     rows = (line.split(None, 1) for line in table.stdout.splitlines() if f"{MARK}={mark}" in line.split())
     return {int(pid): command.split()[0] for pid, command in rows}
+
+
+_INTERRUPTING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Let Ctrl+C, SIGTERM and SIGHUP end the block with all its processes and its folder."""
+    numbers = [each for each in _INTERRUPTING if signal.getsignal(each) is not signal.SIG_IGN]
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)  # nothing must interrupt the cleanup
+        raise KeyboardInterrupt
+
+    for number in numbers:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 PROTOCOL = "2025-11-25"
@@ -287,10 +311,10 @@ class TemporaryHub:
         self._assistants: list[Assistant] = []
         self._client: HubClient | None = None
         # One assistant does all tasks in a row, as nobody does, and nobody is there to approve a call.
-        _write_private(folder / "tabane.toml", 'list_wait = 60\nflow_policy = "off"\n')
+        write_private_text(folder / "tabane.toml", 'list_wait = 60\nflow_policy = "off"\n')
         marked_servers = {name: self._with_mark(each) for name, each in definitions.items()}
         text = json.dumps({"mcpServers": marked_servers}, ensure_ascii=False)
-        _write_private(folder / "mcp-servers.json", text)
+        write_private_text(folder / "mcp-servers.json", text)
 
     def __enter__(self) -> TemporaryHub:
         return self
@@ -384,21 +408,14 @@ class TemporaryHub:
             raise unreachable(error, "en") from None
 
     def _environment(self, model: BenchModel) -> dict[str, str]:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
-        home = self.folder / "home"
-        home.mkdir(mode=0o700)
+        environ = own_environment(self.folder, self._mark)
         local = ",".join(filter(None, (environ.get("NO_PROXY", environ.get("no_proxy")), "127.0.0.1")))
         return environ | {
-            "TABANE_HOME": str(home),
-            "TABANE_CONFIG": str(self.folder / "tabane.toml"),
             "TABANE_SERVERS": str(self.folder / "mcp-servers.json"),
-            "TABANE_HTTP": "false",
             "TABANE_LANG": "en",
             "TABANE_MODEL": "none" if model == "words" else "auto",
-            "TABANE_MODEL_OFFLINE": "true",
             "NO_PROXY": local,
             "no_proxy": local,
-            MARK: self._mark,
         }
 
     def _with_mark(self, definition: Mapping[str, Any]) -> dict[str, Any]:
@@ -421,6 +438,24 @@ class TemporaryFolder:
         shutil.rmtree(self._path, ignore_errors=True)
 
 
-def _write_private(file: Path, text: str) -> None:
+def own_environment(folder: Path, mark: str) -> dict[str, str]:
+    """Return the environment of marked processes with a home in this folder, without the user's settings.
+
+    No model is downloaded, but one that is on this machine is used.
+    """
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    return environ | {
+        "TABANE_HOME": str(home),
+        "TABANE_CONFIG": str(folder / "tabane.toml"),
+        "TABANE_HTTP": "false",
+        "TABANE_MODEL_OFFLINE": "true",
+        MARK: mark,
+    }
+
+
+def write_private_text(file: Path, text: str) -> None:
+    """Write a text to a new file that only the user can read."""
     file.touch(mode=0o600)
     file.write_text(text, encoding="utf-8")

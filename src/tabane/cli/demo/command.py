@@ -10,16 +10,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import click
 
 from tabane import __version__
-from tabane.cli.bench.temporary_hub import MARK, Assistant, NoAnswer, kill, marked, wait_until_gone
+from tabane.cli.bench.temporary_hub import (
+    Assistant,
+    NoAnswer,
+    interruptible,
+    kill,
+    marked,
+    own_environment,
+    wait_until_gone,
+    write_private_text,
+)
 from tabane.cli.demo.source_steps import (
     VARIABLE,
     DemoDatabase,
@@ -38,7 +44,7 @@ from tabane.cli.demo.steps import (
     write_samples,
     write_servers_file,
 )
-from tabane.cli.options import json_option, option
+from tabane.cli.options import option, with_json
 from tabane.cli.output import DONE, FAILED, Command, Terminal, examples, lang
 from tabane.hub.stores.postgres_engine import TemporarySchema
 from tabane.messages import say
@@ -72,12 +78,11 @@ STOPPING = 20.0
         "own, which is deleted afterwards. The URL is as in the setting engine."
     ),
 )
-@json_option
-@click.pass_obj
+@with_json
 def demo(terminal: Terminal, keep: bool, engine: str | None) -> None:
     page = DemoPage(lang(), silent=terminal.json)
     database = _database(page, engine) if engine else None
-    with _interruptible():
+    with interruptible():
         Demo(page, keep, database).run()
     if terminal.json:
         terminal.print_json({"steps": page.steps, "failures": page.failures})
@@ -99,7 +104,8 @@ class Demo:
         self._database = database
         self._folder = Path(tempfile.mkdtemp(prefix="tabane-demo-"))
         self._mark = self._folder.name
-        self._environ = dict(_environment(self._folder, self._mark))
+        self._environ = own_environment(self._folder, self._mark)
+        write_private_text(self._folder / "tabane.toml", "")
         self._assistants: list[Assistant] = []
         self._closed = False
 
@@ -205,25 +211,26 @@ class Demo:
     def _stop_hub(self) -> str:
         """Return the error of `tabane stop`, or an empty text."""
         try:
-            done = subprocess.run(
-                [*TABANE, "stop"],
-                env=self._environ,
-                capture_output=True,
-                text=True,
-                timeout=STOPPING,
-                check=False,
-            )
+            done = self._ended("stop", timeout=STOPPING)
         except subprocess.TimeoutExpired:
-            return say("tabane stop did not end within {seconds:.0f} s", seconds=STOPPING).render(
-                self._page.lang
-            )
+            late = say("tabane stop did not end within {seconds:.0f} s", seconds=STOPPING)
+            return late.render(self._page.lang)
         return "" if done.returncode == 0 else done.stderr.strip() or f"exit {done.returncode}"
+
+    def _ended(self, *command: str, timeout: float | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command of tabane in the environment of the demo, and wait for its end."""
+        return subprocess.run(
+            [*TABANE, *command],
+            env=self._environ,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
 
     def _run(self, *command: str) -> Any:
         """Return the JSON output of a command. Raises NoAnswer if the command fails."""
-        done = subprocess.run(
-            [*TABANE, *command, "--json"], env=self._environ, capture_output=True, text=True, check=False
-        )
+        done = self._ended(*command, "--json")
         if done.returncode:
             raise NoAnswer(
                 say("{tool} failed: {text}", tool=f"tabane {' '.join(command)}", text=done.stderr.strip())
@@ -232,9 +239,7 @@ class Demo:
 
     def _explain(self, server: str) -> str:
         """Return the error or state that the hub reports for a server."""
-        asked = subprocess.run(
-            [*TABANE, "rpc", "list_servers"], env=self._environ, capture_output=True, text=True, check=False
-        )
+        asked = self._ended("rpc", "list_servers")
         if asked.returncode:
             return asked.stderr.strip()
         rows = json.loads(asked.stdout)["results"]
@@ -274,31 +279,3 @@ class Demo:
         self._leave_database()
         if not self._keep:
             shutil.rmtree(self._folder, ignore_errors=True)
-
-
-def _environment(folder: Path, mark: str) -> Mapping[str, str]:
-    """Return the environment of all processes of the demo, without the user's own settings."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("TABANE_")}
-    settings = folder / "tabane.toml"
-    settings.touch(mode=0o600)
-    home = folder / "home"
-    home.mkdir(mode=0o700)
-    places = {"TABANE_HOME": str(home), "TABANE_CONFIG": str(settings), "TABANE_HTTP": "false"}
-    # the demo downloads no model, but uses one that is on this machine
-    places["TABANE_MODEL_OFFLINE"] = "true"
-    return environ | places | {MARK: mark}
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the demo as Ctrl+C does, with all its processes."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, interrupt)
-    try:
-        yield
-    except KeyboardInterrupt:
-        sys.exit(130)

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tabane.cli.bench.temporary_hub import Assistant, AssistantReply, NoAnswer
-from tabane.cli.demo.steps import DemoPage, RunCommand, awaited, lacking, model_there, step
+from tabane.cli.demo.steps import DemoPage, RunCommand, awaited, lacking, model_there, must, step
 from tabane.errors import TabaneError
 from tabane.hub.stores.postgres_engine import TemporarySchema
 from tabane.messages import Message, say
@@ -55,11 +55,11 @@ class PostsChapter:
             raise NoAnswer(
                 say("There are {count} {count:post|posts} after the import.", count=stats["total_posts"])
             )
-        return say(
-            "{posts} {posts:post|posts} of {users} invented {users:user|users}",
-            posts=stats["total_posts"],
-            users=stats["total_users"],
-        ), seconds
+        posts, users = stats["total_posts"], stats["total_users"]
+        said = say(
+            "{posts} {posts:post|posts} of {users} invented {users:user|users}", posts=posts, users=users
+        )
+        return said, seconds
 
     def _by_words(self) -> tuple[str, float]:
         term, expected = POST_WORDS
@@ -136,19 +136,16 @@ class DocumentsChapter:
 
     def _put(self, filepath: str, text: str) -> tuple[Message, float]:
         answer, details = self._putting(filepath, text)
-        if details["filepath"] != filepath or details["updated"] or not details["chunks"]:
-            raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
-        return say(
-            "{id}: saved, {count} {count:chunk|chunks}", id=filepath, count=details["chunks"]
-        ), answer.seconds
+        count = details["chunks"]
+        must(details["filepath"] == filepath and not details["updated"] and count, answer.text)
+        said = say("{id}: saved, {count} {count:chunk|chunks}", id=filepath, count=count)
+        return said, answer.seconds
 
     def _change(self) -> tuple[Message, float]:
         answer, details = self._putting(HOUSE, MOVING.replace(BEFORE, AFTER))
-        if not details["updated"]:
-            raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
-        return say(
-            "{id}: updated, {count} {count:chunk|chunks}", id=HOUSE, count=details["chunks"]
-        ), answer.seconds
+        must(details["updated"], answer.text)
+        said = say("{id}: updated, {count} {count:chunk|chunks}", id=HOUSE, count=details["chunks"])
+        return said, answer.seconds
 
     def _putting(self, filepath: str, text: str) -> tuple[AssistantReply, dict[str, Any]]:
         answer = self._assistant.ask("put_document", {"filepath": filepath, "text": text})
@@ -174,16 +171,14 @@ class DocumentsChapter:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         report, seconds = self._added()
-        if report["new"] != TAKEN or report["bad"]:
-            raise NoAnswer(say("The returned content differs: {text}", text=json.dumps(report)))
+        must(report["new"] == TAKEN and not report["bad"], json.dumps(report))
         return say(
             "{count} {count:file|files}: Markdown, text in Shift_JIS, code, HTML", count=TAKEN
         ), seconds
 
     def _add_again(self) -> tuple[Message, float]:
         report, seconds = self._added()
-        if report["unchanged"] != TAKEN or report["new"] or report["changed"]:
-            raise NoAnswer(say("The returned content differs: {text}", text=json.dumps(report)))
+        must(report["unchanged"] == TAKEN and not report["new"] and not report["changed"], json.dumps(report))
         return say("again: {count} unchanged, none saved again", count=TAKEN), seconds
 
     def _added(self) -> tuple[dict[str, Any], float]:
@@ -202,8 +197,7 @@ class DocumentsChapter:
         """Read the document as a resource, as a client that attaches it."""
         uri = f"tabane://documents/{quote(GARDEN, safe='')}"
         listed = self._assistant.request("resources/list", {})
-        if uri not in [resource["uri"] for resource in listed.result["resources"]]:
-            raise NoAnswer(say("The returned content differs: {text}", text=json.dumps(listed.result)))
+        must(uri in [each["uri"] for each in listed.result["resources"]], json.dumps(listed.result))
         answer = self._assistant.request("resources/read", {"uri": uri})
         (content,) = answer.result["contents"]
         if content["text"] != DIARY:
@@ -213,9 +207,9 @@ class DocumentsChapter:
                     text=content["text"],
                 )
             )
-        return say(
-            "{name} attached: equal, {size} {size:byte|bytes}", name=GARDEN, size=len(DIARY.encode())
-        ), answer.seconds
+        size = len(DIARY.encode())
+        said = say("{name} attached: equal, {size} {size:byte|bytes}", name=GARDEN, size=size)
+        return said, answer.seconds
 
     def _delete(self) -> tuple[Message, float]:
         answer = self._assistant.ask("delete_document", {"filepath": GARDEN})

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tabane.cli.bench.temporary_hub import MARK, Assistant, AssistantReply, NoAnswer
+from tabane.cli.bench.temporary_hub import MARK, Assistant, AssistantReply, NoAnswer, write_private_text
 from tabane.cli.output import clear_line, emit
 from tabane.cli.terminal_text import StyledText, cells, clean, fitted
 from tabane.messages import Lang, Message, say
@@ -174,6 +174,12 @@ def awaited(
         time.sleep(_RETRY)
 
 
+def must(right: bool, text: object) -> None:
+    """Raise NoAnswer, with the text that was returned, if the step did not do what it is to do."""
+    if not right:
+        raise NoAnswer(say("The returned content differs: {text}", text=text))
+
+
 def lacking(expected: str, answer: AssistantReply) -> NoAnswer:
     """Return the error for an answer that does not contain ``expected``."""
     return NoAnswer(say("{tool} is not in the answer: {answer}", tool=expected, answer=answer.text))
@@ -303,8 +309,7 @@ def write_servers_file(file: Path, samples: list[SampleServer], mark: str) -> No
         }
         for sample in samples
     }
-    file.touch(mode=0o600)
-    file.write_text(json.dumps({"mcpServers": servers}, ensure_ascii=False, indent=2), encoding="utf-8")
+    write_private_text(file, json.dumps({"mcpServers": servers}, ensure_ascii=False, indent=2))
 
 
 LIMIT = 120.0
@@ -472,11 +477,9 @@ class ToolsChapter:
                 if name not in answer.text:
                     raise lacking(name, answer)
                 self._page.aside(answer.text)
-                return say(
-                    "{tool}, ~{tokens} {tokens:token|tokens}",
-                    tool=name,
-                    tokens=len(answer.text.encode()) // 4,
-                ), answer.seconds
+                tokens = len(answer.text.encode()) // 4
+                said = say("{tool}, ~{tokens} {tokens:token|tokens}", tool=name, tokens=tokens)
+                return said, answer.seconds
 
             self._step("describe_tools", run)
 
@@ -527,77 +530,61 @@ class ToolsChapter:
     def _files(self) -> None:
         path = self._folder / "notes" / "diary.txt"
 
-        def write() -> tuple[Message, float]:
-            answer = self._call("filesystem__write_file", {"path": str(path), "content": DIARY})
+        def written(text: str) -> Message:
             if path.read_text(encoding="utf-8") != DIARY:
                 raise NoAnswer(say("The file does not contain what was written."))
-            return say("wrote {file}; it is on the disk", file=path.name), answer.seconds
+            return say("wrote {file}; it is on the disk", file=path.name)
 
-        def read() -> tuple[Message, float]:
-            answer = self._call("filesystem__read_text_file", {"path": str(path)})
-            if answer.text != DIARY:
+        def read(text: str) -> Message:
+            if text != DIARY:
                 raise NoAnswer(
-                    say(
-                        "The text that was read differs from the text that was written: {text}",
-                        text=answer.text,
-                    )
+                    say("The text that was read differs from the text that was written: {text}", text=text)
                 )
-            return say(
-                "read it back: equal, {size} {size:byte|bytes}", size=len(DIARY.encode())
-            ), answer.seconds
+            return say("read it back: equal, {size} {size:byte|bytes}", size=len(DIARY.encode()))
 
-        self._step("filesystem__write_file", write)
-        self._step("filesystem__read_text_file", read)
+        self._checked("filesystem__write_file", {"path": str(path), "content": DIARY}, written)
+        self._checked("filesystem__read_text_file", {"path": str(path)}, read)
 
     def _clock(self) -> None:
-        zones = {"source_timezone": "Asia/Tokyo", "time": "09:30", "target_timezone": "UTC"}
-
-        def convert() -> tuple[Message, float]:
-            answer = self._call("time__convert_time", zones)
-            target = json.loads(answer.text)["target"]["datetime"]
+        def converted(text: str) -> Message:
+            target = json.loads(text)["target"]["datetime"]
             if "T00:30" not in target:
                 raise NoAnswer(say("09:30 in Tokyo became {target}.", target=target))
-            return say("09:30 in Tokyo is {target}", target=target), answer.seconds
+            return say("09:30 in Tokyo is {target}", target=target)
 
-        self._step("time__convert_time", convert)
+        zones = {"source_timezone": "Asia/Tokyo", "time": "09:30", "target_timezone": "UTC"}
+        self._checked("time__convert_time", zones, converted)
 
     def _history(self) -> None:
-        def log() -> tuple[Message, float]:
-            answer = self._call("git__git_log", {"repo_path": str(self._folder / "garden")})
-            if missing := [message for message in COMMITS if message not in answer.text]:
+        def logged(text: str) -> Message:
+            if missing := [message for message in COMMITS if message not in text]:
                 raise NoAnswer(say("The log does not show {commits}.", commits=", ".join(missing)))
-            return say(
-                "{count} {count:commit|commits}: {commits}", count=len(COMMITS), commits=" · ".join(COMMITS)
-            ), answer.seconds
+            commits = " · ".join(COMMITS)
+            return say("{count} {count:commit|commits}: {commits}", count=len(COMMITS), commits=commits)
 
-        self._step("git__git_log", log)
+        self._checked("git__git_log", {"repo_path": str(self._folder / "garden")}, logged)
 
     def _memory(self) -> None:
         entity = {"name": "竹", "entityType": "plant", "observations": ["grows in bundles"]}
 
-        def create() -> tuple[Message, float]:
-            answer = self._call("memory__create_entities", {"entities": [entity]})
-            if json.loads(answer.text) != [entity]:
-                raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
-            return say("remembers {name}", name=entity["name"]), answer.seconds
+        def created(text: str) -> Message:
+            must(json.loads(text) == [entity], text)
+            return say("remembers {name}", name=entity["name"])
 
-        def recall() -> tuple[Message, float]:
-            answer = self._call("memory__open_nodes", {"names": ["竹"]})
-            if json.loads(answer.text)["entities"] != [entity]:
-                raise NoAnswer(say("The returned content differs: {text}", text=answer.text))
-            return say("remembers the same text: {what}", what=entity["observations"][0]), answer.seconds
+        def recalled(text: str) -> Message:
+            must(json.loads(text)["entities"] == [entity], text)
+            return say("remembers the same text: {what}", what=entity["observations"][0])
 
-        self._step("memory__create_entities", create)
-        self._step("memory__open_nodes", recall)
+        self._checked("memory__create_entities", {"entities": [entity]}, created)
+        self._checked("memory__open_nodes", {"names": ["竹"]}, recalled)
 
     def _sum(self) -> None:
-        def add() -> tuple[str, float]:
-            answer = self._call("everything__get-sum", {"a": 2, "b": 40})
-            if "42" not in answer.text:
-                raise NoAnswer(say("2 + 40 became {text}.", text=answer.text))
-            return answer.text, answer.seconds
+        def added(text: str) -> str:
+            if "42" not in text:
+                raise NoAnswer(say("2 + 40 became {text}.", text=text))
+            return text
 
-        self._step("everything__get-sum", add)
+        self._checked("everything__get-sum", {"a": 2, "b": 40}, added)
 
     def _slip(self) -> None:
         """Check that the answer to a misspelled name contains the right one."""
@@ -617,10 +604,17 @@ class ToolsChapter:
     def _has(self, tool: str) -> bool:
         return tool.partition("__")[0] in self._servers
 
-    def _call(self, name: str, arguments: dict[str, Any]) -> AssistantReply:
-        answer = self._assistant.ask("call_tool", {"name": name, "arguments": arguments})
-        self._times.append(answer.seconds)
-        return answer
+    def _checked(
+        self, name: str, arguments: dict[str, Any], told: Callable[[str], Message] | Callable[[str], str]
+    ) -> None:
+        """Call a tool as a step. ``told`` checks the text of the answer, and says it in a few words."""
+
+        def call() -> tuple[Any, float]:
+            answer = self._assistant.ask("call_tool", {"name": name, "arguments": arguments})
+            self._times.append(answer.seconds)
+            return told(answer.text), answer.seconds
+
+        self._step(name, call)
 
     def _step(self, name: str, run: StepFunction) -> None:
         step(self._page, name, run)

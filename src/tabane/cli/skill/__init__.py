@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import combined, json_option, option
+from tabane.cli.options import combined, dry_run_option, json_option, option, with_json
 from tabane.cli.output import Group, Terminal, emit, examples
 from tabane.errors import ConfigurationError
 from tabane.messages import say
@@ -53,7 +53,7 @@ _target: Callable[[Any], Any] = combined(
             is_flag=True,
             help=say("In the current folder, for this project only, instead of in your home."),
         ),
-        option("--dry-run", is_flag=True, help=say("Show what would be done, without changing anything.")),
+        dry_run_option,
         json_option,
     )
 )
@@ -64,8 +64,7 @@ _target: Callable[[Any], Any] = combined(
     help=say("Print the skill, to put it into another folder."),
     epilog=examples("tabane skill print > SKILL.md"),
 )
-@json_option
-@click.pass_obj
+@with_json
 def print_(terminal: Terminal) -> None:
     if not terminal.show_json({"skill": skill_text()}):
         emit(skill_text(), nl=False)
