@@ -419,6 +419,12 @@ _REPEATABLE = frozenset(("DELETE", "GET"))
 _FRAMING = frozenset(("content-length", "transfer-encoding"))
 """Headers that this client writes. Those of a user could contradict them."""
 
+CONNECT_TIMEOUT = 10.0
+"""Seconds for a connection to be made, TLS and proxy included."""
+
+KEEP_ALIVE = 4.0
+"""Seconds that an idle connection is kept: less than the five after which common servers close one."""
+
 LARGEST_TUNNEL_HEAD = 32 << 10
 """Bytes of a proxy's answer to CONNECT."""
 
@@ -434,7 +440,14 @@ class HttpConnections:
     """
 
     def __init__(
-        self, url: URL, headers: Mapping[str, str], route: Route, *, most: int, patience: float, keep: float
+        self,
+        url: URL,
+        headers: Mapping[str, str],
+        route: Route,
+        *,
+        most: int,
+        patience: float = CONNECT_TIMEOUT,
+        keep: float = KEEP_ALIVE,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._scheme, self._host, self._port = url.scheme, url.raw_host or "", url.port or 0
@@ -451,7 +464,7 @@ class HttpConnections:
         if route.proxy is not None and url.scheme == "http":
             self._whole = f"http://{url.host_port_subcomponent}"
             if route.proxy.user is not None:
-                general["Proxy-Authorization"] = basic_authorization(route.proxy)
+                general["Proxy-Authorization"] = basic_authorization(route.proxy.user, route.proxy.password)
         self._lines = {name.lower(): f"{name}: {value}" for name, value in general.items()}
         for name in _FRAMING:
             self._lines.pop(name, None)
@@ -704,7 +717,9 @@ class _Tunnel(asyncio.Protocol):
         """Ask for the tunnel. Raises HttpUnreachable if the proxy does not open it."""
         lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}", f"User-Agent: tabane/{__version__}"]
         if self._proxy.user is not None:
-            lines.append(f"Proxy-Authorization: {basic_authorization(self._proxy)}")
+            lines.append(
+                f"Proxy-Authorization: {basic_authorization(self._proxy.user, self._proxy.password)}"
+            )
         self.transport.write("\r\n".join([*lines, "", ""]).encode())
         status = await self._opened
         if not 200 <= status < 300:
