@@ -342,7 +342,7 @@ class HttpConnection(asyncio.Protocol):
         problem: HttpFailure
         if exc is None:
             problem = HttpConnectionBroken(say("{host} closed the connection", host=self._place))
-        elif is_certificate_alert(exc):
+        elif not self._stays and is_certificate_alert(exc):  # before any response
             problem = HttpUnreachable(certificate_wanted(self._place, exc))
         else:
             problem = HttpConnectionBroken(say("the connection to {host} broke: {error}",
@@ -450,7 +450,7 @@ class HttpConnections:
         keep: float = KEEP_ALIVE,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._scheme, self._host, self._port = url.scheme, url.raw_host or "", url.port or 0
+        self._host, self._port = url.raw_host or "", url.port or 0
         self._place = f"{url.host}:{url.port}"
         self._route, self._context = route, None if url.scheme == "http" else route.tls()
         self._most, self._patience, self._keep = most, patience, keep
@@ -474,10 +474,6 @@ class HttpConnections:
         self._waiting: deque[asyncio.Future[HttpConnection | None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
-
-    def serves(self, url: URL) -> bool:
-        """Return whether requests to a URL go over these connections."""
-        return url.scheme == self._scheme and url.port == self._port and url.raw_host == self._host
 
     async def send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None

@@ -322,7 +322,8 @@ class RegistryClient:
             if answer.status == NOT_FOUND:
                 raise RegistryNotFound(say("{host} does not have it.", host=self.host))
             if answer.status == _OK:
-                return answer.body, answer.headers.get("ETag", "")[:200]
+                tag = answer.headers.get("ETag", "")[:200]
+                return answer.body, tag if tag.isascii() and tag.isprintable() else ""
             problem = say("{host} answers with HTTP {status}.", host=self.host, status=answer.status)
         raise _NoAnswer(problem)
 
