@@ -34,12 +34,6 @@ if TYPE_CHECKING:
 
     from multidict import CIMultiDict
 
-CONNECT_TIMEOUT = 10.0
-"""Seconds for a connection to be made, TLS and proxy included."""
-
-KEEP_ALIVE = 4.0
-"""Seconds that an idle connection is kept: less than the five after which common servers close one."""
-
 MOST_CONNECTIONS = 16
 """Connections to one origin."""
 
@@ -132,7 +126,7 @@ class HttpFetcher:
     ) -> HttpResponse:
         """Return the response after redirects within the origin. Raises HttpFailure for others."""
         if at.user is not None and not any(name.lower() == "authorization" for name in headers):
-            headers = {**headers, "Authorization": basic_authorization(at)}
+            headers = {**headers, "Authorization": basic_authorization(at.user, at.password)}
         for _ in range(redirects + 1):
             connections = await self._connections(at)
             response = await connections.send(
@@ -163,12 +157,7 @@ class HttpFetcher:
             raise HttpConnectionBroken(say("the connection was closed"))
         key = (at.origin(), proxy)
         found = self._origins.pop(key, None) or HttpConnections(
-            at,
-            self._headers,
-            Route(self._tls, proxy, self._policy),
-            most=MOST_CONNECTIONS,
-            patience=CONNECT_TIMEOUT,
-            keep=KEEP_ALIVE,
+            at, self._headers, Route(self._tls, proxy, self._policy), most=MOST_CONNECTIONS
         )
         self._origins[key] = found
         while len(self._origins) > MOST_ORIGINS:
@@ -196,13 +185,17 @@ async def _beginning(response: HttpResponse, most: int) -> bytes:
     return bytes(found[:most])
 
 
-def service_fetcher(key: str | None, environment: Mapping[str, str]) -> HttpFetcher:
-    """Return a fetcher for a service of models. ``key`` is sent as a bearer token."""
-    headers = {"Content-Type": "application/json"}
-    if key:
-        headers["Authorization"] = f"Bearer {key}"
+def environment_fetcher(
+    environment: Mapping[str, str], headers: Mapping[str, str], ca: str | None = None
+) -> HttpFetcher:
+    """Return a fetcher with the proxies of the environment, its authorities, and those in the file ``ca``."""
     return HttpFetcher(
-        lambda: context(Target("", "", 0), environment),
+        lambda: context(Target("", "", 0, ca=ca), environment),
         lambda url: environment_proxy(url, environment),
         headers=headers,
     )
+
+
+def bearer(key: str | None) -> dict[str, str]:
+    """Return the headers of JSON for a service that takes ``key`` as a bearer token."""
+    return {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})

@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from yarl import URL
+
 from tabane import __version__
 from tabane.errors import UpstreamUnavailable
 from tabane.messages import say
+from tabane.net.cookies import CookieJar
+from tabane.net.http_connections import HttpConnection, HttpConnections, HttpResponse, OnAnswer
 from tabane.net.http_failures import HttpConnectionBroken
 from tabane.net.routes import (
     MOST,
@@ -26,11 +30,6 @@ from tabane.net.target import Target
 
 if TYPE_CHECKING:
     from ssl import SSLContext
-
-    from yarl import URL
-
-    from tabane.net.cookies import CookieJar
-    from tabane.net.http_connections import HttpConnection, HttpConnections, HttpResponse, OnAnswer
 
 
 class RequestCredentials(Protocol):
@@ -55,12 +54,6 @@ class RequestCredentials(Protocol):
         ...
 
 
-CONNECT_TIMEOUT = 10.0
-"""Seconds for a connection to be made, TLS and proxy included."""
-
-KEEP_ALIVE = 4.0
-"""Seconds that an idle connection is kept: less than the five after which common servers close one."""
-
 BESIDES = 16 + 256
 """Connections besides those of calls at work: calls that wait for a client (256 at most), streams, answers to
 questions, the hub's own requests."""
@@ -79,8 +72,6 @@ class UpstreamHttpClient:
     def __init__(
         self, target: Target, environment: Mapping[str, str], credentials: RequestCredentials | None = None
     ) -> None:
-        from yarl import URL
-
         self._target, self._environment, self._credentials = target, environment, credentials
         try:
             self.url = URL(target.url)
@@ -114,22 +105,18 @@ class UpstreamHttpClient:
         origin = (url.scheme, url.raw_host, url.port)
         found = self._origins.get(origin)
         if found is None:
-            from tabane.net.http_connections import HttpConnections
-
             found = self._origins[origin] = HttpConnections(
                 url,
                 self._common,
                 Route(self._context, self._proxies.get(url.scheme)),
                 most=self._target.max_concurrency + BESIDES,
-                patience=CONNECT_TIMEOUT,
-                keep=KEEP_ALIVE,
             )
         return found
 
     def _headers(self) -> dict[str, str]:
         headers = {"User-Agent": f"tabane/{__version__}", **self._target.headers}
         if self.url.user is not None and not any(name.lower() == "authorization" for name in headers):
-            headers["Authorization"] = basic_authorization(self.url)
+            headers["Authorization"] = basic_authorization(self.url.user, self.url.password)
         return headers
 
     def send_at_once(
@@ -230,8 +217,6 @@ class UpstreamHttpClient:
         return response
 
     def _keep_cookies(self, response: HttpResponse, url: URL) -> None:
-        from tabane.net.cookies import CookieJar
-
         if self._cookies is None:
             own = next((value for name, value in self._common.items() if name.lower() == "cookie"), "")
             self._cookies = CookieJar(own)

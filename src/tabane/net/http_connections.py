@@ -342,7 +342,7 @@ class HttpConnection(asyncio.Protocol):
         problem: HttpFailure
         if exc is None:
             problem = HttpConnectionBroken(say("{host} closed the connection", host=self._place))
-        elif is_certificate_alert(exc):
+        elif not self._stays and is_certificate_alert(exc):  # before any response
             problem = HttpUnreachable(certificate_wanted(self._place, exc))
         else:
             problem = HttpConnectionBroken(say("the connection to {host} broke: {error}",
@@ -419,6 +419,12 @@ _REPEATABLE = frozenset(("DELETE", "GET"))
 _FRAMING = frozenset(("content-length", "transfer-encoding"))
 """Headers that this client writes. Those of a user could contradict them."""
 
+CONNECT_TIMEOUT = 10.0
+"""Seconds for a connection to be made, TLS and proxy included."""
+
+KEEP_ALIVE = 4.0
+"""Seconds that an idle connection is kept: less than the five after which common servers close one."""
+
 LARGEST_TUNNEL_HEAD = 32 << 10
 """Bytes of a proxy's answer to CONNECT."""
 
@@ -434,10 +440,17 @@ class HttpConnections:
     """
 
     def __init__(
-        self, url: URL, headers: Mapping[str, str], route: Route, *, most: int, patience: float, keep: float
+        self,
+        url: URL,
+        headers: Mapping[str, str],
+        route: Route,
+        *,
+        most: int,
+        patience: float = CONNECT_TIMEOUT,
+        keep: float = KEEP_ALIVE,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._scheme, self._host, self._port = url.scheme, url.raw_host or "", url.port or 0
+        self._host, self._port = url.raw_host or "", url.port or 0
         self._place = f"{url.host}:{url.port}"
         self._route, self._context = route, None if url.scheme == "http" else route.tls()
         self._most, self._patience, self._keep = most, patience, keep
@@ -451,7 +464,7 @@ class HttpConnections:
         if route.proxy is not None and url.scheme == "http":
             self._whole = f"http://{url.host_port_subcomponent}"
             if route.proxy.user is not None:
-                general["Proxy-Authorization"] = basic_authorization(route.proxy)
+                general["Proxy-Authorization"] = basic_authorization(route.proxy.user, route.proxy.password)
         self._lines = {name.lower(): f"{name}: {value}" for name, value in general.items()}
         for name in _FRAMING:
             self._lines.pop(name, None)
@@ -461,10 +474,6 @@ class HttpConnections:
         self._waiting: deque[asyncio.Future[HttpConnection | None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
         self._closed = False
-
-    def serves(self, url: URL) -> bool:
-        """Return whether requests to a URL go over these connections."""
-        return url.scheme == self._scheme and url.port == self._port and url.raw_host == self._host
 
     async def send(
         self, method: str, target: str, headers: Mapping[str, str], body: bytes | None
@@ -704,7 +713,9 @@ class _Tunnel(asyncio.Protocol):
         """Ask for the tunnel. Raises HttpUnreachable if the proxy does not open it."""
         lines = [f"CONNECT {authority} HTTP/1.1", f"Host: {authority}", f"User-Agent: tabane/{__version__}"]
         if self._proxy.user is not None:
-            lines.append(f"Proxy-Authorization: {basic_authorization(self._proxy)}")
+            lines.append(
+                f"Proxy-Authorization: {basic_authorization(self._proxy.user, self._proxy.password)}"
+            )
         self.transport.write("\r\n".join([*lines, "", ""]).encode())
         status = await self._opened
         if not 200 <= status < 300:

@@ -306,8 +306,8 @@ def parse_proxy(url: str) -> URL:
     return found
 
 
-def basic_authorization(url: URL) -> str:
-    """Return the header that carries the user and the password of a URL."""
+def basic_authorization(user: str | None, password: str | None) -> str:
+    """Return the value of the header that carries a user and a password."""
     from base64 import b64encode
 
-    return "Basic " + b64encode(f"{url.user or ''}:{url.password or ''}".encode()).decode()
+    return "Basic " + b64encode(f"{user or ''}:{password or ''}".encode()).decode()

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import get_default_algorithms
 
 from tabane.access.oauth.claims import OAuthIssuer
-from tabane.access.oauth.fetching import FetchFailed
+from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed
 from tabane.access.oauth.verifier import OAuthVerifier, TokenClock
 
 ISSUER = "https://login.example.com"
@@ -83,7 +83,7 @@ def claims(**changes: Any) -> dict[str, Any]:
 
 
 @dataclass
-class MemoryRequests:
+class MemoryRequests(AuthorizationServerHttp):
     """An authorization server in memory. A failure is raised instead of answering."""
 
     keys: list[PrivateKey] = field(default_factory=lambda: [private_key()])

@@ -37,7 +37,7 @@ async def test_without_an_authorization_server_nothing_is_accepted_or_published(
 def test_libraries_of_oauth_are_not_imported_before_a_token() -> None:
     code = (
         "import sys, tabane.hub.people.oauth, tabane.access.oauth.resource\n"
-        "print('jwt' in sys.modules, 'aiohttp' in sys.modules)"
+        "print('jwt' in sys.modules, 'tabane.net.fetching' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tabane.errors import TabaneError
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
     from tabane.net.fetching import HttpFetcher
 
 
@@ -20,18 +18,6 @@ class FetchFailed(Exception):
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
         self.status = status
-
-
-class AuthorizationServerRequests(Protocol):
-    """A request to an authorization server."""
-
-    async def get(self, url: str, limit: int) -> bytes:
-        """Return the body of an answer with status 200, of ``limit`` bytes at most. Raises FetchFailed."""
-        ...
-
-    async def post(self, url: str, form: Mapping[str, str], authorization: str, limit: int) -> bytes:
-        """Send a form, and return the body as :meth:`get` does. Raises FetchFailed."""
-        ...
 
 
 class AuthorizationServerHttp:
@@ -89,20 +75,10 @@ class AuthorizationServerHttp:
 
     def _opened(self) -> HttpFetcher:
         if self._fetcher is None:
-            from tabane.net.fetching import HttpFetcher
-            from tabane.net.routes import environment_proxy
+            from tabane.net.fetching import environment_fetcher
 
-            self._fetcher = HttpFetcher(
-                self._tls,
-                lambda url: environment_proxy(url, self._environment),
-                headers={"Accept": "application/json"},
-            )
+            ca = str(self._ca) if self._ca else None
+            self._fetcher = environment_fetcher(self._environment, {"Accept": "application/json"}, ca)
         if self._closed:
             self._fetcher.close()
         return self._fetcher
-
-    def _tls(self) -> SSLContext:
-        from tabane.net.routes import context
-        from tabane.net.target import Target
-
-        return context(Target("", "", 0, ca=str(self._ca) if self._ca else None), self._environment)

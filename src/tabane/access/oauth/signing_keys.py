@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tabane.access.oauth.claims import OAuthIssuer
-from tabane.access.oauth.fetching import AuthorizationServerRequests, FetchFailed
+from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, TokenRefused, quoted
 from tabane.extras import extra_command
 from tabane.settings.addresses import is_safe_url
@@ -188,7 +188,7 @@ def places(issuer: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-async def discover_jwks_url(issuer: str, requests: AuthorizationServerRequests) -> str:
+async def discover_jwks_url(issuer: str, requests: AuthorizationServerHttp) -> str:
     """Return the URL of the keys. Raises FetchFailed if no place has metadata of that very issuer."""
     problem = FetchFailed("no metadata")
     for place in places(issuer):
@@ -240,7 +240,7 @@ class SigningKeyCache:
     def __init__(
         self,
         issuer: OAuthIssuer,
-        requests: AuthorizationServerRequests,
+        requests: AuthorizationServerHttp,
         changed: Callable[[SigningKeys], None],
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -32,7 +32,7 @@ from tabane.access.oauth.claims import (
     check_times,
     parse_claims,
 )
-from tabane.access.oauth.fetching import AuthorizationServerRequests, FetchFailed
+from tabane.access.oauth.fetching import AuthorizationServerHttp, FetchFailed
 from tabane.access.oauth.oauth_access import LiveToken, OAuthAccess, ScopePermission, ScopeTable, holder_of
 from tabane.access.oauth.refusals import AuthorizationServerUnavailable, ScopeMissing, TokenRefused, quoted
 from tabane.access.oauth.signing_keys import SigningKey, SigningKeyCache, SigningKeys
@@ -106,7 +106,7 @@ class TokenIntrospection:
     """
 
     def __init__(
-        self, issuer: OAuthIssuer, requests: AuthorizationServerRequests, secret: Callable[[], str]
+        self, issuer: OAuthIssuer, requests: AuthorizationServerHttp, secret: Callable[[], str]
     ) -> None:
         self._issuer, self._requests, self._secret = issuer, requests, secret
         self._turns = asyncio.Semaphore(AT_ONCE)
@@ -278,7 +278,7 @@ class OAuthVerifier:
     def __init__(
         self,
         issuer: OAuthIssuer,
-        requests: AuthorizationServerRequests,
+        requests: AuthorizationServerHttp,
         secret: Callable[[], str],
         clock: TokenClock = TokenClock(),  # noqa: B008  (it is frozen)
     ) -> None:

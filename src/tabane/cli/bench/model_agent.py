@@ -240,10 +240,10 @@ class ChatEndpoint:
         )
 
     def _opened(self) -> HttpFetcher:
-        from tabane.net.fetching import service_fetcher
+        from tabane.net.fetching import bearer, environment_fetcher
 
         if self._fetcher is None:
-            self._fetcher = service_fetcher(self._service.key, os.environ)
+            self._fetcher = environment_fetcher(os.environ, bearer(self._service.key))
         return self._fetcher
 
     def _wrong(self, reason: str) -> ModelError:

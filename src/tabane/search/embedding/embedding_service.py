@@ -166,9 +166,9 @@ class ServedEmbedder:
     @classmethod
     async def open(cls, recipe: Recipe, service: EmbeddingService) -> ServedEmbedder:
         """Ask the server for one vector, whose dimension all others must have. Raises as embed does."""
-        from tabane.net.fetching import service_fetcher
+        from tabane.net.fetching import bearer, environment_fetcher
 
-        fetcher = service_fetcher(service.key, os.environ)
+        fetcher = environment_fetcher(os.environ, bearer(service.key))
         embedder = cls(recipe, service, fetcher)
         try:
             embedder.dimension = len((await embedder.embed(["a"], "query"))[0]) // 4

@@ -18,20 +18,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName, UpstreamError, UpstreamUnavailable
 from tabane.messages import Lang, Message, say
-from tabane.net.target import Target, is_loopback
+from tabane.net.target import is_loopback
 from tabane.servers.registry.runs import RegistryRun, items, member, runs_of, shown_text, shown_url
-from tabane.servers.server import MAX_CONCURRENCY, is_web
+from tabane.servers.server import is_web
 from tabane.settings.files import private_folder, read_private, write_private
 from tabane.wire.json import InvalidJson, decode
 
 if TYPE_CHECKING:
-    from tabane.net.http_client import UpstreamHttpClient
+    from tabane.net.fetching import HttpFetcher
 
 EntryStatus = Literal["active", "deprecated", "deleted"]
 
@@ -235,8 +235,6 @@ def checked_address(url: str) -> str:
     """
     if url.strip() in ("", OFF):
         raise ConfigurationError(say("The registry is turned off by the setting registry_url."))
-    from urllib.parse import urlsplit
-
     parts = urlsplit(url) if is_web(url) else None
     if parts is None or parts.query or parts.fragment:
         raise ConfigurationError(say("The setting registry_url must be the https:// address of a registry."))
@@ -251,10 +249,10 @@ class RegistryClient:
     """Asks one registry. Made by :func:`registry_client`, inside the running loop."""
 
     def __init__(
-        self, address: str, host: str, client: UpstreamHttpClient, cache: AnswerCache, patience: float
+        self, address: str, host: str, fetcher: HttpFetcher, cache: AnswerCache, patience: float
     ) -> None:
         self._patience = patience
-        self._address, self._client, self._cache = address, client, cache
+        self._address, self._fetcher, self._cache = address, fetcher, cache
         self.host = host
 
     async def get(self, path: str, query: Mapping[str, str]) -> RegistryAnswer:
@@ -288,27 +286,19 @@ class RegistryClient:
 
     async def _fetch_body(self, url: str, etag: str) -> tuple[bytes | None, str]:
         """Return body and ETag; None as body if it has not changed. Raises _NoAnswer, RegistryNotFound."""
-        from yarl import URL
+        from tabane.net.fetching import MOST_REDIRECTS
+        from tabane.net.http_failures import HttpFailure, HttpUnreachable
+        from tabane.net.http_responses import ResponseTooLong
 
-        from tabane.net.http_failures import HttpConnectionBroken, HttpUnreachable
-        from tabane.net.http_responses import ResponseTooLong, body
-
-        headers = {"Accept": "application/json"} | ({"If-None-Match": etag} if etag else {})
         try:
-            async with asyncio.timeout(self._patience):
-                response = await self._client.send("GET", headers, url=URL(url, encoded=True))
-                try:
-                    if response.status == _UNCHANGED and etag:
-                        return None, etag
-                    if response.status == NOT_FOUND:
-                        raise RegistryNotFound(say("{host} does not have it.", host=self.host))
-                    if response.status != _OK:
-                        raise _NoAnswer(
-                            say("{host} answers with HTTP {status}.", host=self.host, status=response.status)
-                        )
-                    return await body(response, LARGEST_ANSWER), response.headers.get("ETag", "")[:200]
-                finally:
-                    response.close()
+            answer = await self._fetcher.fetch(
+                url,
+                limit=LARGEST_ANSWER,
+                seconds=self._patience,
+                headers={"If-None-Match": etag} if etag else {},
+                packed=True,
+                redirects=MOST_REDIRECTS,
+            )
         except TimeoutError:
             problem = say(
                 "{host} gave no answer within {seconds:g} s.", host=self.host, seconds=self._patience
@@ -316,18 +306,25 @@ class RegistryClient:
         except ResponseTooLong:
             problem = say("the answer of {host} is longer than {limit} MiB.",
                           host=self.host, limit=LARGEST_ANSWER >> 20)  # fmt: skip
-        except HttpUnreachable as error:
-            problem = error.problem
-            if error.untrusted:
+        except HttpFailure as failure:
+            problem = failure.problem
+            if isinstance(failure, HttpUnreachable) and failure.untrusted:
                 problem = say(
                     "the certificate of {host} is not trusted. If your own authority signed it, set "
                     "SSL_CERT_FILE to its PEM file.",
                     host=self.host,
                 )
-        except HttpConnectionBroken as error:
-            problem = error.problem
-        except UpstreamUnavailable as error:
+        except UpstreamError as error:
             problem = error.message
+        else:
+            if answer.status == _UNCHANGED and etag:
+                return None, etag
+            if answer.status == NOT_FOUND:
+                raise RegistryNotFound(say("{host} does not have it.", host=self.host))
+            if answer.status == _OK:
+                tag = answer.headers.get("ETag", "")[:200]
+                return answer.body, tag if tag.isascii() and tag.isprintable() else ""
+            problem = say("{host} answers with HTTP {status}.", host=self.host, status=answer.status)
         raise _NoAnswer(problem)
 
 
@@ -348,18 +345,22 @@ async def registry_client(
 ) -> AsyncIterator[RegistryClient]:
     """Connect to a registry: with the proxies and the authorities of the environment, for the block.
 
-    Raises ConfigurationError and UpstreamUnavailable.
+    Raises ConfigurationError.
     """
-    address = checked_address(address)
+    at = urlsplit(checked_address(address))
     # On first use: this imports the HTTP client.
-    from tabane.net.http_client import UpstreamHttpClient
+    from tabane.net.fetching import environment_fetcher
+    from tabane.net.routes import basic_authorization
 
-    client = UpstreamHttpClient(Target("registry", address, MAX_CONCURRENCY), environment)
+    headers = {"Accept": "application/json"}
+    if at.username is not None:
+        headers["Authorization"] = basic_authorization(unquote(at.username), unquote(at.password or ""))
+    plain = at._replace(netloc=at.netloc.rpartition("@")[2])
+    fetcher = environment_fetcher(environment, headers)
     try:
-        plain = str(client.url.with_user(None).with_password(None)).rstrip("/")
-        yield RegistryClient(plain, client.url.host or "", client, cache, patience)
+        yield RegistryClient(plain.geturl(), at.hostname or "", fetcher, cache, patience)
     finally:
-        await client.close()
+        fetcher.close()
 
 
 MOST_RESULTS = 100
