@@ -55,6 +55,9 @@ URL_REQUIRED = -32042
 MOST_AT_ONCE = 64
 """Questions in one result."""
 
+MOST_ROUNDS = 32
+"""Times that one call may ask. A server that goes on has a fault."""
+
 MOST_BYTES = 256 << 10
 """Bytes of the parameters of one question."""
 

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Raw, Struct
@@ -19,7 +20,7 @@ from msgspec import Raw, Struct
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.tools.tool import Tool, ToolCallRequest, tool_failure
 from tabane.errors import ApprovalRefused, ApprovalRequired, LoginRequired, TabaneError
-from tabane.hub.clients.client_questions import CannotAsk, SessionClient, asks_for_input
+from tabane.hub.clients.client_questions import CannotAsk, SessionClient, asks_for_input, settle
 from tabane.hub.clients.questions.parked_files import LOGIN, CallBinding, RepeatedAnswer, digest_of
 from tabane.hub.clients.questions.parking import HubQuestions, chosen
 from tabane.messages import Message
@@ -236,14 +237,18 @@ class Asking:
 
         Raises CannotAsk, and TabaneError if the request cannot be made.
         """
-        answer, withdraw = self._put(key, kept, matter, question)
+        questions = self.session.questions
+        if questions is None or question.kind not in questions.features:
+            raise CannotAsk("the client has not declared that it can ask its user")
+        answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
+        answered, name = partial(settle, answer), _name_in(kept.params) or kept.method
+        withdraw = questions.put(key, matter.server, name, question, answered, listed=matter.listed)
         waiting = asyncio.ensure_future(self._wait(key, kept, matter, matter.seconds))
         action = ""
         try:
             await asyncio.wait((answer, waiting), return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done():
-                reply = answer.result()
-                action, values = chosen(reply.result)
+                action, values = chosen(answer.result().result)
                 await matter.take(action, values)
             if not await waiting:
                 raise matter.error
@@ -253,22 +258,6 @@ class Asking:
             if action == "accept" and question.kind == "url":
                 opened = Raw(json.join({"elicitationId": json.fields(question.params)["elicitationId"]}))
                 self.session.tell(json.notification_line(COMPLETE, opened), key)
-
-    def _put(
-        self, key: bytes, kept: RepeatableRequest, matter: Matter, question: Question
-    ) -> tuple[asyncio.Future[UpstreamReply], Callable[[str], None]]:
-        """Ask a client of the handshake era. Return its answer, and what withdraws the question."""
-        questions = self.session.questions
-        if questions is None or question.kind not in questions.features:
-            raise CannotAsk("the client has not declared that it can ask its user")
-        answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
-
-        def answered(reply: UpstreamReply) -> None:
-            if not answer.done():
-                answer.set_result(reply)
-
-        name = _name_in(kept.params) or kept.method
-        return answer, questions.put(key, matter.server, name, question, answered, listed=matter.listed)
 
     async def _wait(self, key: bytes, kept: RepeatableRequest, matter: Matter, seconds: float) -> bool:
         """Wait until it is settled, wherever. Return whether the request can be made. Raises TabaneError."""

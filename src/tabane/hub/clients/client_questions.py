@@ -33,6 +33,7 @@ from tabane.wire.json import InvalidJson, JsonRpcFrame, Members
 from tabane.wire.questions import (
     FORMS_SINCE,
     METHODS,
+    MOST_ROUNDS,
     Features,
     InvalidQuestion,
     Question,
@@ -212,7 +213,7 @@ class ClientQuestions:
         """
         self.roots_due = False
         answer: asyncio.Future[UpstreamReply] = asyncio.get_running_loop().create_future()
-        name = self._put("roots/list", Raw(b"{}"), about, partial(_settle, answer))
+        name = self._put("roots/list", Raw(b"{}"), about, partial(settle, answer))
         try:
             reply = await asyncio.wait_for(answer, ROOTS_WAIT)
         except TimeoutError:
@@ -266,7 +267,8 @@ def _new_id() -> str:
     return os.urandom(8).hex()
 
 
-def _settle(answer: asyncio.Future[UpstreamReply], reply: UpstreamReply) -> None:
+def settle(answer: asyncio.Future[UpstreamReply], reply: UpstreamReply) -> None:
+    """Note the answer to a question, once."""
     if not answer.done():
         answer.set_result(reply)
 
@@ -346,9 +348,6 @@ async def _settle_roots(client: SessionClient, offers: ProjectOffers, about: byt
         offers.look(client.caller)
     return news
 
-
-MOST_ROUNDS = 32
-"""Times that one call may ask. A server that goes on has a fault."""
 
 LARGEST = 1 << 20
 """Bytes of a result with questions."""

@@ -42,7 +42,13 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era
 from tabane.wire.json import InvalidJson, Members
-from tabane.wire.questions import InputRequired, InvalidQuestion, input_required_of, with_responses
+from tabane.wire.questions import (
+    MOST_ROUNDS,
+    InputRequired,
+    InvalidQuestion,
+    input_required_of,
+    with_responses,
+)
 from tabane.wire.tasks import (
     LONGEST_CREATION,
     LONGEST_MESSAGE,
@@ -361,10 +367,6 @@ def _within(task: Task, result: Raw) -> TaskEnd:
             f"The result has {len(result) >> 10} KiB; the limit of this caller is {most >> 10} KiB."
         )
     return completed(result)
-
-
-MOST_ROUNDS = 32
-"""How often a server may ask for input before it answers."""
 
 
 class RunningCalls:

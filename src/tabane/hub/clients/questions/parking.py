@@ -46,6 +46,7 @@ from tabane.wire.era import INVALID_PARAMS, Era, ProtocolRefusal
 from tabane.wire.json import InvalidJson, Members, fields, text
 from tabane.wire.questions import (
     MOST_AT_ONCE,
+    MOST_ROUNDS,
     ON_PAGE,
     Features,
     InvalidQuestion,
@@ -63,9 +64,6 @@ MOST_PARKED = 256
 
 MOST_OF_ONE = 64
 """Calls of one identity that wait for an answer. The user of this machine may have all."""
-
-MOST_ROUNDS = 32
-"""Times that one call may ask."""
 
 GATHER = 0.02
 """Seconds in which questions that come together are gathered."""
