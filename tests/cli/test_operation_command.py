@@ -12,8 +12,16 @@ import pytest
 from click.testing import CliRunner
 
 from tabane.cli.main import main
-from tabane.cli.operation_command import Column, OperationCommand, not_empty, operation_command, unchanged
+from tabane.cli.operation_command import (
+    Column,
+    OperationCommand,
+    default_group,
+    not_empty,
+    operation_command,
+    unchanged,
+)
 from tabane.cli.output import Terminal
+from tabane.errors import HubError
 from tabane.hub.process.administration import whole_table
 from tabane.messages import say
 from tabane.operations import OperationTable, input_schema
@@ -138,3 +146,17 @@ def test_each_command_calls_an_operation_of_its_kind_with_parameters_that_it_has
         if command.call.params in (unchanged, not_empty):
             names = {each.name for each in command.params if each.expose_value}
             assert names <= input_schema(operation.params)["properties"].keys(), operation.name
+
+
+class AbsentHub(AnsweredHub):
+    """A hub that is not there."""
+
+    def call(self, method: str, params: Any) -> Any:
+        raise HubError(say("No hub is running."))
+
+
+def test_a_group_without_a_command_runs_its_default_one_and_says_its_errors() -> None:
+    group = default_group("rooms", help=say("Rooms."))
+    operation_command(group, "list", "list_rooms", help=say("List rooms."), epilog="", columns=TABLE)
+    assert run(group, AnsweredHub(ROWS)) == run(group, AnsweredHub(ROWS), "list") == (0, "hall\t40 m²\n", "")
+    assert run(group, AbsentHub(ROWS)) == (1, "", "Error: No hub is running.\n")
