@@ -13,7 +13,6 @@ import pytest
 
 from tabane.upstreams.launching.kept_package import (
     NPM_LOCK,
-    broken_entries,
     in_use,
     is_whole,
     npx_entry,
@@ -102,13 +101,3 @@ def test_only_an_entry_of_the_cache_is_removed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="not an entry"):
         remove(tmp_path)
     assert tmp_path.exists()
-
-
-def test_a_missing_module_names_its_entry() -> None:
-    words = (
-        f"Error [ERR_MODULE_NOT_FOUND]: Cannot find '/h o/.npm/_npx/{HASH}/node_modules/zod/index.js' "
-        f"imported from /h/.npm/_npx/{HASH}/node_modules/x/y.js\n at file:///h/.npm/_npx/{HASH}/z.js"
-    )
-    assert broken_entries(words) == [Path("/h o/.npm/_npx", HASH), Path("/h/.npm/_npx", HASH)]
-    assert broken_entries(f"running /h/.npm/_npx/{HASH}/x") == []
-    assert broken_entries("ERR_MODULE_NOT_FOUND: Cannot find module '/x/server.js'") == []

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from operator import is_
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Raw
@@ -196,15 +197,21 @@ def _list_of(rule: _Rule) -> _Rule:
         found = [rule(each, notes) for each in given]
         if any(each is _ABSENT for each in found):
             notes.append(value)
-        kept = [each for each in found if each is not _ABSENT]
-        same = given is value and len(kept) == len(given) and all(map(_is, kept, given))
-        return value if same else kept
+        return _unless_same(value, found)
 
     return accept
 
 
-def _is(one: object, other: object) -> bool:
-    return one is other
+def _unless_same(value: Any, found: Any) -> Any:
+    """Return the parts that were found, without absent ones; the value itself if these are its own."""
+    kept: Any
+    if isinstance(found, dict):
+        kept = {name: each for name, each in found.items() if each is not _ABSENT}
+        same = len(kept) == len(value) and all(kept[name] is each for name, each in value.items())
+    else:
+        kept = [each for each in found if each is not _ABSENT]
+        same = isinstance(value, list) and len(kept) == len(value) and all(map(is_, kept, value))
+    return value if same else kept
 
 
 def _object_of(rules: Mapping[str, _Rule], needed: str = "") -> _Rule:
@@ -214,9 +221,7 @@ def _object_of(rules: Mapping[str, _Rule], needed: str = "") -> _Rule:
         if not isinstance(value, dict) or (needed and not isinstance(value.get(needed), str)):
             return _ABSENT if value == [] else _removed(value, notes)  # PHP writes an empty object as []
         found = {name: rules[name](each, notes) if name in rules else each for name, each in value.items()}
-        kept = {name: each for name, each in found.items() if each is not _ABSENT}
-        same = len(kept) == len(value) and all(kept[name] is each for name, each in value.items())
-        return value if same else kept
+        return _unless_same(value, found)
 
     return accept
 
@@ -308,16 +313,11 @@ def _property(value: Any, notes: list[object]) -> Any:
 def _finite(value: Any, notes: list[object]) -> Any:
     """Return a schema without members whose numbers are infinite to a client, such as 1e400."""
     if isinstance(value, dict):
-        found = {name: _finite(each, notes) for name, each in value.items()}
-        kept: Any = {name: each for name, each in found.items() if each is not _ABSENT}
-        same = len(kept) == len(value) and all(kept[name] is each for name, each in value.items())
-    elif isinstance(value, list):
-        kept = [each for each in (_finite(each, notes) for each in value) if each is not _ABSENT]
-        same = len(kept) == len(value) and all(map(_is, kept, value))
-    else:
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        return _removed(value, notes) if number and not -1e308 < value < 1e308 else value
-    return value if same else kept
+        return _unless_same(value, {name: _finite(each, notes) for name, each in value.items()})
+    if isinstance(value, list):
+        return _unless_same(value, [_finite(each, notes) for each in value])
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return _removed(value, notes) if number and not -1e308 < value < 1e308 else value
 
 
 _MAPS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})

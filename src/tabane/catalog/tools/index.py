@@ -25,7 +25,6 @@ from tabane.catalog.tools.ranking import (
     TermPostings,
     ToolHit,
     ToolHits,
-    ToolMatches,
     ToolPostings,
     ToolQuery,
     ToolRanking,
@@ -36,6 +35,7 @@ from tabane.catalog.tools.ranking import (
     fits_query,
     fused,
     is_short,
+    matched_terms,
     name_similarity,
     read_postings,
     tool_postings,
@@ -338,7 +338,7 @@ class ToolIndex:
             _hit(tools.aliases[n], scores[n], [tools.aliases[m] for m in same if same[m] == n]) for n in kept
         ]
         if query.explain:
-            matches = ToolMatches(ranking, self._postings, asked).terms(kept, called)
+            matches = matched_terms(ranking, self._postings, asked, kept, called)
             hits = [
                 structs.replace(hit, terms=matches[n] if n in called else explained(scores[n], matches[n]))
                 for n, hit in zip(kept, hits, strict=True)

@@ -375,31 +375,23 @@ class MatchedTerm(Struct, frozen=True):
     fields: tuple[str, ...] = ()
 
 
-class ToolMatches:
-    """Explains the scores of a query. ``postings`` are read once for each token."""
-
-    def __init__(self, ranking: ToolRanking, postings: PostingsOf, asked: Sequence[Concept]) -> None:
-        self._ranking, self._postings, self._asked = ranking, postings, asked
-
-    def terms(self, numbers: Collection[int], called: Collection[int]) -> dict[int, tuple[MatchedTerm, ...]]:
-        """Return why each of these tools matches. The query is the exact name of those in ``called``."""
-        parts = {
-            number: ([ScorePart(1.0)] if number in called else self._ranking.parts(self._asked, number))
-            for number in numbers
-        }
-        said = {token for found in parts.values() for part in found for token in _tokens_of(part)}
-        having = {token: self._fields(token, parts) for token in said}
-        return {
-            number: tuple(_term(part, number, having) for part in found) for number, found in parts.items()
-        }
-
-    def _fields(self, token: str, numbers: Collection[int]) -> dict[int, set[str]]:
-        having = self._postings(token).fields(numbers)
-        return {number: {_FIELDS[place] for place in places} for number, places in having.items()}
-
-
-def _tokens_of(part: ScorePart) -> tuple[str, ...]:
-    return part.variant.tokens if part.variant else ()
+def matched_terms(
+    ranking: ToolRanking,
+    postings: PostingsOf,
+    asked: Sequence[Concept],
+    numbers: Collection[int],
+    called: Collection[int],
+) -> dict[int, tuple[MatchedTerm, ...]]:
+    """Return why each of these tools matches. The query is the exact name of those in ``called``."""
+    parts = {
+        number: ([ScorePart(1.0)] if number in called else ranking.parts(asked, number)) for number in numbers
+    }
+    variants = [part.variant for found in parts.values() for part in found if part.variant]
+    having: dict[str, dict[int, set[str]]] = {}
+    for token in {token for variant in variants for token in variant.tokens}:
+        places = postings(token).fields(parts)
+        having[token] = {number: {_FIELDS[place] for place in found} for number, found in places.items()}
+    return {number: tuple(_term(part, number, having) for part in found) for number, found in parts.items()}
 
 
 def _term(part: ScorePart, number: int, having: dict[str, dict[int, set[str]]]) -> MatchedTerm:

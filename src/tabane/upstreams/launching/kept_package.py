@@ -102,20 +102,6 @@ def remove(entry: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
-def broken_entries(words: str) -> list[Path]:
-    """Return the entries that a failed program's stderr blames for a missing module, without duplicates."""
-    if not re.search(r"ERR_MODULE_NOT_FOUND|MODULE_NOT_FOUND|Cannot find (module|package)", words):
-        return []
-    found: dict[Path, None] = {}
-    for match in _HASH.finditer(words):
-        # The path may hold spaces; it begins behind a quote, a bracket, a scheme or white space and a slash.
-        begin = max(words.rfind(mark, 0, match.start()) for mark in ("'", '"', "(", "\n", " /", "file://"))
-        path = words[begin + 1 : match.end()].removeprefix("ile://").strip()
-        if path.startswith("/"):
-            found[Path(path)] = None
-    return list(found)
-
-
 def _is_local(package: str) -> bool:
     """Return whether npm takes it for a folder or file, whose cache entry is named by its real path."""
     return bool(re.match(r"(file:|~|\.{0,2}[/\\]|\.{1,2}$|[A-Za-z]:[/\\])", package)) or package.endswith(
@@ -372,18 +358,16 @@ def note_end(package: KeptPackage, failure: Message | None) -> None:
             # What was there may have been removed since: the next start looks again.
             if package.journal.state() == "done":
                 package.journal.note("none")
-        elif _blames_cache(failure, package.entry):
+        elif _blames_cache(failure):
             package.journal.note("suspect")
 
 
-def _blames_cache(failure: Message, entry: Path) -> bool:
-    """Return whether a start failed because something is missing in that entry of npx's cache."""
+def _blames_cache(failure: Message) -> bool:
+    """Return whether a start failed because something is missing in npx's cache."""
     from tabane.upstreams.launching.failure_causes import cause_in  # many rules, needed for failures alone
 
     found = cause_in(failure)
-    return (found is not None and found.cause.kind == "cache") or any(
-        broken.name == entry.name for broken in broken_entries(str(failure))
-    )
+    return found is not None and found.cause.kind == "cache"
 
 
 def runs_without_download(package: KeptPackage) -> bool:
@@ -420,9 +404,8 @@ class OutputDrain:
             data = b""
         if not data:
             self._loop.remove_reader(self._fd)
-        elif lines := data[-4096:].decode(errors="replace").split():
-            text = data[-4096:].decode(errors="replace").splitlines()[-1]
-            self.line = (text if text.strip() else lines[-1])[:LINE_LIMIT]
+        lines = [line for line in data[-4096:].decode(errors="replace").splitlines() if line.strip()]
+        self.line = lines[-1][:LINE_LIMIT] if lines else self.line
 
     def close(self) -> None:
         """Close the descriptor."""

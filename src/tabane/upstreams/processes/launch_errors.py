@@ -124,11 +124,12 @@ def _missing(command: bytes, env: dict[bytes, bytes], cwd: bytes | None) -> Mess
     name = os.fsdecode(command)
     found = [path for path in candidates(command, env) if os.path.isfile(os.path.join(cwd or b".", path))]
     if found:
+        file = os.path.join(cwd or b".", found[0])
         return say(
             "{path} exists, but its interpreter {interpreter} does not. Install it, or fix the "
             "first line of the script.",
             path=os.fsdecode(found[0]),
-            interpreter=_named_interpreter(os.path.join(cwd or b".", found[0])),
+            interpreter=(_interpreter(file) or [os.fsdecode(file)])[0],  # of a program: its loader
         )
     if b"/" in command:
         return say("The command {command} does not exist. Fix it in the servers file.", command=name)
@@ -147,18 +148,6 @@ def _missing(command: bytes, env: dict[bytes, bytes], cwd: bytes | None) -> Mess
         command=name,
         path=os.fsdecode(env.get(b"PATH", os.defpath.encode())),
     )
-
-
-def _named_interpreter(path: bytes) -> str:
-    """Return the text after ``#!``; the program's name if it is not a script (its loader is missing)."""
-    try:
-        with open(path, "rb") as file:
-            first = file.readline(256)
-    except OSError:
-        first = b""
-    if first.startswith(b"#!") and first[2:].split():
-        return os.fsdecode(first[2:].split()[0])
-    return os.fsdecode(path)
 
 
 def obstacle(command: str, environment: dict[str, str], cwd: str | None) -> Message | None:
