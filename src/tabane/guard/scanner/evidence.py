@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 
@@ -163,33 +164,11 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(_WORDS.findall(text))
 
 
-def hits_of(
-    text: str, candidates: Collection[Signal], known: Collection[tuple[Sign, int]], least: int
-) -> list[Hit] | None:
-    """Return what the candidates find, at most 200 times each; None if all of it weighs less than ``least``.
-
-    ``known`` are signs and weights that were found already. The search ends when it cannot become enough.
-    """
-    possible = Counter([*known, *((one.sign, one.weight) for one in candidates)])
-    enough = highest_weight(possible) >= least
-    hits: list[Hit] = []
-    for one in sorted(candidates, key=lambda one: one.weight, reverse=True) if enough else ():
-        new = list(_found(text, one))
-        hits += new
-        if new:
-            continue
-        key = one.sign, one.weight
-        possible[key] -= 1
-        if not possible[key]:  # nothing else may say that
-            del possible[key]
-            if highest_weight(possible) < least:
-                return None
-    return hits if enough else None
-
-
-def _found(text: str, signal: Signal) -> Iterable[Hit]:
-    for _, found in zip(range(_MOST_HITS), signal.expression.finditer(text), strict=False):
-        yield Hit(found.start(), found.end(), signal.sign, signal.weight)
+def hits_of(text: str, candidates: Iterable[Signal]) -> Iterator[Hit]:
+    """Yield what the candidates find, at most 200 times each."""
+    for one in candidates:
+        for found in islice(one.expression.finditer(text), _MOST_HITS):
+            yield Hit(found.start(), found.end(), one.sign, one.weight)
 
 
 def _counts(text: str, hit: Hit) -> bool:
@@ -202,9 +181,6 @@ def _counts(text: str, hit: Hit) -> bool:
     if before.endswith(("「", "『")) and _EXAMPLE.search(text, hit.end, hit.end + 40):
         return False
     return not (hit.sign in _QUOTABLE and _QUOTED.search(before))
-
-
-NO_PASSAGE = Passage(0, ())
 
 
 def heaviest(text: str, found: Iterable[Hit]) -> Passage:
@@ -222,7 +198,7 @@ def heaviest(text: str, found: Iterable[Hit]) -> Passage:
         weight = here.weight()
         if weight > best:
             best, kept = weight, (first, last + 1)
-    return Passage(best, tuple(hits[slice(*kept)])) if best else NO_PASSAGE
+    return Passage(best, tuple(hits[slice(*kept)])) if best else Passage(0, ())
 
 
 class _Passing:
@@ -256,12 +232,6 @@ def weigh(signals: Iterable[tuple[Sign, int]]) -> int:
         common = min(common, MEDIUM - 1 if grave + common < _MUCH else MEDIUM)
     complete = not _WANTED.isdisjoint(strongest) and not _WAYS.isdisjoint(strongest)
     return grave + common + (1 if complete else 0)
-
-
-def highest_weight(signals: Collection[tuple[Sign, int]]) -> int:
-    """Return the weight that no passage exceeds, of a text in which these signals are."""
-    wanted = any(sign in _WANTED and weight >= _MUCH_WANTED for sign, weight in signals)
-    return weigh([*signals, (Sign.STUFFING, _STUFFED)] if wanted else signals)
 
 
 def stuffed(hits: Iterable[Hit], start: int) -> list[Hit]:

@@ -16,7 +16,6 @@ from tabane.errors import BadArguments
 from tabane.guard.scanner.evidence import (
     HIGH,
     MEDIUM,
-    NO_PASSAGE,
     Passage,
     Sign,
     heaviest,
@@ -111,15 +110,12 @@ class _ReadDefinition:
         self._asked = len(said.lower()) + 1
         self._words = words_of(self.text)
 
-    def _weight(self, text: str, least: int, words: frozenset[str] | None = None) -> Passage:
-        """Return the passage with the most evidence; none if all signals weigh less than ``least``."""
+    def _weight(self, text: str, words: frozenset[str] | None = None) -> Passage:
+        """Return the passage with the most evidence."""
         words = words_of(text) if words is None else words
         matched = matched_rules(text, self._name, self._names)
         candidates = [one for one in signals_for(text, words) if one.may_be_in(text, words)]
-        found = hits_of(text, candidates, {(one.rule.sign, one.rule.weight) for one in matched}, least)
-        if found is None:
-            return NO_PASSAGE
-        hits = [*word_hits(text, matched), *found]
+        hits = [*word_hits(text, matched), *hits_of(text, candidates)]
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
     def _seen(self, text: str) -> str:
@@ -142,20 +138,20 @@ class _ReadDefinition:
             what = say("Words mix letters of several scripts that look the same.")
             severity: Severity = "high" if len(self._disguised) > 1 else "medium"
             yield Finding(HIDDEN, severity, what, excerpt_of(" ".join(self._disguised)))
-        passage = self._weight(self.text, MEDIUM, self._words)
+        passage = self._weight(self.text, self._words)
         if passage.weight >= MEDIUM:
             yield _finding(self.text, passage)
         yield from self._encoded(passage.weight)
 
     def _encoded(self, plain: int) -> Iterator[Finding]:
         for payload in (*self._hidden, *decoded_payloads(self._whole, self._words)):
-            if self._weight(_in_a_line(payload).lower(), _ENCODED).weight >= _ENCODED:
+            if self._weight(_in_a_line(payload).lower()).weight >= _ENCODED:
                 yield Finding(
                     HIDDEN, "high", say("It contains encoded orders to the model."), excerpt_of(payload)
                 )
         leet = without_leet(self.text)
         least = max(MEDIUM, plain + 1)
-        if leet is not None and self._weight(leet, least).weight < least:
+        if leet is not None and self._weight(leet).weight < least:
             leet = None
         if (disguised := leet or spaced_orders(self.text)) is not None:
             yield Finding(
