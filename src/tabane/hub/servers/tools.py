@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -244,9 +245,7 @@ class HubTools:
         self._meter = self.scripts.meter = meter
         meter.used, meter.returned = self.note_use, self.result_types.returned
         self._gateway.provide(
-            lambda: own_tools(table),
-            lambda: old_names(table),
-            lambda: _idle(table, stores, limits),
+            partial(own_tools, table), partial(old_names, table), partial(_idle, table, stores, limits)
         )
 
     def open(self) -> None:
