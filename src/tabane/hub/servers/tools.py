@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -246,8 +246,8 @@ class HubTools:
         meter.used, meter.returned = self.note_use, self.result_types.returned
         names = cache(lambda: frozenset(own_names(table)))
         self._gateway.catalogs.provide(
-            lambda: own_tools(table),
-            lambda: old_names(table),
+            partial(own_tools, table),
+            partial(old_names, table),
             lambda: _idle(names(), stores, limits),
         )
 

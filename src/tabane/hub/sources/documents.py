@@ -88,7 +88,7 @@ class DocumentStore:
         """Watch the folders again that were watched before. A failure does not affect the rest of the hub."""
         try:
             if await asyncio.to_thread(self._watched.exists):
-                await self.files.start()
+                await self.files().start()
         except (TabaneError, OSError) as error:
             log.warning("folders are not watched: %s", error)
 
@@ -96,21 +96,19 @@ class DocumentStore:
         """Return the operations on documents and files."""
         from tabane.documents.table import documents_table, files_table
 
-        return [*documents_table(lambda: self.documents), *files_table(lambda: self.files)]
+        return [*documents_table(self.library), *files_table(self.files)]
 
     async def close(self) -> None:
         """Stop watching folders; they are watched again by the next hub."""
         if self._opened.opened is not None:
             await self._opened.opened.files.close()
 
-    @property
-    def documents(self) -> DocumentLibrary:
-        """The operations on documents, imported on first use."""
+    def library(self) -> DocumentLibrary:
+        """Return the handlers of operations on documents, imported on first use."""
         return self._opened().library
 
-    @property
     def files(self) -> DocumentFiles:
-        """The operations on files and watched folders, imported on first use."""
+        """Return the handlers of operations on files and watched folders, imported on first use."""
         return self._opened().files
 
     async def remember(self, caller: Caller, page: Page) -> str:
@@ -121,7 +119,7 @@ class DocumentStore:
     @property
     def searching(self) -> SearchSource[Any]:
         """The documents as a search source."""
-        return self.documents.searching
+        return self.library().searching
 
     # -- as resources of MCP -----------------------------------------------------------------------
 
@@ -135,7 +133,7 @@ class DocumentStore:
 
     async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
         """Return at most ``limit`` keys that begin with a prefix."""
-        return await self.documents.beginning(prefix, limit) if self.there else ()
+        return await self.library().beginning(prefix, limit) if self.there else ()
 
     def _note_change(self, filepath: str, event: Event) -> None:
         self.on_change(filepath, event != "updated")

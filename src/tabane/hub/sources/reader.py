@@ -16,6 +16,7 @@ from tabane.reader.page_domain import DOMAIN
 if TYPE_CHECKING:
     from tabane.hub.sources.documents import DocumentStore
     from tabane.hub.sources.open_reader import OpenReader
+    from tabane.reader.operations import ReaderOperations
     from tabane.reader.page import Page
     from tabane.reader.page_records import PageSearch
     from tabane.search.models import Models
@@ -65,7 +66,10 @@ class PageReader:
         """Return the operations on pages."""
         from tabane.reader.table import reader_table
 
-        return reader_table(lambda: self._opened().operations)
+        return reader_table(self._operations)
+
+    def _operations(self) -> ReaderOperations:
+        return self._opened().operations
 
     async def convert(self, data: bytes, name: str) -> Page:
         """Return a file of that name as a page. Raises ReadError."""
