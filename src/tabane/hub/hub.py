@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from tabane.hub.clients.methods import client_methods
@@ -76,9 +76,9 @@ class Hub:
         self.audit = HubAudit(context, self.gateway, self.jobs, self.access.limits_of)
         self.audit.meter.later = self.batch.later
         self.gateway.screening.note = self.audit.credentials_found
-        self.flows = HubFlows(context, self.gateway, self.audit.live.flows_changed)
+        self.flows = HubFlows(context, self.gateway, partial(self.audit.live.changed, "flows"))
         self.tools = HubTools(context, self.gateway, self.long_results)
-        self.tools.questions.open.watcher = self.audit.live.questions_changed
+        self.tools.questions.open.watcher = partial(self.audit.live.changed, "questions")
         self.guards = HubGuards(context, self.gateway, self.audit.live, self.flows, self.tools.scripts)
         self.guards.apply(self.configuration)
         self.audit.meter.answered = self.guards.guard.answered
@@ -235,7 +235,7 @@ class Hub:
 
     def _document_changed(self, key: str, listed: bool) -> None:
         self.sessions.document_changed(key, listed)
-        self.audit.live.document_changed()
+        self.audit.live.changed("documents")
 
     def _reload(self) -> None:
         """Put settings and servers file in force as they are now. Raises TabaneError, changing nothing."""

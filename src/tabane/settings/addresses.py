@@ -46,7 +46,7 @@ def check_listening(settings: Settings) -> None:
                 "the hub. Remove one of these settings."
             )
         )
-    if not settings.http or is_this_machine(settings.host):
+    if not settings.http or is_loopback_host(settings.host):
         return
     if not (settings.tls_certificate or settings.trusted_proxies):
         raise ConfigurationError(
@@ -67,7 +67,7 @@ def check_listening(settings: Settings) -> None:
         )
 
 
-def is_this_machine(host: str) -> bool:
+def is_loopback_host(host: str) -> bool:
     """Return whether an address is a loopback address, so that only this machine can reach it."""
     if host in ("localhost", "::1"):
         return True
@@ -165,9 +165,9 @@ def check_advertise(address: str, engine: str) -> None:
 
 def check_vector_index(address: str, engine: str) -> None:
     """Raise ConfigurationError, without the value, unless the address can be used beside that engine."""
-    scheme, secrets = _parts(address, _unusable_index())
+    scheme, secrets = _parts(address, unreadable_index())
     if address and scheme not in ("", *_INDEX_SCHEMES):
-        raise _unusable_index()
+        raise unreadable_index()
     if not all(map(_VARIABLE.fullmatch, secrets)):
         raise ConfigurationError(
             say(
@@ -201,7 +201,8 @@ def _unusable_engine() -> ConfigurationError:
     )
 
 
-def _unusable_index() -> ConfigurationError:
+def unreadable_index() -> ConfigurationError:
+    """Return the error for the URL of an index that cannot be read."""
     return ConfigurationError(
         say(
             "vector_index must be empty or a URL such as "
@@ -270,14 +271,6 @@ def is_safe_url(url: str) -> bool:
     ):
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and is_loopback_host(host))
-
-
-def is_loopback_host(host: str) -> bool:
-    """Return whether only this machine answers at a host."""
-    if host in ("localhost", "::1"):
-        return True
-    parts = host.split(".")
-    return len(parts) == 4 and parts[0] == "127" and all(p.isdecimal() and int(p) < 256 for p in parts)
 
 
 def _check_url(name: str, given: str) -> None:

@@ -25,7 +25,7 @@ from tabane.hub.people.oauth import client_secret
 from tabane.hub.telemetry.tracing import NoTracing, check_installed
 from tabane.messages import Message, say
 from tabane.settings import Settings
-from tabane.settings.addresses import is_this_machine
+from tabane.settings.addresses import is_loopback_host
 
 MOST_KEY_BYTES = 1 << 20
 """Longest answer with the keys of an authorization server."""
@@ -87,7 +87,7 @@ def proxies(installation: Installation) -> Iterator[DoctorFinding]:
 def reach(installation: Installation) -> Iterator[DoctorFinding]:
     """Check that somebody may come in if other machines can reach the hub. A running hub says so itself."""
     settings = installation.settings
-    if installation.live or not settings.http or is_this_machine(settings.host) or settings.oauth_issuer:
+    if installation.live or not settings.http or is_loopback_host(settings.host) or settings.oauth_issuer:
         return
     try:
         count = _count(installation)

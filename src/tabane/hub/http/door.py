@@ -27,7 +27,7 @@ from tabane.hub.rpc.tcp_peers import refusal
 from tabane.messages import Message, say
 from tabane.operations import Access, OperationTable
 from tabane.settings import Settings
-from tabane.settings.addresses import is_this_machine
+from tabane.settings.addresses import is_loopback_host
 from tabane.web.paths import SIGN_IN
 from tabane.web.sessions import SignInLinks
 
@@ -295,7 +295,7 @@ class HttpDoor:
 
     def _check_reach(self) -> None:
         """Raise ConfigurationError if others could reach the port, and nobody of them could come in."""
-        if is_this_machine(self.settings.host) or self.identities.exist():
+        if is_loopback_host(self.settings.host) or self.identities.exist():
             return
         raise ConfigurationError(
             say(

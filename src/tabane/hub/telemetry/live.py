@@ -10,7 +10,7 @@ from tabane.operations import Access, Face, Operation, Privilege
 
 if TYPE_CHECKING:
     from tabane.catalog.gateway import Gateway
-    from tabane.hub.telemetry.event_feed import LiveEvent
+    from tabane.hub.telemetry.event_feed import LiveEvent, Topic
     from tabane.hub.telemetry.live_recording import LiveOperations, LiveRecording
     from tabane.hub.telemetry.metering import HubMeter
     from tabane.hub.work.jobs import Jobs
@@ -71,25 +71,14 @@ class HubLive:
         if self._operations is not None:
             self._operations.hide(secrets, replaced)
 
-    def document_changed(self) -> None:
-        """Note that a document has changed, also without a call: its file has."""
+    def changed(self, topic: Topic) -> None:
+        """Note that something of a topic changed, also without a call of an operation."""
         if self._recording is not None:
-            self._recording.document_changed()
-
-    def questions_changed(self) -> None:
-        """Note that a server asked something, or that a question is over."""
-        if self._recording is not None:
-            self._recording.questions_changed()
-
-    def flows_changed(self) -> None:
-        """Note that a client has read something new, or that pairs or trails changed."""
-        if self._recording is not None:
-            self._recording.flows_changed()
+            self._recording.changed(topic)
 
     def approvals_changed(self) -> None:
         """Note that a call waits for a person, or that an approval changed."""
-        if self._recording is not None:
-            self._recording.approvals_changed()
+        self.changed("approvals")
 
     @property
     def is_watched(self) -> bool:

@@ -20,7 +20,7 @@ from tabane.audit.redaction import ArgumentRedactor
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.server_operations import state_of
 from tabane.errors import UnknownName
-from tabane.hub.telemetry.event_feed import BETWEEN, EventFeed, topic_of
+from tabane.hub.telemetry.event_feed import BETWEEN, EventFeed, Topic, topic_of
 from tabane.hub.telemetry.live_parameters import GetActivity, ListLiveCalls, ShowLiveCall
 from tabane.hub.telemetry.metering import HubMeter
 from tabane.hub.work.job import Job
@@ -371,7 +371,7 @@ class LiveRecording:
         self._skipped = 0
         self._servers: set[str] = set()
         self._lists: set[str] = set()
-        self._topics: dict[str, str] = {}
+        self._topics: dict[Topic, str] = {}
         self._jobs: dict[str, Job] = {}
         self._job_told: dict[str, float] = {}
         self._second: asyncio.TimerHandle | None = None
@@ -393,32 +393,16 @@ class LiveRecording:
 
     def definitions_changed(self, server: str) -> None:
         """Note that other definitions of a server than before wait for a person."""
-        self._topics.setdefault("definitions", "")
-        self.feed.deliver_soon()
+        self.changed("definitions")
 
     def job_changed(self, job: Job) -> None:
         """Note that a job began, went on or ended."""
         self._jobs[job.key] = job
         self.feed.deliver_soon()
 
-    def questions_changed(self) -> None:
-        """Note that a server asked something, or that a question is over."""
-        self._topics.setdefault("questions", "")
-        self.feed.deliver_soon()
-
-    def approvals_changed(self) -> None:
-        """Note that a call waits for a person, or that an approval changed."""
-        self._topics.setdefault("approvals", "")
-        self.feed.deliver_soon()
-
-    def flows_changed(self) -> None:
-        """Note that a client has read something new, or that pairs or trails changed."""
-        self._topics.setdefault("flows", "")
-        self.feed.deliver_soon()
-
-    def document_changed(self) -> None:
-        """Note that a document was put, changed or deleted."""
-        self._topics.setdefault("documents", "")
+    def changed(self, topic: Topic) -> None:
+        """Note that something of a topic changed."""
+        self._topics.setdefault(topic, "")
         self.feed.deliver_soon()
 
     def settings_changed(self) -> None:
@@ -474,7 +458,7 @@ class LiveRecording:
         self._gather_jobs()
         topics, self._topics = self._topics, {}
         for topic, operation in topics.items():
-            self.feed.add(topic, {"operation": operation})  # type: ignore[arg-type]
+            self.feed.add(topic, {"operation": operation})
 
     def _gather_jobs(self) -> None:
         now = self._loop.time()
