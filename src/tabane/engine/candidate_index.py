@@ -20,6 +20,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from tabane.errors import ConfigurationError
 from tabane.messages import say
 from tabane.search.records import Filter, Shape, Value
+from tabane.settings.addresses import unreadable_index
 
 SparseVector = Mapping[int, float]
 """Dimension, below 2³¹ → number above 0. Other dimensions have 0."""
@@ -188,14 +189,3 @@ def whole(least: int, most: int) -> Callable[[str], int | None]:
 def bracketed(host: str) -> str:
     """Return a host as it is written in a URL."""
     return f"[{host}]" if ":" in host else host
-
-
-def unreadable_index() -> ConfigurationError:
-    """Return the error for a URL that cannot be read."""
-    return ConfigurationError(
-        say(
-            "vector_index must be empty or a URL such as "
-            "milvus://user:${{MILVUS_PASSWORD}}@host:19530/database, chroma+https://host:8000 "
-            "or chroma:/folder"
-        )
-    )

@@ -132,7 +132,9 @@ _SECRETS = ("password", "sslpassword", "token")
 
 def check_engine(address: str) -> None:
     """Raise ConfigurationError, without the value, unless the address can be used."""
-    unusable = say("engine must be empty or a URL such as postgresql://user:${{PGPASSWORD}}@host/database")
+    unusable = ConfigurationError(
+        say("engine must be empty or a URL such as postgresql://user:${{PGPASSWORD}}@host/database")
+    )
     _check_address(address, _SCHEMES, unusable, "engine", "PGPASSWORD")
 
 
@@ -157,19 +159,27 @@ def check_advertise(address: str, engine: str) -> None:
 
 def check_vector_index(address: str, engine: str) -> None:
     """Raise ConfigurationError, without the value, unless the address can be used beside that engine."""
-    unusable = say(
-        "vector_index must be empty or a URL such as "
-        "milvus://user:${{MILVUS_PASSWORD}}@host:19530/database, chroma+https://host:8000 "
-        "or chroma:/folder"
-    )
-    _check_address(address, _INDEX_SCHEMES, unusable, "vector_index", "MILVUS_PASSWORD")
+    _check_address(address, _INDEX_SCHEMES, unreadable_index(), "vector_index", "MILVUS_PASSWORD")
     if address and not engine:
         raise ConfigurationError(
             say("vector_index needs a database in the setting engine, whose vectors it indexes")
         )
 
 
-def _check_address(address: str, schemes: tuple[str, ...], unusable: Message, name: str, usual: str) -> None:
+def unreadable_index() -> ConfigurationError:
+    """Return the error for the URL of an index that cannot be read."""
+    return ConfigurationError(
+        say(
+            "vector_index must be empty or a URL such as "
+            "milvus://user:${{MILVUS_PASSWORD}}@host:19530/database, chroma+https://host:8000 "
+            "or chroma:/folder"
+        )
+    )
+
+
+def _check_address(
+    address: str, schemes: tuple[str, ...], unusable: ConfigurationError, name: str, usual: str
+) -> None:
     """Check the scheme, and that secrets are variables. An address that is a variable itself can be used."""
     if not address or _VARIABLE.fullmatch(address):
         return
@@ -177,9 +187,9 @@ def _check_address(address: str, schemes: tuple[str, ...], unusable: Message, na
         parts = urlsplit(address)
         given = [parts.password, *(value for name, value in parse_qsl(parts.query) if name in _SECRETS)]
     except ValueError:
-        raise ConfigurationError(unusable) from None
+        raise unusable from None
     if parts.scheme not in schemes:
-        raise ConfigurationError(unusable)
+        raise unusable
     if not all(_VARIABLE.fullmatch(secret) for secret in given if secret):
         raise ConfigurationError(
             say(

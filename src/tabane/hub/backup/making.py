@@ -42,7 +42,11 @@ from tabane.hub.backup.home_content import (
     store_databases,
     unknown_entries,
 )
-from tabane.hub.backup.secret_references import servers_without_secrets, settings_without_secrets
+from tabane.hub.backup.secret_references import (
+    TextWithoutSecrets,
+    servers_without_secrets,
+    settings_without_secrets,
+)
 from tabane.messages import say
 from tabane.servers.commented_json import JsonSyntaxError
 from tabane.servers.configuration import open_document
@@ -167,33 +171,33 @@ class _Collection:
 
     # -- settings and servers --------------------------------------------------------------------
 
-    def _settings(self) -> _WrittenFile:
+    def _settings(self) -> TextWithoutSecrets:
         path = self._source.settings_file
         data = _trusted(path)
         if data is None:
-            return _WrittenFile()
+            return TextWithoutSecrets("")
         if self._source.with_secrets:
             self._add(SETTINGS, data)
-            return _WrittenFile()
+            return TextWithoutSecrets("")
         found = settings_without_secrets(data.decode("utf-8-sig"))
         self._add(SETTINGS, found.text.encode())
-        return _WrittenFile(found.names, found.values, found.removed)
+        return found
 
-    def _servers(self, kept: Sequence[str]) -> _WrittenFile:
+    def _servers(self, kept: Sequence[str]) -> TextWithoutSecrets:
         path = self._source.servers_file
         data = _trusted(path)
         if data is None:
-            return _WrittenFile()
+            return TextWithoutSecrets("")
         if self._source.with_secrets:
             self._add(SERVERS, data)
-            return _WrittenFile()
+            return TextWithoutSecrets("")
         open_document(path)  # raises with line and column: secrets cannot be found in a broken file
         try:
             found = servers_without_secrets(data.decode("utf-8-sig"), kept)
         except JsonSyntaxError as error:
             raise ConfigurationError(error.expected) from None
         self._add(SERVERS, found.text.encode())
-        return _WrittenFile(found.names, found.values)
+        return found
 
     # -- the home --------------------------------------------------------------------------------
 
@@ -248,15 +252,6 @@ class _Collection:
                     size=(needed + _RESERVE) >> 20,
                 )
             )
-
-
-@dataclass(frozen=True)
-class _WrittenFile:
-    """The result of removing secrets from a file: new variables, their values, and the removed settings."""
-
-    names: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
 
 
 class _Secrets:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
-from tabane.errors import TabaneError
 from tabane.hub.doctor import access, assistants, configuration, files, process, server_starts, sites
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault
 from tabane.messages import Message, say
@@ -146,11 +146,7 @@ def repaired(found: Iterable[DoctorFinding]) -> DoctorRepairs:
 
 def repair_one(installation: Installation, wanted: Callable[[DoctorFinding], bool]) -> DoctorRepairs:
     """Apply the fix of the first finding that is wanted; nothing if there is none any more."""
-    finding = next((each for each in _fixable(installation) if wanted(each)), None)
-    if finding is None:
-        return DoctorRepairs()
-    reason = _fixed(finding)
-    return DoctorRepairs((finding,)) if reason is None else DoctorRepairs((), ((finding, reason),))
+    return repaired(islice(filter(wanted, _fixable(installation)), 1))
 
 
 def _fixable(installation: Installation) -> Iterator[DoctorFinding]:
@@ -165,8 +161,6 @@ def _fixed(finding: DoctorFinding) -> str | None:
         finding.fix()
     except OSError as error:
         return error.strerror or str(error)
-    except TabaneError as error:
-        return str(error)
     except Exception as error:  # sqlite3 has its own error tree, and one failed fix must not prevent the next
         return str(error)
     return None

@@ -706,7 +706,7 @@ class HttpServer(LoadedServer):
         hub = door.hub
 
         def refused(source: str, reason: str) -> None:
-            hub.audit.telemetry.counters.count_auth_failure(reason)
+            hub.audit.counters.count_auth_failure(reason)
             door.identities.refused(source, reason)
 
         attempts = FailedAttempts(loop, refused)

@@ -20,7 +20,7 @@ from tabane.extras import extra_command
 from tabane.messages import Message, say
 from tabane.servers.variables import variables_of
 from tabane.settings import Settings
-from tabane.settings.addresses import check_engine
+from tabane.settings.addresses import check_engine, unreadable_index
 
 if TYPE_CHECKING:
     from tabane.engine.candidate_index import CandidateIndex
@@ -152,8 +152,6 @@ def opened_index(address: str) -> CandidateIndex:
         from tabane.engine.team.milvus.index_url import parsed
 
         return MilvusIndex(parsed(address))
-    from tabane.engine.candidate_index import unreadable_index
-
     raise unreadable_index()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from tabane.audit.entry import EntryType, Outcome, audit_options, audit_paths
@@ -127,34 +127,11 @@ class HubUsage:
         return AuditIndexProcess(self._folder, self._zone, self._context.environment, self._errors)
 
 
-class HubTelemetry:
-    """Measurements of a hub's calls, for others to collect.
-
-    ``tracing`` is None if no collector is configured.
-    """
-
-    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
-        self.counters = CallCounters()
-        self.tracing: SpanTracing | None = None
-        if settings.otel_endpoint or any(name.startswith("OTEL_") for name in environment):
-            from tabane.hub.telemetry.tracing import open_tracing
-
-            self.tracing = open_tracing(settings.otel_endpoint, environment)
-
-    def meter(self, limits: Callable[[str], CallLimits | None]) -> HubMeter:
-        """Return a meter that feeds both."""
-        return HubMeter(limits, count=self.counters.count, trace=self.tracing)
-
-    async def close(self) -> None:
-        """Export the spans that wait, at most 2 seconds long."""
-        if self.tracing is not None:
-            await self.tracing.close()
-
-
 class HubAudit:
     """The audit log of a hub, if the settings want one, the meter that writes it, and what asks it.
 
-    ``limits`` returns the limits of calls of a tier; None if they do not limit it in any way.
+    ``limits`` returns the limits of calls of a tier; None if they do not limit it in any way. ``tracing`` is
+    None if no collector is configured.
     """
 
     def __init__(
@@ -165,8 +142,13 @@ class HubAudit:
         limits: Callable[[str], CallLimits | None],
     ) -> None:
         self._context, settings = context, context.settings
-        self.telemetry = HubTelemetry(settings, context.environment)
-        self.meter = self.telemetry.meter(limits)
+        self.counters = CallCounters()
+        self.tracing: SpanTracing | None = None
+        if settings.otel_endpoint or any(name.startswith("OTEL_") for name in context.environment):
+            from tabane.hub.telemetry.tracing import open_tracing
+
+            self.tracing = open_tracing(settings.otel_endpoint, context.environment)
+        self.meter = HubMeter(limits, count=self.counters.count, trace=self.tracing)
         self.live = HubLive(context.loop, self.meter, gateway, jobs, settings.audit_redact)
         gateway.review.watch = gateway.review.watch._replace(news=self._definitions_changed)
         self.usage = HubUsage(context, gateway)
@@ -254,7 +236,8 @@ class HubAudit:
             self.event("admin", "hub_stop")
             self.meter.recorder, closing, self.log = None, self.log, None
             await asyncio.to_thread(closing.close)
-        await self.telemetry.close()
+        if self.tracing is not None:
+            await self.tracing.close()
 
     def _definitions_changed(self, news: DefinitionNews) -> None:
         self.event("admin", "definitions_changed", detail=news.detail)

@@ -371,7 +371,7 @@ class LiveRecording:
         self._skipped = 0
         self._servers: set[str] = set()
         self._lists: set[str] = set()
-        self._topics: dict[str, str] = {}
+        self._topics: dict[Topic, str] = {}
         self._jobs: dict[str, Job] = {}
         self._job_told: dict[str, float] = {}
         self._second: asyncio.TimerHandle | None = None
@@ -393,8 +393,7 @@ class LiveRecording:
 
     def definitions_changed(self, server: str) -> None:
         """Note that other definitions of a server than before wait for a person."""
-        self._topics.setdefault("definitions", "")
-        self.feed.deliver_soon()
+        self.topic_changed("definitions")
 
     def job_changed(self, job: Job) -> None:
         """Note that a job began, went on or ended."""
@@ -459,7 +458,7 @@ class LiveRecording:
         self._gather_jobs()
         topics, self._topics = self._topics, {}
         for topic, operation in topics.items():
-            self.feed.add(topic, {"operation": operation})  # type: ignore[arg-type]
+            self.feed.add(topic, {"operation": operation})
 
     def _gather_jobs(self) -> None:
         now = self._loop.time()

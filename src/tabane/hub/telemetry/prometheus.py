@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from tabane.hub.telemetry.metering import BOUNDS, AuditCounts, CallCounts, ServerCounts
 
@@ -28,9 +28,29 @@ class MetricFamily(NamedTuple):
     samples: Sequence[MetricSample]
 
 
-def single(value: float) -> list[MetricSample]:
-    """Return the samples of a metric without labels."""
-    return [MetricSample((), value)]
+Metric = Callable[[str, str, float | Sequence[MetricSample]], MetricFamily]
+"""Makes a family of a name, a help, and a value or samples: :func:`counter` or :func:`gauge`."""
+
+
+def labelled(names: str, rows: Iterable[tuple[Any, ...]]) -> list[MetricSample]:
+    """Return a sample for each row: the texts of the labels that ``names`` lists, and last the value."""
+    keys = names.split()
+    return [MetricSample(tuple(zip(keys, labels, strict=True)), value) for *labels, value in rows]
+
+
+def counter(name: str, help: str, samples: float | Sequence[MetricSample]) -> MetricFamily:
+    """Return a metric that only grows. A number is the value of one without labels."""
+    return _family(name, "counter", help, samples)
+
+
+def gauge(name: str, help: str, samples: float | Sequence[MetricSample]) -> MetricFamily:
+    """Return a metric that rises and falls. A number is the value of one without labels."""
+    return _family(name, "gauge", help, samples)
+
+
+def _family(name: str, kind: MetricKind, help: str, samples: float | Sequence[MetricSample]) -> MetricFamily:
+    found = [MetricSample((), samples)] if isinstance(samples, int | float) else samples
+    return MetricFamily(name, kind, help, found)
 
 
 def histogram(
@@ -78,66 +98,37 @@ def _quoted(text: str) -> str:
 
 def call_families(counts: CallCounts, named: bool) -> Iterator[MetricFamily]:
     """Yield the metrics of calls. ``named``: with the names of servers, tools and keys."""
-    yield MetricFamily(
-        "tabane_limited_total", "counter", "Calls that a limit refused.", single(counts.limited)
-    )
-    yield MetricFamily(
+    yield counter("tabane_limited_total", "Calls that a limit refused.", counts.limited)
+    yield counter(
         "tabane_auth_failures_total",
-        "counter",
         "Requests with a key or token that was refused, by reason.",
-        [MetricSample((("reason", reason),), count) for reason, count in counts.auth_failures],
+        labelled("reason", counts.auth_failures),
     )
     if named:
-        yield _calls(counts)
-        yield _keys(counts)
+        calls = labelled("server tool outcome", counts.calls)
+        yield counter("tabane_calls_total", "Calls that ended, by server, tool and outcome.", calls)
+        keys = labelled("key outcome", counts.keys)
+        yield counter("tabane_key_calls_total", "Calls that ended, by key and outcome.", keys)
         yield from _of_servers(counts.servers)
 
 
 def audit_families(counts: AuditCounts) -> Iterator[MetricFamily]:
     """Yield the metrics of the audit log."""
-    yield MetricFamily(
-        "tabane_audit_entries_total", "counter", "Entries of the audit log.", single(counts.entries)
-    )
-    yield MetricFamily(
-        "tabane_audit_dropped_total",
-        "counter",
-        "Entries that the audit log lost, because the disk was full or too slow.",
-        single(counts.dropped),
-    )
-    yield MetricFamily(
-        "tabane_audit_lag_seconds",
-        "gauge",
-        "Time that the oldest entry has been waiting for the disk.",
-        single(counts.lag),
-    )
-
-
-def _calls(counts: CallCounts) -> MetricFamily:
-    samples = [
-        MetricSample((("server", server), ("tool", tool), ("outcome", outcome)), count)
-        for server, tool, outcome, count in counts.calls
-    ]
-    return MetricFamily(
-        "tabane_calls_total", "counter", "Calls that ended, by server, tool and outcome.", samples
-    )
-
-
-def _keys(counts: CallCounts) -> MetricFamily:
-    samples = [
-        MetricSample((("key", key), ("outcome", outcome)), count) for key, outcome, count in counts.keys
-    ]
-    return MetricFamily("tabane_key_calls_total", "counter", "Calls that ended, by key and outcome.", samples)
+    yield counter("tabane_audit_entries_total", "Entries of the audit log.", counts.entries)
+    lost = "Entries that the audit log lost, because the disk was full or too slow."
+    yield counter("tabane_audit_dropped_total", lost, counts.dropped)
+    lag = "Time that the oldest entry has been waiting for the disk."
+    yield gauge("tabane_audit_lag_seconds", lag, counts.lag)
 
 
 def _of_servers(servers: Mapping[str, ServerCounts]) -> Iterator[MetricFamily]:
-    ends = [
-        MetricSample((("server", name), ("outcome", end)), count)
-        for name, server in servers.items()
-        for end, count in server.ends.items()
-        if count
-    ]
-    yield MetricFamily(
-        "tabane_server_calls_total", "counter", "Calls that ended, by server and how they ended.", ends
+    ends = (
+        (name, end, count) for name, server in servers.items() for end, count in server.ends.items() if count
+    )
+    yield counter(
+        "tabane_server_calls_total",
+        "Calls that ended, by server and how they ended.",
+        labelled("server outcome", ends),
     )
     durations = [
         sample
@@ -147,12 +138,8 @@ def _of_servers(servers: Mapping[str, ServerCounts]) -> Iterator[MetricFamily]:
     yield MetricFamily(
         "tabane_call_duration_seconds", "histogram", "Duration of calls, with the wait for a turn.", durations
     )
-    results = [MetricSample((("server", name),), server.bytes) for name, server in servers.items()]
-    yield MetricFamily("tabane_result_bytes_total", "counter", "Bytes of the results of calls.", results)
-    saved = [MetricSample((("server", name),), server.saved) for name, server in servers.items()]
-    yield MetricFamily(
-        "tabane_tokens_saved_total",
-        "counter",
-        "Tokens that assistants did not have to read, because long results were given in parts.",
-        saved,
-    )
+    results = labelled("server", ((name, server.bytes) for name, server in servers.items()))
+    yield counter("tabane_result_bytes_total", "Bytes of the results of calls.", results)
+    saved = labelled("server", ((name, server.saved) for name, server in servers.items()))
+    text = "Tokens that assistants did not have to read, because long results were given in parts."
+    yield counter("tabane_tokens_saved_total", text, saved)

@@ -14,10 +14,10 @@ from tabane.engine.candidate_index import (
     bracketed,
     matching,
     split_address,
-    unreadable_index,
     whole,
 )
 from tabane.errors import StoreError
+from tabane.settings.addresses import unreadable_index
 
 FOLDER, HTTP, HTTPS = "chroma", "chroma+http", "chroma+https"
 PORT = 8000

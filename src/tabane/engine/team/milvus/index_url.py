@@ -12,9 +12,9 @@ from tabane.engine.candidate_index import (
     matching,
     one_of,
     split_address,
-    unreadable_index,
     whole,
 )
+from tabane.settings.addresses import unreadable_index
 
 SCHEME = "milvus"
 PORT = 19530
