@@ -1,11 +1,11 @@
 """The terminal of a command: results, tables, errors, exit status, language, and the connection to the hub.
 
-A command module looks like this, and is imported only when its command is used::
+A command that is one call of an operation is declared by :mod:`tabane.cli.operation_command`. Another one
+looks like this, and is imported only when it is used::
 
     @click.command("health", cls=Command, help=text(say("Ask each server whether it answers.")),
                    epilog=examples("tabane health", "tabane health --json"))
-    @hub_options                            # --json, --url
-    @click.pass_obj
+    @with_hub                               # --json, --url, and the terminal
     def health(terminal: Terminal) -> None:
         found = terminal.hub().call("health_check")
         if not terminal.show_json(found):
