@@ -13,7 +13,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -125,14 +125,14 @@ class Upstream:
         if (
             self.state is UpstreamState.READY
             and connection
-            and not self._queue.queue.count
+            and not self._queue.count
             and self._listing is None
             and self._has_room(connection)
         ):
             connection.conversation.send(call)
         elif not self._refuse(call):
             call.deadline = now + call.timeout + (0 if connection else self._limits.start_timeout)
-            self._queue.add(call)
+            self._queue.add(call.holder, call)
             self._start()
             if self.state is UpstreamState.DOWNLOADING:
                 self._loop.call_later(DOWNLOAD_WAIT, self._refuse_while_downloading)
@@ -170,7 +170,7 @@ class Upstream:
             self._connection.conversation.cancel(call, reason)
             self._advance()
         else:
-            self._queue.discard(call)
+            self._queue.discard(call.holder, call)
 
     def position_of(self, call: Call) -> CallPosition | None:
         """Return where a call is, and its open questions; None if it ends with the hub."""
@@ -183,7 +183,7 @@ class Upstream:
             self.vitals.last_failure = reply.failure.message
         elif self.vitals.failures:
             self.vitals.failures = 0
-        if self._queue.queue.count:
+        if self._queue.count:
             self._advance()
         elif self._closed and not self.in_flight:
             self._emptied.set()
@@ -201,7 +201,7 @@ class Upstream:
         ):
             return False
         call.number = 0
-        self._queue.add_first(call)
+        self._queue.add_first(call.holder, call)
         self._tick()
         return True
 
@@ -642,61 +642,43 @@ def _log_failure(task: asyncio.Task[None]) -> None:
         log.error("stopping an upstream failed: %s", task.exception())
 
 
-class WaitingCalls:
+class WaitingCalls(FairQueue[Call]):
     """The waiting calls of one instance, in turns between their holders. Each of them is answered."""
 
+    __slots__ = ("_server",)
+
     def __init__(self, server: str) -> None:
+        super().__init__()
         self._server = server
-        self.queue: FairQueue[Call] = FairQueue()
-
-    def __len__(self) -> int:
-        return len(self.queue)
-
-    def __iter__(self) -> Iterator[Call]:
-        return iter(self.queue)
-
-    def add(self, call: Call) -> None:
-        """Add a call at the end of those of its holder."""
-        self.queue.add(call.holder, call)
-
-    def add_first(self, call: Call) -> None:
-        """Add a call that comes before all others."""
-        self.queue.add_first(call.holder, call)
-
-    def pop(self) -> Call:
-        """Remove and return the next call. Raises KeyError if none waits."""
-        return self.queue.pop()
-
-    def discard(self, call: Call) -> None:
-        """Remove a call without an answer, if it waits."""
-        self.queue.discard(call.holder, call)
 
     def overload(self, call: Call, most: int) -> UpstreamOverloaded | None:
         """Return the error for a call that has no room among ``most``; None if it has."""
-        if not self.queue.is_full(call.holder, most):
+        if not self.is_full(call.holder, most):
             return None
         return UpstreamOverloaded(say(
             "{server!n} is overloaded: {count} {count:call is|calls are} waiting. Try again later.",
-            server=self._server, count=len(self.queue)))  # fmt: skip
+            server=self._server, count=len(self)))  # fmt: skip
 
     def expire(self, now: float) -> None:
         """Answer the calls whose time is over."""
-        for call in [call for call in self.queue if call.deadline <= now]:
-            self.discard(call)
+        for call in [call for call in self if call.deadline <= now]:
+            self.discard(call.holder, call)
             call.answer(UpstreamReply(failure=UpstreamTimeout(say(
                 "{server!n} could not accept the call in time; {count} {count:call is|calls are} waiting.",
-                server=self._server, count=len(self.queue) + 1))))  # fmt: skip
+                server=self._server, count=len(self) + 1))))  # fmt: skip
 
     def refuse(self, failure: TabaneError) -> None:
         """Answer all calls with an error."""
-        queue, self.queue = self.queue, FairQueue()
-        for call in queue:
+        calls = list(self)
+        for call in calls:
+            self.discard(call.holder, call)
+        for call in calls:
             call.answer(UpstreamReply(failure=failure))
 
     def refuse_those(self, chosen: Callable[[Call], bool], failure: TabaneError) -> None:
         """Answer the chosen calls with an error."""
-        for call in [call for call in self.queue if chosen(call)]:
-            self.discard(call)
+        for call in [call for call in self if chosen(call)]:
+            self.discard(call.holder, call)
             call.answer(UpstreamReply(failure=failure))
 
 

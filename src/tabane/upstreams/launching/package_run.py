@@ -404,6 +404,8 @@ def download_command(run: PackageRun) -> list[str] | None:
                 *(["--platform", platform] if platform else []),
                 run.package,
             ]
+        case "deno":
+            return [run.program, *run.subcommand[:-1], "cache", *_cached_by_deno(run.options), run.package]
         case _:
             return None
 
@@ -458,3 +460,15 @@ def _without_call(options: tuple[str, ...]) -> list[str]:
 def _without_run(subcommand: tuple[str, ...]) -> list[str]:
     kept = list(subcommand[:-1])
     return kept[:-1] if kept[-1:] == ["container"] else kept
+
+
+def _cached_by_deno(options: tuple[str, ...]) -> list[str]:
+    """Return the options of ``deno run`` that say what is downloaded; permissions do not."""
+    names = ("--config", "-c", "--import-map", "--cert", "--lock", "--no-lock", "--node-modules-dir")
+    kept, follows = list[str](), False
+    for word in options:
+        name, equals, _ = word.partition("=")
+        if follows or name in names or word.startswith(("--reload", "--unstable", "--allow-import")):
+            kept.append(word)
+            follows = not follows and not equals and name in names[:4]
+    return kept
