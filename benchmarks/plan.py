@@ -94,6 +94,7 @@ PARTS: tuple[Part, ...] = (
         "http", Chapter.GATEWAY, "benchmarks.http", (), 45, check=("--short",), check_seconds=20,
         headlines=("call p50, HTTP to HTTP, against direct", "calls a second, 16 at once"),
     ),
+    Part("calls_counted", Chapter.GATEWAY, "benchmarks.gateway.calls_counted", (), 10),
     Part("skill", Chapter.GATEWAY, "benchmarks.gateway.skill", ("--o200k", RANKS), 10, needs=(Need.TOKENS,)),
     Part("questions", Chapter.GATEWAY, "benchmarks.questions", (), 20),
     Part("edits", Chapter.GATEWAY, "benchmarks.edits", (), 20),

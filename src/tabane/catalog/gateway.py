@@ -353,16 +353,13 @@ class Gateway:
 
     def route(self, caller: Caller, tool: Tool) -> Upstream:
         """Return the instance that serves this caller's calls of the tool. Raises TabaneError if none can."""
-        configured = self.servers.get(tool.server)
-        if configured is None:
+        if tool.server not in self.servers:
             raise self.lookup.unknown(caller, tool.alias)
-        return self._instance(caller, configured)
+        return self.instance_for(caller, tool.server)
 
     def instance_for(self, caller: Caller, server: str) -> Upstream:
         """Return the instance of a server that serves this caller. Raises TabaneError if none can."""
-        return self._instance(caller, self.server(server))
-
-    def _instance(self, caller: Caller, configured: Server) -> Upstream:
+        configured = self.servers.get(server) or self.server(server)
         if configured.disabled:
             raise UpstreamUnavailable(configured.disabled)
         shared = self.sharing.shared(configured) if self.sharing.learned else configured

@@ -327,10 +327,14 @@ def tool_call_request(params: Members, *, read_only: bool = False) -> ToolCallRe
     name = json_text(given.get("name"))
     if not name:
         raise BadArguments(say("name: the name of a tool is required, such as server__tool."), "name")
-    if strays := {key: value for key, value in given.items() if key not in ("name", "arguments")}:
+    if not given.keys() <= _MEMBERS:
+        strays = {key: value for key, value in given.items() if key not in _MEMBERS}
         raise _strays(caller, name, given, strays)
     return ToolCallRequest(name, {**params, "arguments": _arguments(given.get("arguments"))}, read_only)
 
+
+_MEMBERS = frozenset({"name", "arguments"})
+"""Members of the arguments of call_tool."""
 
 _MOST_REPEATED = 1_000
 

@@ -68,8 +68,11 @@ class ProjectAccess(Access):
     nearest one. A client without folders sees no server of a project.
     """
 
+    holder = ""
+
     def __init__(self, access: Access, gateway: Gateway, folders: Iterable[str] = ()) -> None:
         self.inner, self._gateway = access, gateway
+        self.holder = access.holder  # an identity keeps its name, and each call asks for it several times
         self.folders = tuple(folders)
         self._known: Mapping[str, Server] | None = None
         self._hidden: frozenset[str] = frozenset()
@@ -102,10 +105,6 @@ class ProjectAccess(Access):
         self._hidden = frozenset(
             name for name, server in servers.items() if server.project and server.project not in own
         )
-
-    @property
-    def holder(self) -> str:
-        return self.inner.holder
 
     @property
     def label(self) -> str:

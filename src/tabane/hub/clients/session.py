@@ -367,7 +367,8 @@ class Session:
             raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
         if method in REPEATABLE:
             params = self.asking.begun(request_id, method, params, meta, partial(handler, self, request_id))
-        if waits_for_roots(self, self._host.gateway, method):
+        asked = self.questions
+        if asked is not None and asked.roots_wanted and waits_for_roots(self, self._host.gateway, method):
             answer = partial(handler, self, request_id, params, meta)
             self.run(request_id, answer_with_roots(self, self._host.offers, request_id, answer))
             return

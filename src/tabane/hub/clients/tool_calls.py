@@ -148,7 +148,8 @@ class ToolCalls:
         tool = self._gateway.catalog.find(inner.name)
         if tool is not None and not session.caller.access.allows(tool.target):
             tool = None
-        if needs_roots(session, self._gateway, None if tool is None else tool.server):
+        asking, server = session.questions, tool.server if tool is not None else None
+        if asking is not None and asking.roots_due and self._gateway.goes_by_roots(server):
             await learn_roots(session)
         elif tool is not None:
             return tool
