@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tabane.catalog.tools.index import ToolIndex, ToolQuery
 from tabane.catalog.tools.tool import Tool
-from tabane.catalog.tools.vector_table import cosine, cosines, vector_of
+from tabane.catalog.tools.vector_table import BitVectors, cosine, vector_of
 from tests.catalog.tools.lettered import direction, packed_unit, vector
 from tests.catalog.tools.tools import tool
 
@@ -78,15 +78,20 @@ def test_a_cosine_of_bits_is_nearly_the_exact_one() -> None:
     assert sum(wrong) / len(wrong) < 0.012
 
 
-def test_a_vector_is_the_nearest_to_itself_of_many() -> None:
-    made = {number: vector_of(packed_unit(direction(number, 64))) for number in range(2_000)}
+def test_the_nearest_of_many_are_selected_and_compared() -> None:
+    made = [packed_unit(direction(seed, 64)) for seed in range(2_000)]
+    vectors = BitVectors()
+    for number, each in enumerate(made):
+        vectors.put(number, vector_of(each))
     for place in range(0, 2_000, 97):
-        found = cosines(made[place], made, made)
-        assert max(found, key=found.__getitem__) == place
-        assert found[place] == pytest.approx(cosine(made[place], made[place]))
-    assert cosines(made[5], made, [4, 6]) == {
-        number: pytest.approx(cosine(made[5], made[number])) for number in (4, 6)
-    }
+        wanted = vector_of(made[place])
+        near = vectors.nearest(wanted, None)
+        assert len(near) < 600
+        cosines = vectors.cosines(wanted, near)
+        assert max(cosines, key=cosines.__getitem__) == place
+        assert cosines[place] == pytest.approx(cosine(wanted, wanted))
+    some = vectors.nearest(vector_of(made[5]), [4, 5, 6, 10_000])
+    assert some == [4, 5, 6]
 
 
 # -- search --------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from tabane.catalog.tools.ranking import (
     ToolQuery,
     ToolRanking,
     ToolScore,
+    best_by_words,
     delete_tool_postings,
     explained,
     fits,
@@ -324,7 +325,7 @@ class ToolIndex:
         words = ranking.scores(asked)
         if among is not None:
             words = {number: score for number, score in words.items() if number in among}
-        compared = self.vectors.compare(vectors, among) if vectors else NOT_COMPARED
+        compared = self.vectors.compare(vectors, among, best_by_words(words)) if vectors else NOT_COMPARED
         scores = fused(words, compared)
         called = [n for n in self._named_exactly(query.query) if among is None or n in among]
         scores |= {n: structs.replace(scores.get(n, ToolScore(1.0, 1.0)), score=1.0) for n in called}

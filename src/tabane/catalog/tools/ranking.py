@@ -8,6 +8,7 @@ from meaning are fused, and each hit says why it matches. Postings are a packed 
 
 from __future__ import annotations
 
+import heapq
 import math
 import sqlite3
 from array import array
@@ -438,6 +439,9 @@ _BEST_WORDS = 0.1  # for the best tool by words, and in proportion for the other
 _LIKELY = 1.0  # the relevance of a tool without a vector
 _FAINT_RELEVANCE = 0.5  # below this relevance, a tool without any word is no hit
 
+MOST_BY_WORDS = 200
+"""The best tools by words that are compared by meaning too."""
+
 # Relevance of the best tool. Chosen so that recall@5 of the public sets falls by .002 at most, while of 45
 # queries about something else, 13 are answered (18 by words alone).
 _FITS = 0.9  # enough, whatever the words
@@ -461,14 +465,21 @@ class ToolScore(Struct, frozen=True):
     covered: float = 0.0
 
 
+def best_by_words(words: Mapping[int, float]) -> Sequence[int]:
+    """Return the tools with the best scores by words, at most :data:`MOST_BY_WORDS`."""
+    if len(words) <= MOST_BY_WORDS:
+        return list(words)
+    return heapq.nlargest(MOST_BY_WORDS, words, key=words.__getitem__)
+
+
 def fused(words: Mapping[int, float], compared: ToolComparison) -> dict[int, ToolScore]:
-    """Return the scores of the tools found by words and of those that a query was compared with."""
+    """Return the scores of the best tools by words and of those that a query was compared with."""
     if not compared.models:
         return {number: ToolScore(score, score, covered=score) for number, score in words.items()}
     weight = _WORDS if compared.models == 1 else _WORDS_BESIDE_SEVERAL
     best = max(words.values(), default=0.0) or 1.0
     found: dict[int, ToolScore] = {}
-    for number in words.keys() | compared.relevance.keys():
+    for number in {*best_by_words(words), *compared.relevance}:
         said = words.get(number, 0.0)
         relevance = compared.relevance.get(number)
         if not said and (relevance is None or relevance < _FAINT_RELEVANCE):

@@ -26,6 +26,10 @@ _CLIP = 2.6  # standard deviations of a component that the levels cover
 _MIDDLE = (2**PLANES - 1) / 2
 _TABLES = [bytes(ord("1") if level >> plane & 1 else ord("0") for level in range(256)) for plane in range(4)]
 
+FEWEST, MOST = 300, 800
+"""Vectors that are compared exactly: a fifth of all, in these limits. They are selected by their signs: of
+the ten nearest, .997 are among 300 of 1,000, and .996 among 650 of 3,244 (USE and MiniLM)."""
+
 
 class BitVector(NamedTuple):
     """Planes from the highest bit to the lowest, sum of the levels, 1 / length in levels, components."""
@@ -36,6 +40,14 @@ class BitVector(NamedTuple):
     lowest: int
     total: int
     scale: float
+    dimension: int
+
+
+class PackedVector(NamedTuple):
+    """A vector of which only the signs were read from its planes: enough for most of a large collection."""
+
+    signs: int
+    planes: bytes
     dimension: int
 
 
@@ -57,6 +69,11 @@ def unpacked(planes: bytes, dimension: int) -> BitVector:
     bare = BitVector(parts[0], parts[1], parts[2], parts[3], total, 1.0, dimension)
     square = _product(bare, bare)
     return bare._replace(scale=1 / math.sqrt(square) if square > 0 else 0.0)
+
+
+def partly_unpacked(planes: bytes, dimension: int) -> PackedVector:
+    """Return a vector from its four planes, of which the others are read when they are needed."""
+    return PackedVector(int.from_bytes(planes[: -(-dimension // 8)], "big"), planes, dimension)
 
 
 def vector_of(vector: bytes) -> BitVector:
@@ -85,28 +102,91 @@ def _product(one: BitVector, other: BitVector) -> float:
     return product
 
 
-def cosines(wanted: BitVector, vectors: Mapping[int, BitVector], numbers: Iterable[int]) -> dict[int, float]:
-    """Return the cosine with each of the vectors of these numbers, all of which there are."""
-    # As _product, without a call for each vector, which would take longer than the product.
-    a, b, c, d, total, scale, dimension = wanted
-    rest = _MIDDLE * _MIDDLE * dimension - _MIDDLE * total
-    return {
-        number: scale
-        * other_scale
-        * (
-            ((a & p).bit_count() << 6)
-            + (((a & q).bit_count() + (b & p).bit_count()) << 5)
-            + (((a & r).bit_count() + (b & q).bit_count() + (c & p).bit_count()) << 4)
-            + (((a & s).bit_count() + (b & r).bit_count() + (c & q).bit_count() + (d & p).bit_count()) << 3)
-            + (((b & s).bit_count() + (c & r).bit_count() + (d & q).bit_count()) << 2)
-            + (((c & s).bit_count() + (d & r).bit_count()) << 1)
-            + (d & s).bit_count()
-            - _MIDDLE * other_total
-            + rest
-        )
-        for number in numbers
-        for p, q, r, s, other_total, other_scale, _ in (vectors[number],)
-    }
+class BitVectors:
+    """The vectors of one model, by number."""
+
+    def __init__(self) -> None:
+        self._vectors: dict[int, BitVector | PackedVector] = {}
+        self._signs: tuple[list[int], list[int]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._vectors)
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._vectors
+
+    def put(self, number: int, vector: BitVector | PackedVector) -> None:
+        """Add the vector of a tool."""
+        self._vectors[number] = vector
+        self._signs = None
+
+    def keep(self, numbers: Collection[int]) -> None:
+        """Forget the vectors of all other numbers."""
+        for number in [number for number in self._vectors if number not in numbers]:
+            del self._vectors[number]
+        self._signs = None
+
+    def nearest(self, wanted: BitVector, numbers: Collection[int] | None) -> list[int]:
+        """Return the nearest by their signs, of these numbers or of all. If there are few, return all."""
+        among, signs = self._all() if numbers is None else self._some(numbers)
+        most = min(MOST, max(FEWEST, len(among) // 5))
+        if len(among) <= most:
+            return list(among)
+        own = wanted.signs
+        distances = [(own ^ other).bit_count() for other in signs]
+        furthest = sorted(distances)[most - 1]
+        return [number for number, distance in zip(among, distances, strict=True) if distance <= furthest]
+
+    def _all(self) -> tuple[list[int], list[int]]:
+        if self._signs is None:
+            self._signs = list(self._vectors), [vector.signs for vector in self._vectors.values()]
+        return self._signs
+
+    def _some(self, numbers: Collection[int]) -> tuple[list[int], list[int]]:
+        among = [number for number in numbers if number in self._vectors]
+        return among, [self._vectors[number].signs for number in among]
+
+    def cosines(self, wanted: BitVector, numbers: Iterable[int]) -> dict[int, float]:
+        """Return the cosine with each of these that has a vector."""
+        # As _product, without a call for each vector, which would take longer than the product.
+        a, b, c, d, total, scale, dimension = wanted
+        vectors = self._unpacked(numbers)
+        rest = _MIDDLE * _MIDDLE * dimension - _MIDDLE * total
+        return {
+            number: scale
+            * other_scale
+            * (
+                ((a & p).bit_count() << 6)
+                + (((a & q).bit_count() + (b & p).bit_count()) << 5)
+                + (((a & r).bit_count() + (b & q).bit_count() + (c & p).bit_count()) << 4)
+                + (
+                    ((a & s).bit_count() + (b & r).bit_count() + (c & q).bit_count() + (d & p).bit_count())
+                    << 3
+                )
+                + (((b & s).bit_count() + (c & r).bit_count() + (d & q).bit_count()) << 2)
+                + (((c & s).bit_count() + (d & r).bit_count()) << 1)
+                + (d & s).bit_count()
+                - _MIDDLE * other_total
+                + rest
+            )
+            for number, (p, q, r, s, other_total, other_scale, _) in vectors
+        }
+
+    def similarity(self, one: int, other: int) -> float | None:
+        """Return the cosine of two of them; None if one has no vector."""
+        found = self._unpacked((one, other))
+        return cosine(found[0][1], found[1][1]) if len(found) == 2 else None
+
+    def _unpacked(self, numbers: Iterable[int]) -> list[tuple[int, BitVector]]:
+        """Return those of these numbers that have a vector, with it."""
+        vectors, found = self._vectors, []
+        for number in numbers:
+            vector = vectors.get(number)
+            if isinstance(vector, PackedVector):
+                vector = vectors[number] = unpacked(vector.planes, vector.dimension)
+            if vector is not None:
+                found.append((number, vector))
+        return found
 
 
 VECTORS_TABLE = (
@@ -172,13 +252,13 @@ class _ModelVectors:
     """The vectors of one model in memory, and the tools that have none."""
 
     def __init__(self) -> None:
-        self.vectors: dict[int, BitVector] = {}
+        self.vectors = BitVectors()
         self.missing: set[int] = set()
 
     def put(self, number: int, dimension: int, planes: bytes) -> None:
         self.missing.discard(number)
         if dimension:
-            self.vectors[number] = unpacked(planes, dimension)
+            self.vectors.put(number, partly_unpacked(planes, dimension))
 
 
 class ToolVectors:
@@ -243,8 +323,9 @@ class ToolVectors:
         self,
         wanted: Mapping[str, Sequence[bytes]],
         among: Collection[int] | None,
+        also: Collection[int],
     ) -> ToolComparison:
-        """Compare a query, by model, with these tools (None: all).
+        """Compare a query, by model, with ``also`` and the nearest of these tools (None: all).
 
         Of each model there is the vector of the query, then those of its sentences, if it has several. A tool
         is compared with the whole and with the sentence that is nearest to it, each counting half.
@@ -257,26 +338,28 @@ class ToolVectors:
         }
         if not having:
             return NOT_COMPARED
-        found: dict[int, list[float]] = {}
+        near = set(also)
+        for each, vectors in having.values():
+            for vector in vectors:
+                near.update(each.vectors.nearest(vector, among))
+        cosines: dict[int, list[float]] = {}
         scaled: dict[int, list[float]] = {}
         for model, (each, vectors) in having.items():
             usual, rise = _scale(model)
-            for number, value in _cosines(each.vectors, vectors, among).items():
-                found.setdefault(number, []).append(value)
+            for number, value in _cosines(each.vectors, vectors, near).items():
+                cosines.setdefault(number, []).append(value)
                 scaled.setdefault(number, []).append((value - usual) * rise)
         return ToolComparison(
-            {number: sum(values) / len(values) for number, values in found.items()},
+            {number: sum(values) / len(values) for number, values in cosines.items()},
             {number: sum(values) / len(values) for number, values in scaled.items()},
-            set[int]().union(*(each.missing for each in asked.values())) - found.keys(),
+            set[int]().union(*(each.missing for each in asked.values())) - cosines.keys(),
             len(having),
         )
 
     def similarity(self, one: int, other: int) -> float:
         """Return the cosine of two tools in the first model that has both; 0 if none has."""
-        for each in self._models.values():
-            if one in each.vectors and other in each.vectors:
-                return cosine(each.vectors[one], each.vectors[other])
-        return 0.0
+        found = (each.vectors.similarity(one, other) for each in self._models.values())
+        return next((value for value in found if value is not None), 0.0)
 
     def _loaded(self, model: str) -> _ModelVectors:
         known = self._models.get(model)
@@ -293,8 +376,7 @@ class ToolVectors:
     def _load(self, model: str, known: _ModelVectors) -> None:
         """Bring the vectors in memory up to date. Those that are there already are not read again."""
         numbers = {number for (number,) in self._db.execute("SELECT number FROM tools")}
-        for number in known.vectors.keys() - numbers:
-            del known.vectors[number]
+        known.vectors.keep(numbers)
         lacking = [number for number in numbers if number not in known.vectors]
         known.missing = set(lacking)
         for start in range(0, len(lacking), _AT_ONCE):
@@ -309,11 +391,8 @@ class ToolVectors:
                 known.put(*row)
 
 
-def _cosines(
-    known: Mapping[int, BitVector], wanted: Sequence[BitVector], among: Collection[int] | None
-) -> dict[int, float]:
-    numbers = known.keys() if among is None else [number for number in among if number in known]
-    whole, *sentences = [cosines(vector, known, numbers) for vector in wanted]
+def _cosines(known: BitVectors, wanted: Sequence[BitVector], numbers: Collection[int]) -> dict[int, float]:
+    whole, *sentences = [known.cosines(vector, numbers) for vector in wanted]
     if not sentences:
         return whole
     return {
