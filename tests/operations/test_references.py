@@ -83,3 +83,8 @@ def test_an_operation_that_nothing_answers_is_refused() -> None:
         bound([operation])
     with pytest.raises(ValueError, match="'count' is not bound"):
         OperationTable([operation])
+
+
+def test_an_operation_that_names_no_privilege_is_for_administrators() -> None:
+    operation = Operation("count", "", NoParameters, "builtins:list.count")
+    assert (operation.target.source, operation.read_only) == ("admin", False)

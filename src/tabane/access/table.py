@@ -85,37 +85,39 @@ class ExplainPolicyParams(Struct, frozen=True, forbid_unknown_fields=True):
 _OPERATIONS = (
     Operation(
         "keys_create", "Create an API key; its secret is shown once.",
-        CreateKey, "access.key_operations:KeyOperations.create", privilege=Privilege.ADMIN,
+        CreateKey, "access.key_operations:KeyOperations.create",
     ),
     Operation(
         "keys_update", "Change what an API key may do; at once.",
-        UpdateKey, "access.key_operations:KeyOperations.update", privilege=Privilege.ADMIN,
+        UpdateKey, "access.key_operations:KeyOperations.update",
     ),
     Operation(
         "keys_revoke", "Revoke an API key; at once.",
-        OneKey, "access.key_operations:KeyOperations.revoke", privilege=Privilege.ADMIN,
+        OneKey, "access.key_operations:KeyOperations.revoke",
     ),
     Operation(
         "keys_list", "API keys, without their secrets.",
-        ListKeys, "access.key_operations:KeyOperations.keys",
+        ListKeys, "access.key_operations:KeyOperations.keys", privilege=Privilege.READ,
     ),
     Operation(
-        "keys_show", "One API key, without its secret.", OneKey, "access.key_operations:KeyOperations.show"
+        "keys_show", "One API key, without its secret.", OneKey, "access.key_operations:KeyOperations.show",
+        privilege=Privilege.READ,
     ),
     Operation(
         "profiles_list", "Profiles that the caller may use.",
-        NoParameters, "access.profiles:ProfileOperations.profiles", source="hub",
+        NoParameters, "access.profiles:ProfileOperations.profiles", source="hub", privilege=Privilege.READ,
     ),
     Operation(
         "get_rate_limit_stats",
         "Show the rate limits: for each caller its tier, tokens left, calls in flight and waiting, "
         "and refused calls; and the limits that all callers share. The latest callers come first.",
-        RateLimitStats, "access.limits:LimitOperations.stats", EVERYONE,
+        RateLimitStats, "access.limits:LimitOperations.stats", EVERYONE, privilege=Privilege.READ,
     ),
     Operation(
         "explain_policy", "Explain whether an API key may call a tool, and which pattern decides it.",
         ExplainPolicyParams, "access.policy_operations:PolicyExplainer.explain",
         text=Reference("access.policy_operations:policy_text"), label="Explain a permission",
+        privilege=Privilege.READ,
     ),
 )  # fmt: skip
 

@@ -260,22 +260,22 @@ _OPERATIONS = (
         "verify_audit_log",
         "Check whether entries of the audit log were changed or removed, and say which one is first.",
         VerifyAuditLog, "audit.operations:AuditOperations.verify",
-        privilege=Privilege.ADMIN, kind="job", title=_verifying_title,
+        kind="job", title=_verifying_title,
     ),
     Operation(
         "audit_head",
         "Return the head of the audit log. Kept elsewhere, it proves later that nothing was cut.",
-        NoParameters, "audit.operations:AuditOperations.head",
+        NoParameters, "audit.operations:AuditOperations.head", privilege=Privilege.READ,
     ),
     Operation(
         "query_audit_logs", "Entries of the audit log, newest first.",
         QueryAuditLogs, "audit.queries:AuditQueries.query_audit_logs",
-        text=Reference("audit.rendered_text:entries"), camel_case=True,
+        text=Reference("audit.rendered_text:entries"), camel_case=True, privilege=Privilege.READ,
     ),
     Operation(
         "get_audit_stats", "Entries of the audit log by type, outcome, tool, server, key and client.",
         GetAuditStats, "audit.queries:AuditQueries.get_audit_stats",
-        text=Reference("audit.rendered_text:counts"), camel_case=True,
+        text=Reference("audit.rendered_text:counts"), camel_case=True, privilege=Privilege.READ,
     ),
     # Each identified caller may ask about its own usage.
     Operation(
@@ -283,13 +283,13 @@ _OPERATIONS = (
         "Calls, errors, latencies and tokens by tool, server, key, client or day. "
         "A caller without administration gets their own usage.",
         GetUsageStats, "audit.queries:AuditQueries.get_usage_stats",
-        text=Reference("audit.rendered_text:usage"), camel_case=True, source="hub",
+        text=Reference("audit.rendered_text:usage"), camel_case=True, source="hub", privilege=Privilege.READ,
     ),
     Operation(
         "analyze_usage",
         "Tools that nobody uses and what they cost, slow and failing tools, tokens by client.",
         AnalyzeUsage, "audit.queries:AuditQueries.analyze_usage",
-        text=Reference("audit.rendered_text:analysis"), camel_case=True,
+        text=Reference("audit.rendered_text:analysis"), camel_case=True, privilege=Privilege.READ,
     ),
 )  # fmt: skip
 

@@ -254,6 +254,7 @@ def _answer(name: str) -> Reference:
 _JSON = _answer("as_json")
 _ANSWER: dict[str, Any] = {
     "faces": EVERYONE,
+    "privilege": Privilege.READ,
     "structured": _itself,
     "failed": _answer("failed"),
     "refused": _answer("failure"),
@@ -356,27 +357,26 @@ _FILES = (
     Operation(
         "add_documents", "Add files and folders as documents, and update those that exist.",
         AddDocuments, "documents.files.file_operations:DocumentFiles.add_documents",
-        privilege=Privilege.ADMIN, kind="job", title=_adding_title,
+        kind="job", title=_adding_title,
     ),
     Operation(
         "watch_documents", "Add the files of a folder as documents, and follow its changes from then on.",
         WatchDocuments, "documents.files.file_operations:DocumentFiles.watch_documents",
-        privilege=Privilege.ADMIN, kind="job", title=_watching_title,
+        kind="job", title=_watching_title,
     ),
     Operation(
         "unwatch_documents", "Stop watching a folder. Its documents stay unless `remove` is set.",
         UnwatchDocuments, "documents.files.file_operations:DocumentFiles.unwatch_documents",
-        privilege=Privilege.ADMIN,
     ),
     Operation(
         "list_watched", "List the folders that are watched.",
         NoParameters, "documents.files.file_operations:DocumentFiles.list_watched",
-        privilege=Privilege.ADMIN, read_only=True,
+        read_only=True,
     ),
     Operation(
         "import_chroma", "Import the documents of a Chroma collection, as semche made them.",
         ImportChroma, "documents.files.file_operations:DocumentFiles.import_chroma",
-        privilege=Privilege.ADMIN, kind="job", title=_importing_title,
+        kind="job", title=_importing_title,
     ),
 )  # fmt: skip
 

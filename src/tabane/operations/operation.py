@@ -133,8 +133,9 @@ class Operation(Struct, frozen=True, dict=True):
     the end. ``title`` describes a job with these parameters; the default is the name. Programs that connect
     over TCP without the hub's token may use a ``public`` operation.
 
-    An operation with Privilege.READ changes nothing that a user keeps, so it is ``read_only``. ``moved``
-    maps parameters that it no longer has to the operations that replaced them.
+    An operation that names no privilege is for administrators. One with Privilege.READ changes nothing that a
+    user keeps, so it is ``read_only``. ``moved`` maps parameters that it no longer has to the operations that
+    replaced them.
 
     ``source`` is what it belongs to (:data:`tabane.operations.caller.SOURCES`); without one it is
     administration. An operation that ``relays`` calls other tools: those are checked, limited and recorded
@@ -146,7 +147,7 @@ class Operation(Struct, frozen=True, dict=True):
     params: type[msgspec.Struct]
     handler: Call | Job | Stream | str
     faces: frozenset[Face] = PEOPLE
-    privilege: Privilege = Privilege.READ
+    privilege: Privilege = Privilege.ADMIN
     text: Callable[[Any, Lang], str] | None = None
     kind: Kind = "call"
     read_only: bool = False

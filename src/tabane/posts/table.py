@@ -272,7 +272,9 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
         return plan(files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
 
 
-_QUERY: dict[str, Any] = {"camel_case": True, "public": True, "source": "posts"}
+_QUERY: dict[str, Any] = {
+    "privilege": Privilege.READ, "camel_case": True, "public": True, "source": "posts",
+}  # fmt: skip
 _TOOL = _QUERY | {"faces": EVERYONE, "structured": texts.structured}
 
 _OPERATIONS = (
@@ -376,7 +378,7 @@ def import_table(
         Operation(
             "import_posts",
             "Import posts from a twilog.csv, an archive of X, a model's results, or folders of vectors.",
-            ImportPosts, run, privilege=Privilege.ADMIN, kind="job", title=import_title,
+            ImportPosts, run, kind="job", title=import_title,
         )
     ]  # fmt: skip
 

@@ -103,6 +103,7 @@ _OPERATIONS = (
         text=Reference("reader.result_text:assistant"), content=Reference("reader.result_text:blocks"),
         failure=_FAILURE, annotations={"openWorldHint": True}, label="Read URL Content",
         strict=True, moved={"remember": "remember_url"}, remark=_audit_remark, source="pages",
+        privilege=Privilege.READ,
     ),
     Operation(
         "remember_url", "Bookmark a link: save the page at a URL as a document.",
@@ -113,7 +114,7 @@ _OPERATIONS = (
     ),
     Operation(
         "list_pages", "List pages that were read and are in the cache.",
-        ListPages, "reader.operations:ReaderOperations.list_pages", source="pages",
+        ListPages, "reader.operations:ReaderOperations.list_pages", source="pages", privilege=Privilege.READ,
     ),
     Operation(
         "forget_page", "Delete a page from the cache.",

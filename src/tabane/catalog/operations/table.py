@@ -326,12 +326,12 @@ _OPERATIONS = (
         "Find tools of all the user's MCP servers by task, before you say you cannot do it: "
         "name(required parameters): purpose. Next: describe_tools.",
         SearchTools, "catalog.operations.tool_operations:ToolOperations.search", EVERYONE, text=_result_text,
-        source="hub",
+        source="hub", privilege=Privilege.READ,
     ),
     Operation(
         "describe_tools", "Show all parameters of found tools before a call.",
         DescribeTools, "catalog.operations.tool_operations:ToolOperations.describe", EVERYONE,
-        text=_result_text, source="hub",
+        text=_result_text, source="hub", privilege=Privilege.READ,
     ),
     Operation(
         "call_tool", "Call a tool by name, server__tool.",
@@ -346,20 +346,22 @@ _OPERATIONS = (
     Operation(
         "get_tool", "Get the whole definition of a tool.",
         NameParams, "catalog.operations.tool_operations:ToolOperations.get", source="hub",
+        privilege=Privilege.READ,
     ),
     Operation(
         "read_resource", "Read a resource of a server by its URI.",
         ReadResource, "catalog.operations.offer_operations:OfferOperations.read_resource", EVERYONE,
-        relays=True, source="hub",
+        relays=True, source="hub", privilege=Privilege.READ,
     ),
     Operation(
         "get_prompt", "Get the messages of a prompt of a server.",
         GetPrompt, "catalog.operations.offer_operations:OfferOperations.get_prompt", EVERYONE, relays=True,
-        source="hub",
+        source="hub", privilege=Privilege.READ,
     ),
     Operation(
         "list_tools", "List tools, by server.",
         ListTools, "catalog.operations.tool_operations:ToolOperations.tools", source="hub",
+        privilege=Privilege.READ,
     ),
     Operation(
         "execute_parallel", "Call up to 100 tools at once.",
@@ -369,7 +371,7 @@ _OPERATIONS = (
     Operation(
         "read_app_resource", "Read the page of a tool (MCP Apps), or a resource that this page asks for.",
         ReadAppResource, "catalog.operations.offer_operations:AppOperations.read", frozenset({Face.RPC}),
-        relays=True, source="hub",
+        relays=True, source="hub", privilege=Privilege.READ,
     ),
     Operation(
         "call_app_tool", "Call a tool for the page of a tool (MCP Apps).",
@@ -379,101 +381,101 @@ _OPERATIONS = (
     Operation(
         "list_servers", "List servers and their state.",
         NoParameters, "catalog.operations.server_operations:ServerOperations.servers",
+        privilege=Privilege.READ,
     ),
     Operation(
         "show_server", "Show one server in detail.",
-        NameParams, "catalog.operations.server_operations:ServerOperations.show",
+        NameParams, "catalog.operations.server_operations:ServerOperations.show", privilege=Privilege.READ,
     ),
     Operation(
         "health_check", "Check whether servers answer.",
         NoParameters, "catalog.operations.server_operations:ServerOperations.health",
+        privilege=Privilege.READ,
     ),
     Operation(
         "start_upstream", "Start a server.",
-        NameParams, "catalog.operations.server_operations:ServerOperations.start", privilege=Privilege.ADMIN,
+        NameParams, "catalog.operations.server_operations:ServerOperations.start",
     ),
     Operation(
         "stop_upstream", "Stop a server.",
-        NameParams, "catalog.operations.server_operations:ServerOperations.stop", privilege=Privilege.ADMIN,
+        NameParams, "catalog.operations.server_operations:ServerOperations.stop",
     ),
     Operation(
         "restart_upstream", "Restart a server.",
         NameParams, "catalog.operations.server_operations:ServerOperations.restart",
-        privilege=Privilege.ADMIN,
     ),
     Operation(
         "test_server", "Start a server and list its tools.",
-        NameParams, "catalog.operations.server_operations:ServerOperations.test", privilege=Privilege.ADMIN,
+        NameParams, "catalog.operations.server_operations:ServerOperations.test",
     ),
     Operation(
         "server_logs", "Show what a server wrote to stderr.",
-        ServerLogs, "catalog.operations.server_operations:ServerOperations.logs",
+        ServerLogs, "catalog.operations.server_operations:ServerOperations.logs", privilege=Privilege.READ,
     ),
     Operation(
         "start_login", "Begin a login at a server that requires one.",
         StartLogin, "catalog.operations.server_operations:ServerOperations.logins.start",
-        privilege=Privilege.ADMIN,
     ),
     Operation(
         "finish_login", "Finish a login with the URL to which the browser returned.",
         FinishLogin, "catalog.operations.server_operations:ServerOperations.logins.finish",
-        privilege=Privilege.ADMIN,
     ),
     Operation(
         "get_login", "Show whether a server requires a login, and until when one is valid.",
         GetLogin, "catalog.operations.server_operations:ServerOperations.logins.get",
+        privilege=Privilege.READ,
     ),
     Operation(
         "logout_server", "Revoke and forget the tokens of a login at a server.",
         LogoutServer, "catalog.operations.server_operations:ServerOperations.logins.logout",
-        privilege=Privilege.ADMIN,
     ),
     Operation(
         "list_definition_changes",
         "List definitions of servers (tools, prompts, skills …) that wait for a person: changed or added "
         "since they were first seen, or found to look like an attack.",
         ListDefinitionChanges, "catalog.operations.definition_operations:DefinitionOperations.changes",
+        privilege=Privilege.READ,
     ),
     Operation(
         "show_definition_change",
         "Show line by line how a definition differs from the one that was accepted, and what was found.",
         ShowDefinitionChange, "catalog.operations.definition_operations:DefinitionOperations.show",
+        privilege=Privilege.READ,
     ),
     Operation(
         "accept_definitions",
         "Accept definitions of a server by their hashes. Refused if the server lists others by now.",
         DecideDefinitions, "catalog.operations.definition_operations:DefinitionOperations.accept",
-        privilege=Privilege.ADMIN,
     ),
     Operation(
         "reject_definitions",
         "Reject definitions of a server by their hashes: they are held back, whatever the settings say.",
         DecideDefinitions, "catalog.operations.definition_operations:DefinitionOperations.reject",
-        privilege=Privilege.ADMIN,
     ),
     Operation(
         "check_servers", "Start idle servers, and ask every server whether it answers.",
         CheckServers, "catalog.operations.server_operations:ServerOperations.checks.check",
-        privilege=Privilege.ADMIN,
     ),
     Operation(
         "scan_servers",
         "Scan what servers listed last for orders to the model, hidden text, and imitated "
         "names. No server is started.",
         ScanServers, "catalog.operations.definition_operations:DefinitionOperations.scans.scan",
+        privilege=Privilege.READ,
     ),
     Operation(
         "read_more", "Read on in a long result or query it.",
         ReadMore, "catalog.long_results:LongResults.read", frozenset({Face.MCP, Face.RPC}), source="hub",
+        privilege=Privilege.READ,
     ),
     Operation(
         "set_tool_visibility", "Pin, unpin, hide or show a tool of a server, in the servers file.",
         ToolVisibility, "catalog.operations.tool_operations:ToolOperations.visibility.set",
-        privilege=Privilege.ADMIN,
     ),
     Operation(
         "list_hidden_tools", "List tools that the servers file hides.",
         ListHiddenTools, "catalog.operations.tool_operations:ToolOperations.visibility.hidden",
+        privilege=Privilege.READ,
     ),
 )  # fmt: skip
 

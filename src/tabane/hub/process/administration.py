@@ -81,25 +81,25 @@ class HubAdministration:
     def table(self) -> list[Operation]:
         """Return the operations: status, end, restart, and links that sign in."""
         return [
-            Operation("hub_status", "How the hub is.", HubStatus, self.status),
+            Operation("hub_status", "How the hub is.", HubStatus, self.status, privilege=Privilege.READ),
             Operation(
                 "check_init", "Whether everything that is kept can be asked for yet, and how far that is.",
-                NoParameters, self.check_init, public=True, source="hub",
+                NoParameters, self.check_init, public=True, source="hub", privilege=Privilege.READ,
             ),
             Operation(
                 "sign_in_link",
                 "A URL that signs one browser in to the web page, with everything that the user may do. It "
                 "works once, for two minutes.",
-                NoParameters, self.sign_in_link, privilege=Privilege.ADMIN,
+                NoParameters, self.sign_in_link,
             ),
-            Operation("stop_server", "End the hub.", StopServer, self.stop, privilege=Privilege.ADMIN),
+            Operation("stop_server", "End the hub.", StopServer, self.stop),
             Operation(
                 "restart_hub", "End the hub, and start it again with the same flags.",
-                NoParameters, self.restart, privilege=Privilege.ADMIN,
+                NoParameters, self.restart,
             ),
             Operation(
                 "keep_server", "Do not end when idle.",
-                NoParameters, self.keep, privilege=Privilege.ADMIN,
+                NoParameters, self.keep,
             ),
         ]  # fmt: skip
 

@@ -22,7 +22,7 @@ from tabane.hub.process.home_version import refuse_downgrade
 from tabane.hub.rpc.tcp_peers import port_is_taken, refusal
 from tabane.hub.servers.configuration import hub_environment, read_servers
 from tabane.messages import Message, say
-from tabane.operations import Caller, Operation, Privilege, Progress
+from tabane.operations import Caller, Operation, Progress
 from tabane.operations.job_turns import Turn
 from tabane.settings import OPTIONS, Settings, load_settings
 from tabane.settings.files import config_folder
@@ -62,12 +62,12 @@ class CheckUpOperations:
             Operation(
                 "run_doctor",
                 "Check for problems: configuration, files, keys, audit log, assistants, and servers.",
-                RunDoctor, self.run, privilege=Privilege.ADMIN, kind="job",
+                RunDoctor, self.run, kind="job",
                 title=lambda params: say("Checking for problems"),
             ),
             Operation(
                 "apply_fix", "Fix a finding of run_doctor, or all that are safe to fix.",
-                ApplyFix, self.fix, privilege=Privilege.ADMIN, kind="job",
+                ApplyFix, self.fix, kind="job",
                 title=lambda params: say("Fixing what was found"),
             ),
         ]  # fmt: skip

@@ -83,24 +83,24 @@ class SettingsOperations:
         return [
             Operation(
                 "list_settings", "Each setting: its value, where that comes from, and what it may be.",
-                NoParameters, self.settings,
+                NoParameters, self.settings, privilege=Privilege.READ,
             ),
             Operation(
                 "change_setting", "Change a setting in tabane.toml, or remove it from there.",
-                ChangeSetting, self.change, privilege=Privilege.ADMIN,
+                ChangeSetting, self.change,
             ),
             Operation(
                 "save_profile", "Create a profile in tabane.toml, or replace it.",
-                SaveProfile, self.save, privilege=Privilege.ADMIN,
+                SaveProfile, self.save,
             ),
             Operation(
                 "remove_profile", "Remove a profile from tabane.toml.",
-                RemoveProfile, self.remove, privilege=Privilege.ADMIN,
+                RemoveProfile, self.remove,
             ),
             Operation(
                 "reload_files",
                 "Put settings, servers, secrets and trusted projects in force as their files are now.",
-                NoParameters, self.take_over, privilege=Privilege.ADMIN,
+                NoParameters, self.take_over,
             ),
         ]  # fmt: skip
 
@@ -380,7 +380,7 @@ class ModelUse:
                 "use_model",
                 "Download a model, set it, and embed everything again with it; the earlier vectors serve "
                 "until that is done.",
-                UseModel, self.use, privilege=Privilege.ADMIN, kind="job",
+                UseModel, self.use, kind="job",
                 title=lambda params: say("Changing the embedding model to {model}", model=params.model),
             )
         ]  # fmt: skip

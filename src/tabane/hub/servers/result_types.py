@@ -13,7 +13,7 @@ from tabane.catalog.tools.tool import Tool
 from tabane.errors import StoreError
 from tabane.hub.context import HubContext
 from tabane.messages import say
-from tabane.operations import Caller, CallTarget, Operation, Privilege
+from tabane.operations import Caller, CallTarget, Operation
 from tabane.wire.json import InvalidJson, fields
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class HubResultTypes:
             Operation(
                 "forget_result_types",
                 "Forget the learned types of results: of a tool, of the tools of a server, or all.",
-                ForgetTypes, self.forget, privilege=Privilege.ADMIN,
+                ForgetTypes, self.forget,
             )
         ]  # fmt: skip
 

@@ -96,39 +96,40 @@ class EnableServer(Struct, frozen=True, forbid_unknown_fields=True):
 _OPERATIONS = (
     Operation(
         "try_server", "Start a server that is not configured, list its tools and end it.",
-        TryServer, "hub.servers.server_changes:ServerChanges.try_out", privilege=Privilege.ADMIN,
+        TryServer, "hub.servers.server_changes:ServerChanges.try_out",
     ),
     Operation(
         "show_definition", "The entry of a server in the servers file, without secrets.",
-        NamedServer, "hub.servers.server_changes:ServerChanges.show",
+        NamedServer, "hub.servers.server_changes:ServerChanges.show", privilege=Privilege.READ,
     ),
     Operation(
         "check_definition", "Check an entry for the servers file, without changing anything.",
-        CheckDefinition, "hub.servers.server_changes:ServerChanges.check",
+        CheckDefinition, "hub.servers.server_changes:ServerChanges.check", privilege=Privilege.READ,
     ),
     Operation(
         "add_server", "Add a server to the servers file.",
-        AddServer, "hub.servers.server_changes:ServerChanges.add", privilege=Privilege.ADMIN,
+        AddServer, "hub.servers.server_changes:ServerChanges.add",
     ),
     Operation(
         "change_server", "Replace the entry of a server in the servers file. Values shown as *** stay.",
-        ChangeServer, "hub.servers.server_changes:ServerChanges.change", privilege=Privilege.ADMIN,
+        ChangeServer, "hub.servers.server_changes:ServerChanges.change",
     ),
     Operation(
         "remove_server", "Remove a server from the servers file.",
-        NamedServer, "hub.servers.server_changes:ServerChanges.remove", privilege=Privilege.ADMIN,
+        NamedServer, "hub.servers.server_changes:ServerChanges.remove",
     ),
     Operation(
         "enable_server", "Enable or disable a server in the servers file.",
-        EnableServer, "hub.servers.server_changes:ServerChanges.enable", privilege=Privilege.ADMIN,
+        EnableServer, "hub.servers.server_changes:ServerChanges.enable",
     ),
     Operation(
         "find_servers", "Find servers in the MCP registry: what each runs and needs, and an entry to add.",
         FindServers, "hub.servers.server_changes:ServerChanges.find", annotations={"openWorldHint": True},
+        privilege=Privilege.READ,
     ),
     Operation(
         "start_new_servers", "Start servers that were just added, and scan what they list: a job of the hub.",
-        StartNewServers, "hub.servers.server_changes:ServerChanges.start_new", privilege=Privilege.ADMIN,
+        StartNewServers, "hub.servers.server_changes:ServerChanges.start_new",
     ),
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from tabane.errors import BadArguments, ModelError
 from tabane.hub.context import HubContext
 from tabane.hub.stores.domain_stores import FOLDER, REPLICAS, UNFINISHED, Shapes, Stores
 from tabane.messages import Message, say
-from tabane.operations import Caller, Lazy, Operation, Privilege, Progress, Starter
+from tabane.operations import Caller, Lazy, Operation, Progress, Starter
 
 if TYPE_CHECKING:
     from tabane.hub.sources.embedded_collections import EmbeddedCollection
@@ -141,7 +141,7 @@ class CollectionEmbedder:
             Operation(
                 "reembed",
                 "Embed collections again with another model; the one they have serves until that is done.",
-                Reembed, self.reembed_collections, privilege=Privilege.ADMIN, kind="job", title=self._title,
+                Reembed, self.reembed_collections, kind="job", title=self._title,
             )
         ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
 from tabane.messages import Lang, say
-from tabane.operations import EVERYONE, Caller, Operation
+from tabane.operations import EVERYONE, Caller, Operation, Privilege
 
 _HEADING = re.compile(r"(#{1,3}) (.+)")
 _FENCE = re.compile(r"(```|~~~)")
@@ -87,7 +87,7 @@ def documentation_table() -> list[Operation]:
             "Read the manual of Tabane, this MCP hub: settings, commands, how to add servers. Without a "
             "section, it lists the pages.",
             GetDocumentation, get_documentation, EVERYONE, text=_documentation_text,
-            structured=lambda found, _: found, source="docs",
+            structured=lambda found, _: found, source="docs", privilege=Privilege.READ,
         )
     ]  # fmt: skip
 

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from tabane.errors import Forbidden, TabaneError
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.messages import Lang, say
-from tabane.operations import EVERYONE, Caller, CallTarget, Face, Operation
+from tabane.operations import EVERYONE, Caller, CallTarget, Face, Operation, Privilege
 from tabane.reader.result_text import marked
 from tabane.search.source import (
     FoundThing,
@@ -139,7 +139,7 @@ class EverythingSearch:
                 "search_everything",
                 "Search the user's posts (tweets), documents (notes), read web pages and tools.",
                 SearchEverything, self.search, EVERYONE, text=as_text, structured=lambda found, _: found,
-                source="hub",
+                source="hub", privilege=Privilege.READ,
             )
         ]  # fmt: skip
 

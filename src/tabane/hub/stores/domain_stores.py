@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from tabane.errors import StoreCorrupt, StoreError
-from tabane.operations import Caller, Operation, Privilege
+from tabane.operations import Caller, Operation
 from tabane.operations.job_turns import SharedTurn, TurnOpener
 from tabane.settings.files import private_folder
 
@@ -177,7 +177,7 @@ class Stores:
         return [
             Operation(
                 "check_stores", "How what is stored is.",
-                CheckStores, self.check_stores, privilege=Privilege.ADMIN,
+                CheckStores, self.check_stores,
             )
         ]  # fmt: skip
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from tabane.operations import Operation, bound
+from tabane.operations import Operation, Privilege, bound
 
 if TYPE_CHECKING:
     from tabane.hub.telemetry.live_recording import LiveOperations
@@ -46,15 +46,15 @@ _OPERATIONS = (
         "list_live_calls",
         "Calls that run and the last ones that ended, the latest first. Calls are recorded from the first "
         "use of this operation or of the web page on.",
-        ListLiveCalls, "hub.telemetry.live_recording:LiveOperations.calls",
+        ListLiveCalls, "hub.telemetry.live_recording:LiveOperations.calls", privilege=Privilege.READ,
     ),
     Operation(
         "show_live_call", "One of these calls: arguments and result without secrets, and its times.",
-        ShowLiveCall, "hub.telemetry.live_recording:LiveOperations.show",
+        ShowLiveCall, "hub.telemetry.live_recording:LiveOperations.show", privilege=Privilege.READ,
     ),
     Operation(
         "get_activity", "Calls by the second: their number, failures and times.",
-        GetActivity, "hub.telemetry.live_recording:LiveOperations.activity",
+        GetActivity, "hub.telemetry.live_recording:LiveOperations.activity", privilege=Privilege.READ,
     ),
 )  # fmt: skip
 

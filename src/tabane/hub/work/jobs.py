@@ -215,8 +215,12 @@ class Jobs:
     def table(self) -> list[Operation]:
         """Return the operations on jobs, for programs and the command line."""
         return [
-            Operation("list_jobs", "Jobs, the latest first.", ListJobs, self.list_jobs),
-            Operation("follow_job", "Wait for news of a job.", FollowJob, self.follow_job),
+            Operation(
+                "list_jobs", "Jobs, the latest first.", ListJobs, self.list_jobs, privilege=Privilege.READ
+            ),
+            Operation(
+                "follow_job", "Wait for news of a job.", FollowJob, self.follow_job, privilege=Privilege.READ
+            ),
             Operation("cancel_job", "Stop a job.", NamedJob, self.cancel_job, privilege=Privilege.WRITE),
             Operation(
                 "detach_job", "Let a job go on when the connection that started it is gone.",

@@ -40,11 +40,11 @@ class TaskOperations:
         return [
             Operation(
                 "list_tasks", "Tasks: calls that go on in the background, the latest first.",
-                ListTasks, self.list_tasks, source="hub",
+                ListTasks, self.list_tasks, source="hub", privilege=Privilege.READ,
             ),
             Operation(
                 "show_task", "The state of a task, and its result if it is over.",
-                NamedTask, self.show_task, source="hub",
+                NamedTask, self.show_task, source="hub", privilege=Privilege.READ,
             ),
             Operation(
                 "cancel_task", "Cancel a task.",

@@ -50,7 +50,7 @@ class QuestionOperations:
                 "Questions of servers to their users that are not answered yet, the latest first: id, "
                 "server, tool, client, kind (form, url, sampling, roots), message, schema of a form, url, "
                 "and when it was asked and expires (seconds since 1970).",
-                NoParameters, self._list, source="hub",
+                NoParameters, self._list, source="hub", privilege=Privilege.READ,
             ),
             Operation(
                 "answer_question", "Answer one of these questions in place of the client.",

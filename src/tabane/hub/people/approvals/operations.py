@@ -56,22 +56,22 @@ class ApprovalOperations:
                 "latest first: id, tool, server, reasons, arguments without secrets, pairs that can be "
                 "allowed for later calls too, who calls, state (open, approved), and when it was asked and "
                 "expires (seconds since 1970).",
-                NoParameters, self.list_approvals,
+                NoParameters, self.list_approvals, privilege=Privilege.READ,
             ),
             Operation(
                 "next_approval",
                 "Wait until a call of this connection has to be approved by a person, and return what "
                 "list_approvals has of it, and whether this caller may approve it (may_approve). For "
                 "programs with a connection that stays.",
-                NextApproval, self.next_approval, source="hub", relays=True,
+                NextApproval, self.next_approval, source="hub", relays=True, privilege=Privilege.READ,
             ),
             Operation(
                 "approve_call", "Approve one of these calls. It is made once, with these arguments.",
-                ApproveCall, self.approve_call, privilege=Privilege.ADMIN,
+                ApproveCall, self.approve_call,
             ),
             Operation(
                 "refuse_call", "Refuse one of these calls. The same call is refused for ten minutes.",
-                RefuseCall, self.refuse_call, privilege=Privilege.ADMIN,
+                RefuseCall, self.refuse_call,
             ),
         ]  # fmt: skip
 
@@ -151,23 +151,23 @@ class PassphraseOperations:
         return [
             Operation(
                 "passphrase_state", "Whether a passphrase is set, and whether the caller has shown it.",
-                NoParameters, self.passphrase_state,
+                NoParameters, self.passphrase_state, privilege=Privilege.READ,
             ),
             Operation(
                 "unlock",
                 "Show the passphrase: for five minutes, this connection may approve calls and change what is "
                 "allowed.",
-                Unlock, self.unlock, privilege=Privilege.ADMIN,
+                Unlock, self.unlock,
             ),
             Operation(
                 "set_passphrase",
                 "Set a passphrase, which is needed then to approve calls, for sign-in links, and to change "
                 "settings, servers, keys and profiles.",
-                SetPassphrase, self.set_passphrase, privilege=Privilege.ADMIN,
+                SetPassphrase, self.set_passphrase,
             ),
             Operation(
                 "remove_passphrase", "Remove the passphrase.",
-                NoParameters, self.remove_passphrase, privilege=Privilege.ADMIN,
+                NoParameters, self.remove_passphrase,
             ),
         ]  # fmt: skip
 

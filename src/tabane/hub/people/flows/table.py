@@ -73,26 +73,27 @@ _OPERATIONS = (
         "Explain whether a call of a tool would be asked about after what its client has read, and why.",
         ExplainFlow, "hub.people.flows.operations:FlowOperations.explain",
         text=Reference("hub.people.flows.operations:explanation_text"), label="Explain the flow policy",
+        privilege=Privilege.READ,
     ),
     Operation(
         "list_flow_labels", "The flow labels of tools, and where each comes from.",
-        ListFlowLabels, "hub.people.flows.operations:FlowOperations.labels",
+        ListFlowLabels, "hub.people.flows.operations:FlowOperations.labels", privilege=Privilege.READ,
     ),
     Operation(
         "list_flow_trails", "What clients have read in the last 30 minutes, and the allowed pairs.",
-        FlowTrails, "hub.people.flows.operations:FlowOperations.trails",
+        FlowTrails, "hub.people.flows.operations:FlowOperations.trails", privilege=Privilege.READ,
     ),
     Operation(
         "forget_flow_trails", "Forget what clients have read.",
-        FlowTrails, "hub.people.flows.operations:FlowOperations.forget", privilege=Privilege.ADMIN,
+        FlowTrails, "hub.people.flows.operations:FlowOperations.forget",
     ),
     Operation(
         "allow_flow", "Let calls of a server or source begin after another was read.",
-        FlowPair, "hub.people.flows.operations:FlowOperations.allow", privilege=Privilege.ADMIN,
+        FlowPair, "hub.people.flows.operations:FlowOperations.allow",
     ),
     Operation(
         "disallow_flow", "Ask again about a pair that was allowed.",
-        FlowPair, "hub.people.flows.operations:FlowOperations.disallow", privilege=Privilege.ADMIN,
+        FlowPair, "hub.people.flows.operations:FlowOperations.disallow",
     ),
 )  # fmt: skip
 

@@ -95,18 +95,21 @@ class ModelOperations:
         return [
             Operation(
                 "model_status", "Which embedding model there is, and why none.",
-                NoParameters, self.status,
+                NoParameters, self.status, privilege=Privilege.READ,
             ),
             Operation(
                 "list_models",
                 "Models that Tabane knows: languages, size, speed and quality here, and which are in use.",
-                NoParameters, self.list,
+                NoParameters, self.list, privilege=Privilege.READ,
             ),
             Operation(
                 "pull_model", "Fetch an embedding model.",
-                PullModel, self.pull, privilege=Privilege.ADMIN, kind="job", title=_title,
+                PullModel, self.pull, kind="job", title=_title,
             ),
-            Operation("test_model", "Embed a text, and compare it with another.", TestModel, self.test),
+            Operation(
+                "test_model", "Embed a text, and compare it with another.",
+                TestModel, self.test, privilege=Privilege.READ,
+            ),
         ]  # fmt: skip
 
     async def status(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
