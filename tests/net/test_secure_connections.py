@@ -269,6 +269,22 @@ async def test_a_proxy_that_opens_no_tunnel_gets_nothing_else(
             assert later == [b""]
 
 
+async def test_the_proxy_of_plain_http_does_not_matter_to_a_server_over_tls(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(bundle))
+    heads: list[bytes] = []
+    async with (
+        raw(sends(HI), tls=tls(authority, "far.example")) as server,
+        peer(proxy_to(server.port, heads)) as port,
+    ):
+        proxies = {"HTTP_PROXY": "socks5://127.0.0.1:1", "HTTPS_PROXY": f"http://127.0.0.1:{port}"}
+        client = UpstreamHttpClient(Target("web", "https://far.example/", 4, ca=str(bundle)), proxies)
+        assert await ask(client) == b"hi"
+        await client.close()
+
+
 async def test_a_proxy_that_is_not_there_is_named(authority: trustme.CA, tmp_path: Path) -> None:
     async with client_to("https://far.example/mcp", authority, tmp_path, "http://127.0.0.1:1") as client:
         with pytest.raises(HttpUnreachable, match=r"the proxy 127\.0\.0\.1:1 cannot be reached"):

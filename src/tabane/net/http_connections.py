@@ -539,9 +539,10 @@ class HttpConnections:
     def _idle_connection(self) -> HttpConnection | None:
         if self._context is not None:
             self._context = self._route.tls()
+        oldest = self._loop.time() - self._keep  # the sweep comes late if the loop stood still
         while self._idle:
             connection = self._idle.pop()
-            if connection.usable and connection.tls is self._context:
+            if connection.usable and connection.tls is self._context and connection.since >= oldest:
                 return connection
             connection.abort()
         return None
