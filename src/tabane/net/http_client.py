@@ -140,7 +140,7 @@ class UpstreamHttpClient:
         url: URL | None = None,
         begun: HttpResponse | None = None,
     ) -> HttpResponse:
-        """Return the response to one request. Its body is not read yet, and the caller closes it.
+        """Return the response to one request. Its body is not read yet, and the caller releases it.
 
         Redirects to the same place are followed. ``begun`` is the response if the request was sent at once.
         Raises :class:`HttpUnreachable`,

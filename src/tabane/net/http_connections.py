@@ -219,8 +219,6 @@ class HttpResponse:
         if not self.content.ended:
             self._connection.abort()
 
-    close = release
-
 
 class HttpConnection(asyncio.Protocol):
     """A connection. ``place`` is its host and port in messages.
