@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from tabane.errors import UpstreamError
 from tabane.messages import Message, say
 from tabane.net.fetching import MOST_ORIGINS, HttpFetcher
-from tabane.net.http_failures import HttpFailure
+from tabane.net.http_failures import HttpFailure, HttpUnreachable
 from tabane.net.http_responses import ResponseTooLong
 from tests.harness.patience import until
 from tests.harness.servers.raw_http import Handler, Raw, Request, Wire, raw
 from tests.net.test_plain_connections import sends
+from tests.net.test_secure_connections import peer
 
 LIMIT = 1000
 
@@ -90,6 +92,34 @@ async def test_a_time_is_that_of_the_whole_answer() -> None:
         with pytest.raises(TimeoutError):
             await fetched(server.url, seconds=0.2)
         await until(lambda: not server.open, "the connection was closed")
+
+
+async def test_a_packed_body_that_is_not_read_is_not_refused() -> None:
+    async with raw(answers(gzip.compress(b"no"), 404, content_encoding="gzip")) as server:
+        async with fetcher() as http:
+            assert (await http.fetch(server.url, limit=LIMIT, seconds=60)).status == 404
+        with pytest.raises(HttpFailure, match="compressed body"):
+            await fetched(server.url, shown=1)
+
+
+@pytest.mark.parametrize("place", ["http://xn--a/", "mailto:a@b.example", "http://a:99999/", "http://[::1/"])
+async def test_a_redirect_to_what_is_no_address_of_http_is_refused(place: str) -> None:
+    async with raw(answers(b"", 302, location=place)) as server:
+        with pytest.raises(UpstreamError, match="redirects to an invalid URL"):
+            await fetched(server.url, redirects=1)
+
+
+@pytest.mark.parametrize("host", [".example.com", "a" * 70 + ".example"])
+async def test_a_name_that_cannot_be_one_of_a_host_is_refused_behind_a_proxy_too(host: str) -> None:
+    async def opens(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        await reader.read()
+        writer.close()
+
+    async with peer(opens) as port, fetcher(f"http://127.0.0.1:{port}") as http:
+        with pytest.raises(HttpUnreachable, match="cannot be reached"):
+            await http.fetch(f"https://{host}/", limit=LIMIT, seconds=60)
 
 
 async def test_of_a_status_that_is_not_wanted_only_the_beginning_is_read() -> None:

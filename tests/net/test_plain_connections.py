@@ -6,12 +6,14 @@ import asyncio
 import gzip
 import json
 import ssl
+import threading
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from yarl import URL
 
 from tabane.errors import UpstreamUnavailable
 from tabane.net.http_client import UpstreamHttpClient
@@ -243,8 +245,6 @@ async def test_requests_above_the_limit_wait_for_a_connection() -> None:
         await gate.wait()
         wire.send(200, b"hi")
 
-    from yarl import URL
-
     async with raw(held) as server:
         client = HttpConnections(
             URL(server.url), {}, Route(ssl.create_default_context), most=2, patience=60, keep=60
@@ -266,8 +266,6 @@ async def test_requests_above_the_limit_wait_for_a_connection() -> None:
 
 
 async def test_an_idle_connection_is_closed_after_its_time() -> None:
-    from yarl import URL
-
     async with raw(sends(b"HTTP/1.1 204 X\r\n\r\n")) as server:
         client = HttpConnections(
             URL(server.url), {}, Route(ssl.create_default_context), most=4, patience=60, keep=0.05
@@ -276,6 +274,18 @@ async def test_an_idle_connection_is_closed_after_its_time() -> None:
             (await client.send("GET", "/", {}, None)).release()
             await until(lambda: not server.open, "it was closed")
         assert server.accepted == 3
+        client.close()
+
+
+async def test_a_connection_that_was_idle_while_the_loop_stood_still_is_not_used() -> None:
+    async with raw(sends(b"HTTP/1.1 204 X\r\n\r\n")) as server:
+        client = HttpConnections(URL(server.url), {}, Route(ssl.create_default_context), most=4, keep=0.05)
+        (await client.send("POST", "/", {}, b"")).release()
+        blocked = threading.Event()
+        asyncio.get_running_loop().call_soon(blocked.wait, 0.1)
+        await asyncio.sleep(0)
+        (await client.send("POST", "/", {}, b"")).release()
+        assert server.accepted == 2
         client.close()
 
 

@@ -14,8 +14,9 @@ from yarl import URL
 
 from tabane.errors import UpstreamUnavailable
 from tabane.net.http_client import UpstreamHttpClient
-from tabane.net.http_connections import LARGEST_TUNNEL_HEAD, HttpConnections
-from tabane.net.http_failures import HttpUnreachable
+from tabane.net.http_connections import LARGEST_TUNNEL_HEAD, HttpConnections, HttpResponse
+from tabane.net.http_failures import HttpFailure, HttpUnreachable
+from tabane.net.http_responses import body
 from tabane.net.routes import Route
 from tabane.net.target import Target
 from tests.harness.patience import until
@@ -104,6 +105,50 @@ async def test_a_changed_context_ends_kept_connections(authority: trustme.CA) ->
         with pytest.raises(HttpUnreachable, match="is not trusted"):
             await get()
         connections.close()
+
+
+async def test_a_request_cancelled_as_the_handshake_ends_gives_back_its_place(authority: trustme.CA) -> None:
+    asked: list[asyncio.Task[object]] = []
+
+    class Cancelling(ssl.SSLObject):
+        def do_handshake(self) -> None:
+            super().do_handshake()
+            if len(asked) == 1:
+                asked[0].cancel()
+
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    context.sslobject_class = Cancelling
+    async with raw(sends(HI), tls=tls(authority, "127.0.0.1")) as server:
+        connections = HttpConnections(URL(server.url), {}, Route(lambda: context), most=1, patience=5)
+        asked.append(asyncio.create_task(connections.send("GET", "/", {}, None)))
+        with pytest.raises(asyncio.CancelledError):
+            await asked[0]
+        asked.append(asyncio.create_task(connections.send("GET", "/", {}, None)))
+        await asked[1]
+        await until(lambda: server.open == 1, "the first connection was closed")
+        connections.close()
+
+
+async def test_an_answer_that_ends_with_its_connection_is_given_once() -> None:
+    async def answer(server: Raw, request: Request, wire: Wire) -> None:
+        if len(server.requests) == 1:
+            wire.send(200, b"hi")
+        else:
+            wire.head(200)
+            wire.writer.write(b"hi")
+            wire.closing = True
+
+    async with raw(answer) as server:
+        client = UpstreamHttpClient(Target("web", server.url, 4), {})
+        await ask(client)
+        found: list[HttpResponse | HttpFailure] = []
+        assert client.send_at_once({}, b"{}", found.append) is not None
+        await until(lambda: not server.open, "the connection was closed")
+        (response,) = found
+        assert isinstance(response, HttpResponse)
+        assert await body(response, 2) == b"hi"
+        await client.close()
 
 
 async def test_a_certificate_of_another_host_is_refused(authority: trustme.CA, tmp_path: Path) -> None:
@@ -222,6 +267,22 @@ async def test_a_proxy_that_opens_no_tunnel_gets_nothing_else(
         if answer:
             await until(lambda: bool(later), "the connection was closed")
             assert later == [b""]
+
+
+async def test_the_proxy_of_plain_http_does_not_matter_to_a_server_over_tls(
+    authority: trustme.CA, tmp_path: Path
+) -> None:
+    bundle = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(str(bundle))
+    heads: list[bytes] = []
+    async with (
+        raw(sends(HI), tls=tls(authority, "far.example")) as server,
+        peer(proxy_to(server.port, heads)) as port,
+    ):
+        proxies = {"HTTP_PROXY": "socks5://127.0.0.1:1", "HTTPS_PROXY": f"http://127.0.0.1:{port}"}
+        client = UpstreamHttpClient(Target("web", "https://far.example/", 4, ca=str(bundle)), proxies)
+        assert await ask(client) == b"hi"
+        await client.close()
 
 
 async def test_a_proxy_that_is_not_there_is_named(authority: trustme.CA, tmp_path: Path) -> None:

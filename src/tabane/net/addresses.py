@@ -112,18 +112,26 @@ async def first_connection(
             failed += [error for task in done if (error := task.exception()) is not None]
             tasks -= {task for task in done if task.exception() is not None} | {won}
     finally:
-        await _cancel_attempts(tasks, close)
+        await _cancel_attempts(tasks, won, close)
     if won is None:
         raise failed[-1]
     return won.result()
 
 
-async def _cancel_attempts(tasks: set[asyncio.Task[T]], close: Callable[[T], Awaitable[None]]) -> None:
+async def _cancel_attempts(
+    tasks: set[asyncio.Task[T]], won: asyncio.Task[T] | None, close: Callable[[T], Awaitable[None]]
+) -> None:
+    """End the attempts that are left; if that is cancelled, nobody takes the connection that has won."""
     for task in tasks:
         task.cancel()
-    for made in await asyncio.gather(*tasks, return_exceptions=True):
-        if not isinstance(made, BaseException):
-            await close(made)
+    try:
+        for made in await asyncio.gather(*tasks, return_exceptions=True):
+            if not isinstance(made, BaseException):
+                await close(made)
+    except asyncio.CancelledError:
+        if won is not None:
+            await close(won.result())
+        raise
 
 
 def alternating(items: Sequence[T], families: Sequence[int]) -> list[T]:

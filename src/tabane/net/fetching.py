@@ -109,11 +109,13 @@ class HttpFetcher:
             headers = {**headers, "Accept-Encoding": "identity"}
         async with asyncio.timeout(seconds):
             response = await self._follow(at, headers, form, redirects)
+            whole = response.status in wanted
+            coding = response.headers.get("Content-Encoding", "identity").lower()
             try:
-                if not packed and response.headers.get("Content-Encoding", "identity").lower() != "identity":
+                if coding != "identity" and not packed and (whole or shown):
                     why = say("answers with a compressed body, which was not requested")
                     raise HttpFailure(say("{place} {why}", place=at.host, why=why))
-                if response.status in wanted:
+                if whole:
                     found = await whole_body(response, limit)
                 else:
                     found = await _beginning(response, shown)

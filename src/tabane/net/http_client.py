@@ -140,7 +140,7 @@ class UpstreamHttpClient:
         url: URL | None = None,
         begun: HttpResponse | None = None,
     ) -> HttpResponse:
-        """Return the response to one request. Its body is not read yet, and the caller closes it.
+        """Return the response to one request. Its body is not read yet, and the caller releases it.
 
         Redirects to the same place are followed. ``begun`` is the response if the request was sent at once.
         Raises :class:`HttpUnreachable`,
@@ -223,11 +223,11 @@ class UpstreamHttpClient:
         self._cookies.take(response.headers.getall("Set-Cookie"), url)
 
     def _known_proxies(self) -> dict[str, URL]:
-        """Return the proxy by scheme: a redirect may change http to https, but never the host."""
+        """Return the proxy by scheme: a redirect may change http to https, but never back, nor the host."""
         host, port = self.url.host or "", self.url.port or 0
         given = {
             scheme: self._target.proxy or proxy_for(scheme, host, port, self._environment)
-            for scheme in ("http", "https")
+            for scheme in {self.url.scheme, "https"}
         }
         try:
             return {scheme: parse_proxy(proxy) for scheme, proxy in given.items() if proxy}

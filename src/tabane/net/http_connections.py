@@ -84,7 +84,10 @@ def _deflate_bits(packed: bytes) -> int:
 
 
 READ_SIZE = 8 << 10
-"""Bytes of one read: a server may send chunks of one byte, each of which takes work."""
+"""Bytes of one read: a server may send chunks of one byte, each of which takes work.
+
+Over TLS, asyncio hands on up to 256 KiB at once: 30 ms of work, if all are such chunks.
+"""
 
 LARGEST_HEAD = 128 << 10
 """Bytes of a response that may arrive without any of its body: status line, headers, trailers."""
@@ -219,8 +222,6 @@ class HttpResponse:
         if not self.content.ended:
             self._connection.abort()
 
-    close = release
-
 
 class HttpConnection(asyncio.Protocol):
     """A connection. ``place`` is its host and port in messages.
@@ -254,7 +255,7 @@ class HttpConnection(asyncio.Protocol):
         self._headers: CIMultiDict[str] = CIMultiDict()
         self._unread = 0
         self._framed = self._paused = self._complete = self._stays = False
-        self._made = self._unasked = False
+        self._unasked = False
         self.tls: ssl.SSLContext | None = None
         """The context of its TLS."""
 
@@ -281,8 +282,9 @@ class HttpConnection(asyncio.Protocol):
             self.abort()
 
     def abort(self) -> None:
-        """Close the connection at once; unsent bytes are lost."""
-        self._transport.abort()
+        """Close the connection at once, if it is made; unsent bytes are lost."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def pause(self) -> None:
         if not self._paused:
@@ -302,7 +304,6 @@ class HttpConnection(asyncio.Protocol):
         if hasattr(transport, "max_size"):
             cast("Any", transport).max_size = READ_SIZE
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._made = True
         self._on_made(self)
         if self._unasked:
             self.abort()
@@ -311,8 +312,7 @@ class HttpConnection(asyncio.Protocol):
         self.received = True
         if self._on_answer is None:  # the response to nothing
             self._unasked = True
-            if self._made:
-                self.abort()
+            self.abort()
             return
         self._unread += len(data)
         try:
@@ -336,7 +336,7 @@ class HttpConnection(asyncio.Protocol):
     def eof_received(self) -> None:
         if self._body is not None and not self._framed:
             self._body.finish()
-            self._body = None
+            self._on_answer = self._body = None
 
     def connection_lost(self, exc: Exception | None) -> None:
         problem: HttpFailure
@@ -540,9 +540,10 @@ class HttpConnections:
     def _idle_connection(self) -> HttpConnection | None:
         if self._context is not None:
             self._context = self._route.tls()
+        oldest = self._loop.time() - self._keep  # the sweep comes late if the loop stood still
         while self._idle:
             connection = self._idle.pop()
-            if connection.usable and connection.tls is self._context:
+            if connection.usable and connection.tls is self._context and connection.since >= oldest:
                 return connection
             connection.abort()
         return None
@@ -610,7 +611,7 @@ class HttpConnections:
 
     async def _secured(
         self,
-        protocol: asyncio.Protocol,
+        protocol: HttpConnection | _Tunnel,
         link: socket.socket,
         context: ssl.SSLContext | None,
         host: str,
@@ -620,10 +621,11 @@ class HttpConnections:
         try:
             name = host.rstrip(".") if context is not None else None
             await self._loop.create_connection(lambda: protocol, sock=link, ssl=context, server_hostname=name)
-        except OSError as error:
-            raise handshake_failure(place, error) from None
-        except BaseException:
+        except BaseException as error:
+            protocol.abort()  # if the handshake was just done, asyncio would wait for the other end
             link.close()
+            if isinstance(error, (OSError, UnicodeError)):
+                raise handshake_failure(place, error) from None
             raise
 
     async def _tunneled(self, tunnel: _Tunnel, made: HttpConnection, context: ssl.SSLContext) -> None:
@@ -636,11 +638,10 @@ class HttpConnections:
             )
             if transport is None or transport.is_closing():
                 raise ConnectionResetError
-        except OSError as error:
-            tunnel.transport.abort()
-            raise handshake_failure(self._place, error) from None
-        except BaseException:
-            tunnel.transport.abort()
+        except BaseException as error:
+            tunnel.abort()
+            if isinstance(error, (OSError, UnicodeError)):
+                raise handshake_failure(self._place, error) from None
             raise
         made.connection_made(transport)
 
@@ -729,6 +730,11 @@ class _Tunnel(asyncio.Protocol):
                     "the proxy does not connect to {host} ({status})", host=self._place, status=status
                 )
             raise HttpUnreachable(problem)
+
+    def abort(self) -> None:
+        """Close the connection at once, if it is made."""
+        if self.transport is not None:
+            self.transport.abort()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)

@@ -62,7 +62,7 @@ def certificate_wanted(host: str, error: BaseException) -> Message:
     )
 
 
-def handshake_failure(host: str, error: OSError) -> HttpUnreachable:
+def handshake_failure(host: str, error: OSError | UnicodeError) -> HttpUnreachable:
     """Return the failure of a TLS handshake with ``host``, which has the port."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return HttpUnreachable(say(

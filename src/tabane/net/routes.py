@@ -212,9 +212,12 @@ def redirect_url(url: URL, location: str) -> URL:
     from yarl import URL
 
     try:
-        return url.join(URL(location)).with_fragment(None)
+        target = url.join(URL(location)).with_fragment(None)
+        if not target.host:  # it is decoded here
+            raise ValueError
     except ValueError:
         raise UpstreamError(say("the server at {host} redirects to an invalid URL.", host=url.host)) from None
+    return target
 
 
 def redirect_target(server: str, method: str, status: int, url: URL, target: URL) -> URL:

@@ -395,7 +395,7 @@ class UpstreamHttpSession:
                 )
             return response.status
         finally:
-            response.close()
+            response.release()
 
     def _take_message(self, message: bytes) -> Done:
         waits = self._receive(message)

@@ -390,7 +390,7 @@ class UpstreamHttpRequest:
             except HttpConnectionBroken:
                 pass
             finally:
-                response.close()
+                response.release()
             # A server that sends a retry time closes its streams on purpose.
             if position.count == count and (position.wait is None or response.status != 200):
                 failures += 1

@@ -248,7 +248,7 @@ class SseTransport:
             )
             return say("it closed its stream")
         finally:
-            response.close()
+            response.release()
 
     def _event(self, event: Event) -> Done:
         if event.event == "endpoint":

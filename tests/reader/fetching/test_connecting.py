@@ -218,6 +218,31 @@ async def test_a_connection_that_comes_too_late_is_closed() -> None:
     assert closed == ["late"]
 
 
+async def test_a_connection_that_nobody_takes_any_more_is_closed() -> None:
+    closed: list[str] = []
+    ending = asyncio.Event()
+
+    async def slow() -> str:
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            ending.set()
+            await asyncio.Event().wait()
+
+    async def quick() -> str:
+        return "quick"
+
+    async def close(made: str) -> None:
+        closed.append(made)
+
+    task = asyncio.create_task(first_connection([slow, quick], close, after=0.01))
+    await ending.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert closed == ["quick"]
+
+
 def test_a_port_where_nobody_listens_is_told_after_the_retries(site: Site) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
