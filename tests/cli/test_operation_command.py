@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -160,3 +161,21 @@ def test_a_group_without_a_command_runs_its_default_one_and_says_its_errors() ->
     operation_command(group, "list", "list_rooms", help=say("List rooms."), epilog="", columns=TABLE)
     assert run(group, AnsweredHub(ROWS)) == run(group, AnsweredHub(ROWS), "list") == (0, "hall\t40 m²\n", "")
     assert run(group, AbsentHub(ROWS)) == (1, "", "Error: No hub is running.\n")
+
+
+def sent(*arguments: str) -> Any:
+    """Return the parameters of the one call that a command makes."""
+    hub = AnsweredHub({"results": [], "total": 0, "pages": [], "policy": "off", "allowed": {}})
+    run(main, hub, *arguments)
+    ((_, params),) = hub.calls
+    return params
+
+
+@pytest.mark.parametrize("arguments", [("tasks", "list", "--server", ""), ("manual", "")])
+def test_an_empty_filter_counts_as_not_given(arguments: tuple[str, ...]) -> None:
+    assert "" not in sent(*arguments).values()
+
+
+def test_an_empty_path_is_the_working_folder() -> None:
+    assert sent("policy", "trails", "--cwd", "") == {"cwd": os.getcwd()}
+    assert sent("docs", "watch", "--remove", "")["path"] == os.getcwd()

@@ -18,7 +18,7 @@ import click
 
 from tabane.cli.arguments import read_object
 from tabane.cli.drawing import Bar, job_figures
-from tabane.cli.operation_command import Column, default_group, operation_command
+from tabane.cli.operation_command import Column, default_group, not_empty, operation_command
 from tabane.cli.options import names_of, option, with_hub
 from tabane.cli.output import (
     INTERRUPTED,
@@ -229,6 +229,7 @@ operation_command(
            help=say("Maximum number of tasks.")),
     help=say("List tasks, the latest first."),
     epilog=examples("tabane tasks list", "tabane tasks list --state running --json"),
+    params=not_empty,
     start=False,
     columns=(
         Column(say("task"), "task"),

@@ -118,7 +118,9 @@ def absolute_path(path: str) -> str:
 
 def absolute(ctx: click.Context, parameter: click.Parameter, value: Any) -> Any:
     """Return the paths of an argument or option as the hub needs them: click's callback for those."""
-    return tuple(map(absolute_path, value)) if isinstance(value, tuple) else value and absolute_path(value)
+    if isinstance(value, tuple):
+        return tuple(map(absolute_path, value))
+    return None if value is None else absolute_path(value)
 
 
 def keep(name: str) -> Callable[[click.Context, click.Parameter, Any], Any]:

@@ -181,7 +181,12 @@ def _print_import(terminal: Terminal, report: dict[str, Any]) -> None:
     tell_of_embedding(terminal, report)
 
 
-_FOLDER = partial(option, metavar="DIR", callback=absolute)
+def _absolute_if_any(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Any:
+    """Return the path of an option as the hub needs it; an empty one counts as not given."""
+    return absolute(ctx, parameter, value or None)
+
+
+_FOLDER = partial(option, metavar="DIR", callback=_absolute_if_any)
 
 operation_command(
     posts, "import", "import_posts",
@@ -190,7 +195,7 @@ operation_command(
     _FOLDER("-r", "--reasoning", help=say("Folder with embeddings of the posts' reasoning.")),
     _FOLDER("-s", "--summary", help=say("Folder with embeddings of the posts' summaries.")),
     option("--prune", is_flag=True, help=say("Remove posts that are in none of the files.")),
-    option("--report", metavar="FILE", callback=absolute,
+    option("--report", metavar="FILE", callback=_absolute_if_any,
            help=say("Write every row that could not be imported to FILE.")),
     option("--sample", is_flag=True, help=say("A small archive of invented posts, to try searches with.")),
     help=say(

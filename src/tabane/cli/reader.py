@@ -134,7 +134,7 @@ def _report(jar: CookieJar, choice: CookieChoice, unusable: int, expires: float 
     if expires is None:
         yield say("They have no expiry date. They work until the site ends the session.")
     else:
-        yield say("The first of them expires at {time}.", time=local_minute(expires))
+        yield say("The first of them expires at {time}.", time=local_minute(expires) or "")
     yield say("To remove them: tabane reader cookies {host} --remove", host=jar.authority)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tabane.cli.operation_command import operation_command
+from tabane.cli.operation_command import not_empty, operation_command
 from tabane.cli.options import option, with_hub
 from tabane.cli.output import Command, Terminal, emit, examples, text
 from tabane.cli.terminal_text import Line, StyledText
@@ -144,5 +144,6 @@ manual = operation_command(
         "list the pages."
     ),
     epilog=examples("tabane manual", "tabane manual servers.md", "tabane manual servers.md:40"),
+    params=not_empty,
     text=_print_page,
 )  # fmt: skip
