@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from benchmarks.report import machine, table
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from tests.harness.running_hub import SocketClient, child, running_hub
@@ -53,9 +53,7 @@ def on_the_loop() -> list[tuple[str, str]]:
         counters.count(CallTarget(f"github__{number}", "github"), "local", "ok", 0.01, 100, 0)
     tracing = traced(TracerProvider(shutdown_on_exit=False))
     unsampled = traced(TracerProvider(sampler=ALWAYS_OFF, shutdown_on_exit=False))
-    provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(NoExporter()))
-    export = traced(provider)
+    export = traced(TracerProvider(shutdown_on_exit=False), BatchSpanProcessor(NoExporter()))
     ways: list[tuple[str, Callable[[], object]]] = [
         ("count", lambda: counters.count(TARGET, "local", "ok", 0.0123, 512, 0)),
         ("span, new trace", lambda: tracing.begin(CALLER, TARGET).end("ok", 512)),
@@ -66,8 +64,8 @@ def on_the_loop() -> list[tuple[str, str]]:
     return [(name, f"{per_call(way):.2f}") for name, way in ways]
 
 
-def traced(provider: TracerProvider) -> SpanTracing:
-    return SpanTracing(provider, NoExporter())
+def traced(provider: TracerProvider, processor: SpanProcessor | None = None) -> SpanTracing:
+    return SpanTracing(provider, processor or SpanProcessor(), NoExporter())
 
 
 def per_call(way: Callable[[], object]) -> float:

@@ -145,6 +145,9 @@ for _ in range(5_000):
         {"dependentRequired": {"path": ["kind"]}},
         {"dependentSchemas": {"kind": {"required": ["path"]}}},
         {"propertyNames": {"enum": ["kind", "path"]}},
+        {"propertyNames": {"pattern": "^(kind|path)$"}},
+        {"patternProperties": {"^kind$": {"type": "string"}}},
+        {"allOf": [{"patternProperties": {"^kind$": {}}}]},
         {"$ref": "#/$defs/kind", "$defs": {"kind": KIND}},
         {"allOf": [{"$ref": "#/properties/path"}], "properties": {"kind": {}, "path": KIND}},
     ],
@@ -158,3 +161,23 @@ def test_a_parameter_that_a_schema_names_elsewhere_is_refused(beside: Json, over
     with pytest.raises(UnchangeableSchema, match="a condition, an alternative or a reference"):
         changed_schema(schema, ParameterOverride("kind", **override))
     assert changed_schema(schema, ParameterOverride("kind", "What it is."))["properties"]["kind"]
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"properties": {"kind": {}, "path": {"$ref": "#/properties/kind"}}},
+        {"properties": {"kind": {}, "path": {"$ref": "#/properties/%6Bind/items"}}},
+        {"properties": {"kind": {"$anchor": "k"}, "path": {"items": {"$ref": "#k"}}}},
+        {"additionalProperties": {"$ref": "#/properties/kind"}},
+        {"$defs": {"kind": {"$ref": "#/properties/kind"}}},
+    ],
+    ids=str,
+)
+def test_a_parameter_that_a_reference_leads_to_is_not_removed(beside: Json) -> None:
+    schema = {"type": "object", "properties": {"kind": {}, "path": {}}, **beside}
+    for override in (ParameterOverride("kind", hidden=True), ParameterOverride("kind", fixed=b"1")):
+        with pytest.raises(UnchangeableSchema, match="a condition, an alternative or a reference"):
+            changed_schema(schema, override)
+    shown = changed_schema(schema, ParameterOverride("kind", default=b"1"))
+    assert shown["properties"]["kind"]["default"] == 1

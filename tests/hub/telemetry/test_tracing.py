@@ -50,8 +50,7 @@ def kept(sampler: Sampler | None = None) -> tuple[SpanTracing, InMemorySpanExpor
     """Tracing whose spans stay in memory."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    return SpanTracing(provider, exporter), exporter
+    return SpanTracing(provider, SimpleSpanProcessor(exporter), exporter), exporter
 
 
 class BlockedExporter(SpanExporter):
@@ -276,8 +275,7 @@ async def test_a_call_after_the_end_is_dropped() -> None:
 async def test_calls_go_on_while_the_collector_hangs_and_the_queue_is_bounded() -> None:
     exporter = BlockedExporter()
     provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(exporter, 100, 1, 10))
-    tracing = SpanTracing(provider, exporter)
+    tracing = SpanTracing(provider, BatchSpanProcessor(exporter, 100, 1, 10), exporter)
     tracing.begin(CALLER, ISSUE).end("ok")
     await asyncio.to_thread(exporter.begun.wait)
     for _ in range(500):
@@ -313,6 +311,15 @@ async def test_a_collector_that_is_not_there_loses_spans_only(caplog: pytest.Log
     assert tracing is not None
     tracing.begin(CALLER, ISSUE).end("ok")
     await tracing.close()
+
+
+async def test_a_key_in_the_query_of_the_endpoint_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    tracing = open_spans("http://127.0.0.1:1/v1/traces?key=s3cret", {}, QUICK)
+    with caplog.at_level(logging.WARNING):
+        tracing.begin(CALLER, ISSUE).end("ok")
+        await until(lambda: "Max retries exceeded" in caplog.text, "the exporter has logged its failure")
+        await tracing.close(limit=0.1)
+    assert "s3cret" not in caplog.text
 
 
 def test_a_header_that_is_not_valid_is_not_logged() -> None:

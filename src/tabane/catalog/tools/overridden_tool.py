@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import unquote
 
 from msgspec import Raw, structs
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _CONDITIONAL = (
     *("$ref", "$dynamicRef", "$recursiveRef", "allOf", "anyOf", "oneOf", "not", "if", "then"),
     *("else", "dependentRequired", "dependentSchemas", "dependencies", "propertyNames", "const"),
-    "enum",
+    *("enum", "patternProperties"),
 )
 """Keywords beside "properties" and "required" that may say something of a parameter by its name."""
 
@@ -50,8 +51,9 @@ def changed_schema(schema: dict[str, Any], override: ParameterOverride) -> dict[
     """
     name, named = override.name, schema.get("properties")
     beside = (override.withheld or override.default is not None) and _names_elsewhere(schema, name)
+    beside = beside or (override.withheld and _refers_to(schema, name))
     if not isinstance(named, dict) or name not in named or beside:
-        raise UnchangeableSchema(_why_unchangeable(schema, name))
+        raise UnchangeableSchema(_why_unchangeable(schema, name, beside=beside))
     found = {"type": "object", **schema}
     if override.withheld:
         _withhold(found, override)
@@ -63,8 +65,8 @@ def changed_schema(schema: dict[str, Any], override: ParameterOverride) -> dict[
     return found
 
 
-def _why_unchangeable(schema: dict[str, Any], name: str) -> Message:
-    if _names_elsewhere(schema, name):
+def _why_unchangeable(schema: dict[str, Any], name: str, *, beside: bool) -> Message:
+    if beside or _names_elsewhere(schema, name):
         return say(
             "the schema of the tool names {name} in a condition, an alternative or a reference, "
             "so it cannot be changed.",
@@ -81,7 +83,7 @@ def _names_elsewhere(schema: dict[str, Any], name: str) -> bool:
     waiting: list[Any] = [{key: schema[key] for key in _CONDITIONAL if key in schema}]
     referring = False
     for part in waiting:  # which grows as it is read
-        if part == name or (isinstance(part, dict) and name in part):
+        if part == name or (isinstance(part, dict) and (name in part or _has_pattern_of(part, name))):
             return True
         if isinstance(part, dict | list):
             waiting.extend(part.values() if isinstance(part, dict) else part)
@@ -90,6 +92,30 @@ def _names_elsewhere(schema: dict[str, Any], name: str) -> bool:
             waiting.extend(schema.get(key) for key in ("$defs", "definitions"))
             named = schema.get("properties")
             waiting.extend(named.values() if isinstance(named, dict) else ())
+    return False
+
+
+def _has_pattern_of(part: dict[str, Any], name: str) -> bool:
+    """Return whether a pattern for names contains the name. No pattern is ever run."""
+    texts = part.get("patternProperties")
+    return any(
+        isinstance(text, str) and name in text
+        for text in (part.get("pattern"), *(texts if isinstance(texts, dict) else ()))
+    )
+
+
+def _refers_to(schema: dict[str, Any], name: str) -> bool:
+    """Return whether a reference anywhere in the schema may lead to the parameter, which is to be removed."""
+    waiting: list[Any] = [schema]
+    for part in waiting:  # which grows as it is read
+        if isinstance(part, dict | list):
+            waiting.extend(part.values() if isinstance(part, dict) else part)
+        for reference in (part.get(key) for key in _REFERENCES) if isinstance(part, dict) else ():
+            if isinstance(reference, str) and reference.startswith("#") and reference != "#":
+                start, *steps = unquote(reference[1:]).split("/")
+                keys = [step.replace("~1", "/").replace("~0", "~") for step in steps[:2]]
+                if start or keys == ["properties", name]:  # an anchor may be within the parameter
+                    return True
     return False
 
 
