@@ -224,7 +224,8 @@ async def test_a_connection_that_nobody_takes_any_more_is_closed() -> None:
 
     async def slow() -> str:
         try:
-            return await asyncio.get_running_loop().create_future()
+            await asyncio.Event().wait()
+            return "never"
         finally:
             ending.set()
             await asyncio.Event().wait()
