@@ -29,8 +29,8 @@ from tabane.hub.clients.asking import REPEATABLE, Asking
 from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls
 from tabane.hub.clients.client_questions import (
     ClientQuestions,
-    answer_with_roots,
     follow_roots,
+    settle_roots,
     waits_for_roots,
 )
 from tabane.hub.clients.disclosure import FIXED
@@ -369,9 +369,7 @@ class Session:
             params = self.asking.begun(request_id, method, params, meta, partial(handler, self, request_id))
         asked = self.questions
         if asked is not None and asked.roots_wanted and waits_for_roots(self, self._host.gateway, method):
-            answer = partial(handler, self, request_id, params, meta)
-            self.run(request_id, answer_with_roots(self, self._host.offers, request_id, answer))
-            return
+            await settle_roots(self, self._host.offers, bytes(request_id))
         await handler(self, request_id, params, meta)
 
     def caller_of(self, meta: Members) -> Caller:
@@ -522,10 +520,6 @@ class Session:
 
     def _note_prepared(self, size: int) -> None:
         self.preparing -= size
-
-    def no_longer_runs(self, request_id: Raw) -> None:
-        """Note that the task of a request hands it over to an upstream."""
-        self._tasks.pop(bytes(request_id), None)
 
     async def _answer_errors(self, request_id: Raw | bytes, work: Coroutine[Any, Any, None]) -> None:
         key = bytes(request_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
@@ -91,7 +92,7 @@ class ToolCalls:
                 await self._call_through(session, request_id, inner, meta)
             except TabaneError as error:  # a result, so that the model reads it
                 _answer_failure(session, request_id, error)
-        elif (operation := self._own_operation(name)) is not None:
+        elif (operation := self._door.table.get(name)) is not None and self._is_shown(operation, name):
             arguments = params.get("arguments")
             await self._call_own_tool(session, request_id, name, operation, arguments, meta)
         else:
@@ -108,13 +109,10 @@ class ToolCalls:
         inner = ToolCallRequest(tool.alias, params)
         await self._forward(session, request_id, tool, inner, meta, through=False)
 
-    def _own_operation(self, name: str) -> Operation | None:
-        """Return the hub's own tool of that name; by an old name only if no server has one of that name."""
-        operation = self._door.table.get(name)
-        if operation is None or Face.MCP not in operation.faces:
-            return None
+    def _is_shown(self, operation: Operation, name: str) -> bool:
+        """Return whether clients have that tool; by an old name only if no server has one of that name."""
         hidden = operation.alias_of and self._gateway.catalog.get(name) is not None
-        return None if hidden else operation
+        return Face.MCP in operation.faces and not hidden
 
     async def _call_through(
         self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members
@@ -129,7 +127,6 @@ class ToolCalls:
                 inner.check_marks(tool)
             inner.check_model(tool)
             if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
-                await own_task()
                 await judged
             if tool.server != OWN:
                 await self._forward(session, request_id, tool, inner, meta, through=True)
@@ -203,7 +200,7 @@ class ToolCalls:
                 b"tools/call",
                 inner.params_for(tool),
                 meta,
-                lambda reply: self._take_reply(call, reply, upstream),
+                partial(self._take_reply, call, upstream),
                 name=tool.alias,
                 opened=opened,
                 mirrored=tool.mirrored,
@@ -219,7 +216,7 @@ class ToolCalls:
         parked = self._tasks.goes_on(inner) or session.calls.continues(b"tools/call", params, tool.alias)
         return parked or self._rounds.goes_on(session, tool, inner)
 
-    def _take_reply(self, call: OpenToolCall, reply: UpstreamReply, upstream: Upstream) -> None:
+    def _take_reply(self, call: OpenToolCall, upstream: Upstream, reply: UpstreamReply) -> None:
         """Give the reply to a plain call, unless its server answered with a task, or wants to."""
         unusual = reply.error is not None if reply.result is None else may_be_task(reply.result)
         if not (unusual and self._tasks.takes(call, reply, upstream)):
