@@ -522,7 +522,6 @@ class Session:
         self.preparing -= size
 
     async def _answer_errors(self, request_id: Raw | bytes, work: Coroutine[Any, Any, None]) -> None:
-        key = bytes(request_id)
         try:
             await work
         except ProtocolRefusal as refusal:
@@ -536,8 +535,9 @@ class Session:
                 return
             self.refuse(request_id, eras.INTERNAL_ERROR, "internal error; see the hub's log: tabane logs")
         finally:
-            if key in self._tasks and self._tasks[key] is asyncio.current_task():
-                del self._tasks[key]
+            task = self._tasks.get(bytes(request_id)) if self._tasks else None
+            if task is not None and task is asyncio.current_task():  # not another, which goes on with it
+                del self._tasks[bytes(request_id)]
 
 
 async def wait_turn(opened: OpenCall) -> None:

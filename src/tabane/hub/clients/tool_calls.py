@@ -97,7 +97,9 @@ class ToolCalls:
             await self._call_own_tool(session, request_id, name, operation, arguments, meta)
         else:
             inner = ToolCallRequest(name, params)
-            tool = await self._find(session, request_id, inner, meta, through=False)
+            tool = self._known(session, name) or await self._find(
+                session, request_id, inner, meta, through=False
+            )
             await self._forward(session, request_id, tool, inner, meta, through=False)
 
     async def call_known(
@@ -122,7 +124,9 @@ class ToolCalls:
             through = inner if inner.name == RUN else None  # the others change nothing
             name = inner.name
         else:
-            tool = await self._find(session, request_id, inner, meta, through=True)
+            tool = self._known(session, inner.name) or await self._find(
+                session, request_id, inner, meta, through=True
+            )
             if inner.read_only:
                 inner.check_marks(tool)
             inner.check_model(tool)
@@ -135,6 +139,13 @@ class ToolCalls:
         arguments, operation = Raw(inner.arguments), self._door.table.get(name)
         await self._call_own_tool(session, request_id, name, operation, arguments, meta, through)
 
+    def _known(self, session: Session, name: str) -> Tool | None:
+        """Return the tool of that name, unless something has to be asked or waited for before."""
+        tool = self._gateway.catalog.find(name)
+        if tool is None or not session.caller.access.allows(tool.target):
+            return None
+        return None if needs_roots(session, self._gateway, tool.server) else tool
+
     async def _find(
         self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members, *, through: bool
     ) -> Tool:
@@ -142,14 +153,8 @@ class ToolCalls:
 
         Raises UnknownName.
         """
-        tool = self._gateway.catalog.find(inner.name)
-        if tool is not None and not session.caller.access.allows(tool.target):
-            tool = None
-        asking, server = session.questions, tool.server if tool is not None else None
-        if asking is not None and asking.roots_due and self._gateway.goes_by_roots(server):
+        if needs_roots(session, self._gateway, None):
             await learn_roots(session)
-        elif tool is not None:
-            return tool
         try:
             return await self._gateway.lookup.find(session.caller, inner.name)
         except UnknownName:
@@ -218,9 +223,10 @@ class ToolCalls:
 
     def _take_reply(self, call: OpenToolCall, upstream: Upstream, reply: UpstreamReply) -> None:
         """Give the reply to a plain call, unless its server answered with a task, or wants to."""
-        unusual = reply.error is not None if reply.result is None else may_be_task(reply.result)
+        result = reply.result
+        unusual = reply.error is not None if result is None else may_be_task(result)
         if not (unusual and self._tasks.takes(call, reply, upstream)):
-            call.session.start(call.key, self._give(call, reply), len(reply.result or b""))
+            call.session.start(call.key, self._give(call, reply), len(result or b""))
 
     def _give_final(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         call.session.start(call.key, self._give(call, reply), len(reply.result or b""))
