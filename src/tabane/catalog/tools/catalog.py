@@ -148,7 +148,7 @@ class ToolCatalog:
 
     def find(self, name: str) -> Tool | None:
         """Return the tool of that name: an alias, or ``server.tool`` or ``server__tool`` with its name."""
-        tool = self.get(name)
+        tool = self._by_alias.get(name) or self._own.get(name)
         if tool is None:
             tool = self._by_alias.get(self.aliases.resolve(name) or "")
         return tool or self._unlisted.get(name)

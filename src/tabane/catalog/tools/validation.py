@@ -33,6 +33,7 @@ from tabane.catalog.tools.argument_errors import (
 from tabane.catalog.tools.schemas import target_of
 from tabane.catalog.tools.tool import OWN
 from tabane.errors import BadArguments, WorkerEnded, WorkerError, WorkerSpent
+from tabane.workers.eager_start import own_task
 from tabane.workers.pool import Budget, Capacity, Pool
 from tabane.workers.worker import Program, environment, module
 
@@ -296,6 +297,7 @@ class ValidationPool:
         if len(tool.definition) + len(arguments) > LONGEST_REQUEST:
             self._note(tool, "they are too long")
             return
+        await own_task()
         turn = self._turns.setdefault(tool.alias, asyncio.Lock())
         try:
             async with asyncio.timeout(self._budget.patience):

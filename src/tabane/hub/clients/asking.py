@@ -50,8 +50,8 @@ MOST_LOGINS = 256
 """Requests of the whole hub that wait for logins. Further ones get the text at once."""
 
 
-RequestHandler = Callable[[Members, Members], Coroutine[Any, Any, None] | None]
-"""Takes parameters and ``_meta`` of a request; returns a coroutine if answering takes a while."""
+RequestHandler = Callable[[Members, Members], Coroutine[Any, Any, None]]
+"""Answers a request. Takes its parameters and ``_meta``."""
 
 
 class RepeatableRequest(Struct):
@@ -191,10 +191,7 @@ class Asking:
         is_bridge = matter.held and outlet.hold(bytes(request_id), held=False)
         while is_bridge and outlet.unsent and not outlet.closed:  # noqa: ASYNC110  (a channel sends no notice)
             await asyncio.sleep(LOOK)
-        self.session.no_longer_runs(request_id)
-        later = kept.handler(kept.params, kept.meta)
-        if later is not None:
-            self.session.run(request_id, later)
+        await kept.handler(kept.params, kept.meta)
 
     def _fail(self, request_id: Raw | bytes, kept: RepeatableRequest, error: TabaneError) -> None:
         """Answer with a text: for a tool as its result, so that the model reads it."""

@@ -85,7 +85,6 @@ class ClientCalls:
         otherwise the call. The task that has answered the request so far, if there is one, has to end then.
         """
         session, legacy = self._session, self._session.era is not Era.MODERN
-        session.no_longer_runs(Raw(key))
 
         # It must not refer to the call, which refers to it: only the garbage collector frees a circle.
         def replied(reply: UpstreamReply) -> None:
@@ -187,7 +186,6 @@ class ClientCalls:
         """Take over a call that an earlier hub has parked, and continue it."""
         async with ended(opened):
             await self._parked.restore(kept, self._session.caller, name, binding, call.timeout)
-        self._session.no_longer_runs(Raw(key))
         self._resume_parked(key, call, name, opened)
 
     def _in_modern_words(

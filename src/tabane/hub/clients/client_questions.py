@@ -75,7 +75,6 @@ class SessionClient(Protocol):
     def answer(self, request_id: Raw, result: bytes) -> None: ...
     def tell(self, line: bytes, about: bytes | None) -> None: ...
     def run(self, request_id: Raw, work: Coroutine[Any, Any, None]) -> None: ...
-    def no_longer_runs(self, request_id: Raw) -> None: ...
     def refuse(self, request_id: Raw | bytes | None, code: int, message: str, data: Any = None) -> None: ...
     def fail(self, request_id: Raw | bytes, error: TabaneError) -> None: ...
 
@@ -304,20 +303,6 @@ def waits_for_roots(client: SessionClient, gateway: Gateway, method: str) -> boo
     )
 
 
-async def answer_with_roots(
-    client: SessionClient,
-    offers: ProjectOffers,
-    request_id: Raw,
-    answer: Callable[[], Coroutine[Any, Any, None] | None],
-) -> None:
-    """Answer a request after the client has named its folders, or had the time to."""
-    await _settle_roots(client, offers, bytes(request_id))
-    client.no_longer_runs(request_id)
-    later = answer()
-    if later is not None:
-        client.run(request_id, later)
-
-
 def follow_roots(client: SessionClient, gateway: Gateway, offers: ProjectOffers) -> None:
     """Note that a client has other folders now.
 
@@ -335,12 +320,16 @@ def follow_roots(client: SessionClient, gateway: Gateway, offers: ProjectOffers)
 async def _enter_new_folders(client: SessionClient, offers: ProjectOffers) -> None:
     news = False
     while client.questions is not None and client.questions.roots_wanted:
-        news = await _settle_roots(client, offers) or news
+        news = await settle_roots(client, offers) or news
     if news:
         client.sees_others()
 
 
-async def _settle_roots(client: SessionClient, offers: ProjectOffers, about: bytes | None = None) -> bool:
+async def settle_roots(client: SessionClient, offers: ProjectOffers, about: bytes | None = None) -> bool:
+    """Return after the client has named its folders, or had the time to. ``about`` is the request that waits.
+
+    Return whether it sees other servers than before.
+    """
     assert client.questions is not None  # asked for before
     before = client.caller.roots
     news = await client.questions.settle_roots(about)

@@ -29,8 +29,8 @@ from tabane.hub.clients.asking import REPEATABLE, Asking
 from tabane.hub.clients.calls import MOST_UNREAD, ClientCalls
 from tabane.hub.clients.client_questions import (
     ClientQuestions,
-    answer_with_roots,
     follow_roots,
+    settle_roots,
     waits_for_roots,
 )
 from tabane.hub.clients.disclosure import FIXED
@@ -369,9 +369,7 @@ class Session:
             params = self.asking.begun(request_id, method, params, meta, partial(handler, self, request_id))
         asked = self.questions
         if asked is not None and asked.roots_wanted and waits_for_roots(self, self._host.gateway, method):
-            answer = partial(handler, self, request_id, params, meta)
-            self.run(request_id, answer_with_roots(self, self._host.offers, request_id, answer))
-            return
+            await settle_roots(self, self._host.offers, bytes(request_id))
         await handler(self, request_id, params, meta)
 
     def caller_of(self, meta: Members) -> Caller:
@@ -523,12 +521,7 @@ class Session:
     def _note_prepared(self, size: int) -> None:
         self.preparing -= size
 
-    def no_longer_runs(self, request_id: Raw) -> None:
-        """Note that the task of a request hands it over to an upstream."""
-        self._tasks.pop(bytes(request_id), None)
-
     async def _answer_errors(self, request_id: Raw | bytes, work: Coroutine[Any, Any, None]) -> None:
-        key = bytes(request_id)
         try:
             await work
         except ProtocolRefusal as refusal:
@@ -542,8 +535,9 @@ class Session:
                 return
             self.refuse(request_id, eras.INTERNAL_ERROR, "internal error; see the hub's log: tabane logs")
         finally:
-            if key in self._tasks and self._tasks[key] is asyncio.current_task():
-                del self._tasks[key]
+            task = self._tasks.get(bytes(request_id)) if self._tasks else None
+            if task is not None and task is asyncio.current_task():  # not another, which goes on with it
+                del self._tasks[bytes(request_id)]
 
 
 async def wait_turn(opened: OpenCall) -> None:

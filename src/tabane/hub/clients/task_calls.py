@@ -321,7 +321,6 @@ class TaskCalls:
                 await self._until_over(call, task)
         except TimeoutError:
             self._parts.follower.cancel_later(task)
-            call.session.no_longer_runs(Raw(call.key))
             self._give(call, UpstreamReply(failure=_too_long(call.tool)))
             return
         except asyncio.CancelledError:
@@ -332,7 +331,6 @@ class TaskCalls:
         if task.over:
             body = await self._tasks.body(task)
             self._tasks.forget(task)
-            call.session.no_longer_runs(Raw(call.key))
             era = Era.MODERN if task.era is Era.MODERN else Era.LEGACY
             if task.body == "result" and body is not None:
                 self._give(call, UpstreamReply(result=body, era=era))

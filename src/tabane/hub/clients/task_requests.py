@@ -80,7 +80,6 @@ class TaskRequests:
         tasks = [task for name in names if (task := self._find_known_task(session, name)) is not None]
         key = bytes(request_id)
         listening = TaskListening(session, key, tasks, self._parts, self.detailed) if tasks else None
-        session.no_longer_runs(request_id)
         session.subscriptions.listen(key, params, listening)
 
     def _find_known_task(self, session: Session, name: str) -> Task | None:

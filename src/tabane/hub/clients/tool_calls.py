@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw, structs
@@ -91,12 +92,14 @@ class ToolCalls:
                 await self._call_through(session, request_id, inner, meta)
             except TabaneError as error:  # a result, so that the model reads it
                 _answer_failure(session, request_id, error)
-        elif (operation := self._own_operation(name)) is not None:
+        elif (operation := self._door.table.get(name)) is not None and self._is_shown(operation, name):
             arguments = params.get("arguments")
             await self._call_own_tool(session, request_id, name, operation, arguments, meta)
         else:
             inner = ToolCallRequest(name, params)
-            tool = await self._find(session, request_id, inner, meta, through=False)
+            tool = self._known(session, name) or await self._find(
+                session, request_id, inner, meta, through=False
+            )
             await self._forward(session, request_id, tool, inner, meta, through=False)
 
     async def call_known(
@@ -108,13 +111,10 @@ class ToolCalls:
         inner = ToolCallRequest(tool.alias, params)
         await self._forward(session, request_id, tool, inner, meta, through=False)
 
-    def _own_operation(self, name: str) -> Operation | None:
-        """Return the hub's own tool of that name; by an old name only if no server has one of that name."""
-        operation = self._door.table.get(name)
-        if operation is None or Face.MCP not in operation.faces:
-            return None
+    def _is_shown(self, operation: Operation, name: str) -> bool:
+        """Return whether clients have that tool; by an old name only if no server has one of that name."""
         hidden = operation.alias_of and self._gateway.catalog.get(name) is not None
-        return None if hidden else operation
+        return Face.MCP in operation.faces and not hidden
 
     async def _call_through(
         self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members
@@ -124,12 +124,13 @@ class ToolCalls:
             through = inner if inner.name == RUN else None  # the others change nothing
             name = inner.name
         else:
-            tool = await self._find(session, request_id, inner, meta, through=True)
+            tool = self._known(session, inner.name) or await self._find(
+                session, request_id, inner, meta, through=True
+            )
             if inner.read_only:
                 inner.check_marks(tool)
             inner.check_model(tool)
             if (judged := self._gateway.validator.check(tool, inner.arguments)) is not None:
-                await own_task()
                 await judged
             if tool.server != OWN:
                 await self._forward(session, request_id, tool, inner, meta, through=True)
@@ -138,6 +139,13 @@ class ToolCalls:
         arguments, operation = Raw(inner.arguments), self._door.table.get(name)
         await self._call_own_tool(session, request_id, name, operation, arguments, meta, through)
 
+    def _known(self, session: Session, name: str) -> Tool | None:
+        """Return the tool of that name, unless something has to be asked or waited for before."""
+        tool = self._gateway.catalog.find(name)
+        if tool is None or not session.caller.access.allows(tool.target):
+            return None
+        return None if needs_roots(session, self._gateway, tool.server) else tool
+
     async def _find(
         self, session: Session, request_id: Raw, inner: ToolCallRequest, meta: Members, *, through: bool
     ) -> Tool:
@@ -145,14 +153,8 @@ class ToolCalls:
 
         Raises UnknownName.
         """
-        tool = self._gateway.catalog.find(inner.name)
-        if tool is not None and not session.caller.access.allows(tool.target):
-            tool = None
-        asking, server = session.questions, tool.server if tool is not None else None
-        if asking is not None and asking.roots_due and self._gateway.goes_by_roots(server):
+        if needs_roots(session, self._gateway, None):
             await learn_roots(session)
-        elif tool is not None:
-            return tool
         try:
             return await self._gateway.lookup.find(session.caller, inner.name)
         except UnknownName:
@@ -203,7 +205,7 @@ class ToolCalls:
                 b"tools/call",
                 inner.params_for(tool),
                 meta,
-                lambda reply: self._take_reply(call, reply, upstream),
+                partial(self._take_reply, call, upstream),
                 name=tool.alias,
                 opened=opened,
                 mirrored=tool.mirrored,
@@ -219,11 +221,12 @@ class ToolCalls:
         parked = self._tasks.goes_on(inner) or session.calls.continues(b"tools/call", params, tool.alias)
         return parked or self._rounds.goes_on(session, tool, inner)
 
-    def _take_reply(self, call: OpenToolCall, reply: UpstreamReply, upstream: Upstream) -> None:
+    def _take_reply(self, call: OpenToolCall, upstream: Upstream, reply: UpstreamReply) -> None:
         """Give the reply to a plain call, unless its server answered with a task, or wants to."""
-        unusual = reply.error is not None if reply.result is None else may_be_task(reply.result)
+        result = reply.result
+        unusual = reply.error is not None if result is None else may_be_task(result)
         if not (unusual and self._tasks.takes(call, reply, upstream)):
-            call.session.start(call.key, self._give(call, reply), len(reply.result or b""))
+            call.session.start(call.key, self._give(call, reply), len(result or b""))
 
     def _give_final(self, call: OpenToolCall, reply: UpstreamReply) -> None:
         call.session.start(call.key, self._give(call, reply), len(reply.result or b""))
