@@ -84,6 +84,23 @@ def test_a_missing_await_is_an_error_and_the_call_is_not_made(code: str, line: i
     assert calls == []
 
 
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("print(foo(1))", "line 1: name 'foo' is not defined."),
+        ("1\nawait github__search(q=1)", "imported from tools: github.search"),
+        (
+            "try:\n    foo(1)\nexcept NameError as error:\n    raise ValueError(str(error))",
+            "line 2: name 'foo'",
+        ),
+    ],
+)
+def test_a_function_that_is_not_defined_is_named(code: str, said: str) -> None:
+    end, calls = ran(code)
+    assert said in end.failure
+    assert calls == []
+
+
 def test_a_printed_coroutine_is_an_error() -> None:
     end, _ = ran(
         "from tools import github\nfound = github.search(q=1)\nprint(found)\nawait github.search(q=2)"

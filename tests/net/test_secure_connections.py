@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -128,6 +129,31 @@ async def test_a_request_cancelled_as_the_handshake_ends_gives_back_its_place(au
         await asked[1]
         await until(lambda: server.open == 1, "the first connection was closed")
         connections.close()
+
+
+async def test_an_ended_connection_leaves_nothing_to_the_garbage_collector(authority: trustme.CA) -> None:
+    """TLS has buffers of 280 KB for each connection."""
+
+    class OfClient(ssl.SSLObject):
+        pass
+
+    def alive(kind: type) -> int:
+        return sum(isinstance(each, kind) for each in gc.get_objects())
+
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    context.sslobject_class = OfClient
+    async with raw(sends(HI), tls=tls(authority, "127.0.0.1")) as server:
+        gc.disable()
+        try:
+            for _ in range(5):
+                connections = HttpConnections(URL(server.url), {}, Route(lambda: context), most=5)
+                response = await connections.send("GET", "/", {}, None)
+                assert await response.read() == b"hi"
+                connections.close()
+            await until(lambda: alive(OfClient) == 0, "no connection is left")
+        finally:
+            gc.enable()
 
 
 async def test_an_answer_that_ends_with_its_connection_is_given_once() -> None:

@@ -472,10 +472,14 @@ class ScriptRun:
 
         Raises ScriptFailed at the limit of calls.
         """
+        if (tool := self._tools.get(call.function)) is None:
+            near = nearest(call.function, list(self._tools))[:_MOST_NAMED]
+            hint = f" Tools with similar names, imported from tools: {', '.join(near)}" if near else ""
+            line = _line_of(source, call.place)
+            return Raised("NameError", f"{line}: name {call.function!r} is not defined.{hint}")
         if call.place in source.used_at_once and not call.awaited:
             missing = AWAIT.format(call=f"{call.function}(…)")
             return Raised("TypeError", f"{_line_of(source, call.place)}: {missing}")
-        tool = self._tools[call.function]
         try:
             if call.unfit:
                 raise WrongArguments(f"{tool.path}: {call.unfit}")

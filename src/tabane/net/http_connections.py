@@ -223,6 +223,22 @@ class HttpResponse:
             self._connection.abort()
 
 
+class _NotOpen(asyncio.Transport):
+    """The transport of a connection that is not made yet, or has ended."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def abort(self) -> None: ...
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+_NOT_OPEN = _NotOpen()
+
+
 class HttpConnection(asyncio.Protocol):
     """A connection. ``place`` is its host and port in messages.
 
@@ -243,7 +259,7 @@ class HttpConnection(asyncio.Protocol):
         """The time of the loop since when it is idle."""
         self.received = False
         """Whether anything arrived since the last request."""
-        self._transport: asyncio.Transport = cast("asyncio.Transport", None)
+        self._transport: asyncio.Transport = _NOT_OPEN
         self._parser = HttpResponseParser(self)
         # As much as the other client forgives.
         self._parser.set_dangerous_leniencies(
@@ -283,8 +299,7 @@ class HttpConnection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection at once, if it is made; unsent bytes are lost."""
-        if self._transport is not None:
-            self._transport.abort()
+        self._transport.abort()
 
     def pause(self) -> None:
         if not self._paused:
@@ -349,6 +364,9 @@ class HttpConnection(asyncio.Protocol):
                                                host=self._place, error=system_text(exc)))  # fmt: skip
         self._fail_request(problem)
         self._on_lost(self)
+        # Both hold this connection, and TLS has buffers of 280 KB: they would stay until the next collection.
+        self._transport = _NOT_OPEN
+        del self._parser
 
     # -- what the parser says --------------------------------------------------------------------
 

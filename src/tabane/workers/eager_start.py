@@ -1,15 +1,15 @@
 """Coroutines that run at once, and become tasks only if they have to wait.
 
 Most requests are answered without a wait, and a task costs more than all their coroutines together. Until its
-first wait, a coroutine runs inside the function that starts it, in a copy of its context, and has no task of
-its own. What needs one there (``asyncio.timeout``, ``asyncio.current_task``) awaits :func:`own_task` before.
+first wait, a coroutine runs inside the function that starts it, in its context, and has no task of its own.
+What needs these (``asyncio.timeout``, ``asyncio.current_task``, setting a context variable) awaits
+:func:`own_task` before.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Generator
-from contextvars import copy_context
 from types import TracebackType
 from typing import Any
 
@@ -22,12 +22,11 @@ def start(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> a
     Raises what the coroutine raises before its first wait, but for CancelledError, which ends it as it ends
     a task.
     """
-    context = copy_context()
     try:
-        awaited = context.run(next, work.__await__(), _ENDED)  # raises no StopIteration, which costs more
+        awaited = next(work.__await__(), _ENDED)  # raises no StopIteration, which costs more
     except asyncio.CancelledError:
         return None
-    return None if awaited is _ENDED else loop.create_task(_StartedWork(work, awaited), context=context)
+    return None if awaited is _ENDED else loop.create_task(_StartedWork(work, awaited))
 
 
 async def own_task() -> None:
