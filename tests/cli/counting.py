@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tabane.cli.jobs import follow
+from tabane.cli.job_progress import follow
 from tabane.cli.options import detach_option, hub_options
 from tabane.cli.output import Command, Terminal
 

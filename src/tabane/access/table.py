@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tabane.operations import EVERYONE, NoParameters, Operation, Privilege, Reference, bound
-
-if TYPE_CHECKING:
-    from tabane.access.key_operations import KeyOperations
-    from tabane.access.limits import LimitOperations
-    from tabane.access.policy_operations import PolicyExplainer
-    from tabane.access.profiles import ProfileOperations
+from tabane.operations import EVERYONE, NoParameters, Opener, Operation, Privilege, Reference, bound
 
 Pattern = Annotated[str, Meta(min_length=1, max_length=200)]
 Patterns = Annotated[list[Pattern], Meta(max_length=200)]
@@ -122,13 +115,8 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def access_table(
-    keys: Callable[[], KeyOperations],
-    profiles: Callable[[], ProfileOperations],
-    limits: Callable[[], LimitOperations],
-    policy: Callable[[], PolicyExplainer],
-) -> list[Operation]:
-    """Return the operations. Each argument is called with the first of its operations."""
+def access_table(keys: Opener, profiles: Opener, limits: Opener, policy: Opener) -> list[Operation]:
+    """Return the operations on keys, profiles, limits and the policy."""
     return bound(
         _OPERATIONS, KeyOperations=keys, ProfileOperations=profiles, LimitOperations=limits,
         PolicyExplainer=policy,

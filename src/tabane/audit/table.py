@@ -16,14 +16,12 @@ from tabane.audit.index_requests import EntryFilter
 from tabane.audit.log_lines import line_holds, needles_of
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
-from tabane.operations import NoParameters, Operation, Privilege, Reference, bound
+from tabane.operations import NoParameters, Opener, Operation, Privilege, Reference, bound
 from tabane.text import time_zones
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
-    from tabane.audit.operations import AuditOperations
-    from tabane.audit.queries import AuditQueries
 
 Moment = Annotated[
     str,
@@ -294,6 +292,6 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def audit_table(log: Callable[[], AuditOperations], queries: Callable[[], AuditQueries]) -> list[Operation]:
-    """Return the operations. Each argument is called with the first of its operations."""
+def audit_table(log: Opener, queries: Opener) -> list[Operation]:
+    """Return the operations on the log itself, and those that query its index."""
     return bound(_OPERATIONS, AuditOperations=log, AuditQueries=queries)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.arguments import read_object, read_pairs
-from tabane.cli.jobs import follow
+from tabane.cli.job_progress import follow
 from tabane.cli.operation_command import Column, not_empty, operation_command, print_rows
 from tabane.cli.options import (
     COMPLETION_LIMIT,

@@ -75,7 +75,7 @@ class OperationCall(NamedTuple):
         """Call the operation, and print its result. The exit status is 1 if ``failed`` says so."""
         params = self.params(given(options))
         if self.job:
-            from tabane.cli.jobs import follow
+            from tabane.cli.job_progress import follow
 
             found = follow(terminal, self.operation, params)
         else:

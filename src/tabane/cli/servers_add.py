@@ -11,7 +11,7 @@ import click
 from msgspec import Struct, field
 
 from tabane.build import this_build
-from tabane.cli.jobs import result_of, watched
+from tabane.cli.job_progress import result_of, watched
 from tabane.cli.options import combined, file_option, option, with_json
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase

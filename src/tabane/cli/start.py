@@ -11,7 +11,7 @@ import click
 
 from tabane.build import this_build
 from tabane.cli.hub_process import marked_terminal, reach_hub
-from tabane.cli.jobs import hand_over, result_of, watched
+from tabane.cli.job_progress import hand_over, result_of, watched
 from tabane.cli.lifecycle import started, tell_of_problems
 from tabane.cli.options import Decorated, combined, json_option, option
 from tabane.cli.output import INTERRUPTED, Command, Terminal, emit, examples, lang, text

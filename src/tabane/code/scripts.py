@@ -42,8 +42,9 @@ from tabane.errors import (
     TabaneError,
     UpstreamTimeout,
 )
-from tabane.messages import say
+from tabane.messages import Lang, say
 from tabane.operations import Caller
+from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.code.monty_sandbox import MontySandbox
@@ -246,3 +247,15 @@ def _exception_name(error: TabaneError) -> str:
     if isinstance(error, UpstreamTimeout):
         return "TimeoutError"
     return "ValueError" if isinstance(error, CallerError) else "RuntimeError"
+
+
+NOTHING = "(no result: end the script with an expression, or print)"
+
+
+def report_text(report: ScriptReport, lang: Lang) -> str:
+    """Return a report for a model: what was printed, then the result or the error."""
+    text = json.text(report.value)
+    result = report.error or (bytes(report.value).decode() if text is None else text)
+    if not report.error and bytes(report.value) == b"null":
+        result = "" if report.output else NOTHING
+    return "\n".join(part for part in (report.output.rstrip("\n"), result) if part)

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.messages import Lang
-from tabane.operations import EVERYONE, Caller, Operation, Privilege
-from tabane.wire import json
-
-if TYPE_CHECKING:
-    from tabane.code.scripts import ScriptReport
+from tabane.operations import EVERYONE, Caller, Operation, Privilege, Reference
 
 RUN = "run_script"
 
 OPEN = "open_result"
 """The function of scripts that opens a kept result by its handle."""
-
-NOTHING = "(no result: end the script with an expression, or print)"
 
 LONGEST_CODE = 64 << 10
 LONGEST_TIMEOUT = 600.0
@@ -40,7 +33,7 @@ class RunScript(Struct, frozen=True, forbid_unknown_fields=True):
     inputs: Annotated[dict[str, Any], Meta(description="Variables of the script.")] = {}
 
 
-def code_table(run: Callable[[Caller, RunScript], Awaitable[ScriptReport]]) -> list[Operation]:
+def code_table(run: Callable[[Caller, RunScript], Awaitable[Any]]) -> list[Operation]:
     """Return the operations of code mode. ``run`` runs a script."""
     return [
         Operation(
@@ -48,17 +41,8 @@ def code_table(run: Callable[[Caller, RunScript], Awaitable[ScriptReport]]) -> l
             "Run a Python script that calls tools as async functions and returns only what you need: the "
             "value of its last line, and what it prints. Find functions with search_tools. Use it for "
             "several calls, or to select from large results.",
-            RunScript, run, EVERYONE, Privilege.CALL, text=report_text,
+            RunScript, run, EVERYONE, Privilege.CALL, text=Reference("code.scripts:report_text"),
             annotations={"destructiveHint": True}, failed=lambda report: bool(report.error),
             source="hub", relays=True,
         )
     ]  # fmt: skip
-
-
-def report_text(report: ScriptReport, lang: Lang) -> str:
-    """Return a report for a model: what was printed, then the result or the error."""
-    text = json.text(report.value)
-    result = report.error or (bytes(report.value).decode() if text is None else text)
-    if not report.error and bytes(report.value) == b"null":
-        result = "" if report.output else NOTHING
-    return "\n".join(part for part in (report.output.rstrip("\n"), result) if part)

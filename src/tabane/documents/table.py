@@ -7,18 +7,13 @@ forwards declares the operations too, so that assistants see them, and loads not
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from tabane.messages import Lang, Message, say
-from tabane.operations import EVERYONE, PEOPLE, NoParameters, Operation, Privilege, Reference, bound
+from tabane.operations import EVERYONE, PEOPLE, NoParameters, Opener, Operation, Privilege, Reference, bound
 from tabane.operations.caller import Face
-
-if TYPE_CHECKING:
-    from tabane.documents.files.file_operations import DocumentFiles
-    from tabane.documents.operations import DocumentLibrary
 
 FilePath = Annotated[str, Meta(min_length=1, max_length=4096)]
 Pattern = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -381,11 +376,11 @@ _FILES = (
 )  # fmt: skip
 
 
-def documents_table(documents: Callable[[], DocumentLibrary], *, files: bool = True) -> list[Operation]:
+def documents_table(documents: Opener, *, files: bool = True) -> list[Operation]:
     """Return the operations that put and find documents. ``files``: also those that put files."""
     return bound((*_OPERATIONS, *_SENDING) if files else _OPERATIONS, DocumentLibrary=documents)
 
 
-def files_table(files: Callable[[], DocumentFiles]) -> list[Operation]:
+def files_table(files: Opener) -> list[Operation]:
     """Return the operations by which a person adds and watches folders."""
     return bound(_FILES, DocumentFiles=files)

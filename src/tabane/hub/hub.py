@@ -37,6 +37,7 @@ from tabane.wire.channel import LineBatch
 
 if TYPE_CHECKING:
     from tabane.hub.people.access_operations import AccessOperations
+    from tabane.hub.people.flows.operations import FlowOperations
     from tabane.hub.servers.server_changes import ServerChanges
 
 
@@ -223,8 +224,13 @@ class Hub:
             *ApprovalOperations(self.guards).table(),
             *PassphraseOperations(self.guards).table(),
             *self.audit.table(),
-            *flow_table(self.flows, self.access),
+            *flow_table(Lazy(self._flow_operations)),
         ]
+
+    def _flow_operations(self) -> FlowOperations:
+        from tabane.hub.people.flows.operations import FlowOperations
+
+        return FlowOperations(self.flows, self.access)
 
     def _server_changes(self) -> ServerChanges:
         from tabane.hub.servers.server_changes import ServerChanges

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["call", "stream", "job"]
 Opened = TypeVar("Opened")
+Opener = Callable[[], object]
+"""Returns the object that answers operations; it is called with the first of them."""
 
 PEOPLE = frozenset({Face.RPC, Face.CLI})
 """The faces of people and their programs."""
@@ -84,7 +86,7 @@ class BoundReference(Struct, frozen=True):
     """A method by its place, and ``answering``, which returns the object that has it."""
 
     reference: Reference
-    answering: Callable[[], object]
+    answering: Opener
 
     @property
     def found(self) -> Any:
@@ -184,7 +186,7 @@ class Operation(Struct, frozen=True, dict=True):
         )
 
 
-def bound(operations: Iterable[Operation], **answering: Callable[[], object]) -> list[Operation]:
+def bound(operations: Iterable[Operation], **answering: Opener) -> list[Operation]:
     """Return operations whose handlers are places, bound to objects that answer, by the names of classes.
 
     Nothing is imported or opened before the first call. Raises ValueError if nothing answers for a class.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, Struct, structs
 
 from tabane.messages import Message, say
-from tabane.operations import EVERYONE, Caller, NoParameters, Operation, Privilege, Progress, bound
+from tabane.operations import EVERYONE, Caller, NoParameters, Opener, Operation, Privilege, Progress, bound
 from tabane.posts import query
 from tabane.posts import rendered_text as texts
 from tabane.posts.post import Unit
@@ -26,7 +26,6 @@ from tabane.search.source import Keywords
 
 if TYPE_CHECKING:
     from tabane.posts.importing.plan import PostSources
-    from tabane.posts.operations import Archive
 
 LONGEST_QUERY = 10_000  # characters
 LONGEST_TEXT = 100_000
@@ -365,7 +364,7 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def posts_table(posts: Callable[[], Archive]) -> list[Operation]:
+def posts_table(posts: Opener) -> list[Operation]:
     """Return the operations that find, read and count posts."""
     return bound(_OPERATIONS, Archive=posts)
 

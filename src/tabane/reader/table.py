@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from tabane.operations import EVERYONE, Operation, Privilege, Reference, bound
-
-if TYPE_CHECKING:
-    from tabane.reader.operations import ReaderOperations
+from tabane.operations import EVERYONE, Opener, Operation, Privilege, Reference, bound
 
 Format = Literal["markdown", "text", "html", "raw"]
 
@@ -124,6 +120,6 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def reader_table(reader: Callable[[], ReaderOperations]) -> list[Operation]:
+def reader_table(reader: Opener) -> list[Operation]:
     """Return the operations that read, remember, list and forget pages."""
     return bound(_OPERATIONS, ReaderOperations=reader)

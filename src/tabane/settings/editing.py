@@ -15,6 +15,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from tabane.messages import Message
 from tabane.settings.option import SettingOption, shown, value_of
 
 LONGEST_TEXT = 256 * 1024
@@ -28,6 +29,16 @@ _REMOVED = "tabane:removed"
 
 _OTHER_REMOVED = re.compile(rf"[^\n]*# {_REMOVED}\r?\n")
 _FIRST_REMOVED = re.compile(rf"(?:(?<=\n)\r?\n)?{_OTHER_REMOVED.pattern}")
+
+
+class FormatSyntaxError(ValueError):
+    """Text that is not in its format. ``line`` and ``column`` count from 1, 0 if they are not known."""
+
+    def __init__(self, line: int, column: int, expected: Message | str) -> None:
+        super().__init__(expected)
+        self.line = line
+        self.column = column
+        self.expected = expected
 
 
 class UnsafeTextEdit(ValueError):

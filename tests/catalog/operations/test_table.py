@@ -15,7 +15,7 @@ HANDLERS = {
 DECLARE = """
 import sys
 from tabane.catalog.operations.table import gateway_table
-table = gateway_table(None, None, None, None, None)
+table = gateway_table(*[None] * 6)
 print(len(table), *sys.modules)
 """
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
 from tabane.messages import say
-from tabane.operations import EVERYONE, Lazy, NoParameters, Operation, Privilege, bound
+from tabane.operations import EVERYONE, NoParameters, Opener, Operation, Privilege, bound
 from tabane.operations.caller import Face
 
 if TYPE_CHECKING:
-    from tabane.catalog.gateway import Gateway
-    from tabane.catalog.long_results import LongResults
-    from tabane.catalog.operations.definition_operations import DefinitionOperations
-    from tabane.catalog.operations.offer_operations import AppOperations, OfferOperations
-    from tabane.catalog.operations.server_operations import ServerOperations
-    from tabane.catalog.operations.tool_operations import Learned, ToolOperations
-    from tabane.operations import Caller, CallTarget, OpenCall
-    from tabane.servers.editing import ReloadableServersFile
+    pass
 
 _HIDDEN = {"hidden": True}
 """Parameters that only Tabane's own programs need: no assistant is shown them."""
@@ -481,51 +473,10 @@ _OPERATIONS = (
 
 
 def gateway_table(
-    gateway: Gateway,
-    admit: Callable[[Caller, CallTarget, bytes], OpenCall],
-    call_own: Callable[[Caller, str, bytes], Awaitable[Raw]],
-    parts: LongResults,
-    file: ReloadableServersFile,
-    learned: Learned = lambda caller, tool: None,
+    tools: Opener, offers: Opener, apps: Opener, servers: Opener, definitions: Opener, parts: Opener
 ) -> list[Operation]:
-    """Return all operations of the gateway. Each module of their handlers is loaded with its first operation.
-
-    ``admit`` admits a call of an upstream's tool. ``call_own`` calls one of the hub's own tools by name with
-    arguments, and returns the result as MCP has it. ``parts`` gives long results in parts. ``file`` is the
-    servers file. ``learned`` returns types of results that were learned.
-    """
-
-    @Lazy
-    def tools() -> ToolOperations:
-        from tabane.catalog.operations.tool_operations import ToolOperations
-
-        return ToolOperations(gateway, admit, call_own, parts, file, learned)
-
-    @Lazy
-    def offers() -> OfferOperations:
-        from tabane.catalog.operations.offer_operations import OfferOperations
-
-        return OfferOperations(gateway, admit, parts)
-
-    @Lazy
-    def apps() -> AppOperations:
-        from tabane.catalog.operations.offer_operations import AppOperations
-
-        return AppOperations(gateway, admit, tools().perform)
-
-    @Lazy
-    def servers() -> ServerOperations:
-        from tabane.catalog.operations.server_operations import ServerOperations
-
-        return ServerOperations(gateway, file)
-
-    @Lazy
-    def definitions() -> DefinitionOperations:
-        from tabane.catalog.operations.definition_operations import DefinitionOperations
-
-        return DefinitionOperations(gateway)
-
+    """Return all operations of the gateway. ``parts`` gives long results in parts."""
     return bound(
         _OPERATIONS, ToolOperations=tools, OfferOperations=offers, AppOperations=apps,
-        ServerOperations=servers, DefinitionOperations=definitions, LongResults=lambda: parts,
+        ServerOperations=servers, DefinitionOperations=definitions, LongResults=parts,
     )  # fmt: skip

@@ -221,7 +221,7 @@ CHECKED = frozenset({"file", "folder", "git", "answer", "document"})
 """Subjects of a check: exactly one of these is a member of it."""
 
 
-class ServersFile(Struct, frozen=True):
+class TaskServers(Struct, frozen=True):
     """The servers of tasks as a servers file has them, and what each task begins with."""
 
     servers: dict[str, dict[str, Any]]
@@ -256,7 +256,7 @@ class TaskSet:
 
 def read_tasks(folder: Path) -> TaskSet:
     """Return the tasks in a folder. Raises DataFileError."""
-    setting = read_data(folder / SERVERS, ServersFile)
+    setting = read_data(folder / SERVERS, TaskServers)
     for name, server in setting.servers.items():
         command = server.get("command")
         if not command or not isinstance(command, str):

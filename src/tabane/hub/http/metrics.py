@@ -123,8 +123,8 @@ class HttpMetrics:
         yield gauge("tabane_http_sessions", "Sessions of clients with a handshake.", len(sessions))
         ended = labelled("why", [("idle", sessions.expired), ("room", sessions.evicted)])
         yield counter("tabane_http_sessions_ended_total", "Sessions that the hub ended, by reason.", ended)
-        single = self._modern.in_flight
-        yield gauge("tabane_http_open_requests", "Open requests of clients without sessions.", single)
+        in_flight = self._modern.in_flight
+        yield gauge("tabane_http_open_requests", "Open requests of clients without sessions.", in_flight)
         sockets = len(self._programs.sockets)
         yield gauge("tabane_http_websockets", "Programs that are connected by WebSocket.", sockets)
         yield gauge("tabane_http_connections", "Open connections over HTTP.", self._door.connections)

@@ -7,15 +7,11 @@ last of them. If it is canceled, or nobody follows it, they start all the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.operations import Operation, Privilege, bound
-
-if TYPE_CHECKING:
-    from tabane.hub.servers.server_changes import ServerChanges
+from tabane.operations import Opener, Operation, Privilege, bound
 
 MOST_SERVERS = 500
 LONGEST_WAIT = 30
@@ -134,6 +130,6 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def setup_table(changes: Callable[[], ServerChanges]) -> list[Operation]:
+def setup_table(changes: Opener) -> list[Operation]:
     """Return the operations. What answers them is imported with the first."""
     return bound(_OPERATIONS, ServerChanges=changes)

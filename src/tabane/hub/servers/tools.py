@@ -42,6 +42,9 @@ from tabane.wire.era import carried, result_type
 from tabane.wire.negotiation import offered_to_servers
 
 if TYPE_CHECKING:
+    from tabane.catalog.operations.definition_operations import DefinitionOperations
+    from tabane.catalog.operations.offer_operations import AppOperations, OfferOperations
+    from tabane.catalog.operations.server_operations import ServerOperations
     from tabane.catalog.operations.tool_operations import ToolOperations
     from tabane.catalog.tool_search import ToolSource
     from tabane.hub.people.access import HubAccess
@@ -290,7 +293,12 @@ class HubTools:
 
         return [
             *gateway_table(
-                self._gateway, self._admit, self._own, self._long_results, self._file, self.result_types.of
+                self._calls,
+                Lazy(self._open_offers),
+                Lazy(self._open_apps),
+                Lazy(self._open_servers),
+                Lazy(self._open_definitions),
+                lambda: self._long_results,
             ),
             *self.questions.table(),
             *self.scripts.table(),
@@ -329,7 +337,29 @@ class HubTools:
     def _open_calls(self) -> ToolOperations:
         from tabane.catalog.operations.tool_operations import ToolOperations
 
-        return ToolOperations(self._gateway, self._admit, self._own, self._long_results, self._file)
+        return ToolOperations(
+            self._gateway, self._admit, self._own, self._long_results, self._file, self.result_types.of
+        )
+
+    def _open_offers(self) -> OfferOperations:
+        from tabane.catalog.operations.offer_operations import OfferOperations
+
+        return OfferOperations(self._gateway, self._admit, self._long_results)
+
+    def _open_apps(self) -> AppOperations:
+        from tabane.catalog.operations.offer_operations import AppOperations
+
+        return AppOperations(self._gateway, self._admit, self._calls().perform)
+
+    def _open_servers(self) -> ServerOperations:
+        from tabane.catalog.operations.server_operations import ServerOperations
+
+        return ServerOperations(self._gateway, self._file)
+
+    def _open_definitions(self) -> DefinitionOperations:
+        from tabane.catalog.operations.definition_operations import DefinitionOperations
+
+        return DefinitionOperations(self._gateway)
 
     async def _opened(self, caller: Caller, arguments: dict[str, Any]) -> Raw:
         """Return the value of a kept result for a script. Raises TabaneError."""

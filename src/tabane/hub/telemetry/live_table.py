@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from tabane.operations import Operation, Privilege, bound
-
-if TYPE_CHECKING:
-    from tabane.hub.telemetry.live_recording import LiveOperations
+from tabane.operations import Opener, Operation, Privilege, bound
 
 Name = Annotated[str, Meta(max_length=500)]
 
@@ -59,6 +55,6 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def live_table(live: Callable[[], LiveOperations]) -> list[Operation]:
+def live_table(live: Opener) -> list[Operation]:
     """Return the operations. Recording begins with the first call of one."""
     return bound(_OPERATIONS, LiveOperations=live)

@@ -11,26 +11,16 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from tabane.messages import Message, say
+from tabane.messages import say
 from tabane.servers.assistants.table import Form, Shape
 from tabane.servers.commented_json import JsonSyntaxError, read_document
 from tabane.servers.foreign_keys import RENAMED, our_definition
 from tabane.servers.json_edits import NotAnObject, UnsafeJsonEdit, with_member, without_member
 from tabane.servers.variables import each_text
-from tabane.settings.editing import UnsafeTextEdit, new_table, with_members, without_value
+from tabane.settings.editing import FormatSyntaxError, UnsafeTextEdit, new_table, with_members, without_value
 
 Path = Sequence[str]
 Values = Mapping[str, Any]
-
-
-class FormatSyntaxError(ValueError):
-    """Text that is not in its format. ``line`` and ``column`` count from 1, 0 if they are not known."""
-
-    def __init__(self, line: int, column: int, expected: Message | str) -> None:
-        super().__init__(expected)
-        self.line = line
-        self.column = column
-        self.expected = expected
 
 
 class FileFormat(Protocol):

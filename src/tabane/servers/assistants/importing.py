@@ -29,7 +29,6 @@ from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 from tabane.servers.assistants.formats import (
     FILE_INPUT,
-    FormatSyntaxError,
     at_path,
     format_of,
     with_our_variables,
@@ -50,6 +49,7 @@ from tabane.servers.plain_secrets import variable_name, words_of
 from tabane.servers.server import is_hub
 from tabane.servers.server_keys import is_plain
 from tabane.servers.variables import NAME, each_text
+from tabane.settings.editing import FormatSyntaxError
 from tabane.settings.files import read_owned
 
 InputType = Literal["promptString", "pickString", "command"]

@@ -19,7 +19,6 @@ from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import Message, say
 from tabane.servers.assistants.formats import (
     Entry,
-    FormatSyntaxError,
     at_path,
     definition,
     format_of,
@@ -28,7 +27,7 @@ from tabane.servers.assistants.formats import (
 from tabane.servers.assistants.importing import LIMIT, broken_file, is_tabane
 from tabane.servers.assistants.table import Client, ClientFile, ServersPlace, UserMachine
 from tabane.servers.editing import folder_lock
-from tabane.settings.editing import UnsafeTextEdit
+from tabane.settings.editing import FormatSyntaxError, UnsafeTextEdit
 from tabane.settings.files import read_owned, write_private
 
 Status = Literal["installed", "updated", "unchanged", "removed", "absent"]

@@ -15,8 +15,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from tabane.messages import say
-from tabane.servers.assistants.formats import FormatSyntaxError
-from tabane.settings.editing import UnsafeTextEdit
+from tabane.settings.editing import FormatSyntaxError, UnsafeTextEdit
 
 LONGEST = 256 * 1024
 """Characters of a file that is read or edited: PyYAML takes about a second for them."""

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.operations import Lazy, Operation, Privilege, Reference, bound
+from tabane.operations import Opener, Operation, Privilege, Reference, bound
 
 if TYPE_CHECKING:
-    from tabane.hub.people.access import HubAccess
-    from tabane.hub.people.flows.hub_flows import HubFlows
-    from tabane.hub.people.flows.operations import FlowOperations
+    pass
 
 Holder = Annotated[
     str, Meta(min_length=1, max_length=300, description="Whose calls, such as local or key:ID.")
@@ -98,12 +96,6 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def flow_table(flows: HubFlows, access: HubAccess) -> list[Operation]:
-    """Return the operations. What answers them is imported with the first."""
-
-    def answering() -> FlowOperations:
-        from tabane.hub.people.flows.operations import FlowOperations
-
-        return FlowOperations(flows, access)
-
-    return bound(_OPERATIONS, FlowOperations=Lazy(answering))
+def flow_table(flows: Opener) -> list[Operation]:
+    """Return the operations on the flow policy."""
+    return bound(_OPERATIONS, FlowOperations=flows)
