@@ -15,8 +15,7 @@ import pytest
 from tabane.errors import UpstreamError
 from tabane.messages import Message, say
 from tabane.net.fetching import MOST_ORIGINS, HttpFetcher
-from tabane.net.http_failures import HttpFailure, HttpUnreachable
-from tabane.net.http_responses import ResponseTooLong
+from tabane.net.http_failures import HttpFailure, HttpUnreachable, ResponseTooLong
 from tests.harness.patience import until
 from tests.harness.servers.raw_http import Handler, Raw, Request, Wire, raw
 from tests.net.test_plain_connections import sends
@@ -106,7 +105,7 @@ async def test_a_packed_body_that_is_not_read_is_not_refused() -> None:
 async def test_a_redirect_to_what_is_no_address_of_http_is_refused(place: str) -> None:
     async with raw(answers(b"", 302, location=place)) as server:
         with pytest.raises(UpstreamError, match="redirects to an invalid URL"):
-            await fetched(server.url, redirects=1)
+            await fetched(server.url, redirects=True)
 
 
 @pytest.mark.parametrize("host", [".example.com", "a" * 70 + ".example"])
@@ -146,15 +145,15 @@ async def test_redirects_stay_at_their_origin_and_carry_nothing_elsewhere() -> N
                 wire.send(302 if request.target == "/away" else 307, location=where)
 
         async with raw(moved) as server:
-            assert await fetched(server.url, form=b"!", redirects=3) == b"POST!"
-            assert await fetched(server.url, redirects=1) == b"GET"
+            assert await fetched(server.url, form=b"!", redirects=True) == b"POST!"
+            assert await fetched(server.url, redirects=True) == b"GET"
             assert await fetched(server.url) == b""
             loop, away = (server.url.replace("/mcp", path) for path in ("/loop", "/away"))
             with pytest.raises(HttpFailure, match="too many times"):
-                await fetched(loop, redirects=3)
+                await fetched(loop, redirects=True)
             with pytest.raises(HttpFailure, match="another site"):
-                await fetched(away, redirects=3, headers={"Authorization": "Bearer x"})
-            assert await fetched(away, form=b"!", redirects=3) == b""  # not sent as a GET
+                await fetched(away, redirects=True, headers={"Authorization": "Bearer x"})
+            assert await fetched(away, form=b"!", redirects=True) == b""  # not sent as a GET
         assert not other.accepted
 
 

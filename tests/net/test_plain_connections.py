@@ -24,8 +24,8 @@ from tabane.net.http_connections import (
     HttpConnections,
     HttpResponse,
 )
-from tabane.net.http_failures import HttpConnectionBroken, HttpUnreachable
-from tabane.net.http_responses import ResponseTooLong, body
+from tabane.net.http_failures import HttpConnectionBroken, HttpUnreachable, ResponseTooLong
+from tabane.net.http_responses import body
 from tabane.net.routes import Route
 from tabane.servers.server import Server, target_of
 from tests.harness.patience import until

@@ -9,6 +9,7 @@ import click
 from tabane.cli.operation_command import default_group, not_empty, operation_command, print_facts
 from tabane.cli.options import option
 from tabane.cli.output import Terminal, examples, text
+from tabane.hub.local.client import read_result
 from tabane.messages import Message, say
 
 _USES = {"documents": say("texts"), "tools": say("tool search")}
@@ -123,7 +124,6 @@ def _print_status(terminal: Terminal, found: dict[str, Any]) -> None:
 
 
 def _print_used(terminal: Terminal, given: dict[str, Any]) -> None:
-    from tabane.hub.local.client import read_result  # the help needs no hub
     from tabane.hub.sources.models.operations import UsedModel
 
     found = read_result(given, UsedModel)
@@ -144,7 +144,6 @@ def _print_used(terminal: Terminal, given: dict[str, Any]) -> None:
 
 
 def _print_pulled(terminal: Terminal, found: dict[str, Any]) -> None:
-    from tabane.hub.local.client import read_result  # the help needs no hub
     from tabane.hub.sources.models.operations import PulledModels
 
     rows = read_result(found, PulledModels).results
@@ -155,7 +154,6 @@ def _print_pulled(terminal: Terminal, found: dict[str, Any]) -> None:
 
 
 def _print_test(terminal: Terminal, given: dict[str, Any]) -> None:
-    from tabane.hub.local.client import read_result  # the help needs no hub
     from tabane.hub.sources.models.operations import TestedModel
 
     found = read_result(given, TestedModel)
@@ -165,7 +163,6 @@ def _print_test(terminal: Terminal, given: dict[str, Any]) -> None:
 
 
 def _print_reembedded(terminal: Terminal, given: dict[str, Any]) -> None:
-    from tabane.hub.local.client import read_result  # the help needs no hub
     from tabane.hub.sources.embedding import Reembedded
 
     found = read_result(given, Reembedded)

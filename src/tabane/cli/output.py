@@ -40,6 +40,7 @@ from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
 from tabane.messages import Lang, Message, language, say
 from tabane.messages.server_states import words_of_state
 from tabane.text.control_characters import ascii_json, escaped_controls, without_controls
+from tabane.text.nearest_names import nearest
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -333,16 +334,12 @@ class Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest the nearest commands if there is none of that name."""
         name = args[0]
-        if not ctx.resilient_parsing and name[:1].isalnum() and self.get_command(ctx, name) is None:
-            from tabane.text.nearest_names import nearest
-
-            if near := nearest(name, self.list_commands(ctx)):
-                raise click.UsageError(
-                    text(
-                        say("No such command {name}. Did you mean {near}?", name=name, near=", ".join(near))
-                    ),
-                    ctx,
-                )
+        unknown = not ctx.resilient_parsing and name[:1].isalnum() and self.get_command(ctx, name) is None
+        if unknown and (near := nearest(name, self.list_commands(ctx))):
+            raise click.UsageError(
+                text(say("No such command {name}. Did you mean {near}?", name=name, near=", ".join(near))),
+                ctx,
+            )
         return super().resolve_command(ctx, args)
 
 
@@ -379,8 +376,6 @@ def filled(message: Message, *facts: Any) -> Message:
 
 def unknown_name(name: str, known: Iterable[str], similar: Message, other: Message) -> UnknownName:
     """Return the error of a name that is not known: ``similar`` names those that are ``near``."""
-    from tabane.text.nearest_names import nearest
-
     near = nearest(name, known)
     return UnknownName(filled(similar if near else other, {"name": name, "near": ", ".join(near)}), near)
 

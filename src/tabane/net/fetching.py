@@ -88,14 +88,14 @@ class HttpFetcher:
         wanted: Container[int] = _OK,
         shown: int = 0,
         packed: bool = False,
-        redirects: int = 0,
+        redirects: bool = False,
     ) -> Fetched:
         """Return the answer to a GET, or to a POST of ``form``.
 
         Of a status that is not ``wanted``, at most ``shown`` bytes of the body are read. ``packed`` asks for
         a compressed body, which could be far larger than on its way; ``limit`` counts the bytes that it is
-        unpacked to. Up to ``redirects`` redirects are followed, within the origin. Raises TimeoutError if the
-        answer takes longer than ``seconds``, :class:`~tabane.net.http_responses.ResponseTooLong`,
+        unpacked to. With ``redirects``, up to 3 are followed, within the origin. Raises TimeoutError if the
+        answer takes longer than ``seconds``, :class:`~tabane.net.http_failures.ResponseTooLong`,
         HttpFailure, UpstreamError if the certificates cannot be read or a redirect cannot be parsed, and
         ValueError for a header that cannot be sent.
         """
@@ -124,12 +124,12 @@ class HttpFetcher:
                 response.release()
 
     async def _follow(
-        self, at: URL, headers: Mapping[str, str], form: bytes | None, redirects: int
+        self, at: URL, headers: Mapping[str, str], form: bytes | None, redirects: bool
     ) -> HttpResponse:
         """Return the response after redirects within the origin. Raises HttpFailure for others."""
         if at.user is not None and not any(name.lower() == "authorization" for name in headers):
             headers = {**headers, "Authorization": basic_authorization(at.user, at.password)}
-        for _ in range(redirects + 1):
+        for _ in range(MOST_REDIRECTS + 1 if redirects else 1):
             connections = await self._connections(at)
             response = await connections.send(
                 "GET" if form is None else "POST", at.raw_path_qs, headers, form

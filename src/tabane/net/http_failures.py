@@ -29,6 +29,14 @@ class HttpConnectionBroken(HttpFailure):
     """The connection broke after the request was sent, or may have been."""
 
 
+class ResponseTooLong(Exception):
+    """A body was longer than a message may be; ``head`` is its beginning."""
+
+    def __init__(self, head: bytes) -> None:
+        super().__init__("a message is too long")
+        self.head = head
+
+
 def system_text(error: Any) -> str:
     """Return the system's text for an error, since the client's own text repeats the address."""
     number = getattr(error, "errno", None)

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw
 from tabane.errors import UpstreamError
 from tabane.messages import say
 from tabane.net.http_connections import HttpResponse
-from tabane.net.http_failures import HttpConnectionBroken
+from tabane.net.http_failures import HttpConnectionBroken, ResponseTooLong
 from tabane.wire import json
 from tabane.wire.channel import SLICE
 from tabane.wire.json import InvalidJson
@@ -39,14 +39,6 @@ Done = bool | Awaitable[bool]
 
 Take = Callable[[bytes], Done]
 """Takes a message in one line."""
-
-
-class ResponseTooLong(Exception):
-    """A body was longer than a message may be; ``head`` is its beginning."""
-
-    def __init__(self, head: bytes) -> None:
-        super().__init__("a message is too long")
-        self.head = head
 
 
 @dataclass(slots=True)

@@ -20,12 +20,11 @@ from msgspec import UNSET, Raw
 from tabane.errors import LoginRequired, TabaneError, UpstreamError, UpstreamUnavailable
 from tabane.messages import Message, say
 from tabane.net.http_client import UpstreamHttpClient
-from tabane.net.http_failures import HttpConnectionBroken, HttpFailure, HttpUnreachable
+from tabane.net.http_failures import HttpConnectionBroken, HttpFailure, HttpUnreachable, ResponseTooLong
 from tabane.net.http_responses import (
     EVENTS,
     JSON,
     Done,
-    ResponseTooLong,
     StreamPosition,
     error_body,
     error_in,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tabane.errors import TabaneError
+from tabane.net.http_failures import HttpFailure, ResponseTooLong
 
 if TYPE_CHECKING:
     from tabane.net.fetching import HttpFetcher
@@ -52,9 +53,6 @@ class AuthorizationServerHttp:
     async def _fetch(
         self, url: str, limit: int, headers: Mapping[str, str], form: bytes | None = None
     ) -> bytes:
-        from tabane.net.http_failures import HttpFailure
-        from tabane.net.http_responses import ResponseTooLong
-
         place = url.partition("?")[0].partition("#")[0]  # the rest may be secret
         try:
             answer = await self._opened().fetch(

@@ -22,6 +22,7 @@ from tabane.cli.bench.temporary_hub import MethodRefused
 from tabane.cli.bench.tokens import PromptTokens
 from tabane.errors import ModelError, ModelUnavailable, UpstreamError
 from tabane.messages import say
+from tabane.net.http_failures import HttpFailure, ResponseTooLong
 from tabane.search.embedding.process_requests import AGAIN, asked_pause
 from tabane.wire.json import InvalidJson, decode, encode
 
@@ -197,10 +198,6 @@ class ChatEndpoint:
         self, messages: Sequence[Message], tools: Sequence[Message]
     ) -> tuple[str, float, bytes | None]:
         """Return why there is no answer, the seconds that the server asks to wait, and the answer."""
-        from tabane.net.fetching import MOST_REDIRECTS
-        from tabane.net.http_failures import HttpFailure
-        from tabane.net.http_responses import ResponseTooLong
-
         wanted = {
             "model": self._service.model,
             "messages": list(messages),
@@ -217,7 +214,7 @@ class ChatEndpoint:
                 form=encode(wanted),
                 wanted=range(600),
                 packed=True,
-                redirects=MOST_REDIRECTS,
+                redirects=True,
             )
         except ResponseTooLong:
             raise self._wrong(f"more than {_LONGEST_ANSWER} bytes") from None

@@ -12,6 +12,7 @@ from tabane.messages import Message, say
 from tabane.reader.conversion import PageConverter
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.site_checks import SiteCheck, check_sites
+from tabane.reader.sites.registry import all_site_adapters
 from tabane.reader.sites.site_adapter import ReadingTools
 
 
@@ -32,9 +33,6 @@ def online(installation: Installation) -> Iterator[DoctorFinding]:
 
 
 async def _checks(installation: Installation) -> list[SiteCheck]:
-    # Most check-ups are not online, and need no adapters.
-    from tabane.reader.sites.registry import all_site_adapters
-
     settings = installation.settings
     environ = installation.children
     policy = reading_policy(settings, assistant=False)

@@ -61,16 +61,14 @@ class HubUsage:
 
     def queries(self) -> AuditQueries:
         """Return the handlers of the operations that ask the index."""
-        from tabane.audit.queries import AuditQueries
+        from tabane.audit.queries import AuditQueries, OfferedTool
 
-        return AuditQueries(self, self._zone, self._offered)
+        def offered() -> Iterator[OfferedTool]:
+            for server in self._gateway.enabled():
+                for tool in self._gateway.catalog.of_server(server.name):
+                    yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
 
-    def _offered(self) -> Iterator[OfferedTool]:
-        from tabane.audit.queries import OfferedTool
-
-        for server in self._gateway.enabled():
-            for tool in self._gateway.catalog.of_server(server.name):
-                yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
+        return AuditQueries(self, self._zone, offered)
 
     def share(self, audit: PostgresAudit, usage: PostgresUsage, mark: str, address: str) -> None:
         """Give the index of a group of hubs what this hub records, and ask that index from now on.

@@ -31,6 +31,7 @@ import httpcore2
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.net.addresses import MOST_ADDRESSES, alternating, first_connection
+from tabane.net.routes import UnreadableCertificates, trusting_context
 from tabane.reader.fetching.interface import Policy, Resolver
 from tabane.reader.fetching.responses import (
     TransientFetchError,
@@ -191,8 +192,6 @@ def trusted(ca: str | None) -> SSLContext:
 
     Raises ReadError, cause ``tls``, if a file cannot be read.
     """
-    from tabane.net.routes import UnreadableCertificates, trusting_context
-
     try:
         return trusting_context([ca] if ca else [])
     except UnreadableCertificates as error:

@@ -26,6 +26,7 @@ import msgspec
 
 from tabane.errors import ModelError, ModelUnavailable, UpstreamError
 from tabane.messages import say
+from tabane.net.http_failures import HttpFailure, ResponseTooLong
 from tabane.search.embedding.embedder import Kind, Take, VectorPlaces, clean, together
 from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import AGAIN, asked_pause
@@ -283,10 +284,6 @@ class ServedEmbedder:
 
         Raises _BatchTooSlow for a timeout if the texts are ``divisible``.
         """
-        from tabane.net.fetching import MOST_REDIRECTS
-        from tabane.net.http_failures import HttpFailure
-        from tabane.net.http_responses import ResponseTooLong
-
         url = f"{self._service.url.rstrip('/')}/embeddings"
         wanted = {"model": self.recipe.model, "input": list(texts), "encoding_format": "float"}
         try:
@@ -297,7 +294,7 @@ class ServedEmbedder:
                 form=msgspec.json.encode(wanted),
                 shown=_SHOWN,
                 packed=True,
-                redirects=MOST_REDIRECTS,
+                redirects=True,
             )
         except ResponseTooLong:
             raise self._wrong(f"more than {_LONGEST_ANSWER} bytes") from None

@@ -17,21 +17,21 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName, UpstreamError, UpstreamUnavailable
 from tabane.messages import Lang, Message, say
+from tabane.net.fetching import HttpFetcher, environment_fetcher
+from tabane.net.http_failures import HttpFailure, HttpUnreachable, ResponseTooLong
+from tabane.net.routes import basic_authorization
 from tabane.net.target import is_loopback
 from tabane.servers.registry.runs import RegistryRun, items, member, runs_of, shown_text, shown_url
 from tabane.servers.server import is_web
 from tabane.settings.files import private_folder, read_private, write_private
 from tabane.wire.json import InvalidJson, decode
-
-if TYPE_CHECKING:
-    from tabane.net.fetching import HttpFetcher
 
 EntryStatus = Literal["active", "deprecated", "deleted"]
 
@@ -286,10 +286,6 @@ class RegistryClient:
 
     async def _fetch_body(self, url: str, etag: str) -> tuple[bytes | None, str]:
         """Return body and ETag; None as body if it has not changed. Raises _NoAnswer, RegistryNotFound."""
-        from tabane.net.fetching import MOST_REDIRECTS
-        from tabane.net.http_failures import HttpFailure, HttpUnreachable
-        from tabane.net.http_responses import ResponseTooLong
-
         try:
             answer = await self._fetcher.fetch(
                 url,
@@ -297,7 +293,7 @@ class RegistryClient:
                 seconds=self._patience,
                 headers={"If-None-Match": etag} if etag else {},
                 packed=True,
-                redirects=MOST_REDIRECTS,
+                redirects=True,
             )
         except TimeoutError:
             problem = say(
@@ -348,10 +344,6 @@ async def registry_client(
     Raises ConfigurationError.
     """
     at = urlsplit(checked_address(address))
-    # On first use: this imports the HTTP client.
-    from tabane.net.fetching import environment_fetcher
-    from tabane.net.routes import basic_authorization
-
     headers = {"Accept": "application/json"}
     if at.username is not None:
         headers["Authorization"] = basic_authorization(unquote(at.username), unquote(at.password or ""))

@@ -18,6 +18,9 @@ import msgspec
 
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
+from tabane.net.fetching import HttpFetcher
+from tabane.net.http_failures import HttpFailure, ResponseTooLong
+from tabane.net.routes import context, environment_proxy
 from tabane.net.target import is_loopback
 from tabane.servers.server import Server, target_of
 from tabane.upstreams.logins.login_book import LoginNetwork
@@ -27,7 +30,6 @@ from tabane.upstreams.logins.oauth_messages import import_library
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from tabane.net.fetching import HttpFetcher
 
 TIMEOUT = 15.0
 """Seconds for one request, from the name of the host to the end of the answer."""
@@ -83,8 +85,6 @@ class LoginHttp:
 
     async def __aenter__(self) -> LoginHttp:
         await asyncio.to_thread(import_library)
-        from tabane.net.fetching import HttpFetcher
-
         self._private = await self._is_private()
         self._fetcher = HttpFetcher(
             self._tls, self._proxy, policy=self._refuse_host, headers={"Accept": "application/json"}
@@ -96,8 +96,6 @@ class LoginHttp:
             self._fetcher.close()
 
     def _tls(self) -> SSLContext:
-        from tabane.net.routes import context
-
         return context(target_of(self._server)._replace(cert=None, key=None), self._network.environment)
 
     async def get(self, url: str) -> LoginAnswer:
@@ -105,7 +103,7 @@ class LoginHttp:
 
         Redirects within the origin are followed.
         """
-        return await self._send(url, {}, redirects=3)
+        return await self._send(url, {}, redirects=True)
 
     async def look(self, url: str) -> LoginAnswer:
         """Return status and challenges of the answer to a request without credentials, not its body."""
@@ -129,12 +127,9 @@ class LoginHttp:
         form: bytes | None = None,
         wanted: Container[int] = _READ,
         *,
-        redirects: int = 0,
+        redirects: bool = False,
         own: bool = False,
     ) -> LoginAnswer:
-        from tabane.net.http_failures import HttpFailure
-        from tabane.net.http_responses import ResponseTooLong
-
         place = origin_of(url)
         if not own:
             self._check(url)
@@ -219,8 +214,6 @@ class LoginHttp:
         return all(self._network.address_fault(address) is not None for address in addresses)
 
     def _proxy(self, url: str) -> str | None:
-        from tabane.net.routes import environment_proxy
-
         if is_loopback(urlsplit(url).hostname or ""):
             return None
         return self._server.proxy or environment_proxy(url, self._network.environment)
