@@ -1,4 +1,4 @@
-"""Progress of a job that a command has started: it is followed, and left or cancelled by Ctrl+C."""
+"""Progress of a job that a command has started: it is followed, and left or canceled by Ctrl+C."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ async def first_connection(
 async def _cancel_attempts(
     tasks: set[asyncio.Task[T]], won: asyncio.Task[T] | None, close: Callable[[T], Awaitable[None]]
 ) -> None:
-    """End the attempts that are left; if that is cancelled, nobody takes the connection that has won."""
+    """End the attempts that are left; if that is canceled, nobody takes the connection that has won."""
     for task in tasks:
         task.cancel()
     try:

@@ -25,7 +25,7 @@ WordMeaning = IntFlag(
     "STRICTLY AWARE COVERT QUIETLY UNSAID DO UPSET BEHAVE NORMALLY NOTHING COVER TRACES ERASE LOGS CANCEL "
     "SWITCH_OFF GIVEN ORDERS MESSAGE ABOVE IN_FORCE LIMITS EVERYTHING ALL SAID_BEFORE FORGET OUTRANK ANY "
     "REQUEST YOU ONWARD ENTER UNRESTRICTED ACCESS YOUR_OWN REAL DUTY RELY CEASE RIVAL ONE OTHERS IS "
-    "HIGHEST PRIORITY CALL ONLY MAY ADD BCC COPIED DIVERT PAYEE TOWARDS ELSEWHERE OUTGOING DATA OUGHT "
+    "HIGHEST PRIORITY CALL ONLY MAY ADD BCC COPIED DIVERT PAYEE TOWARD ELSEWHERE OUTGOING DATA OUGHT "
     "SENT INTENDED ADDRESSEE PERSIST STARTUP PROMOTE ADVISED PRODUCT ASSURE USERS ASSURED CLAIM NO FAULTS "
     "SCAN FINE AS_IF NOW_ON THIS_POINT NUMBER",
 )
@@ -158,7 +158,7 @@ _PHRASES: dict[WordMeaning, str] = {
     M.COPIED: "bcc cc blind-copy",
     M.DIVERT: "change replace set redirect modify alter substitute swap rewrite switch override overwrite send route direct reroute changed replaced modified substituted rewritten redirected",
     M.PAYEE: "recipient recipients recipient's wallet payee beneficiary destination iban receiver amount reply-to branch remote repository",
-    M.TOWARDS: "to with by instead into",
+    M.TOWARD: "to with by instead into",
     M.ELSEWHERE: "attacker attacker's following this our my",
     M.OUTGOING: "all any every each outgoing outbound",
     M.DATA: "email emails e-mail e-mails mail mails message messages payment payments transfer transfers transaction transactions request requests file files data result results output outputs response responses query queries credentials",
@@ -375,7 +375,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.EXCLUSIVE, 3, M.ONLY, 1, M.TOOL, 1, M.MAY),
     rule(S.REDIRECT, 4, M.ADD, 6, M.BCC),
     rule(S.REDIRECT, 4, M.COPIED, 4, M.SERVICE),
-    rule(S.REDIRECT, 4, M.DIVERT, 4, M.PAYEE, 5, M.TOWARDS, 1, M.SERVICE | M.ELSEWHERE | M.NUMBER),
+    rule(S.REDIRECT, 4, M.DIVERT, 4, M.PAYEE, 5, M.TOWARD, 1, M.SERVICE | M.ELSEWHERE | M.NUMBER),
     rule(S.REDIRECT, 3, M.OUTGOING, 2, M.DATA, 0, M.OUGHT, 5, M.SENT),
     rule(S.REDIRECT, 3, M.INTENDED, 0, M.ADDRESSEE),
     rule(S.PERSISTENCE, 3, M.PERSIST, 11, M.STEERING_FILE | M.STARTUP),

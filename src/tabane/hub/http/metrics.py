@@ -25,7 +25,7 @@ from tabane.hub.telemetry.prometheus import (
     counter,
     exposition,
     gauge,
-    labelled,
+    labeled,
 )
 from tabane.upstreams.connection import UpstreamState
 from tabane.upstreams.upstream import Upstream
@@ -91,7 +91,7 @@ class HttpMetrics:
 
     def _families(self, named: bool) -> Iterator[MetricFamily]:
         if named:
-            version = labelled("version", [(this_build().name, 1)])
+            version = labeled("version", [(this_build().name, 1)])
             yield gauge("tabane_info", "The version of the hub; always 1.", version)
         yield gauge("tabane_uptime_seconds", "Seconds since the hub was started.", self._door.uptime)
         with contextlib.suppress(OSError, ValueError, IndexError), open("/proc/self/statm", "rb") as file:
@@ -114,14 +114,14 @@ class HttpMetrics:
         yield counter(
             "tabane_http_requests_total",
             "Requests over HTTP that were answered; status 0: the client went away before.",
-            labelled("http era method status", requests),
+            labeled("http era method status", requests),
         )
         for way, count in (("received", self._received), ("sent", self._sent)):
             text = f"Bytes of bodies {way}, counted when a response ends."
             yield counter(f"tabane_http_{way}_bytes_total", text, count)
         sessions = self._sessions
         yield gauge("tabane_http_sessions", "Sessions of clients with a handshake.", len(sessions))
-        ended = labelled("why", [("idle", sessions.expired), ("room", sessions.evicted)])
+        ended = labeled("why", [("idle", sessions.expired), ("room", sessions.evicted)])
         yield counter("tabane_http_sessions_ended_total", "Sessions that the hub ended, by reason.", ended)
         in_flight = self._modern.in_flight
         yield gauge("tabane_http_open_requests", "Open requests of clients without sessions.", in_flight)
@@ -134,7 +134,7 @@ class HttpMetrics:
         yield counter(
             "tabane_http_refused_total",
             "Requests and connections that were refused because nobody was known by their key or token.",
-            labelled("reason", sorted(counts.items())),
+            labeled("reason", sorted(counts.items())),
         )
 
     def _of_servers(self, named: bool) -> Iterator[MetricFamily]:
@@ -142,7 +142,7 @@ class HttpMetrics:
         found = [(server, gateway.instances(server.name)) for server in gateway.servers.values()]
         states = [(server.name, state_of(server, instances)) for server, instances in found]
         counts = Counter(state for _, state in states)
-        by_state = labelled("state", ((state, counts[state]) for state in STATES))
+        by_state = labeled("state", ((state, counts[state]) for state in STATES))
         yield gauge("tabane_servers", "Servers by the state that they are in.", by_state)
         if not named:
             return
@@ -150,11 +150,11 @@ class HttpMetrics:
         yield gauge(
             "tabane_server_state",
             "1 for the state that a server is in, 0 for the others.",
-            labelled("server state", each_state),
+            labeled("server state", each_state),
         )
         for name, metric, help, count in _OF_INSTANCES:
             rows = ((server.name, sum(map(count, instances))) for server, instances in found)
-            yield metric(f"tabane_server_{name}", help, labelled("server", rows))
+            yield metric(f"tabane_server_{name}", help, labeled("server", rows))
 
 
 _OF_INSTANCES: tuple[tuple[str, Metric, str, Callable[[Upstream], int]], ...] = (

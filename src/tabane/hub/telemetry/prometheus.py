@@ -32,7 +32,7 @@ Metric = Callable[[str, str, float | Sequence[MetricSample]], MetricFamily]
 """Makes a family of a name, a help, and a value or samples: :func:`counter` or :func:`gauge`."""
 
 
-def labelled(names: str, rows: Iterable[tuple[Any, ...]]) -> list[MetricSample]:
+def labeled(names: str, rows: Iterable[tuple[Any, ...]]) -> list[MetricSample]:
     """Return a sample for each row: the texts of the labels that ``names`` lists, and last the value."""
     keys = names.split()
     return [MetricSample(tuple(zip(keys, labels, strict=True)), value) for *labels, value in rows]
@@ -102,12 +102,12 @@ def call_families(counts: CallCounts, named: bool) -> Iterator[MetricFamily]:
     yield counter(
         "tabane_auth_failures_total",
         "Requests with a key or token that was refused, by reason.",
-        labelled("reason", counts.auth_failures),
+        labeled("reason", counts.auth_failures),
     )
     if named:
-        calls = labelled("server tool outcome", counts.calls)
+        calls = labeled("server tool outcome", counts.calls)
         yield counter("tabane_calls_total", "Calls that ended, by server, tool and outcome.", calls)
-        keys = labelled("key outcome", counts.keys)
+        keys = labeled("key outcome", counts.keys)
         yield counter("tabane_key_calls_total", "Calls that ended, by key and outcome.", keys)
         yield from _of_servers(counts.servers)
 
@@ -128,7 +128,7 @@ def _of_servers(servers: Mapping[str, ServerCounts]) -> Iterator[MetricFamily]:
     yield counter(
         "tabane_server_calls_total",
         "Calls that ended, by server and how they ended.",
-        labelled("server outcome", ends),
+        labeled("server outcome", ends),
     )
     durations = [
         sample
@@ -138,8 +138,8 @@ def _of_servers(servers: Mapping[str, ServerCounts]) -> Iterator[MetricFamily]:
     yield MetricFamily(
         "tabane_call_duration_seconds", "histogram", "Duration of calls, with the wait for a turn.", durations
     )
-    results = labelled("server", ((name, server.bytes) for name, server in servers.items()))
+    results = labeled("server", ((name, server.bytes) for name, server in servers.items()))
     yield counter("tabane_result_bytes_total", "Bytes of the results of calls.", results)
-    saved = labelled("server", ((name, server.saved) for name, server in servers.items()))
+    saved = labeled("server", ((name, server.saved) for name, server in servers.items()))
     text = "Tokens that assistants did not have to read, because long results were given in parts."
     yield counter("tabane_tokens_saved_total", text, saved)
