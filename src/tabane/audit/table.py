@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, tzinfo
 from fnmatch import translate
 from functools import lru_cache
 from re import Pattern, compile
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
@@ -18,10 +18,6 @@ from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.operations import NoParameters, Opener, Operation, Privilege, Reference, bound
 from tabane.text import time_zones
-
-if TYPE_CHECKING:
-    pass
-
 
 Moment = Annotated[
     str,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -25,9 +25,6 @@ from tabane.cli.output import (
     text,
 )
 from tabane.messages import say
-
-if TYPE_CHECKING:
-    pass
 
 _JOB_COLUMNS = (
     Column(say("job"), "job"),

@@ -19,8 +19,8 @@ _ENDED: Any = object()
 def start(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None] | None:
     """Run a coroutine up to its first wait. Return the task that goes on with it; None if it has ended.
 
-    Raises what the coroutine raises before its first wait, but for ``CancelledError``, which ends it as it ends
-    a task.
+    Raises what the coroutine raises before its first wait, but for ``CancelledError``, which ends it as it
+    ends a task.
     """
     try:
         awaited = next(work.__await__(), _ENDED)  # raises no StopIteration, which costs more

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -10,9 +10,6 @@ from tabane.errors import BadArguments
 from tabane.messages import say
 from tabane.operations import EVERYONE, NoParameters, Opener, Operation, Privilege, bound
 from tabane.operations.caller import Face
-
-if TYPE_CHECKING:
-    pass
 
 _HIDDEN = {"hidden": True}
 """Parameters that only Tabane's own programs need: no assistant is shown them."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from tabane.operations import Opener, Operation, Privilege, Reference, bound
-
-if TYPE_CHECKING:
-    pass
 
 Holder = Annotated[
     str, Meta(min_length=1, max_length=300, description="Whose calls, such as local or key:ID.")
