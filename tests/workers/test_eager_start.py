@@ -114,7 +114,7 @@ async def test_a_cancellation_waits_for_the_end_of_a_task_that_is_awaited() -> N
 
     async def inner() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             await asyncio.sleep(0)
             order.append("inner")
@@ -138,7 +138,7 @@ async def test_a_cancellation_waits_for_the_end_of_a_task_that_is_awaited() -> N
 async def test_a_coroutine_that_swallows_the_cancellation_goes_on() -> None:
     async def work() -> None:
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             await asyncio.sleep(0)
 
@@ -185,14 +185,13 @@ async def test_a_timeout_after_own_task_ends_the_coroutine_and_not_its_starter()
         await own_task()
         try:
             async with asyncio.timeout(0.001):
-                await asyncio.sleep(60)
+                await asyncio.Event().wait()
         except TimeoutError:
             ends.append("timeout")
 
     task = start(work(), asyncio.get_running_loop())
-    await asyncio.sleep(0.01)
     assert task is not None
-    assert task.done()
+    await task
     assert ends == ["timeout"]
 
 

@@ -57,7 +57,7 @@ def count_column(header: Shown, key: str) -> Column:
 
 
 class OperationCall(NamedTuple):
-    """What a command calls, and what it prints: the arguments of :func:`operation_command`."""
+    """The call of a command and the output of its result: the arguments of :func:`operation_command`."""
 
     operation: str
     params: Callable[[dict[str, Any]], dict[str, Any]]

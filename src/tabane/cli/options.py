@@ -289,7 +289,7 @@ _OF_NAMES: Mapping[str, Mapping[str, Any]] = {
     "tags": {"metavar": "TAG"},
     "tier": {"metavar": "TIER"},
 }
-"""What the options of all parameters of a name have in common."""
+"""Attributes of options, by the names of their parameters."""
 
 
 @click.command(

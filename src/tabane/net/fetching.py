@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -179,11 +180,9 @@ class HttpFetcher:
 
 async def _beginning(response: HttpResponse, most: int) -> bytes:
     found = bytearray()
-    try:
+    with suppress(HttpConnectionBroken):  # what has arrived says enough
         while len(found) < most and (part := await response.content.readany()):
             found += part
-    except HttpConnectionBroken:
-        pass  # what has arrived says enough
     return bytes(found[:most])
 
 

@@ -261,7 +261,7 @@ class HttpConnection(asyncio.Protocol):
         """Whether anything arrived since the last request."""
         self._transport: asyncio.Transport = _NOT_OPEN
         self._parser = HttpResponseParser(self)
-        # As much as the other client forgives.
+        # As much as common clients forgive.
         self._parser.set_dangerous_leniencies(
             lenient_headers=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
         )

@@ -1,4 +1,4 @@
-"""What responses to HTTP requests carry: messages in a JSON body or a stream of events."""
+"""Messages in responses to HTTP requests: in a JSON body or a stream of events."""
 
 from __future__ import annotations
 

@@ -227,13 +227,11 @@ def redirect_target(server: str, method: str, status: int, url: URL, target: URL
     """
     if method == "POST" and status not in UNCHANGED:
         raise UpstreamUnavailable(say(
-
                 "{server!n} redirects to {origin} in a way that loses the request body ({status}). If that "
                 'address is right, set "url" to it.',
             server=server, origin=origin_text(target), status=status))  # fmt: skip
     if not is_same_origin(url, target):
         raise UpstreamUnavailable(say(
-
                 "{server!n} redirects to another site, {origin}. Nothing was sent there, because it would "
                 'receive data meant for {own}. If that site is right, set "url" to it.',
             server=server, origin=origin_text(target), own=origin_text(url)))  # fmt: skip

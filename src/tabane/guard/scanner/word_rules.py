@@ -29,7 +29,7 @@ WordMeaning = IntFlag(
     "SENT INTENDED ADDRESSEE PERSIST STARTUP PROMOTE ADVISED PRODUCT ASSURE USERS ASSURED CLAIM NO FAULTS "
     "SCAN FINE AS_IF NOW_ON THIS_POINT NUMBER",
 )
-"""What a word may mean. A word can mean several things."""
+"""Meanings of words, as flags: a word can have several."""
 
 M = WordMeaning
 

@@ -1,6 +1,6 @@
 """The hub asks the user of a client about a request, which it makes again after the answer.
 
-What it asks about is a :class:`Matter`: a login at a server, or the approval of a call. A client of the
+The reason is a :class:`Matter`: a login at a server, or the approval of a call. A client of the
 handshake era is asked during its request. A modern one gets ``input_required``, and repeats its request with
 the answer. Whoever cannot be asked may wait for a person on the web page or in a terminal. Whichever answer
 comes first counts, once.
@@ -70,7 +70,7 @@ class RepeatableRequest(Struct):
 
 
 class Matter(Protocol):
-    """What the hub asks about, because a request cannot go on without it.
+    """A reason to ask a person: the request cannot go on without an answer.
 
     ``kind`` is its key among questions, ``about`` stands for it in a handle. ``error`` is the answer to
     the request if nobody agrees, ``late`` if nobody decides. A client that is asked has ``seconds``; it is

@@ -1,4 +1,4 @@
-"""What the hub asks users of clients about: logins at servers, and approvals of calls."""
+"""Matters that need an answer of a user: logins at servers, and approvals of calls."""
 
 from __future__ import annotations
 

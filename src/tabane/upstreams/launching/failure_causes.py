@@ -57,7 +57,7 @@ class Matched:
 
 
 Advice = Message | Callable[[Matched, FailedRun], Message]
-"""What to do: the same for every program, or depending on what it wrote and how it is run."""
+"""Advice after a failed start: a fixed text, or one made from the program's output and its command."""
 
 
 def certificate(found: Matched, failed: FailedRun) -> Message:
