@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tabane.errors import ModelError
 from tabane.search.embedding.embedder import embed_parts
-from tabane.search.engine import SearchableVectors
+from tabane.search.engine import Collection
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, StoredRecord
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ Text = Callable[[Record], str]
 
 
 async def fill(
-    collection: SearchableVectors,
+    collection: Collection,
     space: EmbeddingSpace,
     embedder: Embedder,
     text: Text,
@@ -63,7 +63,7 @@ def _after(done: int, told: Told) -> Told:
 
 
 async def _give_vectors(
-    collection: SearchableVectors,
+    collection: Collection,
     space: EmbeddingSpace,
     embedder: Embedder,
     text: Text,
@@ -129,7 +129,7 @@ class NewestFirst(Struct, frozen=True):
 
 
 async def fill_newest(
-    collection: SearchableVectors,
+    collection: Collection,
     space: EmbeddingSpace,
     embedder: Embedder,
     text: Text,

@@ -191,25 +191,24 @@ class CollectionLane:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._working
 
-    async def question(self, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
+    async def question(self, collection: Collection, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
         """Return the question as vectors for these spaces, or why there are none. Raises BadArguments."""
-        missing = await self.missing(spaces)
-        there = {space.name: space.model for space in (await self._collection()).spaces}
-        if not there.keys() & self._definition.spaces.keys():
+        missing = await self.missing(collection, spaces)
+        models = {space.name: space.model for space in collection.spaces}
+        if not models.keys() & self._definition.spaces.keys():
             if missing is None:
                 return Meaning(None)  # nothing can be found
             return NoModel(missing.warning or missing.state)
         for name in spaces:
-            if name not in there:
-                known = ", ".join(each for each in self._definition.spaces if each in there)
+            if name not in models:
+                known = ", ".join(each for each in self._definition.spaces if each in models)
                 message = say("there are no vectors of {name}. Available: {known}", name=name, known=known)
                 raise BadArguments(message, name)
-        found = await meaning_of(text, {name: there[name] for name in spaces}, self._models)
-        return found if isinstance(found, NoModel) else found._replace(incomplete=missing)
+        meaning = await meaning_of(text, {name: models[name] for name in spaces}, self._models)
+        return meaning if isinstance(meaning, NoModel) else meaning._replace(incomplete=missing)
 
-    async def missing(self, spaces: tuple[str, ...]) -> Incomplete | None:
+    async def missing(self, collection: Collection, spaces: tuple[str, ...]) -> Incomplete | None:
         """Return what is not embedded. If there is any, begin to embed it unless that already runs."""
-        collection = await self._collection()
         found = await self._coverage.incomplete(collection, spaces, self._problem)
         if found is None or self._problem is not None or self._embeds:
             return found
