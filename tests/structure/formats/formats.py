@@ -54,7 +54,7 @@ from tabane.documents.files.file_operations import _WatchedFolders
 from tabane.documents.files.readable_files import DocumentFolder, FileSource
 from tabane.engine.collection_replica import ReplicaMark, SpaceStep
 from tabane.engine.embedded.clean_points import FileState, LogEnd
-from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest
+from tabane.engine.embedded.lexical.analysis_worker import AnalysisRequest
 from tabane.engine.embedded.lexical.tantivy_index import IndexWatermark
 from tabane.engine.embedded.vectors.search_requests import (
     MappedArray,
