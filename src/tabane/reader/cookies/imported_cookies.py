@@ -167,7 +167,17 @@ def parse_cookies(text: str) -> CookieFile | None:
     """Return the cookies of a file; None if it is not a file of cookies."""
     text = text.removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "["):
-        return _of_json(text)
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            return None
+        if isinstance(value, dict):
+            value = value.get("cookies")
+        if not isinstance(value, list):
+            return None
+        read = [_of_object(row) for row in value]
+        found = tuple(cookie for cookie in read if cookie is not None)
+        return CookieFile(found, len(read) - len(found)) if found else None
     return _of_lines(text)
 
 
@@ -227,21 +237,6 @@ def _of_fields(fields: list[str]) -> ImportedCookie | None:
     return _cookie_of_fields(
         name, value, domain, path, below.upper() == "FALSE", moment if moment > 0 else None
     )
-
-
-def _of_json(text: str) -> CookieFile | None:
-    """Return the cookies of a list of objects, or of one in the member ``cookies``."""
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        return None
-    if isinstance(value, dict):
-        value = value.get("cookies")
-    if not isinstance(value, list):
-        return None
-    read = [_of_object(row) for row in value]
-    found = tuple(cookie for cookie in read if cookie is not None)
-    return CookieFile(found, len(read) - len(found)) if found else None
 
 
 def _of_object(row: Any) -> ImportedCookie | None:

@@ -109,12 +109,16 @@ def _left_out(node: HtmlElement) -> bool:
 def _is_before_code(cell: HtmlElement) -> bool:
     """Return whether the next cell of a row is a line of code, or a listing."""
     after = cell.getnext()
-    return after is not None and after.tag == "td" and after.getnext() is None and _is_code(after)
-
-
-def _is_code(cell: HtmlElement) -> bool:
-    """Return whether a cell has nothing but one listing, or one line of code."""
-    return len(cell) == 1 and cell[0].tag in ("pre", "code") and not (cell.text or cell[0].tail or "").strip()
+    return (
+        after is not None
+        and after.tag == "td"
+        and after.getnext() is None
+        and (
+            len(after) == 1
+            and after[0].tag in ("pre", "code")
+            and not (after.text or after[0].tail or "").strip()
+        )
+    )
 
 
 def _is_line(node: HtmlElement, boxed: bool) -> bool:
