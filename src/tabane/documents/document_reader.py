@@ -32,8 +32,8 @@ from tabane.messages import Message, say
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
-from tabane.search.models import Models
 from tabane.search.records import And, EmbeddingSpace, Filter, Prefix, Range, Scalar
+from tabane.search.source import Models
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 PATIENCE = 15.0

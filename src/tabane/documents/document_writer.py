@@ -61,8 +61,8 @@ from tabane.errors import (
 )
 from tabane.messages import Message, say
 from tabane.search.engine import LARGEST_VECTORS, MOST_AT_ONCE, MOST_EXCHANGED, Collection
-from tabane.search.models import Models
 from tabane.search.records import Record, encodable
+from tabane.search.source import Models
 
 if TYPE_CHECKING:
     from tabane.search.chunking import Chunk, Measure

@@ -22,8 +22,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tabane.search.analysis import bigrams, cjk_runs, is_cjk, stem, tokens
-from tabane.search.relevance import FUNCTION_WORDS
+from tabane.search.analysis import FUNCTION_WORDS, bigrams, cjk_runs, is_cjk, stem, tokens
 
 # Similarity of the words of a line: to and from the first word, and between the others. A Japanese headword
 # has no evidence but its translations, so the first translation counts as much as the word itself.

@@ -15,8 +15,7 @@ from msgspec import structs
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.errors import ModelUnavailable
 from tabane.messages import say
-from tabane.search.chunking import Measure
-from tabane.search.chunking.cutting import Estimate
+from tabane.search.chunking import Estimate, Measure
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import (
     Collection,
@@ -27,7 +26,6 @@ from tabane.search.engine import (
     VectorQuery,
 )
 from tabane.search.fusion import CosineWeight, reciprocal_ranks
-from tabane.search.models import Reranker
 from tabane.search.pipeline import (
     Fusion,
     RankedRecord,
@@ -47,6 +45,7 @@ from tabane.search.records import (
     Shape,
     TextField,
 )
+from tabane.search.source import Reranker
 from tests.engine.embedded.opening import indexed
 from tests.engine.embedded.vectors.oracle import cosine, packed
 

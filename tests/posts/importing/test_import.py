@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.errors import BadArguments
-from tabane.posts.importing.importer import import_posts
-from tabane.posts.importing.plan import plan
+from tabane.posts.importing.importer import import_posts, plan
 from tabane.posts.post import Post
 from tabane.search.records import EmbeddingSpace
 from tests.posts.importing.archives import (

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tabane.hub.sources.embedded_collections import EmbeddedCollection
     from tabane.hub.sources.embedding_lane import CollectionLane
     from tabane.search.embedding.embedder import NoModel
-    from tabane.search.models import Models
     from tabane.search.pipeline import Incomplete, Meaning
+    from tabane.search.source import Models
     from tabane.settings import Settings
 
 

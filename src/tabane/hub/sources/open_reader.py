@@ -30,7 +30,7 @@ from tabane.reader.sites.registry import all_site_adapters
 from tabane.reader.sites.site_adapter import ReadingTools
 from tabane.reader.url_reader import ReadingRules, UrlReader
 from tabane.search.engine import Collection
-from tabane.search.models import Models
+from tabane.search.source import Models
 from tabane.servers.labels import PRIVATE
 from tabane.settings import Settings
 

@@ -394,7 +394,7 @@ class _OptionalVectorCache:
 
 
 class HubReranker:
-    """Implements :class:`tabane.search.models.Reranker`.
+    """Implements :class:`tabane.search.source.Reranker`.
 
     At most one model is open, whatever the settings name.
     """
@@ -410,7 +410,7 @@ class HubReranker:
         self._turn = asyncio.Lock()
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return scores as :class:`~tabane.search.models.Reranker`.
+        """Return scores as :class:`~tabane.search.source.Reranker`.
 
         One that failed is not tried again for a while.
         """
