@@ -17,7 +17,7 @@ from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import Stores
 from tabane.operations import LOCAL, Caller, Face
 from tabane.reader.conversion import PageConverter
-from tabane.reader.cookies.cookie_folder import CookieFolder
+from tabane.reader.cookies import CookieFolder
 from tabane.reader.fetching import PageFetcher, Policy
 from tabane.reader.operations import PrivateReader, ReaderOperations
 from tabane.reader.page import SHAPE

@@ -12,7 +12,6 @@ from lxml.etree import iterwalk
 from lxml.html import HtmlElement
 
 from tabane.reader.markdown import spans
-from tabane.reader.markdown.code_blocks import source
 from tabane.reader.markdown.elements import (
     BLOCKS,
     PLAYERS,
@@ -26,6 +25,7 @@ from tabane.reader.markdown.elements import (
     is_formula,
     is_task_box,
     short_text,
+    source,
     text_of,
 )
 from tabane.reader.markdown.spans import (

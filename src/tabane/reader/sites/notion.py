@@ -21,8 +21,18 @@ from tabane.messages import Message, say
 from tabane.reader.formats.text import fence
 from tabane.reader.markdown import spans
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
-from tabane.reader.sites.site_api import SiteApi, blocks, decode_each, facts, one_line
+from tabane.reader.sites.site_adapter import (
+    KeyLookup,
+    ReadingTools,
+    SiteApi,
+    SitePages,
+    SiteSample,
+    blocks,
+    decode_each,
+    facts,
+    no_keys,
+    one_line,
+)
 
 
 class NotionMarks(Struct, frozen=True, gc=False):
