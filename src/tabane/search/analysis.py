@@ -367,7 +367,7 @@ def content(text: str) -> str:
     if not empty or len(empty) == len(runs):
         return text
     kept = [(start, run) for place, (start, run) in enumerate(runs) if place not in empty]
-    if not any(_says_something(run) for _, run in kept):
+    if not any(not is_cjk(run) or any(not "ぁ" <= letter <= "ゟ" for letter in run) for _, run in kept):
         return text
     return _remove_runs(text, [runs[place] for place in sorted(empty)])
 
@@ -383,10 +383,6 @@ def _grammar_places(runs: Sequence[tuple[int, str]]) -> set[int]:
         if bare in FUNCTION_WORDS and (bare == "i" or not name):
             found.add(place)
     return found
-
-
-def _says_something(run: str) -> bool:
-    return not is_cjk(run) or any(not "ぁ" <= letter <= "ゟ" for letter in run)
 
 
 def _remove_runs(text: str, gone: Sequence[tuple[int, str]]) -> str:

@@ -416,9 +416,6 @@ class _Scanner:
             line = line.lstrip(" \t")
         if line[0] not in _SPECIAL:
             return self._paragraph(at)
-        return self._read_marked_block(at, line)
-
-    def _read_marked_block(self, at: int, line: str) -> int:
         if found := ATX.match(line):
             return self._read_heading(at, at + 1, len(found[1]), _CLOSING_MARKS.sub("", line[found.end() :]))
         if fence := fence_of(line):
@@ -429,7 +426,13 @@ class _Scanner:
         if line[0] == ">":
             return self._add_block(at, end_of_quote(self._lines, at), "prose")
         if (inside := item_of(self._lines[at])) is not None:
-            return self._read_item(at, inside)
+            after = self._item_end == at  # with nothing but blank lines between
+            end = end_of_item(self._lines, at, inside)
+            self._add_block(at, end, "item", ITEM if after else PARAGRAPH)
+            while end < len(self._lines) and not self._lines[end].strip():
+                end += 1
+            self._item_end = end
+            return end
         if line[0] == "<" and (ending := html_of(line)):
             return self._add_block(at, end_of_html(self._lines, at, ending), "prose")
         return self._paragraph(at)
@@ -453,15 +456,6 @@ class _Scanner:
             title = " ".join(line.strip() for line in lines[at:here])
             return self._read_heading(at, here + 1, 1 if found == "=" else 2, title)
         return self._add_block(at, here, "prose")
-
-    def _read_item(self, at: int, inside: int) -> int:
-        after = self._item_end == at  # with nothing but blank lines between
-        end = end_of_item(self._lines, at, inside)
-        self._add_block(at, end, "item", ITEM if after else PARAGRAPH)
-        while end < len(self._lines) and not self._lines[end].strip():
-            end += 1
-        self._item_end = end
-        return end
 
     def _read_heading(self, at: int, end: int, level: int, title: str) -> int:
         deeper = 0 < self._level < level

@@ -590,7 +590,21 @@ class _Import:
             await self._import_posts(self._opened.given(), writing)
             await self._import_posts(self._opened.rest(self._outcomes.ids), writing)
         for space in sorted(self._lacking):
-            await self._attach_vectors(space)
+            model = next(each.model for each in self._collection.spaces if each.name == space)
+            after = 0
+            while page := await self._collection.lacking(space, after, BATCH):
+                after, epoch = page[-1].row, page[0].epoch
+                posts = {each.row: int(each.record.key) for each in page}
+                vectors = await self._reading(self._vectors_of, posts, space)
+                try:
+                    await self._collection.attach(vectors, model, epoch)
+                except BadArguments:
+                    vectors = await asyncio.to_thread(self._fitting, posts, vectors)
+                    await self._collection.attach(vectors, model, epoch)
+                self._report.count_vectors(len(vectors))
+                for row in vectors:
+                    self._outcomes.count(posts[row], PostOutcome.CHANGED)
+                self._tell_progress(self._opened.done)
         self._report.whole = self._opened.whole
         if prune and self._report.whole:
             await self._prune()
@@ -721,24 +735,6 @@ class _Import:
         return records
 
     # After all posts
-
-    async def _attach_vectors(self, space: str) -> None:
-        """Write the vectors of posts that lack them in a space."""
-        model = next(each.model for each in self._collection.spaces if each.name == space)
-        after = 0
-        while page := await self._collection.lacking(space, after, BATCH):
-            after, epoch = page[-1].row, page[0].epoch
-            posts = {each.row: int(each.record.key) for each in page}
-            vectors = await self._reading(self._vectors_of, posts, space)
-            try:
-                await self._collection.attach(vectors, model, epoch)
-            except BadArguments:
-                vectors = await asyncio.to_thread(self._fitting, posts, vectors)
-                await self._collection.attach(vectors, model, epoch)
-            self._report.count_vectors(len(vectors))
-            for row in vectors:
-                self._outcomes.count(posts[row], PostOutcome.CHANGED)
-            self._tell_progress(self._opened.done)
 
     def _vectors_of(self, posts: Mapping[int, int], space: str) -> dict[int, dict[str, bytes]]:
         """Return row → space → vector, for rows that have a vector in the sources."""

@@ -413,14 +413,8 @@ class VectorFolder:
         if place == _REFUSED:
             return None
         each, width = self._files[place >> _ROW_BITS], self._width(self._files[place >> _ROW_BITS])
-        data = self._bytes_at(place, each, width)
-        return _as_float32(data, each.dtype) if len(data) == width else None
-
-    def _bytes_at(self, place: int, each: _VectorFile, width: int) -> bytes:
-        """Return the bytes of a vector. If it follows the last one, read some of the next vectors too.
-
-        Each read gives up the interpreter, and the vectors are mostly in the order of the rows.
-        """
+        # If it follows the last one, read some of the next vectors too. Each read gives up the
+        # interpreter, and the vectors are mostly in the order of the rows.
         if not 0 <= place - self._ahead_at < len(self._ahead) // width:
             row = place & (1 << _ROW_BITS) - 1
             rows = min(_AHEAD, each.rows - row) if place == self._last + 1 else 1
@@ -435,7 +429,8 @@ class VectorFolder:
             self._ahead_at = place
         self._last = place
         start = (place - self._ahead_at) * width
-        return self._ahead[start : start + width]
+        data = self._ahead[start : start + width]
+        return _as_float32(data, each.dtype) if len(data) == width else None
 
     def refuse(self, post: int) -> tuple[str, int] | None:
         """Mark the post's vector as invalid. Return its file and row, None if it has no valid vector."""
@@ -443,7 +438,7 @@ class VectorFolder:
         if place == _REFUSED:
             return None
         self.places[post] = _REFUSED
-        return self._files[place >> _ROW_BITS].path, place & (1 << _BITS) - 1
+        return self._files[place >> _ROW_BITS].path, place & (1 << _ROW_BITS) - 1
 
     def close(self) -> None:
         """Close all open files."""

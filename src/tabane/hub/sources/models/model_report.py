@@ -99,27 +99,25 @@ async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
         return {"state": "absent", "id": found}
     if isinstance(found, NoModel):
         return {"state": "none", "reason": found.reason.render(lang)}
-    row = {"state": "open" if chosen else "here", **_found(wanted, found)}
-    record = (await opening.records.all()).get(chosen) if chosen else None
-    return row | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
-
-
-def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
-
     source, where = source_of(wanted, found)
     recipe = found.recipe
-    return {
-        "id": recipe.model,
-        "revision": recipe.revision,
-        "source": source,
-        "where": where,
-        "loader": found.spec.loader if found.spec else None,
-        "quantisation": recipe.quantisation,
-        "pooling": recipe.pooling.value,
-        "max_tokens": recipe.max_tokens,
-        "query_prefix": recipe.query,
-        "document_prefix": recipe.document,
+    row = {
+        "state": "open" if chosen else "here",
+        **{
+            "id": recipe.model,
+            "revision": recipe.revision,
+            "source": source,
+            "where": where,
+            "loader": found.spec.loader if found.spec else None,
+            "quantisation": recipe.quantisation,
+            "pooling": recipe.pooling.value,
+            "max_tokens": recipe.max_tokens,
+            "query_prefix": recipe.query,
+            "document_prefix": recipe.document,
+        },
     }
+    record = (await opening.records.all()).get(chosen) if chosen else None
+    return row | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
 
 
 def _pid(embedder: CachedEmbedder) -> int | None:
