@@ -22,14 +22,14 @@ from tabane.documents.table import documents_table
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.errors import ModelError, ModelUnavailable
+from tabane.hub.sources.embedding_lane import fill
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.engine import Collection
-from tabane.search.models import Reranker
 from tabane.search.pipeline import Meaning, meaning_of
-from tabane.search.vector_filling import fill
+from tabane.search.source import Reranker
 from tabane.wire import json
 from tests.engine.embedded.vectors.oracle import packed
 

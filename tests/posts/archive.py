@@ -17,12 +17,11 @@ from tabane.operations import Caller, Door, Face, OperationTable, StreamPart
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, SPACES, Post, record_of
 from tabane.posts.table import posts_table
-from tabane.search.chunking import Measure
-from tabane.search.chunking.cutting import Estimate
+from tabane.search.chunking import Estimate, Measure
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.engine import Collection
-from tabane.search.models import Reranker
 from tabane.search.records import EmbeddingSpace
+from tabane.search.source import Reranker
 from tabane.wire import json
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from tabane.reader.page import SHAPE
 from tabane.reader.page_cache import PageCache
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.engine import Collection
-from tabane.search.models import Reranker
 from tabane.search.pipeline import Meaning
+from tabane.search.source import Reranker
 
 
 @dataclass(frozen=True)

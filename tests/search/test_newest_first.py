@@ -12,11 +12,11 @@ import pytest
 
 from tabane.engine.embedded.store import Store
 from tabane.errors import ModelError
+from tabane.hub.sources.embedding_lane import NewestFirst, fill_newest
 from tabane.messages import Message
 from tabane.search.embedding.embedder import Kind, Take
 from tabane.search.engine import Collection
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, Shape, TextField
-from tabane.search.vector_filling import NewestFirst, fill_newest
 from tests.harness.patience import LONG
 from tests.hub.sources.letter_models import LetterModel
 

@@ -32,8 +32,8 @@ from tabane.messages import Message, say
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
-from tabane.search.models import Models
 from tabane.search.records import And, EmbeddingSpace, Filter, Prefix, Range, Scalar
+from tabane.search.source import Models
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 PATIENCE = 15.0
@@ -137,7 +137,19 @@ class PutEmbedding:
                     await collection.add_space(space)
                 except BadArguments:
                     continue  # another call added a space with another model meanwhile
-            return await self._embed_with(embedder, space, texts)
+            if not texts:
+                return PutVectors(space)
+            if len(texts) > MOST:
+                return PutVectors(space, warning=too_much())
+            try:
+                async with asyncio.timeout(self._context.longest):
+                    return PutVectors(space, await embedder.embed(texts))
+            except TimeoutError:
+                return PutVectors(space, warning=too_much())
+            except ModelUnavailable as error:
+                if self._context.names_model:
+                    raise
+                return PutVectors(space, warning=error.message)
         return PutVectors(warning=_model_not_ready())
 
     async def _open_embedder(self, collection: Collection) -> Embedder | NoModel:
@@ -153,23 +165,6 @@ class PutEmbedding:
         if isinstance(found, NoModel) and self._context.names_model:
             raise ModelMissing(found.reason)
         return found
-
-    async def _embed_with(
-        self, embedder: Embedder, space: EmbeddingSpace, texts: Sequence[str]
-    ) -> PutVectors:
-        if not texts:
-            return PutVectors(space)
-        if len(texts) > MOST:
-            return PutVectors(space, warning=too_much())
-        try:
-            async with asyncio.timeout(self._context.longest):
-                return PutVectors(space, await embedder.embed(texts))
-        except TimeoutError:
-            return PutVectors(space, warning=too_much())
-        except ModelUnavailable as error:
-            if self._context.names_model:
-                raise
-            return PutVectors(space, warning=error.message)
 
 
 def _model_not_ready() -> Message:

@@ -61,8 +61,8 @@ from tabane.errors import (
 )
 from tabane.messages import Message, say
 from tabane.search.engine import LARGEST_VECTORS, MOST_AT_ONCE, MOST_EXCHANGED, Collection
-from tabane.search.models import Models
 from tabane.search.records import Record, encodable
+from tabane.search.source import Models
 
 if TYPE_CHECKING:
     from tabane.search.chunking import Chunk, Measure
@@ -154,7 +154,22 @@ def _join_metadata(front: Mapping[str, Own], given: Mapping[str, Own]) -> Mappin
 
 def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
     """Return the change for a checked draft. The text is cut only if it differs from the stored one."""
-    document = _describe(draft, measure, now)
+    encoded = draft.text.encode()
+    document = Document(
+        filepath=draft.filepath,
+        kind=draft.kind or "text",
+        updated_at=round(now if draft.updated_at is None else draft.updated_at, 3),
+        hash=hashlib.sha256(encoded).hexdigest(),
+        size=len(encoded),
+        length=len(draft.text),
+        measure=measure.name,
+        title=draft.title or "",
+        file_type=draft.file_type,
+        normalize=draft.normalize,
+        metadata=dict(draft.metadata),
+        source=draft.source,
+        labels=draft.labels,
+    )
     same = before is not None and (before.hash, before.measure) == (document.hash, document.measure)
     if before is not None and same:
         document = changed(
@@ -174,25 +189,6 @@ def change(draft: Draft, before: Document | None, measure: Measure, now: float) 
     if before is not None:
         document = _keep_date(document, before)
     return _compare_chunks(draft, document, before, measure)
-
-
-def _describe(draft: Draft, measure: Measure, now: float) -> Document:
-    encoded = draft.text.encode()
-    return Document(
-        filepath=draft.filepath,
-        kind=draft.kind or "text",
-        updated_at=round(now if draft.updated_at is None else draft.updated_at, 3),
-        hash=hashlib.sha256(encoded).hexdigest(),
-        size=len(encoded),
-        length=len(draft.text),
-        measure=measure.name,
-        title=draft.title or "",
-        file_type=draft.file_type,
-        normalize=draft.normalize,
-        metadata=dict(draft.metadata),
-        source=draft.source,
-        labels=draft.labels,
-    )
 
 
 def _keep_date(document: Document, before: Document) -> Document:

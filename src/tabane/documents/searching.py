@@ -31,7 +31,6 @@ from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.search.engine import Collection
-from tabane.search.models import Models
 from tabane.search.pipeline import (
     CollectionSource,
     QueryVectors,
@@ -57,7 +56,7 @@ from tabane.search.records import (
     encodable,
     leaves,
 )
-from tabane.search.source import HitCard, Reference, SearchAnswer, SearchHit, SearchRequest
+from tabane.search.source import HitCard, Models, Reference, SearchAnswer, SearchHit, SearchRequest
 
 MOST_NAMES = MOST_VALUES // 2
 

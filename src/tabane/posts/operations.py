@@ -14,20 +14,18 @@ from typing import Any, Literal, NamedTuple
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import say
 from tabane.operations import Caller, NoParameters, StreamPart
-from tabane.posts import rendered_text
 from tabane.posts import table as given
 from tabane.posts.post import DUPLICATE_FIELD, Post, comparable_user, duplicate_key, post_of
 from tabane.posts.query import LOG_TYPES, UserFilter, by_user, parsed, terms
-from tabane.posts.rendered_text import PostRows, Row
 from tabane.posts.searching import Missing, Pair, PostAnswer, PostSearch, PostStream, nothing_missing
 from tabane.posts.statistics import Census, PostAuthor, Statistics, TagCount, suggested, timeline
+from tabane.posts.table import PostRows, Row, post_row
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection, Order
-from tabane.search.models import Models
 from tabane.search.pipeline import marked_terms, typed
 from tabane.search.records import And, Equal, Filter, Not, encodable
 from tabane.search.snippets import marks
-from tabane.search.source import explained
+from tabane.search.source import Models, explained
 from tabane.wire import json
 from tabane.wire.cursors import CursorCodec
 
@@ -111,7 +109,7 @@ class PostBrowser:
 
 
 def _page_row(post: Post) -> Row:
-    return rendered_text.row(post) | {"at": post.at}
+    return post_row(post) | {"at": post.at}
 
 
 def _counted_page(
@@ -191,9 +189,7 @@ class Archive:
             params.conditions(),
             params.limit or _LIMIT,
         )
-        return PostRows(
-            [rendered_text.row(found.item) for found in answer.hits], params.search_term, answer.warning
-        )
+        return PostRows([post_row(found.item) for found in answer.hits], params.search_term, answer.warning)
 
     async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> PostRows:
         """Return the posts nearest to a post."""
@@ -284,7 +280,7 @@ class Archive:
         if record is None:
             message = say("post_id: there is no post {post_id}", post_id=params.post_id)
             raise BadArguments(message, "post_id")
-        return rendered_text.row(post_of(record))
+        return post_row(post_of(record))
 
     async def embed_text(self, caller: Caller, params: given.EmbedText) -> Row:
         """Embed a text as a query, with the archive's model or else with the model in the settings."""
@@ -327,7 +323,7 @@ def safetensors(name: str, vector: bytes) -> bytes:
 def _ranked_rows(answer: PostAnswer, query: str) -> PostRows:
     rows = []
     for rank, found in enumerate(answer.hits, 1):
-        row: Row = {"rank": rank, "score": found.score, "post": rendered_text.row(found.item)}
+        row: Row = {"rank": rank, "score": found.score, "post": post_row(found.item)}
         # If ranks were fused, only the cosine says how similar the post is.
         rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
     return PostRows(rows, query, answer.warning)
@@ -353,7 +349,7 @@ def csv_lines(posts: Sequence[Post]) -> str:
 
 
 def json_lines(posts: Sequence[Post]) -> str:
-    return "".join(json.encode(rendered_text.row(post)).decode() + "\n" for post in posts)
+    return "".join(json.encode(post_row(post)).decode() + "\n" for post in posts)
 
 
 WRITERS: Mapping[Format, Callable[[Sequence[Post]], str]] = {"csv": csv_lines, "jsonl": json_lines}

@@ -46,7 +46,6 @@ from tabane.search.engine import (
     demanding,
 )
 from tabane.search.fusion import ScoreParts
-from tabane.search.models import Models
 from tabane.search.pipeline import (
     HybridQuery,
     Incomplete,
@@ -67,6 +66,7 @@ from tabane.search.pipeline import RankedRecord as Hit
 from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
 from tabane.search.source import (
     HitCard,
+    Models,
     Reference,
     SearchAnswer,
     SearchHit,

@@ -23,7 +23,7 @@ from msgspec import Struct, structs
 from tabane.errors import ModelError, ModelMissing
 from tabane.messages import Message, say
 from tabane.operations import Caller
-from tabane.search.analysis import normalize, visible
+from tabane.search.analysis import content, normalize, visible
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_families import cosine_weight, family_of, reads
 from tabane.search.engine import (
@@ -47,10 +47,17 @@ from tabane.search.fusion import (
     reciprocal_ranks,
     stretched,
 )
-from tabane.search.models import Models, Reranker
 from tabane.search.records import EVERYTHING, LONGEST_NEEDLE, And, Contains, Filter, In, Not, Record
-from tabane.search.relevance import content
-from tabane.search.source import HitCard, Keywords, SearchAnswer, SearchHit, SearchRequest, joined
+from tabane.search.source import (
+    HitCard,
+    Keywords,
+    Models,
+    Reranker,
+    SearchAnswer,
+    SearchHit,
+    SearchRequest,
+    joined,
+)
 from tabane.text.lazy_patterns import lazy_pattern
 
 LONGEST = 2_000  # characters that are read

@@ -14,8 +14,7 @@ from msgspec import structs
 
 from tabane.errors import ModelUnavailable
 from tabane.messages import say
-from tabane.search.chunking import Measure
-from tabane.search.chunking.cutting import Estimate
+from tabane.search.chunking import Estimate, Measure
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import (
     Collection,
@@ -26,7 +25,6 @@ from tabane.search.engine import (
     VectorQuery,
 )
 from tabane.search.fusion import CosineWeight, reciprocal_ranks
-from tabane.search.models import Reranker
 from tabane.search.pipeline import (
     Fusion,
     RankedRecord,
@@ -46,6 +44,7 @@ from tabane.search.records import (
     Shape,
     TextField,
 )
+from tabane.search.source import Reranker
 from tests.engine.embedded.opening import EmbeddedCollection, indexed
 from tests.engine.embedded.vectors.oracle import cosine, packed
 

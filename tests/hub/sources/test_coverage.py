@@ -18,8 +18,7 @@ from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.operations import Door, OperationTable
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, Post, record_of
-from tabane.posts.rendered_text import PostRows
-from tabane.posts.table import posts_table
+from tabane.posts.table import PostRows, posts_table
 from tabane.search.embedding.embedder import Kind
 from tabane.search.records import EVERYTHING, EmbeddingSpace
 from tabane.search.source import SearchRequest

@@ -17,8 +17,7 @@ from typing import Any, TypeVar
 from tabane.engine.embedded.store import Store
 from tabane.messages import Message
 from tabane.posts.importing.import_report import PostsImportReport
-from tabane.posts.importing.importer import import_posts
-from tabane.posts.importing.plan import PostSources, plan
+from tabane.posts.importing.importer import PostSources, import_posts, plan
 from tabane.posts.post import SHAPE, SPACES, Post, post_of
 from tabane.search.engine import Collection
 from tabane.search.records import EVERYTHING

@@ -86,11 +86,11 @@ from tabane.operations import CallTarget
 from tabane.posts.operations import CountedPlace
 from tabane.posts.post import _PostPayload
 from tabane.reader.conversion import CleaningRequest, ConversionFailure, ConversionRequest, ConvertedPage
-from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
+from tabane.reader.cookies import CookieJar, ImportedCookie
 from tabane.reader.page import Page, Picture
 from tabane.reader.page_records import PageHead, PassageSpan
 from tabane.reader.paging import PageCursor
-from tabane.reader.rendering.browser_process import BrowserExit
+from tabane.reader.rendering.page_visit import BrowserExit
 from tabane.search.embedding.model_families import Pooling
 from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import (

@@ -24,12 +24,11 @@ from tabane.wire import json
 
 if TYPE_CHECKING:
     from tabane.hub.work.job import Job
-    from tabane.posts.importing.plan import PostSources
+    from tabane.posts.importing.importer import PostSources
     from tabane.posts.operations import Archive
     from tabane.posts.table import ImportPosts
     from tabane.search.engine import Collection
-    from tabane.search.models import Models
-    from tabane.search.source import SearchSource
+    from tabane.search.source import Models, SearchSource
 
 log = logging.getLogger(__name__)
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from tabane.hub.sources.embedding_lane import CollectionLane
     from tabane.search.embedding.embedder import NoModel
     from tabane.search.engine import Collection
-    from tabane.search.models import Models
     from tabane.search.pipeline import Incomplete, Meaning
+    from tabane.search.source import Models
     from tabane.settings import Settings
 
 

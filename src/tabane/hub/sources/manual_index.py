@@ -10,10 +10,9 @@ from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.sources.manual import pages, sections
 from tabane.hub.stores.domain_stores import Stores
 from tabane.search.engine import Collection
-from tabane.search.models import Models
 from tabane.search.pipeline import CollectionSource, RankedRecord, records_of
 from tabane.search.records import Everything, Record, checked
-from tabane.search.source import HitCard, Reference, SearchHit
+from tabane.search.source import HitCard, Models, Reference, SearchHit
 from tabane.wire import json
 
 

@@ -25,7 +25,7 @@ from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import FOLDER, Stores
 from tabane.operations import Caller
 from tabane.search.engine import Collection
-from tabane.search.models import Models
+from tabane.search.source import Models
 from tabane.servers.labels import UNTRUSTED
 from tabane.text.time_zones import zone_of
 
