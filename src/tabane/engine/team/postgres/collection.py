@@ -29,7 +29,7 @@ from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.change_feed import ChangeFeed
 from tabane.engine.team.postgres.collection_state import CollectionRow
 from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.lexical_search import LexicalPage, OutsideKeywords, PostingSearch
+from tabane.engine.team.postgres.lexical_search import LexicalPage, PostingSearch
 from tabane.engine.team.postgres.queries import RecordQueries, SimilarityQueries, outside_question
 from tabane.engine.team.postgres.record_table import SqlCondition, condition
 from tabane.engine.team.postgres.record_writer import CollectionTables, CollectionWrite
@@ -89,7 +89,7 @@ class PostgresCollection(Collection):
         self._shape = shape
         self._state = state
         self._outside = outside
-        self.feed, self.keywords = ChangeFeed(database, writing, tables), tables.keywords
+        self.feed = ChangeFeed(database, writing, tables)
         self.written: Callable[[], None] | None = None  # is called after each write
         self._request_indexes(state)
 
@@ -281,18 +281,12 @@ class PostgresCollection(Collection):
     async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         check_page(limit, offset)
         self._shape.text_names(query.fields)
-        filtered = records.checked_filter(where, self._shape)
         matching, tables, page = self._condition(where), self._tables, LexicalPage(limit, offset)
 
         def searching(connection: psycopg.Connection, state: CollectionRow) -> EngineHits:
             plan = tables.planner.plan(query)
             if plan == NOTHING:
                 return EngineHits()
-            if self._outside is not None:
-                outside = OutsideKeywords(connection, self._outside, tables, state, self._shape)
-                found = outside.hits(plan, filtered, matching, page)
-                if found is not None:
-                    return found
             request = PostingSearch(connection, tables.postings, tables.records, state.lexical, plan)
             return request.hits(matching, page)
 
