@@ -25,7 +25,6 @@ from tabane.engine.input_checks import (
 from tabane.engine.vector_request import VectorRequest, checked_request
 from tabane.messages import Message
 from tabane.search.engine import (
-    Capability,
     Collection,
     EngineHits,
     Exchanged,
@@ -100,12 +99,6 @@ class CollectionEngine(EngineReads, Protocol):
 
     most_bytes: int
     """Bytes of one :meth:`upsert` at most, unless one record is larger."""
-
-    @property
-    def capabilities(self) -> frozenset[Capability]: ...
-
-    @property
-    def remark(self) -> Message | None: ...
 
     @property
     def changes(self) -> int: ...
@@ -249,12 +242,8 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
         return self.engine.shape.spaces
 
     @property
-    def capabilities(self) -> frozenset[Capability]:
-        return self.engine.capabilities
-
-    @property
     def remark(self) -> Message | None:
-        return self.engine.remark
+        return None
 
     @property
     def changes(self) -> int:

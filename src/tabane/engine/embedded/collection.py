@@ -27,7 +27,6 @@ from tabane.engine.vector_request import VectorRequest
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.engine import (
-    Capability,
     EngineHits,
     Exchanged,
     LexicalQuery,
@@ -139,7 +138,6 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 
 T = TypeVar("T")
 
-_OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to catch up: so few cannot overload it
 
 
@@ -148,7 +146,6 @@ class StoredCollection(CollectionEngine):
 
     most_rows = 1000  # that are written in turns with others, before there must be room again
     most_bytes = 16_000_000
-    remark = None
 
     def __init__(
         self,
@@ -175,11 +172,6 @@ class StoredCollection(CollectionEngine):
     @property
     def changes(self) -> int:
         return self.table.columns.snapshot().changes
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        lexical = self.lexical.capabilities if self.lexical is not None else frozenset()
-        return lexical | (_OF_VECTORS if self.shape.spaces else frozenset())
 
     async def add_space(self, space: EmbeddingSpace) -> None:
         await self.table.respace(lambda connection, spaces: spaces.add(connection, space))

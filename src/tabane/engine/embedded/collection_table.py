@@ -27,7 +27,7 @@ from tabane.engine.embedded.vectors.space_index import VectorIndex
 from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth
 from tabane.engine.input_checks import ALONE
 from tabane.errors import StoreError, StoreReadOnly
-from tabane.search.engine import Capability, EngineHits, LexicalQuery
+from tabane.search.engine import EngineHits, LexicalQuery
 from tabane.search.records import Filter, Record, Shape
 
 T = TypeVar("T")
@@ -39,11 +39,6 @@ _LONGEST_REMAKING = 600.0  # seconds that a check-up waits for
 
 class LexicalFollower(SubstringIndex, Protocol):
     """The lexical index of a table. It is notified of each commit, and answers as of the last one."""
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Return the requests that the index supports."""
-        ...
 
     @property
     def applied(self) -> int:
