@@ -335,7 +335,7 @@ async def test_a_put_whose_caller_left_is_done_before_the_next_one() -> None:
     async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         late = _Late(asked.collection)
-        asked.collection = late  # type: ignore[assignment]
+        asked.collection = late
         leaving = asyncio.create_task(asked.put("guide.md", GUIDE.replace("Oranges", "x").replace("e", "3")))
         await late.begun.wait()
         leaving.cancel()
@@ -376,7 +376,7 @@ async def test_a_store_that_fails_is_told_and_nothing_is_half_written(
     async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         failing = _Failing(asked.collection, deque([True]))
-        asked.collection = failing  # type: ignore[assignment]
+        asked.collection = failing
         with caplog.at_level(logging.WARNING, "tabane"):
             found = await asked.call(
                 "put_document", filepath="guide.md", text="secret words", metadata={"key": "secret"}

@@ -475,13 +475,12 @@ class DocumentWriter:
         collection: Callable[[], Awaitable[Collection]],
         models: Models,
         embedding: PutEmbedding,
-        reading: DocumentReader,
         wake: Callable[[], None],
         context: DocumentContext,
         listeners: Sequence[DocumentListener],
     ) -> None:
         self._collection, self._models, self._embedding = collection, models, embedding
-        self._reading, self._wake, self._context, self._listeners = reading, wake, context, listeners
+        self._wake, self._context, self._listeners = wake, context, listeners
         self._locks = DocumentLocks()
         self._running: set[asyncio.Future[Any]] = set()
 
@@ -515,7 +514,7 @@ class DocumentWriter:
         removed = 0
         async with self._locks.held(names):
             collection = await self._collection()
-            for document in await self._reading.documents(names):
+            for document in await DocumentReader(collection).documents(names):
                 if document is not None:
                     await collection.exchange((), document.keys)
                     self._tell_listeners(document.filepath, "deleted")
@@ -526,9 +525,11 @@ class DocumentWriter:
         """Store drafts with different names: embed them together, commit them one by one."""
         async with self._locks.held(draft.filepath for draft in drafts.values()):
             try:
-                before = await self._reading.documents([draft.filepath for draft in drafts.values()])
+                collection = await self._collection()
+                names = [draft.filepath for draft in drafts.values()]
+                before = await DocumentReader(collection).documents(names)
                 changes = await asyncio.to_thread(self._make_changes, drafts, before)
-                found = await write_changes(await self._collection(), self._embedding, changes)
+                found = await write_changes(collection, self._embedding, changes)
             except TabaneError as error:
                 return dict.fromkeys(drafts, error)
             if any(isinstance(each, PutOutcome) and not each.embedded for each in found.values()):

@@ -33,6 +33,7 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from tabane.cancellation import run_to_end
+from tabane.engine.checked_collection import CheckedCollection, CheckedNearest, CollectionEngine, EngineReads
 from tabane.engine.collection_copying import (
     MOST_REPLICATED,
     ChangedRecords,
@@ -41,24 +42,21 @@ from tabane.engine.collection_copying import (
     ReplicationFeed,
     batches,
 )
+from tabane.engine.input_checks import RecordsCursor
+from tabane.engine.vector_request import VectorRequest
 from tabane.errors import ConfigurationError, StoreBusy, StoreError
 from tabane.messages import Message, say
 from tabane.search.engine import (
     Capability,
-    Collection,
     EngineHits,
     Exchanged,
-    JoinedRecords,
     LexicalQuery,
     ListedKeys,
-    NearestRequest,
     Order,
     Ranks,
-    SelectedPage,
     Similarities,
-    VectorQuery,
 )
-from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, Scalar, Shape, StoredRecord
+from tabane.search.records import EmbeddingSpace, Filter, Record, Scalar, Shape, StoredRecord
 from tabane.settings.files import read_private, write_private
 
 
@@ -154,7 +152,7 @@ _POLLED = 1.0  # seconds between two questions for changes of other hubs
 _LONGEST_PAUSE = 60.0  # seconds, after failures
 
 
-class ReplicableCollection(Collection, Protocol):
+class ReplicableCollection(CollectionEngine, Protocol):
     """The collection that holds the replica."""
 
     async def replicate(self, records: Sequence[Record], gone: Sequence[str]) -> None:
@@ -223,7 +221,7 @@ class CollectionReplica:
             self._away, self._question = False, None
         self.wake()
 
-    async def current(self) -> Collection | None:
+    async def current(self) -> CollectionEngine | None:
         """Return the replica if it has all changes that were committed before; None if it has not by now.
 
         While the truth cannot be reached, it is the replica as it is.
@@ -243,7 +241,7 @@ class CollectionReplica:
         """Return whether the replica answers because the truth could not be reached the last time."""
         return self._away and self._reached is not None
 
-    async def alone(self) -> Collection | None:
+    async def alone(self) -> CollectionEngine | None:
         """Return the replica as it is if the truth cannot be reached; None if that can be asked."""
         return self._local if self._reached is not None and await self._ask_newest_change() is None else None
 
@@ -452,7 +450,7 @@ def _ignore_failure(question: asyncio.Future[int]) -> None:
         question.exception()
 
 
-def _finish_step(mark: ReplicaMark, local: Collection) -> ReplicaMark:
+def _finish_step(mark: ReplicaMark, local: CollectionEngine) -> ReplicaMark:
     """Return the mark after the step with a space that was perhaps cut off."""
     if mark.step is None:
         return mark
@@ -461,8 +459,8 @@ def _finish_step(mark: ReplicaMark, local: Collection) -> ReplicaMark:
     )
 
 
-def _space_names(collection: Collection) -> set[str]:
-    return {space.name for space in collection.spaces}
+def _space_names(collection: CollectionEngine) -> set[str]:
+    return {space.name for space in collection.shape.spaces}
 
 
 T = TypeVar("T")
@@ -473,19 +471,16 @@ _read_of_old: ContextVar[bool] = ContextVar("read_of_old", default=False)
 _LONGEST_WAIT = 60.0  # seconds, for changes that are acknowledged while blocks are read
 
 
-class ReplicatedCollection(Collection):
-    """The protocols of :mod:`tabane.search.engine` document its methods."""
+class ReplicatedCollection(CollectionEngine):
+    """:class:`~tabane.engine.checked_collection.CollectionEngine` documents its methods."""
 
-    def __init__(self, truth: Collection, replica: CollectionReplica) -> None:
+    def __init__(self, truth: CollectionEngine, replica: CollectionReplica) -> None:
         self.truth, self._replica = truth, replica
+        self.most_rows, self.most_bytes = truth.most_rows, truth.most_bytes
 
     @property
     def shape(self) -> Shape:
         return self.truth.shape
-
-    @property
-    def spaces(self) -> tuple[EmbeddingSpace, ...]:
-        return self.truth.spaces
 
     @property
     def capabilities(self) -> frozenset[Capability]:
@@ -515,20 +510,18 @@ class ReplicatedCollection(Collection):
     async def succeed(self, name: str, by: str) -> None:
         await self._write_to_truth(self.truth.succeed(name, by))
 
-    async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
+    async def upsert(self, records: Sequence[Record], models: Mapping[str, str]) -> list[bool]:
         return await self._write_to_truth(self.truth.upsert(records, models))
 
     async def exchange(
-        self, records: Sequence[Record], gone: Sequence[str] = (), models: Mapping[str, str] | None = None
+        self, records: Sequence[Record], gone: Sequence[str], rows: int, models: Mapping[str, str]
     ) -> Exchanged:
-        return await self._write_to_truth(self.truth.exchange(records, gone, models))
+        return await self._write_to_truth(self.truth.exchange(records, gone, rows, models))
 
     async def delete(self, keys: Sequence[str]) -> int:
         return await self._write_to_truth(self.truth.delete(keys))
 
-    async def attach(
-        self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
-    ) -> int:
+    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None) -> int:
         return await self._write_to_truth(self.truth.attach(vectors, model, epoch))
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
@@ -537,17 +530,15 @@ class ReplicatedCollection(Collection):
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
         return await self._ask_truth(lambda collection: collection.vectors(keys, space))
 
-    async def lacking(
-        self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
-    ) -> list[StoredRecord]:
+    async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[StoredRecord]:
         return await self.truth.lacking(space, after, limit, where)
 
     async def waiting(
-        self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
+        self, space: str, where: Filter, newest: str | None, skip: int, limit: int
     ) -> list[StoredRecord]:
         return await self.truth.waiting(space, where, newest, skip, limit)
 
-    async def _ask_truth(self, work: Callable[[Collection], Awaitable[T]]) -> T:
+    async def _ask_truth(self, work: Callable[[CollectionEngine], Awaitable[T]]) -> T:
         """Ask the truth; the replica while that cannot be reached."""
         local = await self._replica.alone() if self._replica.away else None
         if local is None:
@@ -577,13 +568,11 @@ class ReplicatedCollection(Collection):
     # What the replica answers
 
     async def select(
-        self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
-    ) -> SelectedPage:
-        return await self._ask_replica(
-            lambda collection: collection.select(where, order=order, after=after, limit=limit)
-        )
+        self, where: Filter, order: tuple[Order, ...], after: RecordsCursor | None, most: int
+    ) -> list[StoredRecord]:
+        return await self._ask_replica(lambda collection: collection.select(where, order, after, most))
 
-    async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
+    async def facet(self, field: str, where: Filter, limit: int) -> list[tuple[Scalar, int]]:
         return await self._ask_replica(lambda collection: collection.facet(field, where, limit))
 
     async def count(self, where: Filter) -> int:
@@ -598,24 +587,24 @@ class ReplicatedCollection(Collection):
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
         return await self._ask_replica(lambda collection: collection.firsts(field, order, where))
 
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
         return await self._ask_replica(lambda collection: collection.search(query, where, limit, offset))
 
     async def embedded(self, space: str, where: Filter) -> int:
         return await self._ask_replica(lambda collection: collection.embedded(space, where))
 
-    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        return await self._ask_replica(lambda collection: collection.similarities(query, keys))
+    async def similarities(self, request: VectorRequest, keys: Sequence[str]) -> list[float | None]:
+        return await self._ask_replica(lambda collection: collection.similarities(request, keys))
 
-    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        return await self._ask_replica(lambda collection: collection.nearest(query, where, limit, offset))
+    async def nearest(self, request: VectorRequest, where: Filter, limit: int, offset: int = 0) -> EngineHits:
+        return await self._ask_replica(lambda collection: collection.nearest(request, where, limit, offset))
 
     async def together(
         self,
-        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        work: Callable[[EngineReads], Coroutine[Any, Any, T]],
         *,
-        long: bool = False,
-        first: NearestRequest | None = None,
+        long: bool,
+        first: CheckedNearest | None,
     ) -> T:
         return await work(self)
 
@@ -623,15 +612,15 @@ class ReplicatedCollection(Collection):
         async for block in self._yield_blocks(lambda collection: collection.listing(order, where)):
             yield block
 
-    async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        async for block in self._yield_blocks(lambda collection: collection.scan(query, where)):
+    async def scan(self, request: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
+        async for block in self._yield_blocks(lambda collection: collection.scan(request, where)):
             yield block
 
-    async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        async for block in self._yield_blocks(lambda collection: collection.ranking(query, where)):
+    async def ranking(self, request: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
+        async for block in self._yield_blocks(lambda collection: collection.ranking(request, where)):
             yield block
 
-    async def _ask_replica(self, work: Callable[[Collection], Awaitable[T]]) -> T:
+    async def _ask_replica(self, work: Callable[[CollectionEngine], Awaitable[T]]) -> T:
         local = await self._replica.current()
         if local is not None:
             try:
@@ -640,7 +629,7 @@ class ReplicatedCollection(Collection):
                 self._log_failure(error)
         return await work(self.truth)
 
-    async def _yield_blocks(self, work: Callable[[Collection], AsyncIterator[T]]) -> AsyncIterator[T]:
+    async def _yield_blocks(self, work: Callable[[CollectionEngine], AsyncIterator[T]]) -> AsyncIterator[T]:
         """Yield the blocks of the replica. If it fails before the first one, the truth's.
 
         A later block waits for the changes that were acknowledged before it was requested.
@@ -666,3 +655,10 @@ class ReplicatedCollection(Collection):
 
     def _log_failure(self, error: StoreError) -> None:
         log.warning("a replica failed, and the database was asked instead: %s", error)
+
+
+def replicated_collection(
+    truth: CollectionEngine, replica: CollectionReplica
+) -> CheckedCollection[ReplicatedCollection]:
+    """Return the collection that the truth holds and the replica answers for."""
+    return CheckedCollection(ReplicatedCollection(truth, replica))

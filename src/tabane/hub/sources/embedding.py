@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tabane.hub.sources.embedded_collections import EmbeddedCollection
     from tabane.hub.sources.embedding_lane import CollectionLane
     from tabane.search.embedding.embedder import NoModel
+    from tabane.search.engine import Collection
     from tabane.search.pipeline import Incomplete, Meaning
     from tabane.search.source import Models
     from tabane.settings import Settings
@@ -117,16 +118,16 @@ class CollectionEmbedder:
         for lane in (self._lanes.opened or {}).values():
             await lane.idle()
 
-    async def question(self, name: str, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
+    async def question(self, collection: Collection, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
         """Return the question as vectors for these spaces of a collection, or why there are none.
 
         Raises BadArguments if the collection has vectors, but none in such a space.
         """
-        return await self._lanes()[name].question(text, tuple(spaces))
+        return await self._lanes()[collection.shape.name].question(collection, text, tuple(spaces))
 
-    async def missing(self, name: str, spaces: Iterable[str]) -> Incomplete | None:
+    async def missing(self, collection: Collection, spaces: Iterable[str]) -> Incomplete | None:
         """Return how much of these spaces of a collection is embedded; None if all of it is."""
-        return await self._lanes()[name].missing(tuple(spaces))
+        return await self._lanes()[collection.shape.name].missing(collection, tuple(spaces))
 
     async def own_models(self) -> list[tuple[str, Message, str]]:
         """Return name, title and model of each collection that keeps the model of its vectors."""

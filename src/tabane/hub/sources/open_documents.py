@@ -80,7 +80,7 @@ class OpenDocuments:
         self.library = DocumentLibrary(
             self._collection,
             models,
-            partial(embedding.question, SHAPE.name),
+            embedding.question,
             partial(embedding.wake, SHAPE.name),
             HubDocumentContext(context),
             files=ReadableFiles(ReadableRoots(self._roots, ROOTS), texts).read,

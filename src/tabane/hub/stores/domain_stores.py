@@ -96,9 +96,9 @@ class Stores:
         from tabane.engine.team.postgres.change_feed import ChangeProbe, PostgresReplicationFeed
 
         self._probe = self._probe or ChangeProbe(store.database)
-        feed = PostgresReplicationFeed(truth.feed, self._probe)
+        feed = PostgresReplicationFeed(truth.engine.feed, self._probe)
         source = f"{shape.name} in {store.database.place}, schema {store.database.schema}"
-        return await self._replicas.replicated(domain, truth, feed, source)
+        return await self._replicas.replicated(domain, truth.engine, feed, source)
 
     def holds(self, domain: str) -> bool:
         """Return whether anything of that domain was ever stored. Of a database, that is not known."""

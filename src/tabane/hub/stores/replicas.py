@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tabane.search.engine import Collection
 from tabane.search.records import Shape
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
+    from tabane.engine.checked_collection import CheckedCollection, CollectionEngine
     from tabane.engine.collection_copying import ReplicationFeed
     from tabane.engine.collection_replica import CollectionReplica, ReplicatedCollection
     from tabane.engine.embedded.collection import StoredCollection
@@ -40,7 +40,7 @@ class ReplicaFiles:
         await self.close()
         private_folder(self._folder, parents=False)
         self._store = await Store.open(str(self._folder), self._name, lexical=open_lexical)
-        return await self._store.collection(self._shape)
+        return (await self._store.collection(self._shape)).engine
 
     async def emptied(self) -> StoredCollection:
         """Delete the files, and return a new collection. Raises StoreError."""
@@ -67,7 +67,7 @@ class OpenReplica(NamedTuple):
 
     replica: CollectionReplica
     files: ReplicaFiles
-    collection: ReplicatedCollection
+    collection: CheckedCollection[ReplicatedCollection]
 
     async def close(self) -> None:
         await self.replica.close()
@@ -86,12 +86,12 @@ class Replicas:
         self._open: dict[tuple[str, str], OpenReplica] = {}
 
     async def replicated(
-        self, domain: str, truth: Collection, feed: ReplicationFeed, source: str
-    ) -> ReplicatedCollection:
+        self, domain: str, truth: CollectionEngine, feed: ReplicationFeed, source: str
+    ) -> CheckedCollection[ReplicatedCollection]:
         """Return the collection, read from its replica. ``source`` names the collection and its database."""
         place = (domain, truth.shape.name)
         found = self._open.get(place)
-        if found is not None and found.collection.truth is truth:
+        if found is not None and found.collection.engine.truth is truth:
             return found.collection
         if found is not None:  # its shape has changed
             del self._open[place]
@@ -100,20 +100,20 @@ class Replicas:
         opened.replica.start()
         return opened.collection
 
-    def _opened(self, name: str, truth: Collection, feed: ReplicationFeed, source: str) -> OpenReplica:
+    def _opened(self, name: str, truth: CollectionEngine, feed: ReplicationFeed, source: str) -> OpenReplica:
         # A hub starts without numpy and the engine.
         from tabane.engine.collection_replica import (
             PATIENCE,
             CollectionReplica,
             ReplicaMarkFile,
-            ReplicatedCollection,
+            replicated_collection,
         )
 
         files = ReplicaFiles(self._folder, name, replace(truth.shape, spaces=()))
         marks = ReplicaMarkFile(self._folder / f"{name}.mark")
         patience = PATIENCE if self._patience is None else self._patience
         replica = CollectionReplica(source, feed, files, marks, patience)
-        return OpenReplica(replica, files, ReplicatedCollection(truth, replica))
+        return OpenReplica(replica, files, replicated_collection(truth, replica))
 
     def report(self) -> list[dict[str, Any]]:
         """Return the state of each replica that was used."""

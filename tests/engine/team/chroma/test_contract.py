@@ -10,12 +10,11 @@ import pytest
 
 from tabane.engine.team.chroma.index import chroma_index
 from tabane.engine.team.chroma.service import parsed
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import Combination
 from tabane.search.records import Shape
 from tests.engine.embedded.vectors.contract import VectorsContract
 from tests.engine.embedded.vectors.spaces import SpacesContract
-from tests.engine.team.postgres.collections import OpenCollection
+from tests.engine.team.postgres.collections import DatabaseCollection, OpenCollection
 from tests.engine.team.postgres.outside import linked
 from tests.harness.chroma_server import ChromaProcess
 from tests.harness.postgres_server import PostgresServer
@@ -27,7 +26,7 @@ def opening(server: PostgresServer, chroma: ChromaProcess) -> OpenCollection:
     """Return a function that opens a collection in the schema of a home."""
 
     @asynccontextmanager
-    async def opened(home: Path, shape: Shape) -> AsyncIterator[PostgresCollection]:
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[DatabaseCollection]:
         async with linked(server, chroma_index(parsed(chroma.url())), home, shape) as (collection, _):
             yield collection
 

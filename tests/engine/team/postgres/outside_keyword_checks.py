@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import EngineHits, LexicalQuery, Mode
 from tabane.search.records import EVERYTHING, Equal, Field, Filter, Kind, Range, Record, Shape, TextField
-from tests.engine.team.postgres.collections import opening
+from tests.engine.team.postgres.collections import DatabaseCollection, opening
 from tests.engine.team.postgres.outside_checks import check_hits
 from tests.harness.postgres_server import PostgresServer
 
@@ -69,7 +68,7 @@ async def exact_hits(server: PostgresServer, home: Path, library: Library) -> di
 
 
 async def check_keywords(
-    collection: PostgresCollection, library: Library, exact: dict[str, list[EngineHits]]
+    collection: DatabaseCollection, library: Library, exact: dict[str, list[EngineHits]]
 ) -> None:
     for name, where in FILTERS.items():
         queries = [*library.queries, *library.others]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import LexicalQuery
 from tabane.search.records import EVERYTHING, Record
+from tests.engine.team.postgres.collections import DatabaseCollection
 from tests.engine.team.postgres.outside import MemoryIndex, catch_up, linked
 from tests.engine.team.postgres.outside_keyword_checks import (
     FILTERS,
@@ -20,7 +20,7 @@ from tests.engine.team.postgres.outside_keyword_checks import (
 from tests.harness.postgres_server import PostgresServer
 
 
-async def keys(collection: PostgresCollection, text: str) -> set[str]:
+async def keys(collection: DatabaseCollection, text: str) -> set[str]:
     found = await collection.search(LexicalQuery(text), EVERYTHING, 50)
     return {hit.key for hit in found.hits}
 

@@ -19,10 +19,8 @@ from tabane.engine.collection_replica import (
     CollectionReplica,
     ReplicaMark,
     ReplicaMarkFile,
-    ReplicatedCollection,
 )
 from tabane.engine.team.postgres.change_feed import ChangeFeed, ChangeProbe, PostgresReplicationFeed
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
@@ -31,7 +29,7 @@ from tabane.hub.stores.domain_stores import REPLICAS
 from tabane.hub.stores.replicas import ReplicaFiles, Replicas
 from tabane.operations import Caller, Face
 from tabane.search.embedding.model_files import minilm
-from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
+from tabane.search.engine import Collection, EngineHits, LexicalQuery, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Record, Shape
 from tests.engine.embedded.contract import RecordsContract
 from tests.engine.embedded.exchanging import ExchangeContract
@@ -40,7 +38,7 @@ from tests.engine.embedded.vectors.contract import VectorsContract
 from tests.engine.embedded.vectors.oracle import packed
 from tests.engine.embedded.vectors.ranking import RankingContract
 from tests.engine.embedded.vectors.spaces import SpacesContract
-from tests.engine.team.postgres.collections import schema_of
+from tests.engine.team.postgres.collections import DatabaseCollection, schema_of
 from tests.engine.team.postgres.writing import SHAPE, check_whole, record
 from tests.harness.patience import LONG, until
 from tests.harness.postgres_server import PostgresServer, postgres_server
@@ -55,8 +53,8 @@ class ReplicatedHome:
 
     def __init__(
         self,
-        collection: ReplicatedCollection,
-        truth: PostgresCollection,
+        collection: Collection,
+        truth: DatabaseCollection,
         replicas: Replicas,
         feed: PostgresReplicationFeed,
     ) -> None:
@@ -84,8 +82,8 @@ async def replicated(
     probe = ChangeProbe(database)
     try:
         truth = await store.collection(shape)
-        feed = feeding(truth.feed, probe)
-        collection = await replicas.replicated("test", truth, feed, url)
+        feed = feeding(truth.engine.feed, probe)
+        collection = await replicas.replicated("test", truth.engine, feed, url)
         yield ReplicatedHome(collection, truth, replicas, feed)
     finally:
         await replicas.close()
@@ -94,14 +92,14 @@ async def replicated(
         await database.close()
 
 
-OpenReplicated = Callable[[Path, Shape], AbstractAsyncContextManager[ReplicatedCollection]]
+OpenReplicated = Callable[[Path, Shape], AbstractAsyncContextManager[Collection]]
 
 
 def opening(server: PostgresServer) -> OpenReplicated:
     """Return a function that opens a collection whose replica is current before anything is asked."""
 
     @asynccontextmanager
-    async def opened(home: Path, shape: Shape) -> AsyncIterator[ReplicatedCollection]:
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[Collection]:
         async with replicated(home, shape, server.url(schema_of(home))) as found:
             await found.settled()
             yield found.collection

@@ -103,18 +103,16 @@ async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
     recipe = found.recipe
     row = {
         "state": "open" if chosen else "here",
-        **{
-            "id": recipe.model,
-            "revision": recipe.revision,
-            "source": source,
-            "where": where,
-            "loader": found.spec.loader if found.spec else None,
-            "quantisation": recipe.quantisation,
-            "pooling": recipe.pooling.value,
-            "max_tokens": recipe.max_tokens,
-            "query_prefix": recipe.query,
-            "document_prefix": recipe.document,
-        },
+        "id": recipe.model,
+        "revision": recipe.revision,
+        "source": source,
+        "where": where,
+        "loader": found.spec.loader if found.spec else None,
+        "quantisation": recipe.quantisation,
+        "pooling": recipe.pooling.value,
+        "max_tokens": recipe.max_tokens,
+        "query_prefix": recipe.query,
+        "document_prefix": recipe.document,
     }
     record = (await opening.records.all()).get(chosen) if chosen else None
     return row | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
