@@ -24,8 +24,7 @@ from tests.harness.milvus_server import MilvusServer, milvus_server
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
-from tabane.engine.team.milvus.index import MilvusIndex
-from tabane.engine.team.milvus.index_url import parsed as parsed_index
+from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
@@ -91,7 +90,7 @@ async def measured(postgres: PostgresServer, milvus: MilvusServer, size: int) ->
     found.written_before = await _written(collection, data, "before")
     await plain.close()
 
-    link = IndexLink(MilvusIndex(parsed_index(milvus.url("timeout=5"))), 1)
+    link = IndexLink(MilvusIndex(parse_milvus_url(milvus.url("timeout=5"))), 1)
     turn = IndexTurn(database, link.follower)
     store = PostgresStore(database, "bench", None, filling=IndexFilling(link, turn))
     began = time.perf_counter()

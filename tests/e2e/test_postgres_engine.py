@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from tests.conftest import absent
-from tests.harness.chroma_server import chroma_server
-from tests.harness.chroma_server import is_installed as chroma_is_installed
 from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.milvus_server import is_installed, milvus_server
@@ -168,19 +166,37 @@ def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:
 
 
 @pytest.mark.heavy("a real PostgreSQL")
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (
+            "chroma+http://me:${CHROMA_PASSWORD}@host:8000",
+            'vector_index = "chroma+http://…" is no longer supported since 0.18: PostgreSQL',
+        ),
+        ("chroma:/srv/chroma", 'vector_index = "chroma:…" is no longer supported since 0.18: PostgreSQL'),
+        ("milvus://127.0.0.1:1?keywords=milvus", "keywords=milvus in vector_index is no longer supported"),
+        ("${WHERE}", ""),
+    ],
+)
+def test_a_hub_with_an_index_that_is_no_longer_supported_says_so_and_searches_in_postgresql(
+    home: Home, address: str, said: str
+) -> None:
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
+    home.environment |= {"TABANE_VECTOR_INDEX": address, "WHERE": "chroma+http://host:8000"}
+    with running(home):
+        assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+        assert "note.md" in str(home.json("docs", "search", "sleeping cat"))
+        assert said in home.run("doctor").out
+        assert ("vector_index" in home.json("status")["engine"]) == address.startswith("milvus")
+    assert (said or "is no longer supported") in (home.tabane / "logs" / "hub.log").read_text()
+
+
+@pytest.mark.heavy("a real PostgreSQL")
 def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
     if not is_installed():
         absent("Milvus (make milvus)")
     with milvus_server() as milvus:
         check_followed(home, milvus.url(), "Milvus 2", f"milvus://127.0.0.1:{milvus.port}")
-
-
-@pytest.mark.heavy("a real PostgreSQL")
-def test_an_index_on_chroma_follows_the_database(home: Home) -> None:
-    if not chroma_is_installed():
-        absent("Chroma (make chroma)")
-    with chroma_server() as chroma:
-        check_followed(home, chroma.url(), "Chroma 1", f"chroma+http://127.0.0.1:{chroma.port}")
 
 
 def check_followed(home: Home, url: str, server: str, place: str) -> None:

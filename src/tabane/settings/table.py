@@ -102,9 +102,7 @@ class Settings:
         say(
             "Where the vectors of the database that engine names are searched. Empty: in that database, by "
             "pgvector. Or Milvus: milvus://user:${MILVUS_PASSWORD}@host:19530/database; needs "
-            "tabane[milvus]. Or a Chroma server: chroma+https://host:8000. Or a folder of Chroma, for one "
-            "hub: chroma:/folder; needs tabane[chroma]. The database remains the truth: the index follows "
-            "it, and can be deleted. "
+            "tabane[milvus]. The database remains the truth: the index follows it, and can be deleted. "
             "Parameters of the URL are in docs/scaling.md. A change takes effect after tabane restart."
         ),
     )

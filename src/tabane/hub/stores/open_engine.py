@@ -64,15 +64,16 @@ class OpenEngine:
 
 
 async def open_engine(
-    address: str, indexed_from: int | None, index: Callable[[], CandidateIndex] | None
+    address: str, indexed_from: int | None, index: Callable[[], CandidateIndex | None] | None
 ) -> OpenEngine:
     """Open the database at a URL, and the index outside of it. Raises StoreError and ConfigurationError."""
     database = await PostgresDatabase.open(parsed(address))
-    if index is None:
-        return OpenEngine(database, indexed_from, None)
     try:
-        link = IndexLink(await asyncio.to_thread(index), indexed_from)
+        outside = await asyncio.to_thread(index) if index is not None else None
     except BaseException:
         await database.close()
         raise
+    if outside is None:
+        return OpenEngine(database, indexed_from, None)
+    link = IndexLink(outside, indexed_from)
     return OpenEngine(database, indexed_from, IndexFilling(link, IndexTurn(database, link.follower)))

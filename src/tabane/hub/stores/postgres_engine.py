@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import re
 from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from tabane.engine.team.postgres.engine_url import parsed as parsed_engine
 from tabane.errors import ConfigurationError, StoreError, TabaneError
@@ -20,13 +21,16 @@ from tabane.extras import extra_command
 from tabane.messages import Message, say
 from tabane.servers.variables import variables_of
 from tabane.settings import Settings
-from tabane.settings.addresses import check_engine, unreadable_index
+from tabane.settings.addresses import check_engine, names_chroma, removed_index
 
 if TYPE_CHECKING:
     from tabane.engine.candidate_index import CandidateIndex
     from tabane.engine.team.postgres.database import PostgresDatabase
     from tabane.engine.team.postgres.store import PostgresStore
     from tabane.hub.stores.open_engine import OpenEngine
+
+
+log = logging.getLogger(__name__)
 
 
 class EngineAddress:
@@ -40,8 +44,11 @@ class EngineAddress:
         return filled_address(self._settings.engine, self._settings, self._environment)
 
 
-IndexOpener = Callable[[], "CandidateIndex"]
-"""Returns the index outside of the database, which is not connected yet. Raises ConfigurationError."""
+IndexOpener = Callable[[], "CandidateIndex | None"]
+"""Returns the index outside of the database, which is not connected yet. Raises ConfigurationError.
+
+None: the setting names an index that is no longer supported.
+"""
 
 _PATIENCE = 5  # seconds that a report waits for a connection
 
@@ -139,31 +146,23 @@ def needs_package() -> Message:
     )
 
 
-def opened_index(address: str) -> CandidateIndex:
-    """Return the index at that URL. It connects with its first call. Raises ConfigurationError. Blocks."""
-    scheme = urlsplit(address).scheme
-    if scheme.startswith("chroma"):
-        from tabane.engine.team.chroma.index import chroma_index
-        from tabane.engine.team.chroma.service import parsed as parsed_service
-
-        return chroma_index(parsed_service(address))
-    if scheme == "milvus":
-        from tabane.engine.team.milvus.index import MilvusIndex
-        from tabane.engine.team.milvus.index_url import parsed
-
-        return MilvusIndex(parsed(address))
-    raise unreadable_index()
-
-
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def named_engine(settings: Settings, environment: Mapping[str, str]) -> PostgresEngine:
     """Return the database that the setting engine names, which must not be empty. It is not opened yet."""
 
-    def index() -> CandidateIndex:
-        address = filled_address(settings.vector_index, settings, environment, "vector_index")
-        return opened_index(address)
+    def index() -> CandidateIndex | None:
+        address = settings.vector_index
+        if not names_chroma(address):
+            address = filled_address(address, settings, environment, "vector_index")
+            if settings.vector_index.startswith("${") and (removed := removed_index(address)):
+                log.warning("%s", removed)  # of other addresses, the settings warn
+        if names_chroma(address):
+            return None
+        from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
+
+        return MilvusIndex(parse_milvus_url(address))
 
     return PostgresEngine(
         EngineAddress(settings, environment),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tabane.engine.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
+from tabane.engine.candidate_index import CandidateIndex, IndexedVector
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
@@ -40,22 +40,21 @@ class MemoryIndex:
     slowest = 0.0
     most = 5000
 
-    def __init__(self, *, blunt: bool = False, sparse: bool = False) -> None:
-        self.sparse = sparse
+    def __init__(self, *, blunt: bool = False) -> None:
         self.sets: dict[str, MemorySet] = {}
         self.away, self.blunt = False, blunt
         self.searches = 0
         self._gate = threading.Lock()
 
-    def version(self) -> IndexVersion:
+    def version(self) -> str:
         self._check()
-        return IndexVersion("Memory 1", self.sparse)
+        return "Memory 1"
 
     def mark(self, name: str, shape: Shape) -> str | None:
         self._check()
         return self.sets[name].mark if name in self.sets else None
 
-    def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
+    def reset(self, name: str, dimension: int, shape: Shape) -> None:
         self._check()
         self.sets[name] = MemorySet()
 
@@ -79,7 +78,7 @@ class MemoryIndex:
         return not self.blunt
 
     def nearest(
-        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
+        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         self._check()
         self.searches += 1
@@ -87,10 +86,7 @@ class MemoryIndex:
             found = list(self._set(name).vectors.values())
         if where != EVERYTHING and not self.blunt:
             found = [each for each in found if matches(where, Record(key="k", fields=dict(each.fields)))]
-        if isinstance(vector, bytes):
-            return _nearest(vector, found)[:most]
-        scores = {each.row: _product(vector, each.vector) for each in found}
-        return sorted((row for row in scores if scores[row]), key=lambda row: -scores[row])[:most]
+        return _nearest(vector, found)[:most]
 
     def drop(self, name: str) -> None:
         self._check()
@@ -112,14 +108,9 @@ class MemoryIndex:
 def _nearest(vector: bytes, found: Sequence[IndexedVector]) -> list[int]:
     """Return the rows, those with the largest product first."""
     asked = np.frombuffer(vector, "<f4").astype(np.float64)
-    packed = b"".join(each.vector for each in found if isinstance(each.vector, bytes))
+    packed = b"".join(each.vector for each in found)
     products = (np.frombuffer(packed, "<f4").reshape(-1, len(asked)) * asked).sum(axis=1)
     return [found[place].row for place in np.argsort(-products, kind="stable").tolist()]
-
-
-def _product(one: SparseVector, other: bytes | SparseVector) -> float:
-    assert not isinstance(other, bytes)
-    return sum(number * other.get(place, 0.0) for place, number in one.items())
 
 
 @asynccontextmanager

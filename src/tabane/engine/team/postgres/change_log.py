@@ -26,7 +26,6 @@ _IDENTITY = (
     "SELECT CASE WHEN has_function_privilege('pg_control_system()', 'execute') "
     "THEN (SELECT system_identifier::text FROM pg_control_system()) END, current_database(), current_schema()"
 )
-KEYWORDS = 0  # instead of the number of a space: the set of the texts
 _NOTES = msgspec.json.Decoder(dict[str, str])
 
 
@@ -37,7 +36,7 @@ def set_prefix(connection: psycopg.Connection, collection: int) -> str:
 
 
 def set_name(prefix: str, space: int) -> str:
-    """Return the name of the set of a space, or of :data:`KEYWORDS`."""
+    """Return the name of the set of a space."""
     return f"{prefix}_{space}"
 
 
@@ -202,13 +201,6 @@ class ChangeLog:
         self._lock(connection)
         connection.execute(_LEAVE, (self.number, follower))
         self._prune(connection)
-
-    def forget_keywords(self, connection: psycopg.Connection) -> None:
-        """Let the followers begin again that hold the keywords of texts: the keywords have changed."""
-        query = "SELECT name, note FROM follower WHERE collection = %s AND note <> ''"
-        for name, note in connection.execute(query, (self.number,)).fetchall():
-            if KEYWORDS in read(note):
-                self.leave(connection, name)
 
     def _lock(self, connection: psycopg.Connection) -> int:
         """Keep writers out until the transaction ends. Return the last change."""

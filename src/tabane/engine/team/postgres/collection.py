@@ -19,7 +19,7 @@ from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.change_feed import ChangeFeed
 from tabane.engine.team.postgres.collection_state import CollectionRow
 from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.lexical_search import LexicalPage, OutsideKeywords, PostingSearch
+from tabane.engine.team.postgres.lexical_search import LexicalPage, PostingSearch
 from tabane.engine.team.postgres.queries import RecordQueries, SimilarityQueries, outside_question
 from tabane.engine.team.postgres.record_table import SqlCondition, condition
 from tabane.engine.team.postgres.record_writer import CollectionTables, CollectionWrite
@@ -67,7 +67,7 @@ class PostgresCollection(CollectionEngine):
         self._shaped = state.shaped(shape)
         self._state = state
         self._outside = outside
-        self.feed, self.keywords = ChangeFeed(database, writing, tables), tables.keywords
+        self.feed = ChangeFeed(database, writing, tables)
         self.written: Callable[[], None] | None = None  # is called after each write
         self._request_indexes(state)
 
@@ -211,11 +211,6 @@ class PostgresCollection(CollectionEngine):
             plan = tables.planner.plan(query)
             if plan == NOTHING:
                 return EngineHits()
-            if self._outside is not None:
-                outside = OutsideKeywords(connection, self._outside, tables, state, self._shape)
-                found = outside.hits(plan, where, matching, page)
-                if found is not None:
-                    return found
             request = PostingSearch(connection, tables.postings, tables.records, state.lexical, plan)
             return request.hits(matching, page)
 

@@ -4,8 +4,7 @@ A search may begin before the transaction that needs its result, so that both se
 time. If a call fails, searches do without the index until the follower has reached it again. That is
 logged once.
 
-Fills an index outside of the database with the vectors of one collection, and keeps it up to date. If the
-index takes sparse vectors, one more set has those of the texts.
+Fills an index outside of the database with the vectors of one collection, and keeps it up to date.
 
 It goes on from the position that the database knows, if the sets have the mark of that position;
 otherwise, it fills them again. A position is noted when everything up to it can be seen by searches of
@@ -25,13 +24,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
-from tabane.engine.candidate_index import CandidateIndex, IndexedVector, SparseVector
+from tabane.engine.candidate_index import CandidateIndex, IndexedVector
 from tabane.engine.team.postgres import change_log
 from tabane.engine.team.postgres.change_feed import ChangeBatch, ChangeFeed
 from tabane.engine.team.postgres.change_log import FeedPosition
 from tabane.engine.team.postgres.collection_state import StoredSpace
 from tabane.engine.team.postgres.database import READERS, IndexTurn
-from tabane.engine.team.postgres.posting_table import KeywordVectors
 from tabane.engine.vector_request import normalized
 from tabane.errors import StoreError
 from tabane.search.records import Filter, Shape
@@ -66,7 +64,7 @@ class IndexQuestion:
     """
 
     name: str
-    vector: bytes | SparseVector
+    vector: bytes
     where: Filter
     shape: Shape
     most: int
@@ -88,7 +86,7 @@ class IndexLink:
     def __init__(self, index: CandidateIndex, least: int | None) -> None:
         self.index, self.least = index, least
         self.state = LinkState.CONNECTING
-        self.server, self.sparse = "", False
+        self.server = ""
         self.problem: StoreError | None = None
         self.losses = 0
         self._failures, self._rested = 0, 0.0
@@ -110,10 +108,6 @@ class IndexLink:
     def serves(self, vectors: int) -> bool:
         """Return whether a space with so many vectors is searched with the index, if it can be reached."""
         return self.state is LinkState.READY and self.least is not None and vectors >= self.least
-
-    def serves_keywords(self, records: int) -> bool:
-        """Return whether keywords of so many records are searched with the index."""
-        return self.sparse and self.serves(records)
 
     def begin(self, question: IndexQuestion) -> BegunSearch | None:
         """Begin a search; None if as many run as there are threads."""
@@ -159,12 +153,12 @@ class IndexLink:
         if self.problem is not None and time.monotonic() < self._rested:
             raise self.problem
         try:
-            found = await self.ask(lambda index: index.version())
+            server = await self.ask(lambda index: index.version())
         except StoreError as error:
             self.lose(error)
             raise
         with self._gate:
-            self.server, self.sparse, self.problem = found.server, found.sparse, None
+            self.server, self.problem = server, None
             was, self.state = self.state, LinkState.READY
         if was is LinkState.AWAY:
             log.info("the vector index %s can be used again", self.place)
@@ -204,11 +198,9 @@ class IndexFilling:
 class IndexFollower:
     """Follows one collection. ``prefix``: what the names of its sets begin with."""
 
-    def __init__(
-        self, feed: ChangeFeed, filling: IndexFilling, prefix: str, shape: Shape, keywords: KeywordVectors
-    ) -> None:
+    def __init__(self, feed: ChangeFeed, filling: IndexFilling, prefix: str, shape: Shape) -> None:
         self._feed, self._link, self._turn = feed, filling.link, filling.turn
-        self._prefix, self._shape, self._keywords = prefix, shape, keywords
+        self._prefix, self._shape = prefix, shape
         self._news, self._ended = asyncio.Event(), False
         self._verified: int | None = None  # how often the index had been lost when its marks were compared
         self._verified_until = 0.0
@@ -271,8 +263,6 @@ class IndexFollower:
         if self._verified == losses and time.monotonic() < self._verified_until:
             return position
         spaces = change_log.read(position.note)
-        if position.row and self._link.sparse and change_log.KEYWORDS not in spaces:
-            position, spaces = await self._restart(spaces), {}
         for space in spaces:
             mark = await self._ask_set(space, lambda index, name: index.mark(name, self._shape))
             if mark not in (position.mark, position.coming):
@@ -293,15 +283,12 @@ class IndexFollower:
 
     async def _apply_batch(self, position: FeedPosition, batch: ChangeBatch) -> None:
         began, known = time.monotonic(), change_log.read(position.note).keys()
-        current: dict[int, StoredSpace | None] = {each.number: each for each in batch.spaces}
-        if self._link.sparse:
-            current[change_log.KEYWORDS] = None
+        current = {each.number: each for each in batch.spaces}
+        # A set with the number 0 has keywords, which versions up to 0.17 searched there.
         for space in known - current.keys():
             await self._ask_set(space, lambda index, name: index.drop(name))
         for number, each in current.items():
-            if number not in known:
-                await self._reset_set(number, each)
-            await self._put_vectors(number, each, batch)
+            await self._fill_set(each, batch, new=number not in known)
         if batch.removed:
             # Searches that began before these rows were removed must still find them.
             await asyncio.sleep(max(0.0, began + self._link.index.slowest - time.monotonic()))
@@ -315,23 +302,13 @@ class IndexFollower:
         }
         await self._feed.advance(self._link.follower, batch.position.noted(change_log.written(notes)))
 
-    async def _reset_set(self, number: int, space: StoredSpace | None) -> None:
-        dimension = None if space is None else space.space.dimension
-        await self._ask_set(number, lambda index, name: index.reset(name, dimension, self._shape))
+    async def _fill_set(self, space: StoredSpace, batch: ChangeBatch, *, new: bool) -> None:
+        def filling(index: CandidateIndex, name: str) -> None:
+            if new:
+                index.reset(name, space.space.dimension, self._shape)
+            index.put(name, list(_unit_vectors(batch, space)), self._shape)
 
-    async def _put_vectors(self, number: int, space: StoredSpace | None, batch: ChangeBatch) -> None:
-        def putting(index: CandidateIndex, name: str) -> None:
-            found = self._keyword_vectors(batch) if space is None else _unit_vectors(batch, space)
-            index.put(name, list(found), self._shape)
-
-        await self._ask_set(number, putting)
-
-    def _keyword_vectors(self, batch: ChangeBatch) -> Iterator[IndexedVector]:
-        """Yield the sparse vectors of the texts that have words."""
-        for stored in batch.records:
-            vector = self._keywords.of_texts(stored.record.texts, batch.lexical)
-            if vector:
-                yield IndexedVector(stored.row, vector, stored.record.fields)
+        await self._ask_set(space.number, filling)
 
     async def _ask_set(self, space: int, work: Callable[[CandidateIndex, str], T]) -> T:
         """Run work on a set. If it fails, the index is away until it answers again."""

@@ -5,29 +5,20 @@ is found, and a search never sees half a write. Parts are joined when there are 
 each token is rewritten at most twice. A part holds rows with their counts and lengths (:data:`ENTRY`),
 and the positions of the token for phrases. Entries of deleted records remain until they are a quarter of
 all.
-
-Texts as sparse vectors, whose inner product with that of a query is about its score by BM25. A token of a
-space is a dimension: a hash of its name. There, a text has the weight of the token's frequency, by the
-average length at the time when it was indexed. A query has the rarity of the token, by the counts of its
-own time. So only the average may be an old one, and scores are computed again from the texts.
 """
 
 from __future__ import annotations
 
-import re
-import zlib
 from array import array
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engine import query_plans
-from tabane.engine.candidate_index import SparseVector
-from tabane.engine.query_plans import PAIRS, RecordAnalyzer, ScoredTerm, TermMatch
+from tabane.engine.query_plans import PAIRS, RecordAnalyzer
 from tabane.engine.team.postgres import formats
 from tabane.engine.team.postgres.collection_state import LexicalState
 from tabane.engine.team.postgres.connections import copy_rows
@@ -302,15 +293,6 @@ class PostingTable:
             for token, (entries, places) in gathered.items()
         }
 
-    def frequencies(self, connection: psycopg.Connection, tokens: Iterable[str]) -> dict[str, int]:
-        """Return the number of records that contain each token. Their postings are not read."""
-        query = sql.SQL(
-            "SELECT token, sum(octet_length(entries)) / {} FROM ({}) p WHERE token = ANY(%s::text[]) "
-            "GROUP BY token"
-        ).format(sql.Literal(ENTRY.itemsize), self._all)
-        found = connection.execute(query, (list(dict.fromkeys(tokens)),))
-        return {token: int(count) for token, count in found}
-
     def beginning(self, connection: psycopg.Connection, start: str) -> list[tuple[str, int]]:
         """Return the tokens that begin so, in order, with the number of records that contain each."""
         query = sql.SQL(
@@ -340,75 +322,3 @@ def _clean_part(
         gone[space][row] = length
     kept_places = np.frombuffer(places, dtype="<u4")[np.repeat(keep, found["count"])]
     return token, part, found[keep].tobytes(), kept_places.tobytes()
-
-
-_DIMENSIONS = 0x7FFFFFFF
-_HIRAGANA = re.compile(
-    r"[ぁ-ゖゝゞ-]{2}"
-)  # that are scored (ー is a dash); the others are only for substrings
-
-Rarities = Mapping[TermMatch, float]
-
-
-class KeywordVectors:
-    """The vectors of texts and queries. Any thread may use it."""
-
-    def __init__(self, analyzer: RecordAnalyzer) -> None:
-        self._analyzer = analyzer
-
-    def of_texts(self, texts: Mapping[str, str], lexical: LexicalState) -> SparseVector:
-        """Return the vector of the texts of a record. It is empty if they have no words."""
-        found: dict[int, float] = {}
-        for space, (counts, length) in self._count_tokens(texts):
-            average = lexical.average(space)
-            for name, count in counts.items():
-                place = dimension(name)
-                found[place] = found.get(place, 0.0) + query_plans.saturation(count, length, average)
-        return found
-
-    def score(
-        self,
-        texts: Mapping[str, str],
-        leaves: Sequence[ScoredTerm],
-        rarities: Rarities,
-        lexical: LexicalState,
-    ) -> float | None:
-        """Return the exact score of texts; None if they have none of the terms."""
-        counted, score = dict(self._count_tokens(texts)), None
-        for leaf in leaves:
-            counts, length = counted.get(leaf.term.space, (Counter[str](), 0))
-            count = counts[name_of(leaf.term)]
-            if count:
-                worth = query_plans.saturation(count, length, lexical.average(leaf.term.space))
-                score = (score or 0.0) + leaf.weight * rarities[leaf.term] * worth
-        return score
-
-    def _count_tokens(self, texts: Mapping[str, str]) -> Iterator[tuple[str, tuple[Counter[str], int]]]:
-        """Yield the occurrences of the tokens of each space, by their names, and the length of the text.
-
-        The length is the one that is scored.
-        """
-        for space, tokens, length in self._analyzer.whole(texts):
-            if space.startswith(f"{PAIRS}_"):
-                tokens = [each for each in tokens if _HIRAGANA.fullmatch(each)]
-            names = Counter(formats.token_key(space, each) for each in tokens if each != GAP)
-            yield space, (names, query_plans.kept_length(length))
-
-
-def of_query(leaves: Sequence[ScoredTerm], rarities: Rarities) -> SparseVector:
-    """Return the vector of a query."""
-    found: dict[int, float] = {}
-    for leaf in leaves:
-        place = dimension(name_of(leaf.term))
-        found[place] = found.get(place, 0.0) + leaf.weight * rarities[leaf.term]
-    return found
-
-
-def name_of(term: TermMatch) -> str:
-    """Return the name of a term in the lexical index."""
-    return formats.token_key(term.space, term.token)
-
-
-def dimension(name: str) -> int:
-    """Return the dimension of a token in sparse vectors: a hash of its name, below 2³¹."""
-    return zlib.crc32(name.encode(errors="surrogatepass")) % _DIMENSIONS

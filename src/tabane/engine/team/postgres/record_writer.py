@@ -23,7 +23,7 @@ from tabane.engine.team.postgres.collection_state import (
     StateTable,
     StoredSpace,
 )
-from tabane.engine.team.postgres.posting_table import KeywordVectors, PostingTable
+from tabane.engine.team.postgres.posting_table import PostingTable
 from tabane.engine.team.postgres.record_table import RecordColumns, digest_of, record_digest
 from tabane.engine.team.postgres.vector_table import VectorTable
 from tabane.search.records import EmbeddingSpace, Record, Shape
@@ -276,7 +276,6 @@ class RecordWriter:
             lexical, after = self._postings.add_many(connection, lexical, numbered), stored[-1].row
         self._states.save(connection, replace(state, lexical=lexical))
         self._states.set_analysis(connection, VERSION)
-        self._log.forget_keywords(connection)
 
     def tidy(self, connection: psycopg.Connection) -> CollectionWrite:
         """Join parts of the lexical index, and remove entries of deleted records, if there are many."""
@@ -309,7 +308,6 @@ class CollectionTables:
     postings: PostingTable
     writer: RecordWriter
     planner: LexicalPlanner
-    keywords: KeywordVectors
 
     @property
     def log(self) -> ChangeLog:

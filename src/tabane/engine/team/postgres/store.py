@@ -19,7 +19,7 @@ from tabane.engine.team.postgres.collection_state import CollectionRow, StateTab
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.migrations import lock
 from tabane.engine.team.postgres.outside_index import IndexFilling, IndexFollower
-from tabane.engine.team.postgres.posting_table import KeywordVectors, PostingTable
+from tabane.engine.team.postgres.posting_table import PostingTable
 from tabane.engine.team.postgres.record_table import RecordColumns
 from tabane.engine.team.postgres.record_writer import CollectionTables, RecordWriter
 from tabane.engine.team.postgres.vector_table import ApproximateIndexBuilder
@@ -95,7 +95,7 @@ class PostgresStore:
         earlier = self._followers.pop(shape.name, None)
         if earlier is not None:
             await earlier.close()
-        follower = IndexFollower(collection.feed, filling, outside.prefix, shape, collection.keywords)
+        follower = IndexFollower(collection.feed, filling, outside.prefix, shape)
         self._followers[shape.name], collection.written = follower, follower.wake
 
     def _clear_spaces(self) -> None:
@@ -133,11 +133,9 @@ class PostgresStore:
 
     def _tables(self, number: int, shape: Shape) -> CollectionTables:
         states, records = StateTable(number), RecordColumns(number, shape)
-        analyzer = RecordAnalyzer(shape, self._dictionary)
-        postings = PostingTable(number, analyzer)
+        postings = PostingTable(number, RecordAnalyzer(shape, self._dictionary))
         writer = RecordWriter(states, records, postings, shape)
-        planner, keywords = LexicalPlanner(shape, self._dictionary), KeywordVectors(analyzer)
-        return CollectionTables(states, records, postings, writer, planner, keywords)
+        return CollectionTables(states, records, postings, writer, LexicalPlanner(shape, self._dictionary))
 
     async def close(self) -> None:
         """Finish waiting writes, and cancel the build of an index. A second call does nothing."""

@@ -1,6 +1,6 @@
 """A hub's collection that is written to until it is killed.
 
-``python -m tests.engine.team.milvus.child URL INDEX`` prints the key of each record that was acknowledged.
+``python -m tests.engine.team.milvus_child URL INDEX`` prints the key of each record that was acknowledged.
 """
 
 from __future__ import annotations
@@ -8,8 +8,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from tabane.engine.team.milvus.index import MilvusIndex
-from tabane.engine.team.milvus.index_url import parsed as parsed_index
+from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
@@ -19,7 +18,7 @@ from tests.engine.team.postgres.writing import SHAPE, write_until_killed
 
 async def main(url: str, index: str) -> None:
     database = await PostgresDatabase.open(parsed(url))
-    link = IndexLink(MilvusIndex(parsed_index(index)), 1)
+    link = IndexLink(MilvusIndex(parse_milvus_url(index)), 1)
     filling = IndexFilling(link, IndexTurn(database, link.follower))
     collection = await PostgresStore(database, "test", None, filling=filling).collection(SHAPE)
     await write_until_killed(collection)

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tabane.engine.team.milvus.index import MilvusIndex
-from tabane.engine.team.milvus.index_url import parsed
+from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
 from tabane.search.records import Shape
 from tests.engine.team.postgres.collections import DatabaseCollection, OpenCollection
 from tests.engine.team.postgres.outside import CaughtUpCollection, linked
@@ -23,7 +22,7 @@ def opening(server: PostgresServer, milvus: MilvusServer) -> OpenCollection:
 
     @asynccontextmanager
     async def opened(home: Path, shape: Shape) -> AsyncIterator[DatabaseCollection]:
-        index = MilvusIndex(parsed(milvus.url("timeout=1&shards=1")))
+        index = MilvusIndex(parse_milvus_url(milvus.url("timeout=1&shards=1")))
         async with linked(server, index, home, shape) as (collection, link):
             yield CaughtUpCollection(collection, link)
 

@@ -1,6 +1,7 @@
-"""An index of vectors on Milvus: a collection for each set. The client is imported when it connects.
+"""An index of vectors on Milvus, which proposes candidates to the engine on PostgreSQL.
 
-Sparse vectors need Milvus 2.4. They are compared by their inner product.
+Each set is a collection. The client is imported when it connects. The URL of an index is
+``milvus://user:password@host:19530/database?index=hnsw``.
 
 A set is marked by a property of its collection. A search passes the timestamp at which the set was
 marked, so the node that answers it has seen everything that was put before, and usually does not wait for
@@ -18,14 +19,15 @@ import contextlib
 import hashlib
 import logging
 import math
+import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-from tabane.engine.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
-from tabane.engine.team.milvus.index_url import MilvusUrl
-from tabane.errors import StoreError
+from tabane.engine.candidate_index import CandidateIndex, IndexedVector
+from tabane.errors import ConfigurationError, StoreError
 from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.search.records import (
@@ -46,6 +48,105 @@ from tabane.search.records import (
     Shape,
     Value,
 )
+from tabane.settings.addresses import unreadable_index
+
+T = TypeVar("T")
+
+SCHEME = "milvus"
+PORT = 19530
+KINDS = ("hnsw", "ivf_flat", "ivf_sq8", "diskann", "flat", "autoindex")
+_PREFIX = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class MilvusUrl:
+    """A checked URL. ``uri`` and ``token`` are for the client; ``place`` is what may be shown.
+
+    ``prefix`` begins the names of collections. ``strong``: each search waits until it sees all writes.
+    ``timeout``: seconds of a search.
+    """
+
+    uri: str
+    place: str
+    token: str = field(default="", repr=False)
+    database: str = "default"
+    prefix: str = "tabane"
+    kind: str = "hnsw"
+    shards: int = 2
+    replicas: int = 1
+    mmap: bool = False
+    strong: bool = False
+    timeout: int = 2
+
+
+class _Parameters:
+    """Parameters of the URL, taken one by one. Each raises ConfigurationError, without its value."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        self._values = dict(pairs)
+
+    def choose(self, name: str, values: Mapping[str, T], default: T) -> T:
+        """Return what the text of a parameter stands for."""
+        return self.take(name, values.get, default)
+
+    def count(self, name: str, most: int, default: int) -> int:
+        """Return a whole number from 1 to ``most``."""
+        return self.choose(name, {str(number): number for number in range(1, most + 1)}, default)
+
+    def take(self, name: str, read: Callable[[str], T | None], default: T) -> T:
+        """Return a parameter as ``read`` parses it, or the default. ``read`` returns None if it is wrong."""
+        if name not in self._values:
+            return default
+        value = read(self._values.pop(name))
+        if value is None:
+            raise ConfigurationError(
+                say("{name} in the setting vector_index has an unknown value", name=name)
+            )
+        return value
+
+    def end(self) -> None:
+        """Raise if a parameter was not taken."""
+        for name in self._values:
+            raise ConfigurationError(say("the setting vector_index has no parameter {name}", name=name))
+
+
+_SWITCH = {"true": True, "false": False}
+
+
+def parse_milvus_url(url: str) -> MilvusUrl:
+    """Parse a URL. Raises ConfigurationError, which never contains the password."""
+    try:
+        parts = urlsplit(url)
+        pairs = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+        host, port = parts.hostname or "", parts.port or PORT
+    except ValueError:
+        raise unreadable_index() from None
+    if parts.scheme != SCHEME or not host or parts.fragment or len(dict(pairs)) < len(pairs):
+        raise unreadable_index()
+    login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    parameters = _Parameters(pairs)
+    scheme = "https" if parameters.choose("tls", _SWITCH, False) else "http"
+    found = MilvusUrl(
+        uri=f"{scheme}://{address}",
+        place="",
+        token=parameters.take("token", str, "" if login == ":" else login),
+        database=unquote(parts.path.strip("/")) or "default",
+        prefix=parameters.take("prefix", lambda text: text if _PREFIX.fullmatch(text) else None, "tabane"),
+        kind=parameters.choose("index", {kind: kind for kind in KINDS}, "hnsw"),
+        shards=parameters.count("shards", 64, 2),
+        replicas=parameters.count("replicas", 64, 1),
+        mmap=parameters.choose("mmap", _SWITCH, False),
+        strong=parameters.choose("consistency", {"watermark": False, "strong": True}, False),
+        timeout=parameters.count("timeout", 60, 2),
+    )
+    # Up to version 0.17, keywords could be searched on Milvus, too.
+    parameters.choose("keywords", {"postgres": "", "milvus": ""}, "")
+    parameters.end()
+    path = "" if found.database == "default" else f"/{found.database}"
+    suffix = "" if found.prefix == "tabane" else f"?prefix={found.prefix}"
+    return replace(found, place=f"{SCHEME}://{address}{path}{suffix}")
+
 
 ROW, VECTOR = "row", "vec"
 MOST_COLUMNS = 58  # of the 64 fields that a collection may have
@@ -78,17 +179,17 @@ def column(field: Field) -> str:
 
 def cells(fields: Mapping[str, Value], shape: Shape) -> dict[str, Any]:
     """Return the values of the columns, and those of the dynamic field."""
-    found: dict[str, Any] = {
-        name: _cell(fields.get(field.name), field) for name, field in columns(shape).items()
+    values: dict[str, Any] = {
+        name: _cell(fields.get(each.name), each) for name, each in columns(shape).items()
     }
-    for field in shape.fields:
-        value = fields.get(field.name)
-        if field.kind is Kind.STRINGS and isinstance(value, tuple):
+    for each in shape.fields:
+        value = fields.get(each.name)
+        if each.kind is Kind.STRINGS and isinstance(value, tuple):
             kept = list(_fitting_elements(value))
-            found[column(field)] = kept
+            values[column(each)] = kept
             if len(kept) < len(value):
-                found[_CUT] = True
-    return found
+                values[_CUT] = True
+    return values
 
 
 def _cell(value: Value | None, field: Field) -> Any:
@@ -232,20 +333,17 @@ def _quote(value: Scalar, begin: str = "=") -> str:
 
 MOST = 16_384  # rows of a search; the server's own limit
 OLDEST = (2, 3)
-_SPARSE = (2, 4)  # the first version with sparse vectors
 _LITE = "milvus_lite"  # begins the version of Milvus Lite, which has no timestamps: it sees a write at once
 _CONNECT = 5.0  # seconds until a server must answer
 _PATIENCE = 30.0  # seconds of a call that is no search
 _MARK, _FORM = "tabane.mark", "tabane.form"
 _MOST_BYTES = 8_000_000  # of vectors in a call
-_SPARSE_BYTES = 8  # of a number of a sparse vector
 _LAYOUT = 1  # of the columns; another one is another form
 _BUILD: dict[str, dict[str, Any]] = {
     "hnsw": {"M": 16, "efConstruction": 200},
     "ivf_flat": {"nlist": 4096},
     "ivf_sq8": {"nlist": 4096},
 }
-_WORDS = "sparse_inverted_index"
 _LEAST_EFFORT = 200  # nodes of a graph that are compared at least
 _PROBES = 64  # lists of an IVF index that a search looks into
 
@@ -271,7 +369,7 @@ class MilvusIndex(CandidateIndex):
     def most(self) -> int:
         return MOST
 
-    def version(self) -> IndexVersion:
+    def version(self) -> str:
         with self._convert_errors():
             found = str(self._client().get_server_version(timeout=_PATIENCE)).lstrip("v")
         self._lite = found.startswith(_LITE)
@@ -281,7 +379,7 @@ class MilvusIndex(CandidateIndex):
             least = ".".join(map(str, OLDEST))
             problem = say("Milvus {found} is too old; {least} or newer is needed", found=found, least=least)
             raise StoreError(say("{place}: {problem}", place=self.place, problem=problem))
-        return IndexVersion(f"Milvus {found}", self._url.keywords and numbers >= _SPARSE)
+        return f"Milvus {found}"
 
     # Sets
 
@@ -296,7 +394,7 @@ class MilvusIndex(CandidateIndex):
             return None
         return str(properties.get(_MARK, "")) or None
 
-    def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
+    def reset(self, name: str, dimension: int, shape: Shape) -> None:
         name = self._collection_name(name)
         with self._convert_errors():
             client = self._client()
@@ -312,25 +410,22 @@ class MilvusIndex(CandidateIndex):
                 properties=properties,
                 timeout=_PATIENCE,
             )
-            kind = _WORDS if dimension is None else self._url.kind
+            kind = self._url.kind
             index = client.prepare_index_params()
             index.add_index(VECTOR, index_type=kind.upper(), metric_type="IP", params=_BUILD.get(kind, {}))
             client.create_index(name, index, timeout=_PATIENCE)
             client.load_collection(name, replica_number=self._url.replicas, timeout=_PATIENCE)
 
-    def _schema(self, client: Any, dimension: int | None, shape: Shape) -> Any:
+    def _schema(self, client: Any, dimension: int, shape: Shape) -> Any:
         from pymilvus import DataType
 
         kinds = {Kind.STRING: DataType.VARCHAR, Kind.BOOLEAN: DataType.INT8}
         schema = client.create_schema(auto_id=False, enable_dynamic_field=True)
         schema.add_field(ROW, DataType.INT64, is_primary=True)
-        if dimension is None:
-            schema.add_field(VECTOR, DataType.SPARSE_FLOAT_VECTOR)
-        else:
-            schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=max(dimension, 2))
-        for name, field in columns(shape).items():
-            more = {"max_length": LONGEST + 1} if field.kind is Kind.STRING else {}
-            schema.add_field(name, kinds.get(field.kind, DataType.DOUBLE), **more)
+        schema.add_field(VECTOR, DataType.FLOAT_VECTOR, dim=max(dimension, 2))
+        for name, each in columns(shape).items():
+            more = {"max_length": LONGEST + 1} if each.kind is Kind.STRING else {}
+            schema.add_field(name, kinds.get(each.kind, DataType.DOUBLE), **more)
         return schema
 
     def _form(self, shape: Shape) -> str:
@@ -378,10 +473,9 @@ class MilvusIndex(CandidateIndex):
         return found is not None and found.exact
 
     def nearest(
-        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
+        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         said = expression(where, shape)
-        effort = self._effort(most) if isinstance(vector, bytes) else {}
         seen: dict[str, Any] = {"consistency_level": "Strong"}
         if not self._url.strong:
             seen = {"consistency_level": "Customized", "guarantee_timestamp": int(note)}
@@ -392,7 +486,7 @@ class MilvusIndex(CandidateIndex):
                 filter=said.text if said else "",
                 limit=min(most, MOST),
                 anns_field=VECTOR,
-                search_params={"metric_type": "IP", "params": effort},
+                search_params={"metric_type": "IP", "params": self._effort(most)},
                 timeout=self.slowest,
                 **seen,
             )
@@ -445,10 +539,8 @@ class MilvusIndex(CandidateIndex):
             raise StoreError(message) from error
 
 
-def _numbers(vector: bytes | SparseVector) -> Any:
+def _numbers(vector: bytes) -> Any:
     """Return a vector for the client. Milvus has none with one dimension, so that gets a second one."""
-    if not isinstance(vector, bytes):
-        return dict(vector)
     import numpy as np
 
     found = np.frombuffer(vector, dtype="<f4")
@@ -458,8 +550,6 @@ def _numbers(vector: bytes | SparseVector) -> Any:
 def _vector_parts(vectors: Sequence[IndexedVector]) -> Iterator[Sequence[IndexedVector]]:
     """Yield vectors in parts of limited size."""
     if vectors:
-        longest = max(len(each.vector) for each in vectors)
-        numbers = 1 if isinstance(vectors[0].vector, bytes) else _SPARSE_BYTES
-        size = max(1, _MOST_BYTES // (longest * numbers + 4 * LONGEST))
+        size = max(1, _MOST_BYTES // (len(vectors[0].vector) + 4 * LONGEST))
         for first in range(0, len(vectors), size):
             yield vectors[first : first + size]

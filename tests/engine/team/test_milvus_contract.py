@@ -11,7 +11,7 @@ from tabane.search.records import Record
 from tests.engine.embedded.vectors.contract import VectorsContract
 from tests.engine.embedded.vectors.oracle import QUERIES, RECORDS
 from tests.engine.embedded.vectors.spaces import SpacesContract
-from tests.engine.team.milvus.collections import opening
+from tests.engine.team.milvus_collections import opening
 from tests.harness.milvus_server import MilvusServer
 from tests.harness.postgres_server import PostgresServer
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from pymilvus import MilvusClient
 
-from tabane.engine.team.milvus.index import MilvusIndex
-from tabane.engine.team.milvus.index_url import parsed
+from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
 from tabane.search.records import EVERYTHING
 from tests.engine.team.postgres.collections import schema_of
 from tests.engine.team.postgres.outside import catch_up, linked
@@ -34,7 +33,7 @@ async def test_recall_changes_and_a_kill_during_writes(
     postgres: PostgresServer, milvus: MilvusServer, tmp_path: Path
 ) -> None:
     """One collection for all of it, because it takes a server seconds to create one."""
-    crowd, index = Crowd(6000), CountedIndex(parsed(milvus.url()))
+    crowd, index = Crowd(6000), CountedIndex(parse_milvus_url(milvus.url()))
     await check_server(postgres, milvus, index, tmp_path, crowd)
 
 
@@ -43,7 +42,7 @@ async def test_what_a_killed_hub_had_acknowledged_is_found_and_indexed(
 ) -> None:
     url = postgres.url(schema_of(tmp_path))
     child = subprocess.Popen(
-        [sys.executable, "-m", "tests.engine.team.milvus.child", url, milvus.url()],
+        [sys.executable, "-m", "tests.engine.team.milvus_child", url, milvus.url()],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -52,7 +51,7 @@ async def test_what_a_killed_hub_had_acknowledged_is_found_and_indexed(
     child.send_signal(signal.SIGKILL)
     rest, _ = child.communicate()
     acknowledged += [line.strip() for line in rest.splitlines(keepends=True) if line.endswith("\n")]
-    index = MilvusIndex(parsed(milvus.url()))
+    index = MilvusIndex(parse_milvus_url(milvus.url()))
     async with linked(postgres, index, tmp_path, WRITTEN) as (collection, link):
         await check_whole(collection, acknowledged)
         await catch_up(collection, link)
@@ -62,7 +61,7 @@ async def test_what_a_killed_hub_had_acknowledged_is_found_and_indexed(
 async def test_a_set_that_was_dropped_is_filled_again(
     postgres: PostgresServer, milvus: MilvusServer, tmp_path: Path
 ) -> None:
-    crowd, index = Crowd(300), CountedIndex(parsed(milvus.url()))
+    crowd, index = Crowd(300), CountedIndex(parse_milvus_url(milvus.url()))
 
     async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await collection.upsert(crowd.records())

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tabane.engine.candidate_index import IndexedVector
-from tabane.engine.team.milvus.index import MilvusIndex
-from tabane.engine.team.milvus.index_url import parsed
+from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
 from tabane.search.records import (
     And,
     Contains,
@@ -103,7 +102,7 @@ class Chance:
 
 @pytest.fixture(scope="module")
 def index(milvus: MilvusServer) -> Iterator[MilvusIndex]:
-    found = MilvusIndex(parsed(milvus.url("timeout=60")))
+    found = MilvusIndex(parse_milvus_url(milvus.url("timeout=60")))
     found.reset("filters", 8, SHAPE)
     yield found
     found.drop("filters")
