@@ -52,9 +52,9 @@ from tabane.documents.document import ChunkSpan, Document
 from tabane.documents.document_reader import PartCursor, _FolderCursor
 from tabane.documents.files.file_operations import _WatchedFolders
 from tabane.documents.files.readable_files import DocumentFolder, FileSource
-from tabane.engine.collection_replica import ReplicaMark, SpaceStep
+from tabane.engine.collection_replica import ReplicaMark
 from tabane.engine.embedded.clean_points import FileState, LogEnd
-from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest
+from tabane.engine.embedded.lexical.analysis_worker import AnalysisRequest
 from tabane.engine.embedded.lexical.tantivy_index import IndexWatermark
 from tabane.engine.embedded.vectors.search_requests import (
     MappedArray,
@@ -175,7 +175,6 @@ FILES: dict[str, Any] = {
     "head of a page": PageHead,
     "span of a passage": PassageSpan,
     "replica": ReplicaMark,
-    "step of a replica": SpaceStep,
     "shape of a collection": Shape,
     "text of a shape": TextField,
     "field of a shape": Field,

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelError
 from tabane.hub.context import HubContext
-from tabane.hub.stores.domain_stores import FOLDER, REPLICAS, UNFINISHED, Shapes, Stores
+from tabane.hub.stores.domain_stores import FOLDER, UNFINISHED, Shapes, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Lazy, Operation, Progress, Starter
 
@@ -29,17 +29,14 @@ if TYPE_CHECKING:
 
 def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
     """Return the stores that the settings name, none of which is open yet."""
-    replicas, cache_size = None, settings.embedding_cache
-    if settings.local_replica:
-        from tabane.hub.stores.replicas import Replicas
-
-        replicas = Replicas(settings.home / REPLICAS)
+    cache_size = settings.embedding_cache
     if not settings.engine:
-        return Stores(settings.home, _shapes, replicas=replicas, cache_size=cache_size)
+        return Stores(settings.home, _shapes, cache_size=cache_size)
     from tabane.hub.sources.embedded_collections import OWN
     from tabane.hub.stores.postgres_engine import named_engine
 
-    return Stores(settings.home, _shapes, named_engine(settings, environment), OWN, replicas, cache_size)
+    engine = named_engine(settings, environment)
+    return Stores(settings.home, _shapes, engine, OWN, settings.local_replica, cache_size)
 
 
 def _shapes() -> Shapes:

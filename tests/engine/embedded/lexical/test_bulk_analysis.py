@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
-from tabane.engine.embedded.lexical.analysis_worker import AnalysisWorker
+from tabane.engine.embedded.lexical.analysis_worker import (
+    AnalysisRequest,
+    AnalysisWorker,
+    packed_request,
+    read_answer,
+)
 from tabane.engine.embedded.lexical.index_builder import MANY, PART, AnalysisProcess, EntryAnalysis
 from tabane.engine.embedded.lexical.memory_segment import MemorySegment, SegmentEntry
 from tabane.engine.query_plans import Japanese, JoinedAnalysis, RecordAnalyzer
