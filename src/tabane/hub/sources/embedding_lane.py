@@ -22,6 +22,7 @@ from tabane.messages import Message, say
 from tabane.operations import Progress, Starter
 from tabane.operations.job_turns import Turn
 from tabane.search.embedding.embedder import NoModel, embed_parts
+from tabane.search.engine import Collection
 from tabane.search.pipeline import Incomplete, Meaning, meaning_of
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, StoredRecord
 from tabane.search.source import Models

@@ -274,6 +274,14 @@ class Stores:
         from tabane.engine.embedded.lexical.lexical_index import open_lexical
         from tabane.engine.embedded.store import Store
 
+        if domain not in DERIVED and (self._folder / MARK).exists():
+            raise StoreError(
+                say(
+                    "{folder} is incomplete: a migration to it has not ended. To continue it, run the same "
+                    "tabane migrate command again. To give it up, stop the hub and delete that folder",
+                    folder=self._folder,
+                )
+            )
         private_folder(self._folder, parents=False)
         return await Store.open(str(self._folder), domain, lexical=open_lexical)
 

@@ -101,7 +101,7 @@ def place_of(address: str, settings: Settings, environment: Mapping[str, str]) -
                 raise
             raise StoreError(needs_package()) from error
 
-        return DatabasePlace(parsed(filled).place, PostgresEngine(filled))
+        return DatabasePlace(parsed(filled).place, PostgresEngine(filled, migrating=True))
     if parts.scheme not in ("", "file") or not parts.path:
         raise CallerError(
             say(
@@ -358,6 +358,14 @@ class Migration:
         await self._target.release()
 
     async def _begin(self) -> None:
+        if await self._source.is_begun():
+            raise HubError(
+                say(
+                    "{source} is incomplete: a migration to it has not ended. Nothing was changed. End that "
+                    "migration first, or give it up",
+                    source=self._source.name,
+                )
+            )
         if await self._target.is_begun():
             return
         for domain, shape in self._shapes:

@@ -58,7 +58,7 @@ class PostgresEngine:
 
     ``address`` is the URL of the database with its password. ``indexed_from``: number of vectors from which
     they have an approximate index; None: they have none. ``index``: opens an index outside of the database,
-    which has the vectors instead.
+    which has the vectors instead. ``migrating``: a migration may open a database that is incomplete.
     """
 
     def __init__(
@@ -66,8 +66,11 @@ class PostgresEngine:
         address: str | EngineAddress,
         indexed_from: int | None = None,
         index: IndexOpener | None = None,
+        *,
+        migrating: bool = False,
     ) -> None:
         self._address, self._indexed_from, self._index = address, indexed_from, index
+        self._migrating = migrating
         self._opened: OpenEngine | None = None
         self._opening = asyncio.Lock()
         self._place: str | None = None
@@ -133,7 +136,9 @@ class PostgresEngine:
                 raise StoreError(needs_package()) from error
             from tabane.hub.stores.open_engine import open_engine
 
-            self._opened = await open_engine(address, self._indexed_from, self._index)
+            self._opened = await open_engine(
+                address, self._indexed_from, self._index, migrating=self._migrating
+            )
         return self._opened
 
     async def close(self) -> None:

@@ -38,6 +38,29 @@ async def test_many_small_writes_are_joined_and_phrases_still_found(
     assert 1 < parts(postgres, tmp_path, "t_body appl") < 40
 
 
+async def test_space_of_joined_parts_is_given_back(postgres: PostgresServer, tmp_path: Path) -> None:
+    """The server itself looks once a minute, and here never."""
+    table = f"{schema_of(tmp_path)}.posting_1_0"
+
+    def size() -> int:
+        return int(str(postgres.execute(f"SELECT pg_total_relation_size('{table}')")[0][0]))
+
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
+        postgres.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+
+        async def write(first: int) -> None:
+            for number in range(first, first + 33):
+                text = " ".join(f"word{number}x{place}" for place in range(400))
+                await collection.upsert([Record(key=f"k{number}", texts={"body": text})])
+
+        await write(0)
+        filled = size()
+        for turn in range(1, 6):
+            await write(33 * turn)
+            await until(lambda: size() < 2 * filled, "space is given back")
+        assert await searched(collection, "word3x7") == {"k3"}
+
+
 async def test_entries_of_replaced_records_are_removed(postgres: PostgresServer, tmp_path: Path) -> None:
     def records(word: str) -> list[Record]:
         return [Record(key=f"k{n}", texts={"body": f"{word} 東京 {n}"}) for n in range(400)]

@@ -126,7 +126,7 @@ class PostgresCollection(CollectionEngine):
         def committed(written: CollectionWrite) -> None:
             self._remember_state(written.state)
             if self._tables.writer.is_untidy(written.state):
-                self._writing.attempt(self._tables.writer.tidy)
+                self._writing.tidy(self._tables.writer.tidy)
             self._request_indexes(written.state)
 
         answer = self._writing.submit(CommitJob(work, rows, committed))

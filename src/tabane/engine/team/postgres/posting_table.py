@@ -196,8 +196,10 @@ class PostingTable:
             parts[level] += 1
         return replace(state, records=state.records + len(records), lengths=lengths, parts=tuple(parts))
 
-    def join(self, connection: psycopg.Connection, state: LexicalState) -> LexicalState:
-        """Join the parts of the first level that has too many. Return the state after it."""
+    def join(
+        self, connection: psycopg.Connection, state: LexicalState
+    ) -> tuple[LexicalState, list[sql.Identifier]]:
+        """Join the parts of the first level that has too many. Return the state after it, and its table."""
         for level in range(LEVELS - 1):
             if state.parts[level] >= _MOST_PARTS:
                 command = sql.SQL(
@@ -208,8 +210,8 @@ class PostingTable:
                 connection.execute(command.format(self.tables[level], self.tables[level + 1]))
                 parts = list(state.parts)
                 parts[level], parts[level + 1] = 0, parts[level + 1] + 1
-                return replace(state, parts=tuple(parts))
-        return state
+                return replace(state, parts=tuple(parts)), [self.tables[level]]
+        return state, []
 
     @staticmethod
     def has_many_parts(state: LexicalState) -> bool:

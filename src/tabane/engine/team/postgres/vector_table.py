@@ -14,14 +14,11 @@ go on. One whose build was interrupted is invalid: it is dropped, and built agai
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
 from enum import StrEnum
 from typing import Any
 
@@ -34,6 +31,7 @@ from tabane.engine.team.postgres.connections import copy_rows
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.formats import Cell
 from tabane.engine.team.postgres.record_table import digest_of
+from tabane.engine.team.postgres.write_thread import MaintenanceThread
 from tabane.engine.vector_request import normalized
 
 _PLAIN = 1900  # dimensions of a vector that fits into a page of the server
@@ -197,8 +195,6 @@ _PATIENTLY = (
 _ALONE = "SELECT set_config('max_parallel_maintenance_workers', '0', false)"
 _REST, _LONGEST_REST = 1.0, 300.0  # seconds after a failure, doubled with each
 _MOST_FAILURES = 10  # that are counted
-_CANCELING = 5.0  # seconds until the server must have taken a request to cancel
-_CANCELED = 0.2  # seconds between two attempts to cancel
 
 
 class ApproximateIndexBuilder:
@@ -210,14 +206,11 @@ class ApproximateIndexBuilder:
     def __init__(self, database: PostgresDatabase, least: int | None, ended: Callable[[], None]) -> None:
         self.least = least
         self._database, self._ended = database, ended
-        self._thread = ThreadPoolExecutor(1, "postgres-indexer")
+        self._thread = MaintenanceThread(database, "postgres-indexer")
         self._gate = threading.Lock()
         self._ready: set[str] = set()
         self._waiting: set[str] = set()
-        self._open = True
         self._failures, self._rested = 0, 0.0
-        self._connection: psycopg.Connection | None = None
-        self._last: Future[None] | None = None
 
     @property
     def has_iterative_scan(self) -> bool:
@@ -234,10 +227,10 @@ class ApproximateIndexBuilder:
             return
         with self._gate:
             known = index.name in self._ready or index.name in self._waiting
-            if known or not self._open or time.monotonic() < self._rested:
+            if known or not self._thread.is_open or time.monotonic() < self._rested:
                 return
             self._waiting.add(index.name)
-            self._last = self._thread.submit(self._try_build, index, vectors)
+            self._thread.submit(lambda: self._try_build(index, vectors))
 
     def miss(self, index: ApproximateIndex, vectors: int) -> None:
         """Request an index that a query did not find."""
@@ -247,29 +240,19 @@ class ApproximateIndexBuilder:
 
     def close(self) -> None:
         """Cancel a build, and end the thread. A second call does nothing."""
-        with self._gate:
-            self._open = False
-        while self._last is not None and not self._last.done():
-            connection = self._connection
-            if connection is not None:
-                with contextlib.suppress(psycopg.Error):
-                    connection.cancel_safe(timeout=_CANCELING)
-            with contextlib.suppress(FutureTimeout):
-                self._last.result(_CANCELED)
-        self._thread.shutdown(wait=True)
+        self._thread.close()
 
     def _try_build(self, index: ApproximateIndex, vectors: int) -> None:
         ready = failed = False
         try:
-            ready = self._open and self._build_index(index, vectors)
+            ready = self._build_index(index, vectors)
         except psycopg.Error as error:
             failed = True
-            if self._open and not isinstance(error, errors.UndefinedTable):  # its space was dropped
+            if self._thread.is_open and not isinstance(error, errors.UndefinedTable):  # its space was dropped
                 log.warning("the approximate index %s was not built: %s", index.name, error)
         finally:
-            self._connection = None
             self._note_build(index, ready=ready, failed=failed)
-        if self._open:
+        if self._thread.is_open:
             self._ended()
 
     def _note_build(self, index: ApproximateIndex, *, ready: bool, failed: bool) -> None:
@@ -284,8 +267,7 @@ class ApproximateIndexBuilder:
 
     def _build_index(self, index: ApproximateIndex, vectors: int) -> bool:
         """Build the index. Return False if another hub builds one."""
-        with contextlib.closing(self._database.connect()) as connection:
-            connection.autocommit = True
+        with self._thread.connected() as connection:
             if index.state(connection) is IndexState.READY:
                 return True
             connection.limit = None
@@ -294,7 +276,6 @@ class ApproximateIndexBuilder:
             if not found or not found[0]:
                 return False
             if index.state(connection) is not IndexState.READY:  # nobody builds it now
-                self._connection = connection
                 if self._failures:  # such as one because of little shared memory, which several workers need
                     connection.execute(_ALONE)
                 index.drop(connection)

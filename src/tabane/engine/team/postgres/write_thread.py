@@ -3,32 +3,42 @@
 Each job runs in a savepoint: if it fails, it is undone without affecting the others. If the connection is
 lost, the jobs run once more, unless their commit was made: the server is asked by the number of the
 transaction, so nothing is written twice.
+
+Maintenance that cannot run in a transaction has a thread and connections of its own. Space of deleted rows is
+given back there (VACUUM): the server's own autovacuum looks once a minute, and meanwhile a table that is
+filled and emptied grows by all that passes through it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, sql
 
 from tabane.engine.input_checks import ALONE, MOST_ROWS
 from tabane.engine.team.postgres import connections
-from tabane.engine.team.postgres.connections import LostCommit, SilentServer
+from tabane.engine.team.postgres.connections import BoundedConnection, LostCommit, SilentServer
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.errors import StoreReadOnly
+
+log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000
 _LONGEST_GROUP = 0.002  # seconds
 _SETTLING = 15.0  # seconds until a transaction whose connection was lost must have ended
 _PAUSE = 0.05  # seconds between two questions
+_CANCELING = 5.0  # seconds until the server must have taken a request to cancel
+_CANCELED = 0.2  # seconds between two attempts to cancel
 
 Work = Callable[[psycopg.Connection], Any]
 
@@ -45,6 +55,45 @@ class CommitJob:
     error: BaseException | None = None
 
 
+class MaintenanceThread:
+    """A thread for statements in autocommit, such as VACUUM, each job with a connection of its own."""
+
+    def __init__(self, database: PostgresDatabase, name: str) -> None:
+        self.is_open = True
+        self._database = database
+        self._thread = ThreadPoolExecutor(1, name)
+        self._connection: BoundedConnection | None = None
+        self._last: Future[None] | None = None
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Queue a job. It is not run after :meth:`close`."""
+        with contextlib.suppress(RuntimeError):  # closed
+            self._last = self._thread.submit(lambda: job() if self.is_open else None)
+
+    @contextlib.contextmanager
+    def connected(self) -> Iterator[BoundedConnection]:
+        """Connect for the job that runs. Its statements are canceled by :meth:`close`."""
+        with contextlib.closing(self._database.connect()) as connection:
+            connection.autocommit = True
+            self._connection = connection
+            try:
+                yield connection
+            finally:
+                self._connection = None
+
+    def close(self) -> None:
+        """Cancel the job that runs, and end the thread. A second call does nothing."""
+        self.is_open = False
+        while self._last is not None and not self._last.done():
+            connection = self._connection
+            if connection is not None:
+                with contextlib.suppress(psycopg.Error):
+                    connection.cancel_safe(timeout=_CANCELING)
+            with contextlib.suppress(FutureTimeout):
+                self._last.result(_CANCELED)
+        self._thread.shutdown(wait=True)
+
+
 class CommitThread:
     """Owns the writing connection, which is made with the first job.
 
@@ -58,6 +107,7 @@ class CommitThread:
         self._gate = threading.Lock()
         self._open = True
         self._held: CommitJob | None = None
+        self._maintenance = MaintenanceThread(database, "postgres-vacuum")
         self._thread = threading.Thread(target=self._work, name="postgres-writer", daemon=True)
         self._thread.start()
 
@@ -71,9 +121,23 @@ class CommitThread:
             self._waiting.put(job)
         return job.answer
 
-    def attempt(self, work: Work) -> None:
+    def tidy(self, work: Callable[[psycopg.Connection], Sequence[sql.Identifier]]) -> None:
+        """Attempt work that returns tables with many deleted rows, whose space is given back afterwards."""
+        self.attempt(work, lambda tables: self._maintenance.submit(lambda: self._vacuum(tables)))
+
+    def _vacuum(self, tables: Sequence[sql.Identifier]) -> None:
+        """Give space back, within the time of a statement. The rest is left to the server's autovacuum."""
+        try:
+            with self._maintenance.connected() as connection:
+                for table in tables:
+                    connection.execute(sql.SQL("VACUUM (SKIP_LOCKED) {}").format(table))
+        except psycopg.Error as error:
+            if self._maintenance.is_open:
+                log.info("space of deleted rows is left to autovacuum: %s", error)
+
+    def attempt(self, work: Work, committed: Callable[[Any], None] | None = None) -> None:
         """Queue work that nobody waits for, unless much waits. If it fails, it is left for another time."""
-        job = CommitJob(work, ALONE)
+        job = CommitJob(work, ALONE, committed)
         with self._gate:
             if self._open and self._waiting.qsize() < MOST_WAITING // 2:
                 self._waiting.put(job)
@@ -86,6 +150,7 @@ class CommitThread:
                 self._open = False
                 self._waiting.put(None)
         self._thread.join()
+        self._maintenance.close()
 
     def _work(self) -> None:
         while (job := self._held or self._waiting.get()) is not None:
