@@ -248,7 +248,6 @@ class StoredCollection(Collection):
         for part in input_checks.cut(ready, input_checks.MOST_OF_LONG, input_checks.MOST_BYTES_OF_LONG):
             if self.lexical is not None and len(part) > _FEW:
                 await self.lexical.room()
-            await self._room_for_vectors()
             if input_checks.is_long(part):  # in turns with others; a few in one commit with others
                 results += await self.table.upsert(part, known)
                 continue
@@ -286,7 +285,6 @@ class StoredCollection(Collection):
     async def _exchanged(
         self, records: list[Record], gone: list[str], rows: int, models: Mapping[str, str]
     ) -> Exchanged:
-        await self._room_for_vectors()
         return Exchanged(*await self.table.exchange(records, gone, rows, models))
 
     async def replicate(self, records: Sequence[Record], gone: Sequence[str]) -> None:
@@ -296,7 +294,6 @@ class StoredCollection(Collection):
         """
         if self.lexical is not None:
             await self.lexical.room()
-        await self._room_for_vectors()
         await self.table.replicate(records, gone, max(len(records) + len(gone), ALONE))
 
     async def settle(self) -> None:
@@ -349,7 +346,6 @@ class StoredCollection(Collection):
         rows, live = list(ready), 0
         for first in range(0, len(rows), MOST_ROWS):
             part = {row: ready[row] for row in rows[first : first + MOST_ROWS]}
-            await self._room_for_vectors()
             live += await self.table.attach(part, model, epoch)
         return live
 
@@ -441,10 +437,6 @@ class StoredCollection(Collection):
     def _waiting(self) -> VectorCoverage:
         assert self.table.vectors is not None  # as above
         return VectorCoverage(self.table, self.table.vectors)
-
-    async def _room_for_vectors(self) -> None:
-        if self.table.vectors is not None and self.table.vectors.full:
-            await asyncio.to_thread(self.table.vectors.room)
 
     # Counts
 
