@@ -185,7 +185,6 @@ class StoredCollection(CollectionEngine):
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str]) -> list[bool]:
         if self.lexical is not None and len(records) > _FEW:
             await self.lexical.room()
-        await self._room_for_vectors()
         if is_long(records):  # in turns with others; a few in one commit with others
             return await self.table.upsert(records, models)
         change = await self.table.write(
@@ -209,7 +208,6 @@ class StoredCollection(CollectionEngine):
     ) -> Exchanged:
         if self.lexical is not None and rows > _FEW:
             await self.lexical.room()
-        await self._room_for_vectors()
         return Exchanged(*await self.table.exchange(records, gone, rows, models))
 
     async def replicate(self, records: Sequence[Record], gone: Sequence[str]) -> None:
@@ -219,7 +217,6 @@ class StoredCollection(CollectionEngine):
         """
         if self.lexical is not None:
             await self.lexical.room()
-        await self._room_for_vectors()
         await self.table.replicate(records, gone, max(len(records) + len(gone), ALONE))
 
     async def settle(self) -> None:
@@ -234,7 +231,6 @@ class StoredCollection(CollectionEngine):
         return len(change.deleted)
 
     async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None) -> int:
-        await self._room_for_vectors()
         return await self.table.attach(vectors, model, epoch)
 
     # Requests that can be joined
@@ -334,10 +330,6 @@ class StoredCollection(CollectionEngine):
     def _coverage(self) -> VectorCoverage:
         assert self.table.vectors is not None  # as above
         return VectorCoverage(self.table, self.table.vectors)
-
-    async def _room_for_vectors(self) -> None:
-        if self.table.vectors is not None and self.table.vectors.full:
-            await asyncio.to_thread(self.table.vectors.room)
 
     # Counts
 
