@@ -19,12 +19,12 @@ import numpy as np
 from benchmarks.postgres.approximate import ClusteredVectors
 from benchmarks.report import machine, publish, table, timed
 from pymilvus import MilvusClient
+from tests.engine.team.postgres.collections import DatabaseCollection
 from tests.harness.milvus_server import MilvusServer, milvus_server
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
 from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
@@ -122,7 +122,7 @@ def _filters(size: int) -> dict[str, Filter]:
 
 
 async def _compare(
-    collection: PostgresCollection,
+    collection: DatabaseCollection,
     milvus: MilvusServer,
     questions: Sequence[bytes],
     filters: dict[str, Filter],
@@ -147,12 +147,12 @@ def _count(client: MilvusClient, name: str) -> int:
 
 
 def _asking(
-    collection: PostgresCollection, question: bytes, where: Filter
+    collection: DatabaseCollection, question: bytes, where: Filter
 ) -> Callable[[], Awaitable[EngineHits]]:
     return lambda: _nearest(collection, question, where)
 
 
-async def _nearest(collection: PostgresCollection, question: bytes, where: Filter) -> EngineHits:
+async def _nearest(collection: DatabaseCollection, question: bytes, where: Filter) -> EngineHits:
     return await collection.nearest(VectorQuery({"text": question}), where, 10)
 
 
@@ -174,7 +174,7 @@ def _bare(client: MilvusClient, name: str, question: bytes, text: str) -> Callab
     return lambda: asyncio.to_thread(searching)
 
 
-async def _written(collection: PostgresCollection, data: ClusteredVectors, prefix: str) -> float:
+async def _written(collection: DatabaseCollection, data: ClusteredVectors, prefix: str) -> float:
     """Return the rate of writes in parts of 100, and delete what was written."""
     records = data.records(0, 2000, prefix)
     began = time.perf_counter()
@@ -184,8 +184,8 @@ async def _written(collection: PostgresCollection, data: ClusteredVectors, prefi
     return rate
 
 
-async def _caught_up(collection: PostgresCollection, link: IndexLink) -> None:
-    await until(lambda: collection.feed.is_current(link.follower), "the index has everything", 900)
+async def _caught_up(collection: DatabaseCollection, link: IndexLink) -> None:
+    await until(lambda: collection.engine.feed.is_current(link.follower), "the index has everything", 900)
 
 
 def _recall(exact: Sequence[EngineHits], found: Sequence[EngineHits]) -> float:

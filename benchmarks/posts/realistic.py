@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tabane.posts.importing.plan import sample_files
+from tabane.posts.importing.importer import sample_files
 
 DOCS = Path(__file__).parents[2] / "docs"
 USERS = 700

@@ -19,17 +19,17 @@ from tabane.documents.document_reader import DocumentContext
 from tabane.documents.document_writer import Event
 from tabane.documents.operations import DocumentLibrary, FileReading
 from tabane.documents.table import documents_table
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.errors import ModelError, ModelUnavailable
+from tabane.hub.sources.embedding_lane import fill
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
-from tabane.search.models import Reranker
+from tabane.search.engine import Collection
 from tabane.search.pipeline import Meaning, meaning_of
-from tabane.search.vector_filling import fill
+from tabane.search.source import Reranker
 from tabane.wire import json
 from tests.engine.embedded.vectors.oracle import packed
 
@@ -146,7 +146,7 @@ class Asked:
 
     def __init__(
         self,
-        collection: StoredCollection,
+        collection: Collection,
         models: Models,
         *,
         named: bool = False,
@@ -214,10 +214,10 @@ class Asked:
     def _wake(self) -> None:
         self.woken += 1
 
-    async def _given(self) -> StoredCollection:
+    async def _given(self) -> Collection:
         return self.collection
 
-    async def _question(self, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
+    async def _question(self, collection: Collection, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
         there: Mapping[str, str] = {space.name: space.model for space in self.collection.spaces}
         return await meaning_of(text, there, self.models) if there else _none()
 

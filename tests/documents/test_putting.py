@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.documents import document_answers
 from tabane.documents.document import CHUNKS, Draft, FileText, meaning
 from tabane.documents.document_reader import MOST
 from tabane.documents.document_writer import fewer
 from tabane.documents.files.readable_files import FileTextReader
+from tabane.documents.operations import is_failure
 from tabane.errors import BadArguments, StoreError, StoreFull
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face, input_schema
@@ -80,7 +80,7 @@ async def test_what_is_no_document_is_refused_with_the_json_of_an_error() -> Non
         ):
             found = await asked.call("put_document", text=text, filepath=filepath)
             assert found == {"status": "error", "message": message, "error_type": kind}
-            assert document_answers.failed(found)
+            assert is_failure(found)
         assert await asked.collection.count(EVERYTHING) == 0
         assert asked.models.known["letters#1"].embedded == []
 
@@ -290,11 +290,11 @@ async def test_of_many_documents_one_that_fails_takes_no_other_along() -> None:
         assert kinds == [None, "ValidationError", "ValidationError", "EmbeddingError", None, None]
         assert found["results"][2]["filepath"] == "c.txt"
         assert found["results"][5]["details"]["updated"] is True
-        assert not document_answers.failed(found)
+        assert not is_failure(found)
         assert await asked.whole("a.txt") == "avocados"
         assert await asked.found("eggs") == ["e.txt", "a.txt"]
         bad = await asked.call("put_documents", documents=documents[1:3])
-        assert (bad["status"], bad["failed"], document_answers.failed(bad)) == ("error", 2, True)
+        assert (bad["status"], bad["failed"], is_failure(bad)) == ("error", 2, True)
         for wrong in ([], documents * 200, "a", [1]):
             refused = await asked.call("put_documents", documents=wrong)
             assert (refused["status"], refused["error_type"]) == ("error", "ValidationError")
@@ -335,7 +335,7 @@ async def test_a_put_whose_caller_left_is_done_before_the_next_one() -> None:
     async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         late = _Late(asked.collection)
-        asked.collection = late  # type: ignore[assignment]
+        asked.collection = late
         leaving = asyncio.create_task(asked.put("guide.md", GUIDE.replace("Oranges", "x").replace("e", "3")))
         await late.begun.wait()
         leaving.cancel()
@@ -376,7 +376,7 @@ async def test_a_store_that_fails_is_told_and_nothing_is_half_written(
     async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         failing = _Failing(asked.collection, deque([True]))
-        asked.collection = failing  # type: ignore[assignment]
+        asked.collection = failing
         with caplog.at_level(logging.WARNING, "tabane"):
             found = await asked.call(
                 "put_document", filepath="guide.md", text="secret words", metadata={"key": "secret"}

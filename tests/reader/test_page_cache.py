@@ -18,9 +18,8 @@ from tabane.operations import Caller, Face
 from tabane.reader.page import HEADS, PASSAGES, SHAPE, SPACE, Page, Picture
 from tabane.reader.page_records import TOTAL, PageSearch, cut, head_key, meaning, together
 from tabane.reader.url_reader import CachedPage, CacheValidators
-from tabane.search.models import Reranker
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, checked
-from tabane.search.source import SearchRequest, shown
+from tabane.search.source import Reranker, SearchRequest, shown
 from tests.reader.shelves import NoModels, Words, no_meaning, shelved
 
 URL = "https://a.test/cats"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.relevance import FUNCTION_WORDS, content
+from tabane.search.analysis import FUNCTION_WORDS, content
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.relevance import HitWords, closeness, coverages, name_fit, raised, relevance
+from tabane.search.analysis import HitWords, closeness, coverages, name_fit, raised, relevance
 
 shares = st.floats(0, 1)
 cosines = st.floats(-1, 1)

@@ -80,7 +80,7 @@ def sentences(text: str) -> list[str]:
 
 
 class ToolEmbedding(Protocol):
-    """The models by which tools are compared with a query, as :class:`tabane.search.models.Models`."""
+    """The models by which tools are compared with a query, as :class:`tabane.search.source.Models`."""
 
     async def for_tools(self) -> Sequence[Embedder] | NoModel:
         """Return the models for tools, or why there is none."""

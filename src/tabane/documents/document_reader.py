@@ -7,7 +7,7 @@ import struct
 import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from os.path import commonprefix
@@ -32,8 +32,8 @@ from tabane.messages import Message, say
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_families import reads
 from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
-from tabane.search.models import Models
 from tabane.search.records import And, EmbeddingSpace, Filter, Prefix, Range, Scalar
+from tabane.search.source import Models
 from tabane.wire.cursors import CursorCodec, ForeignCursor
 
 PATIENCE = 15.0
@@ -137,7 +137,19 @@ class PutEmbedding:
                     await collection.add_space(space)
                 except BadArguments:
                     continue  # another call added a space with another model meanwhile
-            return await self._embed_with(embedder, space, texts)
+            if not texts:
+                return PutVectors(space)
+            if len(texts) > MOST:
+                return PutVectors(space, warning=too_much())
+            try:
+                async with asyncio.timeout(self._context.longest):
+                    return PutVectors(space, await embedder.embed(texts))
+            except TimeoutError:
+                return PutVectors(space, warning=too_much())
+            except ModelUnavailable as error:
+                if self._context.names_model:
+                    raise
+                return PutVectors(space, warning=error.message)
         return PutVectors(warning=_model_not_ready())
 
     async def _open_embedder(self, collection: Collection) -> Embedder | NoModel:
@@ -154,23 +166,6 @@ class PutEmbedding:
             raise ModelMissing(found.reason)
         return found
 
-    async def _embed_with(
-        self, embedder: Embedder, space: EmbeddingSpace, texts: Sequence[str]
-    ) -> PutVectors:
-        if not texts:
-            return PutVectors(space)
-        if len(texts) > MOST:
-            return PutVectors(space, warning=too_much())
-        try:
-            async with asyncio.timeout(self._context.longest):
-                return PutVectors(space, await embedder.embed(texts))
-        except TimeoutError:
-            return PutVectors(space, warning=too_much())
-        except ModelUnavailable as error:
-            if self._context.names_model:
-                raise
-            return PutVectors(space, warning=error.message)
-
 
 def _model_not_ready() -> Message:
     return say("The embedding model is not ready yet. Until it is, search finds this by keywords only.")
@@ -186,9 +181,8 @@ def too_much() -> Message:
 MOST_TYPES = 100
 
 
-async def counted(collection: Callable[[], Awaitable[Collection]]) -> dict[str, Any]:
+async def counted(records: Collection) -> dict[str, Any]:
     """Return the statistics of one collection."""
-    records = await collection()
     documents, chunks, types, oldest, newest, embedded = await asyncio.gather(
         records.count(HEADS),
         records.count(CHUNKS),
@@ -237,18 +231,17 @@ class DocumentPage(NamedTuple):
 
 
 class DocumentReader:
-    """The documents of one collection."""
+    """The documents of one open collection, as one request reads them."""
 
-    def __init__(self, collection: Callable[[], Awaitable[Collection]]) -> None:
+    def __init__(self, collection: Collection) -> None:
         self._collection = collection
 
     async def documents(self, filepaths: Sequence[str]) -> list[Document | None]:
         """Return the description of each, in their order; None if it does not exist."""
-        collection = await self._collection()
         found: list[Document | None] = []
         for first in range(0, len(filepaths), MOST_AT_ONCE):
             keys = [head_key(filepath) for filepath in filepaths[first : first + MOST_AT_ONCE]]
-            records = await collection.get(keys)
+            records = await self._collection.get(keys)
             found += [None if record is None else document_of(record) for record in records]
         return found
 
@@ -257,8 +250,7 @@ class DocumentReader:
 
         ``after`` is the cursor of the previous page; ``limit`` is 1 to 1,000.
         """
-        collection = await self._collection()
-        page = await collection.select(And((HEADS, where)), after=after, limit=limit)
+        page = await self._collection.select(And((HEADS, where)), after=after, limit=limit)
         return DocumentPage([document_of(stored.record) for stored in page.records], page.after)
 
     async def behind(self, filepath: str | None, limit: int) -> DocumentPage:
@@ -296,11 +288,11 @@ class DocumentReader:
 
     async def part(self, document: Document, start: int, end: int) -> str | None:
         """Return ``text[start:end]``, None if the document has changed meanwhile."""
-        collection, chosen = await self._collection(), covering(document.chunks, start, end)
+        chosen = covering(document.chunks, start, end)
         keys = document.keys[chosen]
         texts: list[str] = []
         for at in range(0, len(keys), MOST_AT_ONCE):
-            for record in await collection.get(keys[at : at + MOST_AT_ONCE]):
+            for record in await self._collection.get(keys[at : at + MOST_AT_ONCE]):
                 if record is None:
                     return None
                 if record.fields.get(PART) == "document":
@@ -358,46 +350,45 @@ class DocumentPart(NamedTuple):
     cursor: str | None
 
 
-class DocumentParts:
-    """Reads texts in parts that fit into an answer."""
+async def read_part(
+    reading: DocumentReader, filepath: str, cursor: str | None, offset: int, length: int
+) -> DocumentPart | None:
+    """Return a part of a document, from the cursor if there is one. None if the document does not exist.
 
-    def __init__(self, reading: DocumentReader) -> None:
-        self._reading = reading
+    Raises BadArguments for an invalid cursor, or one for another text.
+    """
+    try:
+        mark, start = ("", offset) if cursor is None else _PART_CURSORS.decode(cursor)
+    except ForeignCursor:
+        message = say("cursor: it was not issued by get_document")
+        raise BadArguments(message, "cursor") from None
+    found = await reading.text(filepath, start, start + length)
+    if found is None:
+        return None
+    document, text = found
+    if mark and not document.hash.startswith(mark):
+        message = say(
+            "cursor: {filepath} has changed since then. Start again without a cursor", filepath=filepath
+        )
+        raise BadArguments(message, "cursor")
+    end = start + len(text)
+    more = PartCursor(document.hash[:_MARK], end) if text and end < document.length else None
+    return DocumentPart(document, text, start, more and _PART_CURSORS.encode(more))
 
-    async def part(self, filepath: str, cursor: str | None, offset: int, length: int) -> DocumentPart | None:
-        """Return a part of a document, from the cursor if there is one. None if the document does not exist.
 
-        Raises BadArguments for an invalid cursor, or one for another text.
-        """
-        try:
-            mark, start = ("", offset) if cursor is None else _PART_CURSORS.decode(cursor)
-        except ForeignCursor:
-            message = say("cursor: it was not issued by get_document")
-            raise BadArguments(message, "cursor") from None
-        found = await self._reading.text(filepath, start, start + length)
-        if found is None:
-            return None
-        document, text = found
-        if mark and not document.hash.startswith(mark):
-            message = say(
-                "cursor: {filepath} has changed since then. Start again without a cursor", filepath=filepath
-            )
-            raise BadArguments(message, "cursor")
-        end = start + len(text)
-        more = PartCursor(document.hash[:_MARK], end) if text and end < document.length else None
-        return DocumentPart(document, text, start, more and _PART_CURSORS.encode(more))
-
-    async def beginnings(self, documents: Sequence[Document], longest: int | None) -> Mapping[str, str]:
-        """Return texts by document name, up to ``longest`` characters of each and 300,000 in all."""
-        found: dict[str, str] = {}
-        left = MOST_SHOWN
-        for document in documents:
-            length = min(document.length, left, document.length if longest is None else longest)
-            text = await self._reading.part(document, 0, length) if length else ""
-            if text is not None:
-                found[document.filepath] = text
-                left -= len(text)
-        return found
+async def read_beginnings(
+    reading: DocumentReader, documents: Sequence[Document], longest: int | None
+) -> Mapping[str, str]:
+    """Return texts by document name, up to ``longest`` characters of each and 300,000 in all."""
+    texts: dict[str, str] = {}
+    left = MOST_SHOWN
+    for document in documents:
+        length = min(document.length, left, document.length if longest is None else longest)
+        text = await reading.part(document, 0, length) if length else ""
+        if text is not None:
+            texts[document.filepath] = text
+            left -= len(text)
+    return texts
 
 
 _SLASH = "/"
@@ -444,12 +435,13 @@ class FolderListing:
     A level of 100,000 documents takes 0.15 s to list, and one of a thousand 10 ms.
     """
 
-    def __init__(self, collection: Callable[[], Awaitable[Collection]], reading: DocumentReader) -> None:
-        self._collection, self._reading = collection, reading
+    def __init__(self) -> None:
         self._levels: OrderedDict[tuple[str, Filter], _FolderLevel] = OrderedDict()
         self._changes = -1
 
-    async def page(self, prefix: str, where: Filter, limit: int, cursor: str | None = None) -> FolderPage:
+    async def page(
+        self, collection: Collection, prefix: str, where: Filter, limit: int, cursor: str | None = None
+    ) -> FolderPage:
         """Return entries whose names begin with ``prefix`` and match; ``limit`` is 1 to 1,000.
 
         Raises BadArguments for a cursor that was not issued here.
@@ -459,17 +451,17 @@ class FolderListing:
         except ForeignCursor:
             message = say("cursor: it was not issued by list_document_folders")
             raise BadArguments(message, "cursor") from None
-        level = await self._read_level(prefix, where)
+        level = await self._read_level(collection, prefix, where)
         folders = level.folders[_page_start(after, level, "folders") :][:limit]
         left = limit - len(folders)
         names = level.documents[_page_start(after, level, "documents") :][:left]
-        found = [document for document in await self._reading.documents(names) if document is not None]
+        heads = await DocumentReader(collection).documents(names)
+        documents = [document for document in heads if document is not None]
         total = len(level.documents) + sum(folder.documents for folder in level.folders)
         more = _next_cursor(level, folders, names, after)
-        return FolderPage(folders, found, len(level.folders), total, more)
+        return FolderPage(folders, documents, len(level.folders), total, more)
 
-    async def _read_level(self, prefix: str, where: Filter) -> _FolderLevel:
-        collection = await self._collection()
+    async def _read_level(self, collection: Collection, prefix: str, where: Filter) -> _FolderLevel:
         changes, key = collection.changes, (prefix, where)
         if changes != self._changes:
             self._levels.clear()

@@ -61,8 +61,8 @@ from tabane.errors import (
 )
 from tabane.messages import Message, say
 from tabane.search.engine import LARGEST_VECTORS, MOST_AT_ONCE, MOST_EXCHANGED, Collection
-from tabane.search.models import Models
 from tabane.search.records import Record, encodable
+from tabane.search.source import Models
 
 if TYPE_CHECKING:
     from tabane.search.chunking import Chunk, Measure
@@ -154,7 +154,22 @@ def _join_metadata(front: Mapping[str, Own], given: Mapping[str, Own]) -> Mappin
 
 def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
     """Return the change for a checked draft. The text is cut only if it differs from the stored one."""
-    document = _describe(draft, measure, now)
+    encoded = draft.text.encode()
+    document = Document(
+        filepath=draft.filepath,
+        kind=draft.kind or "text",
+        updated_at=round(now if draft.updated_at is None else draft.updated_at, 3),
+        hash=hashlib.sha256(encoded).hexdigest(),
+        size=len(encoded),
+        length=len(draft.text),
+        measure=measure.name,
+        title=draft.title or "",
+        file_type=draft.file_type,
+        normalize=draft.normalize,
+        metadata=dict(draft.metadata),
+        source=draft.source,
+        labels=draft.labels,
+    )
     same = before is not None and (before.hash, before.measure) == (document.hash, document.measure)
     if before is not None and same:
         document = changed(
@@ -174,25 +189,6 @@ def change(draft: Draft, before: Document | None, measure: Measure, now: float) 
     if before is not None:
         document = _keep_date(document, before)
     return _compare_chunks(draft, document, before, measure)
-
-
-def _describe(draft: Draft, measure: Measure, now: float) -> Document:
-    encoded = draft.text.encode()
-    return Document(
-        filepath=draft.filepath,
-        kind=draft.kind or "text",
-        updated_at=round(now if draft.updated_at is None else draft.updated_at, 3),
-        hash=hashlib.sha256(encoded).hexdigest(),
-        size=len(encoded),
-        length=len(draft.text),
-        measure=measure.name,
-        title=draft.title or "",
-        file_type=draft.file_type,
-        normalize=draft.normalize,
-        metadata=dict(draft.metadata),
-        source=draft.source,
-        labels=draft.labels,
-    )
 
 
 def _keep_date(document: Document, before: Document) -> Document:
@@ -479,13 +475,12 @@ class DocumentWriter:
         collection: Callable[[], Awaitable[Collection]],
         models: Models,
         embedding: PutEmbedding,
-        reading: DocumentReader,
         wake: Callable[[], None],
         context: DocumentContext,
         listeners: Sequence[DocumentListener],
     ) -> None:
         self._collection, self._models, self._embedding = collection, models, embedding
-        self._reading, self._wake, self._context, self._listeners = reading, wake, context, listeners
+        self._wake, self._context, self._listeners = wake, context, listeners
         self._locks = DocumentLocks()
         self._running: set[asyncio.Future[Any]] = set()
 
@@ -519,7 +514,7 @@ class DocumentWriter:
         removed = 0
         async with self._locks.held(names):
             collection = await self._collection()
-            for document in await self._reading.documents(names):
+            for document in await DocumentReader(collection).documents(names):
                 if document is not None:
                     await collection.exchange((), document.keys)
                     self._tell_listeners(document.filepath, "deleted")
@@ -530,9 +525,11 @@ class DocumentWriter:
         """Store drafts with different names: embed them together, commit them one by one."""
         async with self._locks.held(draft.filepath for draft in drafts.values()):
             try:
-                before = await self._reading.documents([draft.filepath for draft in drafts.values()])
+                collection = await self._collection()
+                names = [draft.filepath for draft in drafts.values()]
+                before = await DocumentReader(collection).documents(names)
                 changes = await asyncio.to_thread(self._make_changes, drafts, before)
-                found = await write_changes(await self._collection(), self._embedding, changes)
+                found = await write_changes(collection, self._embedding, changes)
             except TabaneError as error:
                 return dict.fromkeys(drafts, error)
             if any(isinstance(each, PutOutcome) and not each.embedded for each in found.values()):

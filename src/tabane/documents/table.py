@@ -243,16 +243,16 @@ def _itself(value: Any, lang: Lang) -> Any:
 
 def _answer(name: str) -> Reference:
     """Return a function on answers. It is imported with the first answer."""
-    return Reference(f"documents.document_answers:{name}")
+    return Reference(f"documents.operations:{name}")
 
 
-_JSON = _answer("as_json")
+_JSON = _answer("json_text")
 _ANSWER: dict[str, Any] = {
     "faces": EVERYONE,
     "privilege": Privilege.READ,
     "structured": _itself,
-    "failed": _answer("failed"),
-    "refused": _answer("failure"),
+    "failed": _answer("is_failure"),
+    "refused": _answer("failure_answer"),
     "source": "documents",
 }
 _PUT = _ANSWER | {"privilege": Privilege.WRITE, "text": _JSON}
@@ -282,7 +282,7 @@ _OPERATIONS = (
     Operation(
         "search_documents", _SEARCH,
         SearchDocuments, "documents.operations:DocumentLibrary.search_documents",
-        text=_answer("searched"), label="Search saved notes", **_ANSWER,
+        text=_answer("search_text"), label="Search saved notes", **_ANSWER,
     ),
     Operation(
         "search", _SEARCH, SearchDocuments, "documents.operations:DocumentLibrary.search_documents",
@@ -291,7 +291,7 @@ _OPERATIONS = (
     Operation(
         "get_document", "Read a saved document or note in full, by its filepath; long ones in parts.",
         GetDocument, "documents.operations:DocumentLibrary.get_document",
-        text=_answer("document"), label="Read a note", **_ANSWER,
+        text=_answer("document_text"), label="Read a note", **_ANSWER,
     ),
     Operation(
         "get_documents_by_prefix",
@@ -301,7 +301,7 @@ _OPERATIONS = (
     Operation(
         "list_documents", "List the filepaths of saved documents and notes, in pages.",
         ListDocuments, "documents.operations:DocumentLibrary.list_documents",
-        text=_answer("names"), **_ANSWER,
+        text=_answer("list_text"), **_ANSWER,
     ),
     Operation(
         "list_document_folders",
@@ -315,7 +315,7 @@ _OPERATIONS = (
     ),
     Operation(
         "hello", "Say hello, to test the connection.",
-        DocumentHello, "documents.operations:DocumentLibrary.hello", text=_answer("message"), **_ANSWER,
+        DocumentHello, "documents.operations:DocumentLibrary.hello", text=_answer("message_text"), **_ANSWER,
     ),
 )  # fmt: skip
 

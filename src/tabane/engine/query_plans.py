@@ -35,6 +35,7 @@ from typing import Any
 
 from tabane.search.analysis import (
     GAP,
+    content,
     groups,
     is_cjk,
     is_mixed,
@@ -48,7 +49,6 @@ from tabane.search.analysis import (
 )
 from tabane.search.engine import LexicalQuery, Mode
 from tabane.search.records import Shape
-from tabane.search.relevance import content
 
 _EMPTY = ("助詞", "助動詞", "補助記号", "記号", "空白")
 _LONGEST = 8_000  # characters at once: Sudachi refuses more than 49,149 bytes

@@ -1,18 +1,17 @@
-"""Operations on posts: their parameters and declarations. Null means absent for every optional parameter."""
+"""Operations on posts: parameters, declarations, and their results as rows and as text for readers."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct, structs
 
-from tabane.messages import Message, say
+from tabane.messages import Lang, Message, say
 from tabane.operations import EVERYONE, Caller, NoParameters, Opener, Operation, Privilege, Progress, bound
 from tabane.posts import query
-from tabane.posts import rendered_text as texts
-from tabane.posts.post import Unit
+from tabane.posts.post import Post, Unit
 from tabane.posts.query import (
     DateFilter,
     LogType,
@@ -25,7 +24,219 @@ from tabane.posts.query import (
 from tabane.search.source import Keywords
 
 if TYPE_CHECKING:
-    from tabane.posts.importing.plan import PostSources
+    from tabane.posts.importing.importer import PostSources
+
+Row = dict[str, Any]
+
+FOR_SEARCH = ("reasoning", "summary", "tags")
+"""Members of a post that were written for search only."""
+
+
+SHOWN = 20
+"""Characters of a vector that a text shows."""
+
+
+class PostRows(list[Row]):
+    """A list of rows as sent over the wire, with extra information for its text.
+
+    ``asked`` is the query. ``warning`` says why posts may be missing.
+    """
+
+    def __init__(self, rows: Sequence[Row] = (), asked: str = "", warning: Message | None = None) -> None:
+        super().__init__(rows)
+        self.asked, self.warning = asked, warning
+
+
+def post_row(post: Post) -> Row:
+    """Return a post for programs. Members that were written for search are included if not empty."""
+    row: Row = {
+        "post_id": post.post_id,
+        "post_id_str": str(post.post_id),
+        "content": post.content,
+        "timestamp": post.timestamp,
+        "url": post.url,
+        "user": post.user,
+        "log_type": post.log_type,
+    }
+    made = {"reasoning": post.reasoning, "summary": post.summary, "tags": list(post.tags)}
+    return row | {name: value for name, value in made.items() if value}
+
+
+def structured(value: Any, lang: Lang) -> Any:
+    """Return the answer as structured content: an object, without the members for search."""
+    if isinstance(value, PostRows):
+        answer: Row = {"results": [lean(each) for each in value]}
+        return answer if value.warning is None else answer | {"warning": value.warning.render(lang)}
+    return lean(value)
+
+
+def lean(value: Row) -> Row:
+    """Return a row, and the post in it, without the members for search."""
+    return {
+        name: lean(part) if isinstance(part, dict) else part
+        for name, part in value.items()
+        if name not in FOR_SEARCH
+    }
+
+
+def grouped(value: int) -> str:
+    """Format a number with thousands separators."""
+    return f"{value:,}"
+
+
+def similar_text(rows: PostRows, lang: Lang) -> str:
+    """Format numbered posts with their similarity scores."""
+    head = say('🔍 Search results: {count} (query: "{query}")', count=grouped(len(rows)), query=rows.asked)
+    if not rows:
+        head = say("No search results were found")
+    entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
+    return _post_list(head, entries, rows.warning, lang)
+
+
+def holding_text(rows: PostRows, lang: Lang) -> str:
+    """Format numbered posts that were found by their text."""
+    head = say(
+        '📝 Text search results: {count} (term: "{query}")', count=grouped(len(rows)), query=rows.asked
+    )
+    if not rows:
+        head = say('No search results were found (term: "{query}")', query=rows.asked)
+    return _post_list(head, [("", post) for post in rows], rows.warning, lang)
+
+
+def related_text(rows: PostRows, lang: Lang) -> str:
+    """Format numbered posts that are similar to one post, with their scores."""
+    head = say("🔗 Related posts: {count} (of {post_id})", count=grouped(len(rows)), post_id=rows.asked)
+    entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
+    return _post_list(head, entries, rows.warning, lang)
+
+
+def post_text(value: Row, lang: Lang) -> str:
+    """Format one post."""
+    return "\n".join((_post_line(value), _indented_text(str(value["content"]), "")))
+
+
+def _post_list(head: Message, entries: Sequence[tuple[str, Row]], warning: Message | None, lang: Lang) -> str:
+    lines = [head.render(lang)]
+    if entries or warning is not None:
+        lines.append("")
+    if warning is not None:
+        lines += [f"⚠ {warning.render(lang)}", ""]
+    for place, (score, entry) in enumerate(entries, 1):
+        lines += [f"{place}. {score}{_post_line(entry)}", _indented_text(str(entry["content"]), "   "), ""]
+    return "\n".join(lines)
+
+
+def _post_line(entry: Row) -> str:
+    """Format ``@alice (2024-03-15 14:30:25) https://…`` without the unknown parts."""
+    parts = (
+        f"@{entry['user']}" if entry["user"] else "",
+        f"({entry['timestamp']})" if entry["timestamp"] else "",
+        str(entry["url"]),
+    )
+    return " ".join(part for part in parts if part)
+
+
+def _indented_text(content: str, margin: str) -> str:
+    """Indent the text. Line breaks are kept, empty lines are removed."""
+    return "\n".join(margin + line.rstrip() for line in content.splitlines() if line.strip())
+
+
+def user_stats_text(rows: PostRows, lang: Lang) -> str:
+    """Format users with their numbers of posts."""
+    head = say("👥 Posts by user (top {count})", count=grouped(len(rows))).render(lang)
+    lines = (
+        say(
+            "{place}. {user}: {count} {count:post|posts}",
+            place=place,
+            user=each["user"],
+            count=grouped(each["post_count"]),
+        )
+        for place, each in enumerate(rows, 1)
+    )
+    return "\n".join((head, "", *(line.render(lang) for line in lines)))
+
+
+def database_stats_text(value: Row, lang: Lang) -> str:
+    """Format the size and the period of the archive."""
+    lines = [
+        say("📊 Database statistics"),
+        say("Posts: {count}", count=grouped(value["total_posts"])),
+        say("Users: {count}", count=grouped(value["total_users"])),
+    ]
+    span = value["date_range"]
+    if span["earliest"] is not None:
+        lines.append(say("Period: {earliest} to {latest}", earliest=span["earliest"], latest=span["latest"]))
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def status_text(value: Row, lang: Lang) -> str:
+    """Format the state of the archive."""
+    ready, counts = value["ready"], value["data_stats"]
+    lines = [
+        say("{light} Tabane Status", light="🟢" if ready else "🔴"),
+        say("State: running") if ready else say("State: stopped"),
+        say("Server type: {server_type}", server_type=value["server_type"]),
+        say("Model: {model}", model=value["model"] or "–"),
+        say("📊 Data statistics:"),
+        say("・Posts: {count}", count=grouped(counts["total_posts"])),
+        say("・Users: {count}", count=grouped(counts["total_users"])),
+        say("・Summaries: {count}", count=grouped(counts["total_summaries"])),
+        say("・Tags: {count}", count=grouped(counts["total_tags"])),
+    ]
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def suggestions_text(value: Mapping[str, Sequence[str]], lang: Lang) -> str:
+    """Format the suggested users for each unknown name."""
+    if not value:
+        return say("All of these users have posts in the archive.").render(lang)
+    lines = (
+        say("{name} → {users}", name=name, users=", ".join(users) or "–") for name, users in value.items()
+    )
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def users_text(names: Sequence[str], lang: Lang) -> str:
+    """Format names of users, one a line."""
+    return "\n".join(names)
+
+
+def counts_text(rows: PostRows, lang: Lang) -> str:
+    """Format values or periods, each with its number of posts."""
+    lines = (
+        say(
+            "{value}: {count} {count:post|posts}",
+            value=next(iter(each.values())),
+            count=grouped(each["post_count"]),
+        )
+        for each in rows
+    )
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def embedding_text(value: Row, lang: Lang) -> str:
+    """Format the size and the beginning of a vector. The whole vector would fill an assistant's context."""
+    vector = str(value["vector"])
+    lines = (
+        say("The text was embedded:"),
+        say("Length of the base64 data: {count} {count:character|characters}", count=grouped(len(vector))),
+        say(
+            "Base64 data (first {count} {count:character|characters}): {text}...",
+            count=SHOWN,
+            text=vector[:SHOWN],
+        ),
+    )
+    return "\n".join(line.render(lang) for line in lines)
+
+
+def vector_beginning(value: Row, lang: Lang) -> Row:
+    """Return the size and the beginning of a vector as structured content.
+
+    RPC clients get the whole vector.
+    """
+    vector = str(value["vector"])
+    return {"length": len(vector), "first": vector[:SHOWN]}
+
 
 LONGEST_QUERY = 10_000  # characters
 LONGEST_TEXT = 100_000
@@ -265,7 +476,7 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
     def sources(self) -> PostSources:
         """Return the sources of the import. Raises :class:`~tabane.errors.BadArguments` that names a file."""
         # Late: readers of archives load with the first import.
-        from tabane.posts.importing.plan import plan, sample_files
+        from tabane.posts.importing.importer import plan, sample_files
 
         files = [*self.files, *(sample_files() if self.sample else ())]
         return plan(files, embeddings=self.embeddings, reasoning=self.reasoning, summary=self.summary)
@@ -274,67 +485,67 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
 _QUERY: dict[str, Any] = {
     "privilege": Privilege.READ, "camel_case": True, "public": True, "source": "posts",
 }  # fmt: skip
-_TOOL = _QUERY | {"faces": EVERYONE, "structured": texts.structured}
+_TOOL = _QUERY | {"faces": EVERYONE, "structured": structured}
 
 _OPERATIONS = (
     Operation(
         "search_similar",
         "Search the user's archive of posts (tweets on X/Twitter, likes, bookmarks) by meaning or topic: "
         "my old tweets about something. Returns posts, best first.",
-        SearchSimilar, "posts.operations:Archive.search_similar", text=texts.similar, **_TOOL,
+        SearchSimilar, "posts.operations:Archive.search_similar", text=similar_text, **_TOOL,
     ),
     Operation(
         "search_posts_by_text",
         "Find posts (tweets) that contain exact words or a phrase, newest first. To search by meaning, "
         "use search_similar.",
-        SearchText, "posts.operations:Archive.search_posts_by_text", text=texts.holding, **_TOOL,
+        SearchText, "posts.operations:Archive.search_posts_by_text", text=holding_text, **_TOOL,
     ),
     Operation(
         "get_user_stats",
         "Count who posts (tweets) most: the users of the archive by number of posts.",
-        UserStats, "posts.operations:Archive.get_user_stats", text=texts.user_stats, **_TOOL,
+        UserStats, "posts.operations:Archive.get_user_stats", text=user_stats_text, **_TOOL,
     ),
     Operation(
         "get_database_stats",
         "Get size and period of the post archive: how many posts (tweets), from when to when.",
-        NoParameters, "posts.operations:Archive.get_database_stats", text=texts.database_stats, **_TOOL,
+        NoParameters, "posts.operations:Archive.get_database_stats", text=database_stats_text, **_TOOL,
     ),
     Operation(
         "suggest_users",
         "Suggest the nearest user names for names that are not in the post archive. Use it when "
         "user_filter finds no posts of a user.",
-        SuggestUsers, "posts.operations:Archive.suggest_users", text=texts.suggestions, **_TOOL,
+        SuggestUsers, "posts.operations:Archive.suggest_users", text=suggestions_text, **_TOOL,
     ),
     Operation(
         "get_status",
         "Show the state of the post archive: whether it is loaded, its model, its number of posts.",
-        Status, "posts.operations:Archive.get_status", text=texts.status, **_TOOL,
+        Status, "posts.operations:Archive.get_status", text=status_text, **_TOOL,
     ),
     Operation(
         "get_post", "Get one post (tweet) in full, by its post_id.",
-        OnePost, "posts.operations:Archive.get_post", text=texts.post, **_TOOL,
+        OnePost, "posts.operations:Archive.get_post", text=post_text, **_TOOL,
     ),
     Operation(
         "embed_text",
         "Turn a text into an embedding vector (base64 of safetensors).",
-        EmbedText, "posts.operations:Archive.embed_text", text=texts.embedded,
-        **_TOOL | {"structured": texts.beginning_of_vector},
+        EmbedText, "posts.operations:Archive.embed_text", text=embedding_text,
+        **_TOOL | {"structured": vector_beginning},
     ),
     Operation(
         "get_user_list", "List all users of the post archive.",
-        NoParameters, "posts.operations:Archive.get_user_list", text=texts.users, **_QUERY,
+        NoParameters, "posts.operations:Archive.get_user_list", text=users_text, **_QUERY,
     ),
     Operation(
         "get_related_posts", "Find posts similar to a post.",
-        RelatedPosts, "posts.operations:Archive.get_related_posts", text=texts.related, **_QUERY,
+        RelatedPosts, "posts.operations:Archive.get_related_posts", text=related_text, **_QUERY,
     ),
     Operation(
         "get_timeline", "Count posts by year, month or day, of one user or all.",
-        Timeline, "posts.operations:Archive.get_timeline", text=texts.counted, **_QUERY,
+        Timeline, "posts.operations:Archive.get_timeline", text=counts_text, **_QUERY,
     ),
     Operation(
         "get_post_facets", "Count posts by tag, kind or user.",
-        Facet, "posts.operations:Archive.get_post_facets", text=texts.counted, **_QUERY,
+        Facet, "posts.operations:Archive.get_post_facets", text=counts_text, **_QUERY,
     ),
     Operation(
         "find_posts",

@@ -22,8 +22,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from tabane.search.analysis import bigrams, cjk_runs, is_cjk, stem, tokens
-from tabane.search.relevance import FUNCTION_WORDS
+from tabane.search.analysis import FUNCTION_WORDS, bigrams, cjk_runs, is_cjk, stem, tokens
 
 # Similarity of the words of a line: to and from the first word, and between the others. A Japanese headword
 # has no evidence but its translations, so the first translation counts as much as the word itself.
@@ -51,7 +50,8 @@ class Glossary:
                 headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
                 number = len(self._concepts)
                 self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
-                for word in dict.fromkeys(_specific(stems) + headwords):
+                specific = stems[stems.index(_KINDS) + 1 :] if _KINDS in stems else stems
+                for word in dict.fromkeys(specific + headwords):
                     known = self._by_word.get(word)
                     if known is None:
                         self._by_word[word] = number
@@ -138,11 +138,6 @@ def _similar_words(english: list[str], word: str) -> Iterator[tuple[str, float]]
 def _general(english: list[str]) -> list[str]:
     """Return the words before ``<``, or all."""
     return english[: english.index(_KINDS)] if _KINDS in english else english
-
-
-def _specific(english: list[str]) -> list[str]:
-    """Return the words after ``<``, or all."""
-    return english[english.index(_KINDS) + 1 :] if _KINDS in english else english
 
 
 def _stands_alone(run: str, at: int, end: int, last: int) -> bool:

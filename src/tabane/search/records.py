@@ -120,6 +120,10 @@ class Shape:
         if not all(0 < space.dimension <= LARGEST_DIMENSION for space in self.spaces):
             raise ValueError(f"a space has 1 to {LARGEST_DIMENSION} dimensions")
 
+    def holds_same(self, other: Shape) -> bool:
+        """Return whether records of the other shape fit: all but the spaces is equal."""
+        return (self.name, self.texts, self.fields) == (other.name, other.texts, other.fields)
+
     def space(self, name: str) -> EmbeddingSpace:
         """Return the space of that name. Raises :class:`BadArguments` with the names of all spaces."""
         for space in self.spaces:
@@ -450,11 +454,6 @@ def checked_filter(where: Filter, shape: Shape) -> Filter:
 
     Values are in the normal form of records. The depth is at most 32, with at most 100,000 values.
     """
-    _check_filter_size(where)
-    return normal(_fitted(where, shape))
-
-
-def _check_filter_size(where: Filter) -> None:
     depth, level, size = 0, [where], 0
     while level:
         depth += 1
@@ -468,6 +467,7 @@ def _check_filter_size(where: Filter) -> None:
                 say("a filter has at most {most} {most:value|values}", most=MOST_VALUES), "filter"
             )
         level = [part for each in level for part in parts(each)]
+    return normal(_fitted(where, shape))
 
 
 def parts(where: Filter) -> tuple[Filter, ...]:
@@ -502,18 +502,15 @@ def _fitted(where: Filter, shape: Shape) -> Filter:
         case Or(of):
             return Or(tuple(_fitted(each, shape) for each in of))
         case Contains():
-            return _fitted_contains(where, shape)
+            if not substring_spelling(encodable(where.text, "contains")) or len(where.text) > LONGEST_NEEDLE:
+                message = say(
+                    "the text to contain must have 1 to {most} {most:character|characters}",
+                    most=LONGEST_NEEDLE,
+                )
+                raise BadArguments(message, "contains")
+            return Contains(where.text, where.fields and shape.text_names(where.fields))
         case _:
             return _fitted_condition(where, shape.field(where.field))
-
-
-def _fitted_contains(where: Contains, shape: Shape) -> Contains:
-    if not substring_spelling(encodable(where.text, "contains")) or len(where.text) > LONGEST_NEEDLE:
-        message = say(
-            "the text to contain must have 1 to {most} {most:character|characters}", most=LONGEST_NEEDLE
-        )
-        raise BadArguments(message, "contains")
-    return Contains(where.text, where.fields and shape.text_names(where.fields))
 
 
 def _fitted_condition(where: Condition, field: Field) -> Condition:

@@ -1,17 +1,21 @@
-"""Requests, hits and answers of a search, and what each source of hits declares."""
+"""Requests, hits and answers of a search, what each source of hits declares, and the models that it uses."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct, structs
 
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
+from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.fusion import ScoreParts
 from tabane.search.snippets import Snippet, snippet
+
+if TYPE_CHECKING:
+    from tabane.search.chunking import Measure
 
 T = TypeVar("T")
 
@@ -191,3 +195,53 @@ class OnDemandSource:
     def card(self, item: Any) -> HitCard:
         """Return how an item of the source reads."""
         return self._holder.searching.card(item)
+
+
+class Reranker(Protocol):
+    """A model that reads a query and a text together: slower than vectors, and more accurate."""
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return how well each text answers ``query``, in 0..1, in their order. Higher is better.
+
+        Texts that are longer than the model accepts are cut at their end. Raises ModelError and its kinds.
+        """
+        ...
+
+
+class Models(Protocol):
+    """The models of the hub. Each is opened once, on first use."""
+
+    async def wanted(self) -> Embedder | NoModel:
+        """Return the model of the settings, for texts that are embedded now. Vectors are cached by text."""
+        ...
+
+    async def serving(self, model: str) -> Embedder | NoModel:
+        """Return the model with this fingerprint, for vectors that it made.
+
+        An id without ``#`` (of an imported archive) is served by that model at any revision. The reason of a
+        :class:`NoModel` says how to fix it.
+        """
+        ...
+
+    async def for_tools(self) -> Sequence[Embedder] | NoModel:
+        """Return the models by which tools are compared with a query: one, or several to be averaged.
+
+        Returns at once: it starts no process and waits for no download. A process starts with the first text.
+        """
+        ...
+
+    async def query(self, model: str, text: str) -> bytes | NoModel:
+        """Return a query as a vector of that model. Never raises ModelError, never waits for long."""
+        ...
+
+    def reranker(self) -> Reranker | None:
+        """Return the reranker of the settings, which is opened by its first query; None if there is none."""
+        ...
+
+    def measure(self) -> Measure:
+        """Return the measure for texts that are cut for the current model of the settings.
+
+        It is the model's own tokenizer if its file is on this machine, else an estimate. Never raises an
+        error, downloads or starts a model. Reads a few files, so call it off the event loop.
+        """
+        ...

@@ -126,10 +126,12 @@ class Settings:
         ),
     )
     local_replica: bool = option.switch(
-        False,
+        True,
         say(
             "Whether this hub keeps a copy of what the database of engine contains, in home/replica, and "
-            "searches that. The copy follows each change. It may be deleted while the hub is stopped."
+            "reads that. It is faster, and searches go on while the database is away. The copy follows each "
+            "change, and takes about half the disk space of the database. It may be deleted while the hub is "
+            "stopped. Has no effect without engine."
         ),
     )
     registry_url: str = option.text(

@@ -64,7 +64,10 @@ def _after_last(text: str, border: str, begin: int, end: int) -> int:
 def _joined(text: str, start: int, at: int) -> bool:
     before, after = text[at - 1], text[at]
     if _is_flag_half(before) and _is_flag_half(after):
-        return _flag_halves(text, start, at) % 2 == 1
+        count = 0
+        while at - count > start and count < _MOST_HALVES and _is_flag_half(text[at - count - 1]):
+            count += 1
+        return count % 2 == 1
     return before == "\u200d" or (before, after) == ("\r", "\n") or _extends(after)
 
 
@@ -77,11 +80,3 @@ def _extends(character: str) -> bool:
 
 def _is_flag_half(character: str) -> bool:
     return "\U0001f1e6" <= character <= "\U0001f1ff"
-
-
-def _flag_halves(text: str, start: int, at: int) -> int:
-    """Count the halves of flags before a position, back to the start of the part, which cuts none."""
-    count = 0
-    while at - count > start and count < _MOST_HALVES and _is_flag_half(text[at - count - 1]):
-        count += 1
-    return count

@@ -268,7 +268,17 @@ def decode_leniently(body: bytes, charset: str | None = None, media: str = "") -
     if found := _labeled_utf16(body, charset) or _japanese(body):
         return found.text
     sample = body[max(0, first.start() - 16) : first.start() + _COMPARED]
-    return _read(body, _best(sample, _candidates(body, charset, media)))
+    candidates = _candidates(body, charset, media)
+    # UTF-8 is not among them any more: it has been tried. A Western one reads anything, so it must not win
+    # over one that reads as Japanese.
+    best, least = "cp1252", float("inf")
+    for encoding in dict.fromkeys(candidates):
+        if encoding.startswith(("utf", "iso2022")):
+            continue
+        odd = _oddity(_read(sample, encoding), western=encoding in _WESTERN)
+        if odd < least - 0.005:
+            best, least = encoding, odd
+    return _read(body, best)
 
 
 def is_encoding(name: str) -> bool:
@@ -403,22 +413,6 @@ def _known(label: str) -> str | None:
     if codec.name in _NO_PAGES:
         return None
     return _MEANT.get(codec.name, codec.name)
-
-
-def _best(sample: bytes, candidates: Iterator[str]) -> str:
-    """Return the candidate with the fewest odd characters; the first of equal ones.
-
-    UTF-8 is not among them any more: it has been tried. A Western one reads anything, so it must not win
-    over one that reads as Japanese.
-    """
-    best, least = "cp1252", float("inf")
-    for encoding in dict.fromkeys(candidates):
-        if encoding.startswith(("utf", "iso2022")):
-            continue
-        odd = _oddity(_read(sample, encoding), western=encoding in _WESTERN)
-        if odd < least - 0.005:
-            best, least = encoding, odd
-    return best
 
 
 def _oddity(text: str, *, western: bool) -> float:

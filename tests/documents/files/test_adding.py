@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from tabane.documents.files.adding_files import FileAdding
 from tabane.documents.files.file_operations import DocumentFiles
+from tabane.documents.files.file_updates import FileAdding
 from tabane.documents.files.readable_files import (
     DocumentFolder,
     FileTextReader,

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from tabane.documents.files.adding_files import FileAdding
-from tabane.documents.files.readable_files import DocumentFolder, FileTextReader
-from tabane.documents.files.watching import (
+from tabane.documents.files.file_updates import (
     ChangeNotices,
+    FileAdding,
     FolderWatch,
     PollingNotices,
     change_notices,
     is_silent_filesystem,
 )
+from tabane.documents.files.readable_files import DocumentFolder, FileTextReader
 from tests.documents.files.test_adding import Shelf, open_shelf
 from tests.documents.library import Asked, Models, opened
 from tests.harness.patience import LONG

@@ -7,9 +7,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.records import Shape
-from tests.engine.team.postgres.collections import OpenCollection
+from tests.engine.team.postgres.collections import DatabaseCollection, OpenCollection
 from tests.engine.team.postgres.outside import CaughtUpCollection, linked
 from tests.harness.milvus_server import MilvusServer
 from tests.harness.postgres_server import PostgresServer
@@ -22,7 +21,7 @@ def opening(server: PostgresServer, milvus: MilvusServer) -> OpenCollection:
     """
 
     @asynccontextmanager
-    async def opened(home: Path, shape: Shape) -> AsyncIterator[PostgresCollection]:
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[DatabaseCollection]:
         index = MilvusIndex(parse_milvus_url(milvus.url("timeout=1&shards=1")))
         async with linked(server, index, home, shape) as (collection, link):
             yield CaughtUpCollection(collection, link)

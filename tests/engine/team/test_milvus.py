@@ -69,7 +69,7 @@ async def test_a_set_that_was_dropped_is_filled_again(
     async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
         await collection.upsert(crowd.records())
         await catch_up(collection, link)
-        mark = (await collection.feed.join(link.follower)).mark
+        mark = (await collection.engine.feed.join(link.follower)).mark
         client = MilvusClient(uri=f"http://127.0.0.1:{milvus.port}")
         [name] = [
             each

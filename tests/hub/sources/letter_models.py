@@ -24,13 +24,12 @@ from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, OperationTable
-from tabane.search.chunking import Measure
-from tabane.search.chunking.cutting import Estimate
+from tabane.search.chunking import Estimate, Measure
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
 from tabane.search.engine import Collection
-from tabane.search.models import Reranker
 from tabane.search.records import EVERYTHING, Equal, Field, Record, Shape, TextField
 from tabane.search.records import Kind as FieldKind
+from tabane.search.source import Reranker
 from tabane.settings import load_settings
 from tests.engine.embedded.vectors.oracle import packed
 from tests.harness.patience import LONG

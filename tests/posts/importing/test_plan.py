@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.posts.importing.plan import PostSources, plan
+from tabane.posts.importing.importer import PostSources, plan
 from tests.posts.importing.archives import (
     FIRST,
     row,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
 from tabane.posts.importing.import_report import RejectedRow
-from tabane.posts.importing.vector_folder import VectorFolder, metadata
+from tabane.posts.importing.model_results import VectorFolder, metadata
 from tests.posts.importing.archives import safetensors, vector, write_vectors
 
 VECTORS = {number: vector(number, 0.5, -1, 2) for number in range(1, 8)}

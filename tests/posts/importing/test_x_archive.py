@@ -13,7 +13,7 @@ import pytest
 
 from tabane.errors import BadArguments
 from tabane.posts.importing.import_report import RejectedRow
-from tabane.posts.importing.plan import plan
+from tabane.posts.importing.importer import plan
 from tabane.posts.importing.x_archive import XArchive
 from tabane.posts.post import BOOKMARK, LIKE, Post
 from tests.posts.importing.archives import write_zip

@@ -11,11 +11,10 @@ import pytest
 from benchmarks.search.hybrid import Rankings, opened, rankings
 from benchmarks.search.quality import Corpus, Query
 
-from tabane.search.analysis import tokens
+from tabane.search.analysis import FUNCTION_WORDS, tokens
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_finder import ModelChoice
 from tabane.search.embedding.universal_encoder import MODEL, universal_encoder
-from tabane.search.relevance import FUNCTION_WORDS
 from tests.search.quality import floor
 
 NOTES = floor.FOLDER / "notes.json"

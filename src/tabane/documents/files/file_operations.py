@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from tabane.documents.document import Draft
-from tabane.documents.files.adding_files import FileAdding
+from tabane.documents.files.file_updates import FileAdding, FolderWatch
 from tabane.documents.files.readable_files import (
     DocumentFolder,
     FilesReport,
@@ -25,7 +25,6 @@ from tabane.documents.files.readable_files import (
     joined,
     with_colon,
 )
-from tabane.documents.files.watching import FolderWatch
 from tabane.documents.operations import DocumentLibrary, checked_encoding
 from tabane.documents.table import (
     AddDocuments,

@@ -15,7 +15,7 @@ from tabane.engine.embedded.collection_state import SpaceStorage
 from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.columns import Array, Mask
 from tabane.engine.embedded.database import give_way
-from tabane.engine.embedded.masks import Masks, costly
+from tabane.engine.embedded.masks import Masks
 from tabane.engine.embedded.truth import NumericKeys, Truth
 from tabane.engine.embedded.vectors.space_index import Moment, SpaceSnapshot, VectorIndex
 from tabane.engine.embedded.vectors.vector_search import VectorMatches, VectorSpaceSearch
@@ -201,16 +201,6 @@ class VectorQueries:
     def _truth(self) -> Truth:
         return self._table.truth
 
-    async def nearest(self, request: VectorRequest, where: Filter, limit: int, offset: int) -> EngineHits:
-        """Return the nearest matching records: ``limit`` hits, without the first ``offset``."""
-
-        def reading(connection: sqlite3.Connection) -> EngineHits:
-            masks, moment = at_one_moment(self._table, self._index, connection)
-            return self.nearest_of(connection, masks, moment, request, where, limit, offset)
-
-        long = len(request.vectors) > 1 or costly(where)
-        return await self._table.database.read(reading, long=long)
-
     def nearest_of(
         self,
         connection: sqlite3.Connection,
@@ -345,15 +335,6 @@ class VectorQueries:
         if self._index.whole or await asyncio.to_thread(self._index.wait_until_whole, _LONGEST_WAIT):
             return
         raise failures.busy(self._table.database.path)
-
-    async def similarities(self, request: VectorRequest, keys: Sequence[str]) -> list[float | None]:
-        """Return the similarity of each record by key; None if it cannot be compared."""
-
-        def reading(connection: sqlite3.Connection) -> list[float | None]:
-            masks, moment = at_one_moment(self._table, self._index, connection)
-            return self.similarities_of(connection, masks, moment, request, keys)
-
-        return await self._table.database.read(reading)
 
     def similarities_of(
         self,

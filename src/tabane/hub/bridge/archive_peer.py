@@ -19,8 +19,7 @@ from tabane.messages import Lang, Message, say
 from tabane.operations import Operation
 from tabane.operations.door import decode_params
 from tabane.operations.operation import input_schema
-from tabane.posts.rendered_text import PostRows
-from tabane.posts.table import posts_table
+from tabane.posts.table import PostRows, posts_table
 from tabane.wire import era as eras
 from tabane.wire import websocket
 

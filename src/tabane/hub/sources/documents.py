@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from tabane.hub.clients.document_resources import ListedDocument
     from tabane.hub.sources.open_documents import OpenDocuments
     from tabane.reader.page import Page
-    from tabane.search.models import Models
-    from tabane.search.source import SearchSource
+    from tabane.search.source import Models, SearchSource
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,8 @@ from dataclasses import fields
 
 from msgspec import Struct, structs
 
-from tabane.search.analysis import tokens
+from tabane.search.analysis import HitWords, closeness, coverages, lowest, name_fit, raised, relevance, tokens
 from tabane.search.concepts import ACTIONS
-from tabane.search.relevance import HitWords, closeness, coverages, lowest, name_fit, raised, relevance
 from tabane.search.source import FoundThing, KindAnswer, ThingEntry
 from tabane.settings import Settings
 

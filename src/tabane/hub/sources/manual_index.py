@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
 
 from tabane.hub.sources.embedded_collections import MANUAL, meaning_of_section
 from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.sources.manual import pages, sections
 from tabane.hub.stores.domain_stores import Stores
 from tabane.search.engine import Collection
-from tabane.search.models import Models
 from tabane.search.pipeline import CollectionSource, RankedRecord, records_of
 from tabane.search.records import Everything, Record, checked
-from tabane.search.source import HitCard, Reference, SearchHit
+from tabane.search.source import HitCard, Models, Reference, SearchHit
 from tabane.wire import json
 
 
@@ -56,7 +54,7 @@ class ManualSource(CollectionSource[Record]):
     spaces = ("text",)
 
     def __init__(self, stores: Stores, models: Models, embedding: CollectionEmbedder) -> None:
-        super().__init__(self._indexed, models, partial(embedding.question, MANUAL.name))
+        super().__init__(self._indexed, models, embedding.question)
         self._stores, self._embedding = stores, embedding
         self._indexing = asyncio.Lock()
         self._current: Collection | None = None

@@ -25,7 +25,7 @@ from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import FOLDER, Stores
 from tabane.operations import Caller
 from tabane.search.engine import Collection
-from tabane.search.models import Models
+from tabane.search.source import Models
 from tabane.servers.labels import UNTRUSTED
 from tabane.text.time_zones import zone_of
 
@@ -80,7 +80,7 @@ class OpenDocuments:
         self.library = DocumentLibrary(
             self._collection,
             models,
-            partial(embedding.question, SHAPE.name),
+            embedding.question,
             partial(embedding.wake, SHAPE.name),
             HubDocumentContext(context),
             files=ReadableFiles(ReadableRoots(self._roots, ROOTS), texts).read,

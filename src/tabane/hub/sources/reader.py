@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tabane.reader.operations import ReaderOperations
     from tabane.reader.page import Page
     from tabane.reader.page_records import PageSearch
-    from tabane.search.models import Models
+    from tabane.search.source import Models
 
 log = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tabane.hub.sources.embedding import CollectionEmbedder
     from tabane.hub.sources.manual_index import ManualSource
     from tabane.hub.stores.domain_stores import Stores
-    from tabane.search.models import Models
+    from tabane.search.source import Models
 
 log = logging.getLogger(__name__)
 

@@ -156,7 +156,7 @@ class HomePlace:
     async def collection(self, domain: str, shape: Shape, told: Indexed) -> Collection:
         """Return a collection as the hub uses it, with complete indexes."""
         found = await (await self._store(domain, indexed=True)).collection(shape)
-        index = found.lexical
+        index, table = found.engine.lexical, found.engine.table
         assert isinstance(index, LexicalIndex)
         settled = asyncio.ensure_future(index.settled())
         while not settled.done():
@@ -164,8 +164,8 @@ class HomePlace:
                 told(*index.progress)
             await asyncio.wait([settled], timeout=_POLLED)
         await settled
-        if found.table.vectors is not None:
-            await asyncio.to_thread(found.table.vectors.wait_until_whole, _LONGEST_INDEXING)
+        if table.vectors is not None:
+            await asyncio.to_thread(table.vectors.wait_until_whole, _LONGEST_INDEXING)
         return found
 
     async def _table(self, domain: str, shape: Shape) -> CollectionTable:

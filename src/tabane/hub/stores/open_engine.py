@@ -36,13 +36,18 @@ class OpenEngine:
         return self.stores[domain]
 
     async def report(self) -> dict[str, Any]:
-        """Return place, versions, approximate indexes, and the index outside. Raises StoreError."""
-        versions = self.database.versions
+        """Return place, versions, size in bytes, milliseconds of an answer, and indexes.
+
+        Raises StoreError.
+        """
+        server, size, seconds = await self.database.measure()
         report: dict[str, Any] = {
             "state": "ok",
             "path": self.database.place,
-            "server": f"PostgreSQL {versions.server}",
-            "pgvector": versions.pgvector,
+            "server": f"PostgreSQL {server}",
+            "pgvector": self.database.versions.pgvector,
+            "latency_ms": round(1000 * seconds, 2),
+            "size": size,
             "indexes": [],
         }
         if self.filling is not None:

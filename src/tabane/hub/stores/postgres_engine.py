@@ -18,7 +18,7 @@ from urllib.parse import quote
 from tabane.engine.team.postgres.engine_url import parsed as parsed_engine
 from tabane.errors import ConfigurationError, StoreError, TabaneError
 from tabane.extras import extra_command
-from tabane.messages import Message, say
+from tabane.messages import Lang, Message, say
 from tabane.servers.variables import variables_of
 from tabane.settings import Settings
 from tabane.settings.addresses import check_engine, names_chroma, removed_index
@@ -73,6 +73,7 @@ class PostgresEngine:
         self._migrating = migrating
         self._opened: OpenEngine | None = None
         self._opening = asyncio.Lock()
+        self._place: str | None = None
 
     def is_open(self, domain: str) -> bool:
         """Return whether the store of a domain is open."""
@@ -88,10 +89,21 @@ class PostgresEngine:
         async with self._opening:
             return (await self._open()).database
 
-    async def report(self) -> dict[str, Any]:
+    async def source(self, collection: str) -> str:
+        """Return what names a collection and its database in a replica. Raises ConfigurationError."""
+        if self._place is None:
+            url = parsed_engine(await self._filled())
+            self._place = f"{url.place}, schema {url.schema}"
+        return f"{collection} in {self._place}"
+
+    async def _filled(self) -> str:
+        address = self._address
+        return await asyncio.to_thread(address.filled) if isinstance(address, EngineAddress) else address
+
+    async def report(self, lang: Lang = "en") -> dict[str, Any]:
         """Return the place and the versions of the database, or why it cannot be used; within seconds.
 
-        ``indexes``: the approximate indexes of large collections.
+        ``indexes``: the approximate indexes of large collections. ``lang`` is that of the error.
         """
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -99,30 +111,23 @@ class PostgresEngine:
                     opened = await self._open()
                 return await opened.report()
         except TimeoutError:
-            return {"state": "unreadable", "error": str(say("the database has not answered yet"))}
+            return {"state": "unreadable", "error": say("the database has not answered yet").render(lang)}
         except TabaneError as error:
-            return {"state": "unreadable", "error": str(error)}
+            return {"state": "unreadable", "error": error.text(lang)}
 
-    async def check(self) -> dict[str, Any]:
+    async def check(self, lang: Lang = "en") -> dict[str, Any]:
         """Return the report after a question to the server, and one to the index."""
-        report = await self.report()
+        report = await self.report(lang)
         if self._opened is not None and self._opened.filling is not None:
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
                     await self._opened.filling.link.connect()
-            report = await self.report()
-        if self._opened is not None and report["state"] == "ok":
-            try:
-                await self._opened.database.read(lambda connection: connection.execute("SELECT 1"))
-            except StoreError as error:
-                return {**report, "state": "unreadable", "error": str(error)}
+            report = await self.report(lang)
         return report
 
     async def _open(self) -> OpenEngine:
         if self._opened is None:
-            address = self._address
-            if isinstance(address, EngineAddress):
-                address = await asyncio.to_thread(address.filled)
+            address = await self._filled()
             try:
                 await asyncio.to_thread(importlib.import_module, "tabane.hub.stores.open_engine")
             except ImportError as error:

@@ -1,4 +1,4 @@
-"""The import of posts: compares the sources with the stored posts, and writes the differences.
+"""The import of posts: opens the sources that are given, compares them with the stored posts, and writes.
 
 One thread reads rows, others compare them, and the thread of the collection writes them. The event loop only
 passes batches on. Between two imports, nothing is kept except the posts. If an import is repeated, or run
@@ -9,24 +9,440 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import tzinfo
+from importlib import resources
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, TypeVarTuple
 
 import msgspec
 
 from tabane.errors import BadArguments
-from tabane.messages import Lang, say
+from tabane.messages import Lang, Message, say
 from tabane.operations import Progress
-from tabane.posts.importing.import_report import PostOutcome, PostOutcomes, PostsImportReport
-from tabane.posts.importing.model_results import enriched, merged, unchanged_vectors
-from tabane.posts.importing.plan import GivenPost, OpenPostSources, PostSources, ReadingThread, unreadable
-from tabane.posts.post import Post, post_of, record_of
+from tabane.posts.importing.import_report import (
+    PostIdTable,
+    PostOutcome,
+    PostOutcomes,
+    PostsImportReport,
+    RejectedRow,
+    SourceCounts,
+)
+from tabane.posts.importing.model_results import (
+    METADATA,
+    ModelResult,
+    ModelResults,
+    VectorFolder,
+    VectorMetadata,
+    enriched,
+    merged,
+    metadata,
+    metadata_path,
+    unchanged_vectors,
+)
+from tabane.posts.importing.twilog_csv import TwilogCsv
+from tabane.posts.importing.x_archive import XArchive, has_lists
+from tabane.posts.post import SPACES, Post, post_of, record_of
 from tabane.search.engine import Collection
-from tabane.search.records import EVERYTHING, EmbeddingSpace, Record
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, checked_vector
+
+PLACES = {"content": "embeddings", "reasoning": "batch/reasoning", "summary": "batch/summary"}
+"""The original twilog's folders for the vectors of each text. The options -e, -r and -s name others."""
+
+SAMPLE = ("twilog.csv", "results.jsonl")
+"""Files of the sample archive: a few hundred posts by people who do not exist."""
+
+_CSV = "twilog.csv"
+_RESULTS = "batch/results.jsonl"
+
+
+def sample_files() -> list[str]:
+    """Return the paths of the sample archive."""
+    folder = resources.files("tabane.posts") / "sample"
+    return [str(folder / name) for name in SAMPLE]
+
+
+@dataclass(frozen=True, slots=True)
+class PostSources:
+    """The sources of an import: absolute paths, each once. ``folders`` is space → folder of its vectors.
+
+    If two sources have the same post, the first counts. All CSV files come before all archives.
+    """
+
+    csvs: tuple[str, ...] = ()
+    archives: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
+    folders: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def posts(self) -> bool:
+        """Return whether any of the sources has posts."""
+        return bool(self.csvs or self.archives)
+
+
+@dataclass(slots=True)
+class _FoundFiles:
+    csvs: list[str] = field(default_factory=list)
+    archives: list[str] = field(default_factory=list)
+    results: list[str] = field(default_factory=list)
+    folders: dict[str, str] = field(default_factory=dict)
+    described: dict[str, VectorMetadata] = field(default_factory=dict)
+
+    def folder(self, space: str, path: str) -> None:
+        if self.folders.setdefault(space, path) != path:
+            raise BadArguments(
+                say(
+                    "{first} and {second} both contain vectors of {space}. Give only one of them.",
+                    first=self.folders[space],
+                    second=path,
+                    space=space,
+                ),
+                "files",
+            )
+        self.described[space] = metadata(path)
+
+
+def plan(
+    files: Sequence[str] = (),
+    *,
+    embeddings: str | None = None,
+    reasoning: str | None = None,
+    summary: str | None = None,
+) -> PostSources:
+    """Return the sources that the arguments name, and the CSV and results that folder metadata refer to.
+
+    The three options name folders of vectors. The metadata of all folders must agree on the model.
+    """
+    try:
+        folders = (embeddings, reasoning, summary)
+        found = _FoundFiles()
+        for space, path in zip(SPACES, folders, strict=True):
+            if path is not None:
+                found.folder(space, _absolute(path))
+        for path in files:
+            _add_path(found, _absolute(path))
+        _follow_metadata(found, csv_wanted=folders[0] is not None)
+        described = [(found.folders[space], each.model) for space, each in found.described.items()]
+        for other, model in described[1:]:
+            if model != described[0][1]:
+                raise disagreeing(*described[0], other, model)
+    except OSError as error:
+        raise unreadable(error) from error
+    if not (found.csvs or found.archives or found.results or found.folders):
+        raise BadArguments(say("Give at least one file to import."), "files")
+    return PostSources(
+        _each_once(found.csvs), _each_once(found.archives), _each_once(found.results), found.folders
+    )
+
+
+def unreadable(error: OSError) -> BadArguments:
+    """Return the error for a file that cannot be read, or a report that cannot be written."""
+    return BadArguments(
+        say("{path}: {reason}", path=error.filename or "–", reason=error.strerror or str(error)), "files"
+    )
+
+
+def _absolute(path: str) -> str:
+    path = os.path.abspath(os.path.expanduser(path))
+    if "\0" in path or not os.path.exists(path):
+        raise BadArguments(say("{path} does not exist.", path=path), "files")
+    return path
+
+
+def _each_once(paths: list[str]) -> tuple[str, ...]:
+    return tuple({os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
+
+
+def _add_path(found: _FoundFiles, path: str) -> None:
+    if os.path.isdir(path):
+        _add_folder(found, path)
+        return
+    if not os.path.isfile(path):
+        raise BadArguments(say("{path} is neither a file nor a folder.", path=path), "files")
+    with open(path, "rb") as file:
+        start = file.read(4096)
+    name = os.path.basename(path).lower()
+    if start.startswith((b"PK\3\4", b"PK\5\6")):
+        found.archives.append(path)
+    elif name.endswith(".safetensors") or name in METADATA:
+        raise BadArguments(say("{path} is part of a folder of vectors. Give the folder.", path=path), "files")
+    elif name.endswith(".js") or start.lstrip().startswith((b"window.", b"Grailbird.")):
+        raise BadArguments(
+            say(
+                "{path} is part of an archive of X. Give the zip, or the folder it was unpacked to.",
+                path=path,
+            ),
+            "files",
+        )
+    elif start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        found.results.append(path)
+    else:
+        found.csvs.append(path)  # opening it raises an error if it has another format
+
+
+def _add_folder(found: _FoundFiles, path: str) -> None:
+    if metadata_path(path):
+        described = metadata(path).source_type.lower()
+        name = os.path.basename(path).lower()
+        found.folder(next((space for space in SPACES[1:] if space in (described, name)), SPACES[0]), path)
+        return
+    lists = has_lists(path)
+    if lists:
+        found.archives.append(path)
+    if not _add_setup(found, path) and not lists:
+        raise BadArguments(
+            say(
+                "{path} is not a folder that can be imported: it has no meta.json (vectors), no "
+                "data/tweets.js (archive of X) and no twilog.csv.",
+                path=path,
+            ),
+            "files",
+        )
+
+
+def _add_setup(found: _FoundFiles, path: str) -> bool:
+    """Add the files of an original installation. Return False if it has none."""
+    csv, results = os.path.join(path, _CSV), os.path.join(path, _RESULTS)
+    folders = {space: os.path.join(path, place) for space, place in PLACES.items()}
+    existing = {space: folder for space, folder in folders.items() if metadata_path(folder)}
+    if os.path.isfile(csv):
+        found.csvs.append(csv)
+    elif not existing:
+        return False
+    if os.path.isfile(results):
+        found.results.append(results)
+    for space, folder in existing.items():
+        found.folder(space, folder)
+    return True
+
+
+def _follow_metadata(found: _FoundFiles, *, csv_wanted: bool) -> None:
+    """Add the CSV from which the content vectors were made, and the results beside other folders."""
+    source = found.described["content"].source if "content" in found.described else None
+    if not found.csvs and not found.archives:
+        if source is not None and not source.endswith(".jsonl"):
+            found.csvs.append(source)
+        elif csv_wanted:
+            raise BadArguments(
+                say(
+                    "The metadata in {path} name no existing twilog.csv (source_path, csv_path). Give "
+                    "the file together with the folder.",
+                    path=found.folders["content"],
+                ),
+                "files",
+            )
+    if not found.results:
+        found.results += [
+            path for space in SPACES[1:] if space in found.folders if (path := _results_beside(found, space))
+        ]
+
+
+def _results_beside(found: _FoundFiles, space: str) -> str | None:
+    source = found.described[space].source
+    if source is not None and source.endswith(".jsonl"):
+        return source
+    beside = os.path.join(os.path.dirname(found.folders[space]), os.path.basename(_RESULTS))
+    return beside if os.path.isfile(beside) else None
+
+
+def disagreeing(first: str, of_first: object, second: str, of_second: object) -> BadArguments:
+    """Return the error for folders of vectors with different models or dimensions."""
+    return BadArguments(
+        say(
+            "{first} has vectors of {of_first}, but {second} of {of_second}. All vectors of an "
+            "archive must have the same model and dimension.",
+            first=first,
+            of_first=of_first,
+            second=second,
+            of_second=of_second,
+        ),
+        "files",
+    )
+
+
+_STEP = 2000  # lines of results or ids of vectors between two reports of progress
+
+
+class GivenPost(NamedTuple):
+    """The data of one post in the sources. ``post`` is None if they have only its results or vectors."""
+
+    post_id: int
+    post: Post | None
+    counts: SourceCounts | None
+    result: ModelResult | None
+    vectors: dict[str, bytes]
+
+    @property
+    def size(self) -> int:
+        """Return the approximate size in bytes."""
+        texts = len(self.post.content) if self.post is not None else 0
+        texts += len(self.result.reasoning) + len(self.result.summary) if self.result is not None else 0
+        return 3 * texts + sum(map(len, self.vectors.values()))
+
+
+class OpenPostSources:
+    """The open sources. ``spared`` are posts with unusable rows: they exist, so they are not removed."""
+
+    def __init__(self, sources: PostSources, zone: tzinfo, report: PostsImportReport) -> None:
+        self.report = report
+        self.spared = PostIdTable("B")
+        self._closing: list[TwilogCsv | XArchive | ModelResults | VectorFolder] = []
+        self._posts: list[tuple[TwilogCsv | XArchive, SourceCounts]] = []
+        self._taken = 0  # bytes of vectors
+        self.folders: list[VectorFolder] = []
+        try:
+            for path in sources.csvs:
+                self._add_posts(TwilogCsv(path, zone), "twilog.csv")
+            for path in sources.archives:
+                self._add_posts(XArchive(path, zone), "x_archive")
+            self.results = ModelResults(sources.results)
+            self._closing.append(self.results)
+            self._of_results = [report.source(path, "results") for path in sources.results]
+            for space, path in sources.folders.items():
+                self._add_folder(VectorFolder(path, space))
+            self._of_folders = [report.source(each.path, f"vectors of {each.space}") for each in self.folders]
+        except BaseException:
+            self.close()
+            raise
+
+    def _add_folder(self, folder: VectorFolder) -> None:
+        self._closing.append(folder)
+        for first in self.folders[:1]:
+            for of_first, of_second in ((first.model, folder.model), (first.dimension, folder.dimension)):
+                if of_first != of_second:
+                    raise disagreeing(first.path, of_first, folder.path, of_second)
+        self.folders.append(folder)
+
+    def _add_posts(self, source: TwilogCsv | XArchive, kind: str) -> None:
+        self._closing.append(source)
+        self._posts.append((source, self.report.source(source.path, kind)))
+
+    @property
+    def total(self) -> int:
+        """Return the bytes of all sources."""
+        posts = sum(source.size for source, _ in self._posts)
+        return posts + sum(self.results.sizes) + sum(folder.size for folder in self.folders)
+
+    @property
+    def done(self) -> int:
+        """Return how many of these bytes are read."""
+        posts = sum(source.done for source, _ in self._posts)
+        return min(self.total, posts + self.results.done + self._taken)
+
+    @property
+    def whole(self) -> bool:
+        """Return whether every source could be read to its end."""
+        return all(source.whole for source, _ in self._posts if isinstance(source, XArchive))
+
+    def index(self) -> Iterator[None]:
+        """Find the posts that have results and vectors. Yields every 2,000 lines, to report progress."""
+        for number, counts in enumerate(self._of_results):
+            yield from self._count_indexed(self.results.index(number), self.results.places, counts)
+        for folder, counts in zip(self.folders, self._of_folders, strict=True):
+            for bad in folder.bad_files:
+                self.report.add(bad, counts)
+            yield from self._count_indexed(folder.index(), folder.places, counts)
+
+    def _count_indexed(
+        self, found: Iterator[int | RejectedRow], places: PostIdTable, counts: SourceCounts
+    ) -> Iterator[None]:
+        before = len(places)
+        for number, each in enumerate(found, 1):
+            if isinstance(each, RejectedRow):
+                self.report.add(each, counts)
+            else:
+                counts.read += 1
+            if number % _STEP == 0:
+                yield
+        counts.duplicates += counts.read - (len(places) - before)
+
+    def given(self) -> Iterator[GivenPost]:
+        """Yield the data of each row, in the order of the rows."""
+        for source, counts in self._posts:
+            for each in source:
+                if isinstance(each, Post):
+                    counts.read += 1
+                    yield self._data_of(each.post_id, each, counts)
+                    continue
+                self.report.add(each, counts)
+                if each.post_id:
+                    self.spared[each.post_id] = 1
+
+    def rest(self, seen: PostIdTable) -> Iterator[GivenPost]:
+        """Yield the data of posts without a row."""
+        tables = [self.results.places, *(folder.places for folder in self.folders)]
+        for number, table in enumerate(tables):
+            for post in table:
+                if post not in seen and not any(post in earlier for earlier in tables[:number]):
+                    yield self._data_of(post, None, None)
+
+    def _data_of(self, post_id: int, post: Post | None, counts: SourceCounts | None) -> GivenPost:
+        return GivenPost(post_id, post, counts, self.results.of(post_id), self.vectors(post_id))
+
+    def vectors(self, post_id: int) -> dict[str, bytes]:
+        """Return the vectors of a post: space → float32, little-endian."""
+        vectors = {}
+        for folder in self.folders:
+            vector = folder.of(post_id)
+            if vector is not None:
+                vectors[folder.space] = vector
+                self._taken += 8 + len(vector)
+        return vectors
+
+    def unknown(self, given: GivenPost) -> None:
+        """Count an id that no post has, in its sources."""
+        if given.result is not None:
+            self._of_results[self.results.number(given.post_id)].unknown += 1
+        for folder, counts in zip(self.folders, self._of_folders, strict=True):
+            counts.unknown += given.post_id in folder.places
+
+    def fitting(self, post_id: int, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Return the valid vectors of a post. Invalid ones are reported and not returned again."""
+        valid = dict(vectors)
+        for folder, counts in zip(self.folders, self._of_folders, strict=True):
+            vector = vectors.get(folder.space)
+            try:
+                if vector is not None:
+                    checked_vector(vector, EmbeddingSpace(folder.space, folder.dimension, folder.model))
+            except BadArguments as error:
+                del valid[folder.space]
+                place = folder.refuse(post_id)
+                if place is not None:
+                    self.report.add(RejectedRow(*place, error.message, post_id), counts)
+        return valid
+
+    def bad_post(self, post_id: int, reason: Message) -> None:
+        """Report a post that the collection rejects. It may come from several sources; the first is named."""
+        counts = self.report.sources[0]
+        self.report.add(RejectedRow(counts.source, 0, reason, post_id), counts)
+
+    def close(self) -> None:
+        """Close all files."""
+        for each in self._closing:
+            each.close()
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class ReadingThread:
+    """Runs work in the only thread of a pool. The owner of the pool ends it."""
+
+    def __init__(self, thread: ThreadPoolExecutor) -> None:
+        self._thread = thread
+
+    async def __call__(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
+        return await self.begin(work, *arguments)
+
+    def begin(self, work: Callable[[*Ts], T], *arguments: *Ts) -> asyncio.Future[T]:
+        """Start the work without waiting for it."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+
 
 MOST_AT_ONCE = 2  # batches
 
@@ -174,7 +590,21 @@ class _Import:
             await self._import_posts(self._opened.given(), writing)
             await self._import_posts(self._opened.rest(self._outcomes.ids), writing)
         for space in sorted(self._lacking):
-            await self._attach_vectors(space)
+            model = next(each.model for each in self._collection.spaces if each.name == space)
+            after = 0
+            while page := await self._collection.lacking(space, after, BATCH):
+                after, epoch = page[-1].row, page[0].epoch
+                posts = {each.row: int(each.record.key) for each in page}
+                vectors = await self._reading(self._vectors_of, posts, space)
+                try:
+                    await self._collection.attach(vectors, model, epoch)
+                except BadArguments:
+                    vectors = await asyncio.to_thread(self._fitting, posts, vectors)
+                    await self._collection.attach(vectors, model, epoch)
+                self._report.count_vectors(len(vectors))
+                for row in vectors:
+                    self._outcomes.count(posts[row], PostOutcome.CHANGED)
+                self._tell_progress(self._opened.done)
         self._report.whole = self._opened.whole
         if prune and self._report.whole:
             await self._prune()
@@ -305,24 +735,6 @@ class _Import:
         return records
 
     # After all posts
-
-    async def _attach_vectors(self, space: str) -> None:
-        """Write the vectors of posts that lack them in a space."""
-        model = next(each.model for each in self._collection.spaces if each.name == space)
-        after = 0
-        while page := await self._collection.lacking(space, after, BATCH):
-            after, epoch = page[-1].row, page[0].epoch
-            posts = {each.row: int(each.record.key) for each in page}
-            vectors = await self._reading(self._vectors_of, posts, space)
-            try:
-                await self._collection.attach(vectors, model, epoch)
-            except BadArguments:
-                vectors = await asyncio.to_thread(self._fitting, posts, vectors)
-                await self._collection.attach(vectors, model, epoch)
-            self._report.count_vectors(len(vectors))
-            for row in vectors:
-                self._outcomes.count(posts[row], PostOutcome.CHANGED)
-            self._tell_progress(self._opened.done)
 
     def _vectors_of(self, posts: Mapping[int, int], space: str) -> dict[int, dict[str, bytes]]:
         """Return row → space → vector, for rows that have a vector in the sources."""

@@ -237,9 +237,6 @@ class _ElementCutter:
                     self.start = None
         else:
             self.at = len(self.buffer)
-        self._drop_examined(counted)
-
-    def _drop_examined(self, counted: int) -> None:
         keep = self.at if self.start is None else self.start
         if len(self.buffer) - keep > LONGEST:
             if self.at <= keep:  # a string of that length: its end cannot be found without keeping it
@@ -354,7 +351,18 @@ class XArchive:
         for kind, name, packed in self._lists:
             before = self.done
             if kind not in _OWNERS:
-                yield from self._read_list(kind, name, packed)
+                for line, value in self._entries(name, packed):
+                    try:
+                        if isinstance(value, UnusableRow):
+                            raise value
+                        if kind == "note-tweet":
+                            self._notes.add(value)
+                        elif kind in _LOG_TYPES:
+                            yield liked(value, _LOG_TYPES[kind], self._zone)
+                        else:
+                            yield posted(value, POST, self.user, self._notes, self._zone)
+                    except UnusableRow as unfit:
+                        yield self._rejected(name, line, unfit)
             self.done = before + packed
 
     def close(self) -> None:
@@ -427,20 +435,6 @@ class XArchive:
                     if isinstance(value, UnusableRow):
                         yield self._rejected(name, line, value)
 
-    def _read_list(self, kind: str, name: str, packed: int) -> Iterator[Post | RejectedRow]:
-        for line, value in self._entries(name, packed):
-            try:
-                if isinstance(value, UnusableRow):
-                    raise value
-                if kind == "note-tweet":
-                    self._notes.add(value)
-                elif kind in _LOG_TYPES:
-                    yield liked(value, _LOG_TYPES[kind], self._zone)
-                else:
-                    yield posted(value, POST, self.user, self._notes, self._zone)
-            except UnusableRow as unfit:
-                yield self._rejected(name, line, unfit)
-
     def _rejected(self, name: str, line: int, unfit: UnusableRow) -> RejectedRow:
         return RejectedRow(f"{self.path}:{name}", line, unfit.reason, unfit.post_id)
 
@@ -464,7 +458,18 @@ def _open_zip(path: str) -> zipfile.ZipFile:
     """Open the zip, after checking the size of its table of contents. Raises BadArguments."""
     try:
         with open(path, "rb") as file:
-            _check_directory(file, path)
+            # The size of the table is a 32-bit number at the end, or a 64-bit number in a record before it.
+            size = file.seek(0, 2)
+            file.seek(max(0, size - 66_000))
+            tail = file.read()
+            end, end64 = tail.rfind(b"PK\5\6"), tail.rfind(b"PK\6\6")
+            length = int.from_bytes(tail[end + 12 : end + 16], "little") if end >= 0 else 0
+            if length == 0xFFFFFFFF and end64 >= 0:
+                length = int.from_bytes(tail[end64 + 40 : end64 + 48], "little")
+            if length > LARGEST_DIRECTORY:
+                raise BadArguments(
+                    say("{path} has too many files to be an archive of X.", path=path), "files"
+                )
         found = zipfile.ZipFile(path)
     except _DAMAGED as error:
         raise BadArguments(
@@ -474,19 +479,3 @@ def _open_zip(path: str) -> zipfile.ZipFile:
         found.close()
         raise BadArguments(say("{path} is encrypted. Unpack it, and give the folder.", path=path), "files")
     return found
-
-
-def _check_directory(file: IO[bytes], path: str) -> None:
-    """Check the size of the table of contents, which zipfile reads into memory. Raises BadArguments.
-
-    The size is a 32-bit number at the end, or a 64-bit number in a record before it.
-    """
-    size = file.seek(0, 2)
-    file.seek(max(0, size - 66_000))
-    tail = file.read()
-    end, end64 = tail.rfind(b"PK\5\6"), tail.rfind(b"PK\6\6")
-    length = int.from_bytes(tail[end + 12 : end + 16], "little") if end >= 0 else 0
-    if length == 0xFFFFFFFF and end64 >= 0:
-        length = int.from_bytes(tail[end64 + 40 : end64 + 48], "little")
-    if length > LARGEST_DIRECTORY:
-        raise BadArguments(say("{path} has too many files to be an archive of X.", path=path), "files")

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from tabane import __version__
 from tabane.messages import Message
-from tabane.reader.cookies.imported_cookies import CookieJar
+from tabane.reader.cookies import CookieJar
 from tabane.reader.guard import Target
 
 

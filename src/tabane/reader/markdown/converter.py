@@ -12,8 +12,19 @@ from typing import Literal, NamedTuple
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import code_blocks, spans
-from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, address, classes, paragraphs_of, text_of
+from tabane.reader.markdown import spans
+from tabane.reader.markdown.elements import (
+    BLOCKS,
+    HEADINGS,
+    LISTS,
+    address,
+    around_several,
+    classes,
+    fenced,
+    in_table,
+    paragraphs_of,
+    text_of,
+)
 from tabane.reader.markdown.inline import InlineConverter, notes
 from tabane.reader.markdown.spans import Piece, joined
 
@@ -56,7 +67,7 @@ class MarkdownConverter:
         self._base, self._links = base, links
         self._inline = InlineConverter(base, self.notes, links=links)
         self._mixed = _ancestors_of(elements, BLOCKS)
-        self._shared = code_blocks.around_several(elements)
+        self._shared = around_several(elements)
         self._headed = _ancestors_of(elements, HEADINGS.keys())
         self._depth = 0
         self._card: str | None = None  # address of the current card
@@ -168,7 +179,7 @@ class MarkdownConverter:
 
     def listing(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return the element as a code block; nothing if it is empty."""
-        code = code_blocks.fenced(element, self._shared)
+        code = fenced(element, self._shared)
         return [MarkdownBlock(code, "code")] if code else []
 
     def _write_data_table(self, element: HtmlElement) -> list[MarkdownBlock]:
@@ -454,7 +465,7 @@ class _TableRow(NamedTuple):
 
 def tabled(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlock]:
     """Return the table's caption and the table; or the blocks of its cells, if it is not one of data."""
-    listing = code_blocks.in_table(element)
+    listing = in_table(element)
     if listing is not None:
         return writer.listing(listing)
     rows = list(_table_rows(element))

@@ -12,7 +12,6 @@ from lxml.etree import iterwalk
 from lxml.html import HtmlElement
 
 from tabane.reader.markdown import spans
-from tabane.reader.markdown.code_blocks import source
 from tabane.reader.markdown.elements import (
     BLOCKS,
     PLAYERS,
@@ -26,6 +25,7 @@ from tabane.reader.markdown.elements import (
     is_formula,
     is_task_box,
     short_text,
+    source,
     text_of,
 )
 from tabane.reader.markdown.spans import (
@@ -373,7 +373,16 @@ def formula(element: HtmlElement) -> Formula | None:
         return None
     names = set(classes(element))
     if tag == "mjx-container" or names & _WRAPPERS or element.get("data-tex"):
-        return _of_wrapper(element, names)
+        shown = bool(names & {"katex-display", "display"}) or element.get("display") == "true"
+        math = next(element.iter("math"), None)
+        if math is not None:
+            return _made_formula(_of_mathml(math), shown or math.get("display") == "block")
+        if tex := element.get("data-tex"):
+            return _given(tex, shown)
+        text = text_of(element)
+        if "math-container" in names or (names & {"inline", "display"} and "math" in names):
+            return _made_formula(text, shown or text.strip().startswith(("$$", "\\[")))
+        return None
     return None
 
 
@@ -396,19 +405,6 @@ def _of_image(element: HtmlElement) -> Formula | None:
     if not re.search(r"\b(?:latex|tex|math|mwe-math-fallback-image-\w+)\b", names):
         return None
     return _given(element.get("alt") or "", "display" in names)
-
-
-def _of_wrapper(element: HtmlElement, names: set[str]) -> Formula | None:
-    shown = bool(names & {"katex-display", "display"}) or element.get("display") == "true"
-    math = next(element.iter("math"), None)
-    if math is not None:
-        return _made_formula(_of_mathml(math), shown or math.get("display") == "block")
-    if tex := element.get("data-tex"):
-        return _given(tex, shown)
-    text = text_of(element)
-    if "math-container" in names or (names & {"inline", "display"} and "math" in names):
-        return _made_formula(text, shown or text.strip().startswith(("$$", "\\[")))
-    return None
 
 
 def _given(tex: str, shown: bool) -> Formula | None:

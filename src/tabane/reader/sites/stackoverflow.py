@@ -16,8 +16,15 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.media_type_detection import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
-from tabane.reader.sites.site_api import SiteApi, moment
+from tabane.reader.sites.site_adapter import (
+    KeyLookup,
+    ReadingTools,
+    SiteApi,
+    SitePages,
+    SiteSample,
+    moment,
+    no_keys,
+)
 
 PAGE = 100
 """Items of a page, the most that the API gives."""

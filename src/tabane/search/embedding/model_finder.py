@@ -309,7 +309,7 @@ class FoundReranker:
 
 
 class LocalReranker:
-    """A :class:`~tabane.search.models.Reranker` over a process. Made by :meth:`FoundReranker.open`."""
+    """A :class:`~tabane.search.source.Reranker` over a process. Made by :meth:`FoundReranker.open`."""
 
     def __init__(self, process: ModelProcess) -> None:
         self._process = process

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import msgspec
 
 from tabane.errors import WorkerError
-from tabane.search.chunking.cutting import Estimate
+from tabane.search.chunking import Estimate
 from tabane.search.embedding.embedder import clean, slices
 from tabane.search.embedding.model_families import reads
 from tabane.search.embedding.model_files import Recipe

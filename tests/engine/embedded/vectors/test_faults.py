@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.store import Store
 from tabane.engine.embedded.vectors.space_index import MOST_TAKEN
 from tabane.search.engine import VectorQuery
@@ -24,7 +23,7 @@ from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, Shape
 from tests.engine.embedded.dying import Nursery
 from tests.engine.embedded.lanes import LANES, after, operations, outcomes
 from tests.engine.embedded.model import Model, agrees, all_of
-from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.opening import EmbeddedCollection, embedded
 from tests.engine.embedded.vectors.contract import crowd
 from tests.engine.embedded.vectors.lanes import BARE, RECORDS, SHAPE, of_generation, space_of, vectors_of
 from tests.engine.embedded.vectors.oracle import SHAPE as OTHER
@@ -76,7 +75,7 @@ async def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) 
     return found
 
 
-async def _own_vectors(collection: StoredCollection, records: list[Record]) -> None:
+async def _own_vectors(collection: EmbeddedCollection, records: list[Record]) -> None:
     for space in SHAPE.spaces:
         keys = [record.key for record in records]
         expected = [vectors_of(record).get(space.name) for record in records]
@@ -86,7 +85,7 @@ async def _own_vectors(collection: StoredCollection, records: list[Record]) -> N
         )
         wanted = {key for key, vector in zip(keys, expected, strict=True) if vector}
         assert {hit.key for hit in hits.hits} == wanted
-    assert await collection.agrees()
+    assert await collection.engine.agrees()
 
 
 def _kept(home: Path) -> int:
@@ -147,8 +146,8 @@ async def _generation(home: Path) -> int:
             hits = await collection.nearest(VectorQuery({name: of_generation(number)}), EVERYTHING, 1000)
             assert {hit.key for hit in hits.hits} == set(keys) - lacking
             assert all(abs(hit.score - 1) < 1e-6 for hit in hits.hits)
-        assert await collection.agrees()
-        await collection.compact()
+        assert await collection.engine.agrees()
+        await collection.engine.compact()
         of_all = [await collection.vectors(keys, name) for name in spaces]
         kept = sum(vector is not None for of_one in of_all for vector in of_one)
     assert _kept(home) == kept
@@ -228,13 +227,13 @@ async def test_what_is_made_anew_does_not_keep_a_collection_closed(tmp_path: Pat
         assert hits.exact
         assert [hit.key for hit in hits.hits[:3]] == ["k00000", "k00004", "k00006"]
         assert hits.total == count
-        assert await collection.agrees()
+        assert await collection.engine.agrees()
     store = await Store.open(str(tmp_path), "test")
     assert (await (await store.collection(shape)).nearest(query, EVERYTHING, 1)).exact
     await store.close()
 
 
-async def _scanned(collection: StoredCollection, query: VectorQuery) -> dict[str, float]:
+async def _scanned(collection: EmbeddedCollection, query: VectorQuery) -> dict[str, float]:
     found: dict[str, float] = {}
     async for block in collection.scan(query, EVERYTHING):
         found |= dict(zip(block.keys, block.similarities, strict=True))
@@ -274,7 +273,7 @@ async def test_files_that_are_torn_are_made_anew(
     assert path.exists()
     harm(path)
     async with embedded(tmp_path, OTHER) as collection:
-        assert await collection.agrees()
+        assert await collection.engine.agrees()
         query = VectorQuery({"image": crowd(7000)[1].vectors["image"]})
         assert (await collection.nearest(query, EVERYTHING, 1)).hits[0].key == "k00001"
 
@@ -350,14 +349,14 @@ async def test_files_in_which_most_are_dead_become_dense(tmp_path: Path) -> None
             [Record(key=each.key, vectors=records[7].vectors) for each in records[:11_500]]
         )
         await collection.delete([each.key for each in records[:11_000]])
-        assert collection.table.vectors is not None
+        assert collection.engine.table.vectors is not None
         query = VectorQuery({"text": records[7].vectors["text"]})
         before = await collection.nearest(query, EVERYTHING, 1000)
-        await collection.compact()
+        await collection.engine.compact()
     async with embedded(tmp_path, OTHER) as collection:
         # It may have begun at any moment, also in the midst of the deletion: 10,000 dead ones may be left.
         folder = _folder(tmp_path, "text")
         await until(lambda: _slots(folder, 5) <= 11_000)
         after = await collection.nearest(query, EVERYTHING, 1000)
         assert [hit.key for hit in after.hits] == [hit.key for hit in before.hits]
-        assert await collection.agrees()
+        assert await collection.engine.agrees()

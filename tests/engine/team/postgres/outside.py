@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 
 from tabane.engine.candidate_index import CandidateIndex, IndexedVector
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
@@ -21,7 +20,7 @@ from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.records import EVERYTHING, Filter, Record, Shape, matches
-from tests.engine.team.postgres.collections import OpenCollection, schema_of
+from tests.engine.team.postgres.collections import DatabaseCollection, OpenCollection, schema_of
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 
@@ -117,7 +116,7 @@ def _nearest(vector: bytes, found: Sequence[IndexedVector]) -> list[int]:
 @asynccontextmanager
 async def linked(
     server: PostgresServer, index: CandidateIndex, home: Path, shape: Shape, least: int = 1
-) -> AsyncIterator[tuple[PostgresCollection, IndexLink]]:
+) -> AsyncIterator[tuple[DatabaseCollection, IndexLink]]:
     """Yield a collection in the schema of a home, and the link to its index."""
     database = await PostgresDatabase.open(parsed(server.url(schema_of(home))))
     link = IndexLink(index, least)
@@ -132,10 +131,10 @@ async def linked(
         await database.close()
 
 
-class CaughtUpCollection(PostgresCollection):
+class CaughtUpCollection(DatabaseCollection):
     """The same collection, whose index has everything before each search by vectors."""
 
-    def __init__(self, of: PostgresCollection, link: IndexLink) -> None:
+    def __init__(self, of: DatabaseCollection, link: IndexLink) -> None:
         self.__dict__.update(of.__dict__)
         self._link = link
 
@@ -150,7 +149,7 @@ def opening_outside(server: PostgresServer) -> OpenCollection:
     indexes: dict[Path, MemoryIndex] = {}
 
     @asynccontextmanager
-    async def opened(home: Path, shape: Shape) -> AsyncIterator[PostgresCollection]:
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[DatabaseCollection]:
         index = indexes.setdefault(home, MemoryIndex())
         async with linked(server, index, home, shape) as (collection, _):
             yield collection
@@ -158,5 +157,7 @@ def opening_outside(server: PostgresServer) -> OpenCollection:
     return opened
 
 
-async def catch_up(collection: PostgresCollection, link: IndexLink, every: float = 0.01) -> None:
-    await until(lambda: collection.feed.is_current(link.follower), "the index has everything", every=every)
+async def catch_up(collection: DatabaseCollection, link: IndexLink, every: float = 0.01) -> None:
+    await until(
+        lambda: collection.engine.feed.is_current(link.follower), "the index has everything", every=every
+    )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import LexicalQuery
 from tabane.search.records import EVERYTHING, Contains, Record
 from tests.engine.embedded.shapes import SHAPE
-from tests.engine.team.postgres.collections import opening, schema_of
+from tests.engine.team.postgres.collections import DatabaseCollection, opening, schema_of
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 
@@ -20,7 +19,7 @@ def parts(server: PostgresServer, home: Path, token: str) -> int:
     return int(str(server.execute(f"SELECT count(*) FROM ({tables}) p WHERE token = '{token}'")[0][0]))
 
 
-async def searched(collection: PostgresCollection, text: str) -> set[str]:
+async def searched(collection: DatabaseCollection, text: str) -> set[str]:
     hits = await collection.search(LexicalQuery(text), EVERYTHING, 1000)
     return {hit.key for hit in hits.hits}
 
@@ -84,7 +83,7 @@ async def test_texts_that_an_earlier_version_analyzed_are_analyzed_again(
     """The rows as version 0.13 wrote them: other spelling, other pairs, other words."""
     schema = schema_of(tmp_path)
 
-    async def found(collection: PostgresCollection, text: str) -> tuple[set[str], int]:
+    async def found(collection: DatabaseCollection, text: str) -> tuple[set[str], int]:
         return await searched(collection, text), await collection.count(Contains(text))
 
     texts = {"a": "葛\U000e0100城の駅", "b": "サ−バ−と9時〜17時", "c": "plain words"}

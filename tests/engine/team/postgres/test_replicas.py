@@ -14,24 +14,23 @@ from typing import Any
 import msgspec
 import pytest
 
-from tabane.engine.collection_copying import MOST_REPLICATED, ChangedRecords, ReplicaPosition
 from tabane.engine.collection_replica import (
+    MOST_REPLICATED,
     CollectionReplica,
+    ReplicaFiles,
     ReplicaMark,
-    ReplicaMarkFile,
-    ReplicatedCollection,
+    Replicas,
 )
-from tabane.engine.team.postgres.change_feed import ChangeFeed, ChangeProbe, PostgresReplicationFeed
-from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.change_feed import ChangeBatch, ChangeFeed, ChangeProbe
+from tabane.engine.team.postgres.change_log import FeedPosition
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, TabaneError
 from tabane.hub.stores.domain_stores import REPLICAS
-from tabane.hub.stores.replicas import ReplicaFiles, Replicas
 from tabane.operations import Caller, Face
 from tabane.search.embedding.model_files import minilm
-from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
+from tabane.search.engine import Collection, EngineHits, LexicalQuery, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Record, Shape
 from tests.engine.embedded.contract import RecordsContract
 from tests.engine.embedded.exchanging import ExchangeContract
@@ -40,7 +39,7 @@ from tests.engine.embedded.vectors.contract import VectorsContract
 from tests.engine.embedded.vectors.oracle import packed
 from tests.engine.embedded.vectors.ranking import RankingContract
 from tests.engine.embedded.vectors.spaces import SpacesContract
-from tests.engine.team.postgres.collections import schema_of
+from tests.engine.team.postgres.collections import DatabaseCollection, schema_of
 from tests.engine.team.postgres.writing import SHAPE, check_whole, record
 from tests.harness.patience import LONG, until
 from tests.harness.postgres_server import PostgresServer, postgres_server
@@ -55,12 +54,14 @@ class ReplicatedHome:
 
     def __init__(
         self,
-        collection: ReplicatedCollection,
-        truth: PostgresCollection,
+        collection: Collection,
+        truth: DatabaseCollection,
         replicas: Replicas,
-        feed: PostgresReplicationFeed,
+        feed: ChangeFeed,
+        probe: ChangeProbe,
     ) -> None:
-        self.collection, self.truth, self._replicas, self.feed = collection, truth, replicas, feed
+        self.collection, self.truth, self._replicas = collection, truth, replicas
+        self.feed, self.probe = feed, probe
 
     @property
     def state(self) -> object:
@@ -77,16 +78,16 @@ async def replicated(
     shape: Shape,
     url: str,
     patience: float = LONG,
-    feeding: type[PostgresReplicationFeed] = PostgresReplicationFeed,
+    feeding: Callable[[ChangeFeed], ChangeFeed] = lambda feed: feed,
 ) -> AsyncIterator[ReplicatedHome]:
     database = await PostgresDatabase.open(parsed(url))
     store, replicas = PostgresStore(database, "test", None), Replicas(home / REPLICAS, patience)
     probe = ChangeProbe(database)
     try:
         truth = await store.collection(shape)
-        feed = feeding(truth.feed, probe)
-        collection = await replicas.replicated("test", truth, feed, url)
-        yield ReplicatedHome(collection, truth, replicas, feed)
+        feed = feeding(truth.engine.feed)
+        collection = await replicas.replicated("test", truth.engine, feed, probe, url)
+        yield ReplicatedHome(collection, truth, replicas, feed, probe)
     finally:
         await replicas.close()
         await probe.close()
@@ -94,14 +95,14 @@ async def replicated(
         await database.close()
 
 
-OpenReplicated = Callable[[Path, Shape], AbstractAsyncContextManager[ReplicatedCollection]]
+OpenReplicated = Callable[[Path, Shape], AbstractAsyncContextManager[Collection]]
 
 
 def opening(server: PostgresServer) -> OpenReplicated:
     """Return a function that opens a collection whose replica is current before anything is asked."""
 
     @asynccontextmanager
-    async def opened(home: Path, shape: Shape) -> AsyncIterator[ReplicatedCollection]:
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[Collection]:
         async with replicated(home, shape, server.url(schema_of(home))) as found:
             await found.settled()
             yield found.collection
@@ -268,50 +269,58 @@ async def test_vectors_that_come_later_and_spaces_that_change_are_followed(
         await home.settled()
 
 
-async def test_a_replica_that_was_cut_off_while_a_space_took_a_name_keeps_its_vectors(
+async def test_spaces_that_exchange_their_names_meanwhile_keep_their_vectors(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    url, other = postgres.url(schema_of(tmp_path)), tmp_path / "other"
-    other.mkdir()
-
+    url = postgres.url(schema_of(tmp_path))
     async with replicated(tmp_path, SHAPE, url) as home:
         await home.collection.upsert([record("k")])
-        await home.collection.add_space(EmbeddingSpace("old", 3, "m1"))
-        await home.collection.add_space(EmbeddingSpace("new", 2, "m2"))
-        (waiting,) = await home.collection.lacking("new")
-        await home.collection.attach({waiting.row: {"new": packed([1, 1])}}, "m2")
+        for name, dimension in (("old", 3), ("new", 2)):
+            await home.collection.add_space(EmbeddingSpace(name, dimension, "m"))
+            (waiting,) = await home.collection.lacking(name)
+            await home.collection.attach({waiting.row: {name: packed([1] * dimension)}}, "m")
+        await home.settled()
+    before = _mark(tmp_path)
+    async with replicated(_folder(tmp_path, "other"), SHAPE, url) as home:
+        for name, by in (("between", "old"), ("old", "new"), ("new", "between")):
+            await home.truth.succeed(name, by)
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.settled()
+        assert (await _nearest(home, "new", 3)).total == (await _nearest(home, "old", 2)).total == 1
+        assert home.state == "current"
+    assert _mark(tmp_path) == before  # nothing was copied again
+
+
+async def test_a_replica_that_was_cut_off_while_spaces_changed_is_copied_anew(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(schema_of(tmp_path))
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.upsert([record("k")])
+        await home.collection.add_space(EmbeddingSpace("more", 2, "m"))
+        (waiting,) = await home.collection.lacking("more")
+        await home.collection.attach({waiting.row: {"more": packed([1, 1])}}, "m")
         await home.settled()
     file = next((tmp_path / "replica").glob("*.mark"))
-    numbers = {name: int(number) for number, name in json.loads(file.read_bytes())["spaces"].items()}
-    async with replicated(tmp_path, SHAPE, url) as home:
-        await home.collection.succeed("old", "new")
-        await home.settled()
     mark = json.loads(file.read_bytes())
-    mark["spaces"] |= {str(numbers["new"]): "new"}
-    mark["step"] = {"kind": "rename", "number": numbers["new"], "name": "old", "old": "new"}
-    file.write_text(json.dumps(mark))
-    name = _mark(tmp_path)
-    async with replicated(other, SHAPE, url) as home:
-        await home.truth.succeed("fresh", "old")
+    file.write_text(json.dumps(mark | {"spaces": None}))
     async with replicated(tmp_path, SHAPE, url) as home:
         await home.settled()
-        assert (await _nearest(home, "fresh", 2)).total == 1
-        assert home.state == "current"
-    assert _mark(tmp_path) == name  # nothing was copied again
-    assert json.loads(file.read_bytes())["spaces"][str(numbers["new"])] == "fresh"
+        assert (await _nearest(home, "more", 2)).total == 1
+    assert _mark(tmp_path) != mark["name"]
 
 
-class GatedFeed(PostgresReplicationFeed):
+class GatedFeed(ChangeFeed):
     """Gives out no changes while its gate is closed."""
 
-    def __init__(self, feed: ChangeFeed, probe: ChangeProbe) -> None:
-        super().__init__(feed, probe)
+    def __init__(self, feed: ChangeFeed) -> None:
+        vars(self).update(vars(feed))
         self.gate, self.waiting = asyncio.Event(), asyncio.Event()
         self.gate.set()
 
-    async def after(self, name: str, position: ReplicaPosition, most: int) -> ChangedRecords | None:
+    async def after(self, follower: str, position: FeedPosition, most: int) -> ChangeBatch | None:
         await self._pass()
-        found = await super().after(name, position, most)
+        found = await super().after(follower, position, most)
         await self._pass()  # it may have begun before the gate was closed
         return found
 
@@ -343,17 +352,17 @@ async def test_the_next_block_of_a_scan_waits_for_a_deletion_that_has_not_arrive
         assert read == keys[:-500]
 
 
-class SlowMarks(ReplicaMarkFile):
+class SlowMarks(ReplicaFiles):
     """Writes a mark only once its gate is open, as a slow disk would."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "test", SHAPE)
         self.writing, self.gate, self.ends = threading.Event(), threading.Event(), 0
 
-    def write(self, mark: ReplicaMark) -> None:
+    def write_mark(self, mark: ReplicaMark) -> None:
         self.writing.set()
         assert self.gate.wait(LONG)
-        super().write(mark)
+        super().write_mark(mark)
         self.ends += 1
 
 
@@ -362,11 +371,9 @@ async def test_closing_waits_for_a_mark_that_is_being_written(
 ) -> None:
     url = postgres.url(schema_of(tmp_path))
     async with replicated(tmp_path, SHAPE, url) as home:
-        folder = tmp_path / "second"
-        marks = SlowMarks(folder / "test.mark")
-        files = ReplicaFiles(folder, "test", SHAPE)
-        replica = CollectionReplica(url, home.feed, files, marks)
-        replica.start()
+        marks = SlowMarks(tmp_path / "second")
+        replica = CollectionReplica(url, marks)
+        replica.follow(home.feed, home.probe)
         await asyncio.to_thread(marks.writing.wait, LONG)
         closing = asyncio.ensure_future(replica.close())
         await asyncio.wait([closing], timeout=0.05)
@@ -375,11 +382,16 @@ async def test_closing_waits_for_a_mark_that_is_being_written(
         assert still_waits
         await closing
         assert marks.ends == 1
-        await files.close()
 
 
 async def _nearest(home: ReplicatedHome, space: str, dimension: int) -> EngineHits:
     return await home.collection.nearest(VectorQuery({space: packed([1] * dimension)}), EVERYTHING, 10)
+
+
+def _folder(parent: Path, name: str) -> Path:
+    path = parent / name
+    path.mkdir()
+    return path
 
 
 def _mark(home: Path) -> str:

@@ -43,6 +43,7 @@ _OPTIONS = (
     # A statement is planned for its values: how many records match decides which index is used.
     "-c plan_cache_mode=force_custom_plan -c synchronous_commit=on -c jit=off -c timezone=UTC"
 )
+_MEASURE = "SELECT current_setting('server_version'), pg_database_size(current_database())"
 _ATTEMPTS = 3  # the first one, one after a lost connection, one after the new one was lost as well
 
 
@@ -174,6 +175,22 @@ class PostgresDatabase:
             raise
         finally:
             self._spares.put_back(connection)
+
+    async def measure(self) -> tuple[str, int, float]:
+        """Return the server's version, the bytes of the database, and the seconds of an answer.
+
+        Raises StoreError.
+        """
+
+        def measuring(connection: psycopg.Connection) -> tuple[str, int, float]:
+            began = time.perf_counter()
+            connection.execute("SELECT 1")
+            seconds = time.perf_counter() - began
+            found = connection.execute(_MEASURE).fetchone()
+            assert found is not None
+            return found[0].split()[0], found[1], seconds
+
+        return await self.read(measuring)
 
     def hurry(self) -> None:
         """Give a silent server up within seconds from now on, because the hub stops."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import psycopg
 
+from tabane.engine.checked_collection import CheckedCollection
 from tabane.engine.input_checks import ALONE
 from tabane.engine.query_plans import VERSION, Japanese, LexicalPlanner, RecordAnalyzer
 from tabane.engine.team.postgres import change_log
@@ -52,10 +53,10 @@ class PostgresStore:
         self._indexes = ApproximateIndexBuilder(database, own, self._clear_spaces)
         self._filling = filling
         self._followers: dict[str, IndexFollower] = {}
-        self._collections: dict[str, PostgresCollection] = {}
+        self._collections: dict[str, CheckedCollection[PostgresCollection]] = {}
         self._opening = asyncio.Lock()
 
-    async def collection(self, shape: Shape) -> PostgresCollection:
+    async def collection(self, shape: Shape) -> CheckedCollection[PostgresCollection]:
         """Return the collection of that shape, created if it is new. The same one at every call.
 
         Spaces of the shape are created if they are missing; others stay. Raises BadArguments if one exists
@@ -63,8 +64,9 @@ class PostgresStore:
         """
         async with self._opening:
             found = self._collections.get(shape.name)
-            if found is None or replace(found.shape, spaces=()) != replace(shape, spaces=()):
-                found = self._collections[shape.name] = await self._open_collection(replace(shape, spaces=()))
+            if found is None or not found.shape.holds_same(shape):
+                engine = await self._open_collection(replace(shape, spaces=()))
+                found = self._collections[shape.name] = CheckedCollection(engine)
         for space in shape.spaces:
             await found.add_space(space)
         return found
@@ -99,7 +101,7 @@ class PostgresStore:
     def _clear_spaces(self) -> None:
         """Delete the vectors of spaces that were dropped while an index was built."""
         for each in tuple(self._collections.values()):
-            each.clear_spaces()
+            each.engine.clear_spaces()
 
     async def tables(self, shape: Shape) -> CollectionTables:
         """Open the tables of a collection without maintenance. New ones have no indexes."""

@@ -22,9 +22,9 @@ from tabane.settings import Settings
 if TYPE_CHECKING:
     from tabane.hub.sources.models.model_report import MissingModel
     from tabane.hub.sources.models.model_sources import MakeFinder
-    from tabane.search.chunking.cutting import Measure
+    from tabane.search.chunking import Measure
     from tabane.search.embedding.token_counting import TokenCounter
-    from tabane.search.models import Reranker
+    from tabane.search.source import Reranker
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class TokenMeasures:
         self._closed = False
 
     def measure(self) -> Measure:
-        """Return the measure, as :meth:`tabane.search.models.Models.measure`."""
+        """Return the measure, as :meth:`tabane.search.source.Models.measure`."""
         with self._turn:
             settings = self._context.settings
             if self._known and self._known[0] is settings and self._clock() < self._known[1]:
@@ -111,7 +111,7 @@ _SILENT = 10.0  # seconds for which a model that did not answer is not asked ano
 
 
 class HubModels:
-    """Implements :class:`tabane.search.models.Models`.
+    """Implements :class:`tabane.search.source.Models`.
 
     ``kept`` opens the storage of what was embedded; ``errors`` is the
     descriptor that the processes of models write their stderr to. To be used on one event loop.

@@ -89,7 +89,17 @@ class OpenModels(Generic[S, T]):
             for standing in self._open.values():
                 if standing.source == source:
                     return standing
-            await self._make_room()
+            while len(self._open) >= self._most:
+                idle = next((each for each in self._open.values() if not each.users), None)
+                if idle is None:
+                    self._vacated = asyncio.get_running_loop().create_future()
+                    try:
+                        idle = await self._vacated
+                    finally:
+                        self._vacated = None
+                else:
+                    del self._open[idle.name]
+                await idle.thing.close()
             thing = await start()
             if self._closed:
                 await thing.close()
@@ -98,7 +108,9 @@ class OpenModels(Generic[S, T]):
             former = self._open.pop(standing.name, None)
             self._open[standing.name] = standing
             if former is not None:
-                self._retire(former)
+                former.retired = True
+                if not former.users:
+                    self._close(former)
             return standing
 
     @contextlib.asynccontextmanager
@@ -114,7 +126,11 @@ class OpenModels(Generic[S, T]):
         finally:
             standing.users -= 1
             if not standing.users:
-                self._free(standing)
+                if standing.retired:
+                    self._close(standing)
+                elif self._vacated is not None and not self._vacated.done() and standing.name in self._open:
+                    # At once, or the last user would take it again before the waiting one has its turn.
+                    self._vacated.set_result(self._open.pop(standing.name))
 
     async def close(self) -> None:
         """Close everything, in use or not; nothing is opened any more."""
@@ -127,31 +143,6 @@ class OpenModels(Generic[S, T]):
     def _check(self) -> None:
         if self._closed:
             raise _stopping()
-
-    async def _make_room(self) -> None:
-        while len(self._open) >= self._most:
-            idle = next((each for each in self._open.values() if not each.users), None)
-            if idle is None:
-                self._vacated = asyncio.get_running_loop().create_future()
-                try:
-                    idle = await self._vacated
-                finally:
-                    self._vacated = None
-            else:
-                del self._open[idle.name]
-            await idle.thing.close()
-
-    def _free(self, standing: OpenModel[S, T]) -> None:
-        if standing.retired:
-            self._close(standing)
-        elif self._vacated is not None and not self._vacated.done() and standing.name in self._open:
-            # At once, or the last user would take it again before the waiting one has its turn.
-            self._vacated.set_result(self._open.pop(standing.name))
-
-    def _retire(self, standing: OpenModel[S, T]) -> None:
-        standing.retired = True
-        if not standing.users:
-            self._close(standing)
 
     def _close(self, standing: OpenModel[S, T]) -> None:
         task = asyncio.create_task(standing.thing.close())
@@ -394,7 +385,7 @@ class _OptionalVectorCache:
 
 
 class HubReranker:
-    """Implements :class:`tabane.search.models.Reranker`.
+    """Implements :class:`tabane.search.source.Reranker`.
 
     At most one model is open, whatever the settings name.
     """
@@ -410,7 +401,7 @@ class HubReranker:
         self._turn = asyncio.Lock()
 
     async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return scores as :class:`~tabane.search.models.Reranker`.
+        """Return scores as :class:`~tabane.search.source.Reranker`.
 
         One that failed is not tried again for a while.
         """

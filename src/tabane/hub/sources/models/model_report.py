@@ -99,16 +99,10 @@ async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
         return {"state": "absent", "id": found}
     if isinstance(found, NoModel):
         return {"state": "none", "reason": found.reason.render(lang)}
-    row = {"state": "open" if chosen else "here", **_found(wanted, found)}
-    record = (await opening.records.all()).get(chosen) if chosen else None
-    return row | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
-
-
-def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
-
     source, where = source_of(wanted, found)
     recipe = found.recipe
-    return {
+    row = {
+        "state": "open" if chosen else "here",
         "id": recipe.model,
         "revision": recipe.revision,
         "source": source,
@@ -120,6 +114,8 @@ def _found(wanted: ModelChoice, found: FoundModel) -> dict[str, Any]:
         "query_prefix": recipe.query,
         "document_prefix": recipe.document,
     }
+    record = (await opening.records.all()).get(chosen) if chosen else None
+    return row | ({"fingerprint": chosen, "dimension": record.dimension} if record else {})
 
 
 def _pid(embedder: CachedEmbedder) -> int | None:

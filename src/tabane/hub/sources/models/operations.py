@@ -16,7 +16,7 @@ from tabane.hub.sources.models.model_opener import HubReranker, ModelOpener
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, NoParameters, Operation, Privilege
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
-from tabane.search.models import Models
+from tabane.search.source import Models
 
 if TYPE_CHECKING:
     from tabane.operations.jobs import Progress

@@ -76,6 +76,13 @@ def read_xlsx(package: OfficePackage) -> OfficeContent:
     return Workbook(package).content()
 
 
+def sheets_left_out(shown: int, sheets: int) -> tuple[Message, ...]:
+    """Return the warning about sheets beyond the limit, if there are any."""
+    if sheets <= shown:
+        return ()
+    return (say("{shown} of {all} {all:sheet is|sheets are} shown.", shown=shown, all=sheets),)
+
+
 class Workbook:
     """A workbook as it is read once."""
 
@@ -118,10 +125,7 @@ class Workbook:
             parts.append(made.markdown)
             parts += self._drawn(each.part)
             warnings += made.warnings
-        if len(sheets) > _SHEETS:
-            warnings.append(
-                say("{shown} of {all} {all:sheet is|sheets are} shown.", shown=_SHEETS, all=len(sheets))
-            )
+        warnings += sheets_left_out(_SHEETS, len(sheets))
         text = "\n\n".join(part for part in parts if part)
         return OfficeContent(text, self._hidden, cut=self._cut or self._package.cut, notes=tuple(warnings))
 
@@ -376,7 +380,7 @@ def _plain(value: _CellValue, since_1904: bool) -> str | None:
 
 
 _STYLES = 70_000
-_INDEXED = (
+INDEXED = (
     "000000", "FFFFFF", "FF0000", "00FF00", "0000FF", "FFFF00", "FF00FF", "00FFFF", "800000", "008000",
     "000080", "808000", "800080", "008080", "C0C0C0", "808080", "9999FF", "993366", "FFFFCC", "CCFFFF",
     "660066", "FF8080", "0066CC", "CCCCFF", "000080", "FF00FF", "FFFF00", "00FFFF", "800080", "800000",
@@ -435,7 +439,7 @@ class CellStyles:
             if nth == 65:
                 return WHITE
             nth = nth - 8 if nth >= 8 else nth
-            color = hex_color(_INDEXED[nth]) if 0 <= nth < len(_INDEXED) else None
+            color = hex_color(INDEXED[nth]) if 0 <= nth < len(INDEXED) else None
         else:
             color = hex_color(attribute(entry, "rgb"))
         tint = number(attribute(entry, "tint"))

@@ -19,7 +19,14 @@ from urllib.parse import unquote
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.data_files import table
-from tabane.reader.formats.pdf.page_objects import FontTable, PdfFrame, page_drawing, page_words
+from tabane.reader.formats.pdf.page_objects import (
+    FontTable,
+    PdfFrame,
+    may_hide,
+    page_drawing,
+    page_words,
+    seen_words,
+)
 from tabane.reader.formats.pdf.paragraphs import (
     HeadingStyles,
     PageLines,
@@ -31,7 +38,6 @@ from tabane.reader.formats.pdf.paragraphs import (
     running_lines,
 )
 from tabane.reader.formats.pdf.tables import PdfTable, page_tables
-from tabane.reader.formats.pdf.visibility import may_hide, seen_words
 from tabane.reader.formats.text import LONGEST, broken
 from tabane.reader.markdown import spans
 from tabane.reader.page import Page

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from tabane.search.chunking.markdown import markdown_outline, title_of
+from tabane.search.chunking import markdown_outline, title_of
 
 PARSER = MarkdownIt("commonmark").enable("table")
-DOCS = sorted((Path(__file__).parents[3] / "docs").glob("*.md"))
+DOCS = sorted((Path(__file__).parents[2] / "docs").glob("*.md"))
 
 LINES = st.sampled_from(
     [

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import ConfigurationError, StoreError
-from tabane.reader.cookies.cookie_folder import FOLDER, CookieFolder
-from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
+from tabane.reader.cookies import FOLDER, CookieFolder, CookieJar, ImportedCookie
 from tabane.reader.guard import target
 
 

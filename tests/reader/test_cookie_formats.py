@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.reader.cookies.imported_cookies import (
+from tabane.reader.cookies import (
     CookieFile,
     CookieJar,
     ImportedCookie,

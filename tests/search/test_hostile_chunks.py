@@ -6,8 +6,7 @@ from functools import partial
 
 import pytest
 
-from tabane.search.chunking import chunks
-from tabane.search.chunking.cutting import Estimate
+from tabane.search.chunking import Estimate, chunks
 from tests.harness.patience import assert_in_proportion
 
 BEGINS = ("", "a|b\n", "a|b\n|-", "# ", "- ", "> ", "<a ", "a\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
+from tabane.reader.cookies import CookieJar, ImportedCookie
 from tabane.reader.guard import target
 
 LABELS = st.sampled_from(["a", "b", "www", "evil"])

@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.search.chunking import Chunk, Kind, chunks
-from tabane.search.chunking.cutting import Estimate
+from tabane.search.chunking import Chunk, Estimate, Kind, chunks
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[2]
 KINDS: tuple[Kind, ...] = ("markdown", "text", "code")
 
 
