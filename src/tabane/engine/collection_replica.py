@@ -463,12 +463,19 @@ class ReplicatedCollection(Collection):
     """The protocols of :mod:`tabane.search.engine` document its methods.
 
     ``problem``: the database has not answered since the hub started, so ``truth`` is the replica itself.
+    ``indexed``: an index outside of the database finds the nearest records, which is made for more vectors
+    than the replica.
     """
 
     def __init__(
-        self, truth: Collection, replica: CollectionReplica, problem: StoreError | None = None
+        self,
+        truth: Collection,
+        replica: CollectionReplica,
+        problem: StoreError | None = None,
+        *,
+        indexed: bool = False,
     ) -> None:
-        self.truth, self._replica, self._problem = truth, replica, problem
+        self.truth, self._replica, self._problem, self._indexed = truth, replica, problem, indexed
 
     @property
     def shape(self) -> Shape:
@@ -591,7 +598,9 @@ class ReplicatedCollection(Collection):
         return await self._read(lambda collection: collection.similarities(query, keys))
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        return await self._read(lambda collection: collection.nearest(query, where, limit, offset))
+        return await self._read(
+            lambda collection: collection.nearest(query, where, limit, offset), elsewhere=self._indexed
+        )
 
     async def together(
         self,
@@ -600,6 +609,8 @@ class ReplicatedCollection(Collection):
         long: bool = False,
         first: NearestRequest | None = None,
     ) -> T:
+        if self._indexed:
+            return await work(self)
         return await self._read(lambda collection: collection.together(work, long=long, first=first))
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
@@ -614,12 +625,17 @@ class ReplicatedCollection(Collection):
         async for block in self._yield_blocks(lambda collection: collection.ranking(query, where)):
             yield block
 
-    async def _read(self, work: Callable[[Collection], Awaitable[T]], *, by_key: bool = False) -> T:
+    async def _read(
+        self, work: Callable[[Collection], Awaitable[T]], *, by_key: bool = False, elsewhere: bool = False
+    ) -> T:
         """Ask the replica if it is current or alone; else the database, and the replica if that is gone now.
 
-        ``by_key``: the answer may be changed and written back.
+        ``by_key``: the answer may be changed and written back. ``elsewhere``: the replica is asked only if it
+        is alone.
         """
-        local, answer = await self._replica.current(), None
+        local, answer = None, None
+        if not elsewhere or self._replica.away:
+            local = await self._replica.current()
         old = local is not None and self._replica.away
         if local is not None:
             try:
@@ -679,9 +695,19 @@ class Replicas:
         self._lent: dict[tuple[str, str], ReplicatedCollection] = {}
 
     async def replicated(
-        self, domain: str, truth: Collection, feed: ChangeFeed, probe: ChangeProbe, source: str
+        self,
+        domain: str,
+        truth: Collection,
+        feed: ChangeFeed,
+        probe: ChangeProbe,
+        source: str,
+        *,
+        indexed: bool = False,
     ) -> ReplicatedCollection:
-        """Return the collection, read from its replica. ``source`` names the collection and its database."""
+        """Return the collection, read from its replica. ``source`` names the collection and its database.
+
+        ``indexed``: an index outside of the database finds the nearest records.
+        """
         place = (domain, truth.shape.name)
         lent = self._lent.get(place)
         if lent is not None and lent.truth is truth:
@@ -690,7 +716,7 @@ class Replicas:
             del self._lent[place]
             await self._open.pop(place).close()
         replica = self._replica(domain, truth.shape, source)
-        lent = self._lent[place] = ReplicatedCollection(truth, replica)
+        lent = self._lent[place] = ReplicatedCollection(truth, replica, indexed=indexed)
         replica.follow(feed, probe)
         return lent
 

@@ -125,7 +125,9 @@ class Stores:
                 return alone
         store, truth = await asyncio.shield(opening)
         self._probe = self._probe or ChangeProbe(store.database)
-        return await self._replicas.replicated(domain, truth, truth.feed, self._probe, source)
+        return await self._replicas.replicated(
+            domain, truth, truth.feed, self._probe, source, indexed=postgres.has_index
+        )
 
     async def _open_truth(
         self, postgres: PostgresEngine, domain: str, shape: Shape

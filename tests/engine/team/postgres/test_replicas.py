@@ -33,7 +33,7 @@ from tabane.hub.stores.domain_stores import REPLICAS, Stores
 from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.operations import Caller, Face
 from tabane.search.embedding.model_files import minilm
-from tabane.search.engine import Collection, EngineHits, LexicalQuery, VectorQuery
+from tabane.search.engine import Collection, EngineHits, JoinedRecords, LexicalQuery, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Record, Shape
 from tests.engine.embedded.contract import RecordsContract
 from tests.engine.embedded.exchanging import ExchangeContract
@@ -83,6 +83,8 @@ async def replicated(
     url: str,
     patience: float = LONG,
     feeding: Callable[[ChangeFeed], ChangeFeed] = lambda feed: feed,
+    *,
+    indexed: bool = False,
 ) -> AsyncIterator[ReplicatedHome]:
     database = await PostgresDatabase.open(parsed(url))
     store, replicas = PostgresStore(database, "test", None), Replicas(home / REPLICAS, patience)
@@ -90,7 +92,7 @@ async def replicated(
     try:
         truth = await store.collection(shape)
         feed = feeding(truth.feed)
-        collection = await replicas.replicated("test", truth, feed, probe, url)
+        collection = await replicas.replicated("test", truth, feed, probe, url, indexed=indexed)
         yield ReplicatedHome(collection, truth, replicas, feed, probe)
     finally:
         await replicas.close()
@@ -221,6 +223,26 @@ async def test_no_search_fails_while_the_database_is_killed_and_started(tmp_path
             assert remarks == {True, False}
             assert home.collection.remark is None
             assert await check_whole(home.collection, keys) == 22
+
+
+async def test_the_nearest_come_from_an_index_outside_and_from_the_copy_without_it(tmp_path: Path) -> None:
+    with postgres_server() as server:
+        async with replicated(tmp_path, SHAPE, server.url(), feeding=GatedFeed, indexed=True) as home:
+            assert isinstance(home.feed, GatedFeed)
+            await home.collection.upsert([record("one")])
+            await home.settled()
+            home.feed.gate.clear()
+            await home.collection.upsert([record("two")])
+            assert (await _nearest(home, "text", 3)).total == 2  # which the copy does not have
+            assert await home.collection.together(_count_nearest) == 2
+            home.feed.gate.set()
+            await until(lambda: home.state == "current", "the copy has both")
+            await asyncio.to_thread(server.kill)
+            assert (await _nearest(home, "text", 3)).total == 2
+
+
+async def _count_nearest(records: JoinedRecords) -> int:
+    return (await records.nearest(VectorQuery({"text": packed([1] * 3)}), EVERYTHING, 10)).total
 
 
 async def test_a_silent_database_counts_as_away_within_seconds(
