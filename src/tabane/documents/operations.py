@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal, Protocol, TypeVar
@@ -23,8 +23,7 @@ from tabane.documents import table as given
 from tabane.documents.document import Document, Draft, FileText
 from tabane.documents.document_reader import (
     DocumentContext,
-    DocumentPage,
-    DocumentParts,
+    DocumentPart,
     DocumentReader,
     FolderListing,
     FolderPage,
@@ -336,19 +335,20 @@ def version_members(document: Document) -> Json:
     return {"kind": document.kind, "hash": document.hash, "size": document.size}
 
 
-def part_answer(document: Document, text: str, start: int, cursor: str | None, lang: Lang) -> Json:
-    """Return a document, or a part of it. ``cursor`` is that of the next part."""
+def part_answer(part: DocumentPart, lang: Lang) -> Json:
+    """Return a document, or a part of it."""
+    document = part.document
     return _success(
         say("The document was found"),
         lang,
         filepath=document.filepath,
-        document=text,
-        start=start,
-        end=start + len(text),
+        document=part.text,
+        start=part.start,
+        end=part.start + len(part.text),
         length=document.length,
         metadata=shown_metadata(document),
         chunks=len(document.chunks),
-        next_cursor=cursor,
+        next_cursor=part.cursor,
     )
 
 
@@ -528,7 +528,7 @@ class DocumentLibrary:
         self.changed: list[DocumentListener] = []
         self.reading = DocumentReader(collection)
         self.searching = DocumentSearch(collection, models, vectors, context, self._labels)
-        self._parts, self._folders = DocumentParts(self.reading), FolderListing(collection, self.reading)
+        self._folders = FolderListing(collection, self.reading)
         embedding = PutEmbedding(models, context)
         self._putting = DocumentWriter(
             collection, models, embedding, self.reading, wake, context, self.changed
@@ -548,26 +548,10 @@ class DocumentLibrary:
         """Delete documents. Return how many there were."""
         return await self._putting.delete(filepaths)
 
-    async def known(self, filepaths: Sequence[str]) -> list[Document | None]:
-        """Return the description of each, in their order; None if it does not exist."""
-        return await self.reading.documents(filepaths)
-
-    def all(self, prefix: str = "") -> AsyncIterator[Document]:
-        """Return every document whose name begins so, in order."""
-        return self.reading.all(prefix)
-
-    async def page(self, after: str | None, limit: int) -> DocumentPage:
-        """Return documents in order of their names, after the name ``after``; at most 1,000."""
-        return await self.reading.behind(after, limit)
-
     async def beginning(self, prefix: str, limit: int) -> list[str]:
         """Return names that begin so, in order; at most 1,000."""
         where = await self.searching.heads(prefix, None, {})
         return [document.filepath for document in (await self.reading.listed(where, limit)).documents]
-
-    async def text(self, filepath: str) -> tuple[Document, str] | None:
-        """Return a document, whole; None if there is none."""
-        return await self.reading.text(filepath)
 
     # Operations
 
@@ -632,8 +616,8 @@ class DocumentLibrary:
             params.file_type,
             params.filters or {},
         )
-        found = await self.searching.find(request)
-        documents = [hit.item.document for hit in found.hits]
+        answer = await self.searching.find(request)
+        documents = [hit.item.document for hit in answer.hits]
         self._note(caller, documents)
         shown = await self._shown_texts(documents, params.include_documents, params.max_content_length)
         space = space_of(await self._collection())
@@ -644,20 +628,20 @@ class DocumentLibrary:
         }
         form: PassageForm = "marked" if params.marks else "brief" if caller.face is Face.MCP else "whole"
         if form == "whole":
-            return search_answer(found, shown, caller.lang, echoed)
-        return await asyncio.to_thread(search_answer, found, shown, caller.lang, echoed, form)
+            return search_answer(answer, shown, caller.lang, echoed)
+        return await asyncio.to_thread(search_answer, answer, shown, caller.lang, echoed, form)
 
     @answered
     async def get_document(self, caller: Caller, params: given.GetDocument) -> Json:
         """Return a document, or a part of it."""
         filepath = checked_filepath(params.filepath)
         length = params.length or given.DEFAULT_PART
-        found = await self._parts.part(filepath, params.cursor, params.offset or 0, length)
-        if found is None:
+        part = await self.reading.answer_part(filepath, params.cursor, params.offset or 0, length)
+        if part is None:
             return absence_answer(filepath, caller.lang)
-        self._note(caller, [found.document])
-        answer = part_answer(found.document, found.text, found.start, found.cursor, caller.lang)
-        return answer if caller.face is Face.MCP else answer | version_members(found.document)
+        self._note(caller, [part.document])
+        answer = part_answer(part, caller.lang)
+        return answer if caller.face is Face.MCP else answer | version_members(part.document)
 
     @answered
     async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
@@ -715,10 +699,10 @@ class DocumentLibrary:
         ]
 
     async def _shown_texts(
-        self, documents: Sequence[Document], wanted: bool | None, longest: int | None
+        self, documents: Sequence[Document], include: bool | None, longest: int | None
     ) -> Mapping[str, str]:
         """Return texts by name, or nothing if they are not requested."""
-        return {} if wanted is False else await self._parts.beginnings(documents, longest)
+        return {} if include is False else await self.reading.beginnings(documents, longest)
 
 
 def _log_text(error: TabaneError) -> str:
