@@ -228,13 +228,13 @@ async def test_documents_are_listed_in_pages_and_by_their_beginnings() -> None:
         high = await asked.call("list_documents", filters={"n": {"gte": 3}}, prefix="a/", file_type="a")
         assert [each["filepath"] for each in high["documents"]] == ["a/03.txt", "a/04.txt"]
         assert "a/03.txt" in await asked.text("list_documents")
-        documents = asked.documents
-        assert [each.filepath for each in (await documents.page("b/03.txt", 3)).documents] == [
+        documents = await asked.documents.reading()
+        assert [each.filepath for each in (await documents.behind("b/03.txt", 3)).documents] == [
             "b/04.txt", "b_/00.txt", "b_/01.txt",
         ]  # fmt: skip
         assert [each.filepath async for each in documents.all("b_")] == [f"b_/{n:02}.txt" for n in range(5)]
         assert await documents.text("none") is None
-        assert await documents.beginning("b", 6) == names[5:11]
+        assert await asked.documents.beginning("b", 6) == names[5:11]
 
 
 async def test_statistics_count_documents_chunks_and_vectors() -> None:
@@ -309,7 +309,7 @@ async def test_a_search_during_puts_shows_documents_as_they_were_at_one_moment()
                 for passage in result["passages"]:
                     place = slice(passage["start"], passage["end"])
                     assert passage["text"] in [text[place] for text in texts]
-            whole = await asked.documents.text("guide.md")
+            whole = await (await asked.documents.reading()).text("guide.md")
             assert whole is not None
             assert whole[1] in texts
         await writing

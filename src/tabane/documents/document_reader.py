@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from os.path import commonprefix
@@ -31,7 +30,7 @@ from tabane.errors import BadArguments, ModelMissing, ModelUnavailable, StoreBus
 from tabane.messages import Message, say
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.model_families import reads
-from tabane.search.engine import MOST_AT_ONCE, Collection, Order, VectorQuery
+from tabane.search.engine import MOST_AT_ONCE, Collection, Order
 from tabane.search.records import And, EmbeddingSpace, Filter, Prefix, Range, Scalar
 from tabane.search.source import Models
 from tabane.wire.cursors import CursorCodec, ForeignCursor
@@ -52,6 +51,13 @@ LONGEST = 20.0
 """Seconds that a put waits for its vectors: a client waits for an answer for at most a minute."""
 
 _MODEL_TRIES = 3
+
+_NOT_READY = say("The embedding model is not ready yet. Until it is, search finds this by keywords only.")
+
+STILL_INDEXING = say(
+    "Semantic search is still indexing this. Until that is done, search finds it by keywords only."
+)
+"""The warning about texts that are embedded in the background."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,42 +146,33 @@ class PutEmbedding:
             if not texts:
                 return PutVectors(space)
             if len(texts) > MOST:
-                return PutVectors(space, warning=too_much())
+                return PutVectors(space, warning=STILL_INDEXING)
             try:
                 async with asyncio.timeout(self._context.longest):
                     return PutVectors(space, await embedder.embed(texts))
             except TimeoutError:
-                return PutVectors(space, warning=too_much())
+                return PutVectors(space, warning=STILL_INDEXING)
             except ModelUnavailable as error:
                 if self._context.names_model:
                     raise
                 return PutVectors(space, warning=error.message)
-        return PutVectors(warning=_model_not_ready())
+        return PutVectors(warning=_NOT_READY)
 
     async def _open_embedder(self, collection: Collection) -> Embedder | NoModel:
         space = space_of(collection)
         try:
             patience = self._context.patience
             async with asyncio.timeout(min(patience, BRIEF) if self._late else patience):
-                found = await (self._models.wanted() if space is None else self._models.serving(space.model))
+                embedder = await (
+                    self._models.wanted() if space is None else self._models.serving(space.model)
+                )
         except TimeoutError:
             self._late = True
-            return NoModel(_model_not_ready())
+            return NoModel(_NOT_READY)
         self._late = False
-        if isinstance(found, NoModel) and self._context.names_model:
-            raise ModelMissing(found.reason)
-        return found
-
-
-def _model_not_ready() -> Message:
-    return say("The embedding model is not ready yet. Until it is, search finds this by keywords only.")
-
-
-def too_much() -> Message:
-    """Return the warning about texts that are embedded in the background."""
-    return say(
-        "Semantic search is still indexing this. Until that is done, search finds it by keywords only."
-    )
+        if isinstance(embedder, NoModel) and self._context.names_model:
+            raise ModelMissing(embedder.reason)
+        return embedder
 
 
 MOST_TYPES = 100
@@ -183,19 +180,18 @@ MOST_TYPES = 100
 
 async def counted(records: Collection) -> dict[str, Any]:
     """Return the statistics of one collection."""
-    documents, chunks, types, oldest, newest, embedded = await asyncio.gather(
+    space = space_of(records)
+    documents, chunks, types, oldest, newest = await asyncio.gather(
         records.count(HEADS),
         records.count(CHUNKS),
         records.facet(FILE_TYPE, HEADS, MOST_TYPES),
         _first_document(records, Order(UPDATED_AT)),
         _first_document(records, Order(UPDATED_AT, descending=True)),
-        _count_embedded(records),
     )
-    space = space_of(records)
     return {
         "documents": documents,
         "chunks": chunks,
-        "embedded_chunks": embedded,
+        "embedded_chunks": await records.embedded(SPACE, CHUNKS) if space else 0,
         "file_types": {str(name): count for name, count in types},
         "updated": {
             "earliest": oldest.updated if oldest else None,
@@ -211,16 +207,34 @@ async def _first_document(collection: Collection, order: Order) -> Document | No
     return document_of(page.records[0].record) if page.records else None
 
 
-async def _count_embedded(collection: Collection) -> int:
-    """Return how many chunks have a vector: as many as can be compared with any vector."""
-    space = space_of(collection)
-    if space is None:
-        return 0
-    vector = struct.pack(f"<{space.dimension}f", 1.0, *([0.0] * (space.dimension - 1)))
-    return (await collection.nearest(VectorQuery({SPACE: vector}), CHUNKS, 1)).total
-
-
 _TRIES = 10  # a document may be replaced while it is read
+
+MOST_SHOWN = 300_000
+"""Characters of all texts in one answer: a network message has at most 1 MB."""
+
+_MARK = 16  # characters of a hash that a cursor carries
+
+
+class PartCursor(NamedTuple):
+    """The start of the next part of a document, and a prefix of the hash of its text."""
+
+    mark: str
+    start: int
+
+
+_PART_CURSORS = CursorCodec("document", PartCursor)
+
+
+class DocumentPart(NamedTuple):
+    """Part of a document.
+
+    ``text`` begins at ``start``. ``cursor`` requests the next part, None at the end.
+    """
+
+    document: Document
+    text: str
+    start: int
+    cursor: str | None
 
 
 class DocumentPage(NamedTuple):
@@ -238,12 +252,13 @@ class DocumentReader:
 
     async def documents(self, filepaths: Sequence[str]) -> list[Document | None]:
         """Return the description of each, in their order; None if it does not exist."""
-        found: list[Document | None] = []
+        collection = self._collection
+        descriptions: list[Document | None] = []
         for first in range(0, len(filepaths), MOST_AT_ONCE):
             keys = [head_key(filepath) for filepath in filepaths[first : first + MOST_AT_ONCE]]
-            records = await self._collection.get(keys)
-            found += [None if record is None else document_of(record) for record in records]
-        return found
+            records = await collection.get(keys)
+            descriptions += [None if record is None else document_of(record) for record in records]
+        return descriptions
 
     async def listed(self, where: Filter, limit: int, after: str | None = None) -> DocumentPage:
         """Return matching documents.
@@ -281,9 +296,9 @@ class DocumentReader:
             (document,) = await self.documents([filepath])
             if document is None:
                 return None
-            found = await self.part(document, start, document.length if end is None else end)
-            if found is not None:
-                return document, found
+            text = await self.part(document, start, document.length if end is None else end)
+            if text is not None:
+                return document, text
         raise StoreBusy(say("{filepath} changes while it is read. Try again", filepath=filepath))
 
     async def part(self, document: Document, start: int, end: int) -> str | None:
@@ -303,6 +318,43 @@ class DocumentReader:
                 texts.append(text_of(record))
         return joined(document.chunks[chosen], texts, start, end)
 
+    async def answer_part(
+        self, filepath: str, cursor: str | None, offset: int, length: int
+    ) -> DocumentPart | None:
+        """Return a part of a document, from the cursor if there is one. None if the document does not exist.
+
+        Raises BadArguments for an invalid cursor, or one for another text.
+        """
+        try:
+            mark, start = ("", offset) if cursor is None else _PART_CURSORS.decode(cursor)
+        except ForeignCursor:
+            message = say("cursor: it was not issued by get_document")
+            raise BadArguments(message, "cursor") from None
+        version = await self.text(filepath, start, start + length)
+        if version is None:
+            return None
+        document, text = version
+        if mark and not document.hash.startswith(mark):
+            message = say(
+                "cursor: {filepath} has changed since then. Start again without a cursor", filepath=filepath
+            )
+            raise BadArguments(message, "cursor")
+        end = start + len(text)
+        more = PartCursor(document.hash[:_MARK], end) if text and end < document.length else None
+        return DocumentPart(document, text, start, more and _PART_CURSORS.encode(more))
+
+    async def beginnings(self, documents: Sequence[Document], longest: int | None) -> Mapping[str, str]:
+        """Return texts by document name, up to ``longest`` characters of each and 300,000 in all."""
+        texts: dict[str, str] = {}
+        left = MOST_SHOWN
+        for document in documents:
+            length = min(document.length, left, document.length if longest is None else longest)
+            text = await self.part(document, 0, length) if length else ""
+            if text is not None:
+                texts[document.filepath] = text
+                left -= len(text)
+        return texts
+
 
 def covering(pieces: Sequence[ChunkSpan], start: int, end: int) -> slice:
     """Return the slice of the pieces that overlap ``start`` to ``end``. Pieces are in order."""
@@ -313,82 +365,13 @@ def covering(pieces: Sequence[ChunkSpan], start: int, end: int) -> slice:
 
 def joined(pieces: Sequence[ChunkSpan], texts: Sequence[str], start: int, end: int) -> str:
     """Return the text between ``start`` and ``end``. Text in two overlapping pieces is taken once."""
-    found: list[str] = []
+    parts: list[str] = []
     at = start
     for piece, text in zip(pieces, texts, strict=True):
         if at < piece.end:
-            found.append(text[at - piece.start : end - piece.start])
+            parts.append(text[at - piece.start : end - piece.start])
             at = piece.end
-    return "".join(found)
-
-
-MOST_SHOWN = 300_000
-"""Characters of all texts in one answer: a network message has at most 1 MB."""
-
-_MARK = 16  # characters of a hash that a cursor carries
-
-
-class PartCursor(NamedTuple):
-    """The start of the next part of a document, and a prefix of the hash of its text."""
-
-    mark: str
-    start: int
-
-
-_PART_CURSORS = CursorCodec("document", PartCursor)
-
-
-class DocumentPart(NamedTuple):
-    """Part of a document.
-
-    ``text`` begins at ``start``. ``cursor`` requests the next part, None at the end.
-    """
-
-    document: Document
-    text: str
-    start: int
-    cursor: str | None
-
-
-async def read_part(
-    reading: DocumentReader, filepath: str, cursor: str | None, offset: int, length: int
-) -> DocumentPart | None:
-    """Return a part of a document, from the cursor if there is one. None if the document does not exist.
-
-    Raises BadArguments for an invalid cursor, or one for another text.
-    """
-    try:
-        mark, start = ("", offset) if cursor is None else _PART_CURSORS.decode(cursor)
-    except ForeignCursor:
-        message = say("cursor: it was not issued by get_document")
-        raise BadArguments(message, "cursor") from None
-    found = await reading.text(filepath, start, start + length)
-    if found is None:
-        return None
-    document, text = found
-    if mark and not document.hash.startswith(mark):
-        message = say(
-            "cursor: {filepath} has changed since then. Start again without a cursor", filepath=filepath
-        )
-        raise BadArguments(message, "cursor")
-    end = start + len(text)
-    more = PartCursor(document.hash[:_MARK], end) if text and end < document.length else None
-    return DocumentPart(document, text, start, more and _PART_CURSORS.encode(more))
-
-
-async def read_beginnings(
-    reading: DocumentReader, documents: Sequence[Document], longest: int | None
-) -> Mapping[str, str]:
-    """Return texts by document name, up to ``longest`` characters of each and 300,000 in all."""
-    texts: dict[str, str] = {}
-    left = MOST_SHOWN
-    for document in documents:
-        length = min(document.length, left, document.length if longest is None else longest)
-        text = await reading.part(document, 0, length) if length else ""
-        if text is not None:
-            texts[document.filepath] = text
-            left -= len(text)
-    return texts
+    return "".join(parts)
 
 
 _SLASH = "/"
@@ -489,14 +472,11 @@ def _level_below(prefix: str, names: Mapping[Scalar, int]) -> _FolderLevel:
             documents.append(name)
         else:
             below.setdefault(name[: end + 1], []).append(name)
-    folders = [FolderEntry(_common_folder(group), len(group)) for group in below.values()]
+    folders = []
+    for group in below.values():
+        common = commonprefix([min(group), max(group)])  # noqa: RUF071 - names are no paths, and the slash is found next
+        folders.append(FolderEntry(common[: common.rindex(_SLASH) + 1], len(group)))
     return _FolderLevel(sorted(folders), sorted(documents))
-
-
-def _common_folder(names: Iterable[str]) -> str:
-    """Return the longest folder that contains all of these names."""
-    common = commonprefix([min(names), max(names)])  # noqa: RUF071 - names are no paths, and the slash is found below
-    return common[: common.rindex(_SLASH) + 1]
 
 
 def _page_start(after: _FolderCursor, level: _FolderLevel, part: Literal["folders", "documents"]) -> int:

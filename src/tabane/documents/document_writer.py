@@ -19,7 +19,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from weakref import WeakValueDictionary
@@ -42,12 +42,12 @@ from tabane.documents.document import (
     suffix,
 )
 from tabane.documents.document_reader import (
+    STILL_INDEXING,
     DocumentContext,
     DocumentReader,
     PutEmbedding,
     PutVectors,
     space_of,
-    too_much,
 )
 from tabane.documents.metadata import checked_filepath
 from tabane.errors import (
@@ -92,11 +92,6 @@ class DocumentChange:
     gone: Sequence[str] = ()
 
     @property
-    def untouched(self) -> bool:
-        """Return whether there is nothing to write."""
-        return not self.written
-
-    @property
     def unchanged(self) -> bool:
         """Return whether a reader sees the same document. Internal members may differ."""
         return self.before is not None and _reads_alike(self.document, self.before)
@@ -129,7 +124,10 @@ def checked(draft: Draft, largest: int) -> Draft:
     title = draft.title
     if title is None:
         title = front.title or metadata.title_of(text[front.end :], kind)
-    joined = _join_metadata(front.metadata, metadata.checked(draft.metadata))
+    joined: Mapping[str, Own] = metadata.checked(draft.metadata)
+    if front.metadata:
+        with suppress(BadArguments):  # both together are too much
+            joined = metadata.checked({**front.metadata, **joined})
     title = " ".join(encodable(title, "title").split())[: metadata.LONGEST_TITLE]
     if len(encodable(draft.source, "source")) > LONGEST_SOURCE:
         message = say("{field} must be {wanted}", field="source", wanted=f"≤ {LONGEST_SOURCE}")
@@ -142,14 +140,6 @@ def checked(draft: Draft, largest: int) -> Draft:
         kind=kind,
         title=title,
     )
-
-
-def _join_metadata(front: Mapping[str, Own], given: Mapping[str, Own]) -> Mapping[str, Own]:
-    """Return the metadata of front matter and caller; the caller's alone if both together are too much."""
-    try:
-        return metadata.checked({**front, **given}) if front else given
-    except BadArguments:
-        return given
 
 
 def change(draft: Draft, before: Document | None, measure: Measure, now: float) -> DocumentChange:
@@ -237,10 +227,15 @@ def _cut_text(draft: Draft, document: Document, measure: Measure) -> tuple[Docum
 
     lang = metadata.ending(document.filepath)
     spans = fewer(chunks(draft.text, document.kind, measure, lang), MOST_CHUNKS)
-    parts = [_chunk_text(draft.text, document, span) for span in spans]
+    parts: list[ChunkText] = []
     times: Counter[ChunkText] = Counter()
     pieces: list[ChunkSpan] = []
-    for span, content in zip(spans, parts, strict=True):
+    for span in spans:
+        lines = (" ".join(each.split())[:_LONGEST_HEADING] for each in span.headings[:_LONGEST_HEADINGS])
+        headings = tuple(filter(None, lines))
+        above = heading(document.filepath, document.title, headings)
+        content = ChunkText(draft.text[span.start : span.end], headings, above)
+        parts.append(content)
         digest = suffix(content.heading, content.headings, content.text, times[content])
         times[content] += 1
         pieces.append(ChunkSpan(digest, span.start, span.end))
@@ -249,13 +244,6 @@ def _cut_text(draft: Draft, document: Document, measure: Measure) -> tuple[Docum
     others = zip(pieces[1:], parts[1:], strict=True)
     records = [chunk_record(whole, encoded, piece, content) for piece, content in others]
     return whole, [head_record(whole, encoded, parts[0]), *records]
-
-
-def _chunk_text(text: str, document: Document, span: Chunk) -> ChunkText:
-    lines = (" ".join(each.split())[:_LONGEST_HEADING] for each in span.headings[:_LONGEST_HEADINGS])
-    headings = tuple(filter(None, lines))
-    above = heading(document.filepath, document.title, headings)
-    return ChunkText(text[span.start : span.end], headings, above)
 
 
 def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:
@@ -267,14 +255,6 @@ def fewer(spans: Sequence[Chunk], most: int) -> Sequence[Chunk]:
         first, last = place * len(spans) // most, (place + 1) * len(spans) // most - 1
         joined.append(spans[first]._replace(end=spans[last].end))
     return joined
-
-
-def with_vectors(made: DocumentChange, vectors: Mapping[str, bytes]) -> list[Record]:
-    """Return the records of a change with their vectors. ``vectors`` is by key, and may lack some."""
-    return [
-        changed(record, vectors={SPACE: vectors[record.key]}) if record.key in vectors else record
-        for record in made.written
-    ]
 
 
 _ROUNDS = 3
@@ -304,7 +284,7 @@ async def write_changes(
     batch = _PutBatch(collection, embedding)
     ready = {place: change for place, change in changes.items() if isinstance(change, DocumentChange)}
     failed = {place: error for place, error in changes.items() if isinstance(error, TabaneError)}
-    failed |= await batch.write({place: change for place, change in ready.items() if not change.untouched})
+    failed |= await batch.write({place: change for place, change in ready.items() if change.written})
     return {**await batch.stored({at: ready[at] for at in ready if at not in failed}), **failed}
 
 
@@ -334,12 +314,12 @@ class _PutBatch:
         """Return the outcomes of changes that did not fail."""
         space = space_of(self._collection)
         lacking = await self._places_without_vectors(changes) if space else set(changes)
-        found: dict[int, PutOutcome] = {}
+        outcomes: dict[int, PutOutcome] = {}
         for place, change in changes.items():
             embedded = place not in lacking
             result = self._results.get(place)
-            why = result.warning if result and result.warning else too_much()
-            found[place] = PutOutcome(
+            why = result.warning if result and result.warning else STILL_INDEXING
+            outcomes[place] = PutOutcome(
                 change.document,
                 change.before is not None,
                 change.unchanged,
@@ -347,7 +327,7 @@ class _PutBatch:
                 embedded,
                 None if embedded else why,
             )
-        return found
+        return outcomes
 
     async def _embed(self, changes: Mapping[int, DocumentChange]) -> dict[int, TabaneError]:
         """Embed all new chunks at once; if that fails, those of each document separately."""
@@ -355,7 +335,9 @@ class _PutBatch:
         new = {place: records for place, records in new.items() if records}
         try:
             texts = [meaning(record) for records in new.values() for record in records]
-            result = await self._embed_texts(texts, new)
+            result = PutVectors()
+            if new:
+                result = await self._embedding.embed_texts(self._collection, texts)
         except (ModelMissing, ModelUnavailable) as error:
             return dict.fromkeys(new, error)
         except ModelError as error:
@@ -370,13 +352,11 @@ class _PutBatch:
         failed: dict[int, TabaneError] = {}
         for place, records in new.items():
             try:
-                self._results[place] = await self._embed_texts([meaning(record) for record in records], new)
+                texts = [meaning(record) for record in records]
+                self._results[place] = await self._embedding.embed_texts(self._collection, texts)
             except ModelError as error:
                 failed[place] = error
         return failed
-
-    async def _embed_texts(self, texts: Sequence[str], new: Mapping[int, Sequence[Record]]) -> PutVectors:
-        return await self._embedding.embed_texts(self._collection, texts) if new else PutVectors()
 
     async def _exchange(self, place: int, change: DocumentChange) -> TabaneError | None:
         """Commit one document. Return the error if it failed."""
@@ -390,10 +370,14 @@ class _PutBatch:
                 vectors |= dict(zip(new, result.vectors, strict=True))
             if sum(map(len, vectors.values())) > LARGEST_VECTORS:
                 vectors = {}
-                self._results[place] = PutVectors(warning=too_much())
+                self._results[place] = PutVectors(warning=STILL_INDEXING)
+            records = [
+                changed(record, vectors={SPACE: vectors[record.key]}) if record.key in vectors else record
+                for record in change.written
+            ]
             async with self._turn:
                 models = {} if space is None else {space.name: space.model}
-                await self._collection.exchange(with_vectors(change, vectors), change.gone, models)
+                await self._collection.exchange(records, change.gone, models)
         except BadArguments:
             # Everything else was checked. The text is short enough, but its characters take several bytes.
             message = say("text: it is too large for one document. Split it into several")
@@ -404,13 +388,13 @@ class _PutBatch:
 
     async def _carried_vectors(self, change: DocumentChange) -> dict[str, bytes]:
         """Return the stored vectors of chunks that are written again with the same text."""
-        found: dict[str, bytes] = {}
+        carried: dict[str, bytes] = {}
         if space_of(self._collection) is None:
-            return found
+            return carried
         for part in _slices(list(change.carried)):
             vectors = await self._collection.vectors([change.carried[key] for key in part], SPACE)
-            found |= {key: vector for key, vector in zip(part, vectors, strict=True) if vector is not None}
-        return found
+            carried |= {key: vector for key, vector in zip(part, vectors, strict=True) if vector is not None}
+        return carried
 
     async def _places_without_vectors(self, changes: Mapping[int, DocumentChange]) -> set[int]:
         """Return the places of changes with a chunk without a vector, among the first 1,000 of each."""
@@ -529,15 +513,15 @@ class DocumentWriter:
                 names = [draft.filepath for draft in drafts.values()]
                 before = await DocumentReader(collection).documents(names)
                 changes = await asyncio.to_thread(self._make_changes, drafts, before)
-                found = await write_changes(collection, self._embedding, changes)
+                outcomes = await write_changes(collection, self._embedding, changes)
             except TabaneError as error:
                 return dict.fromkeys(drafts, error)
-            if any(isinstance(each, PutOutcome) and not each.embedded for each in found.values()):
+            if any(isinstance(each, PutOutcome) and not each.embedded for each in outcomes.values()):
                 self._wake()
-            for each in found.values():
+            for each in outcomes.values():
                 if isinstance(each, PutOutcome) and not each.unchanged:
                     self._tell_listeners(each.document.filepath, "updated" if each.existed else "created")
-            return found
+            return outcomes
 
     def _tell_listeners(self, filepath: str, event: Event) -> None:
         for listener in self._listeners:
@@ -548,30 +532,30 @@ class DocumentWriter:
     ) -> dict[int, DocumentChange | TabaneError]:
         """Compute the changes. Blocks, because measuring long texts takes time."""
         measure, now = self._models.measure(), self._context.now()
-        found: dict[int, DocumentChange | TabaneError] = {}
+        changes: dict[int, DocumentChange | TabaneError] = {}
         for (place, draft), stored in zip(drafts.items(), before, strict=True):
             try:
-                found[place] = change(_check_replaced(draft, stored), stored, measure, now)
+                changes[place] = change(_check_replaced(draft, stored), stored, measure, now)
             except TabaneError as error:
-                found[place] = error
+                changes[place] = error
             except Exception:
                 # A defect in cutting one text must not lose the others.
                 log.exception("%s cannot be cut into chunks", draft.filepath)
-                found[place] = HubError(
+                changes[place] = HubError(
                     say("The text could not be split into chunks. The hub's log has the reason: tabane logs")
                 )
-        return found
+        return changes
 
 
 def _check_drafts(drafts: Sequence[Draft], largest: int) -> list[Draft | TabaneError]:
     """Return each draft as it is stored, or why it cannot be. Blocks: front matter is parsed."""
-    found: list[Draft | TabaneError] = []
+    results: list[Draft | TabaneError] = []
     for draft in drafts:
         try:
-            found.append(checked(draft, largest))
+            results.append(checked(draft, largest))
         except TabaneError as error:
-            found.append(error)
-    return found
+            results.append(error)
+    return results
 
 
 def _check_replaced(draft: Draft, stored: Document | None) -> Draft:

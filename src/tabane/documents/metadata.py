@@ -44,16 +44,16 @@ def checked(metadata: Mapping[str, Any]) -> dict[str, Own]:
 
     Raises :class:`BadArguments` that names the key.
     """
-    found = {key: _checked_value(key, value) for key, value in metadata.items() if value is not None}
-    if len(found) > MOST_KEYS:
+    values = {key: _checked_value(key, value) for key, value in metadata.items() if value is not None}
+    if len(values) > MOST_KEYS:
         raise BadArguments(say("metadata: it has at most {most} {most:key|keys}", most=MOST_KEYS), "metadata")
-    if sum(len(value) if isinstance(value, list) else 1 for value in found.values()) > MOST_VALUES:
+    if sum(len(value) if isinstance(value, list) else 1 for value in values.values()) > MOST_VALUES:
         raise BadArguments(
             say("metadata: it has at most {most} {most:value|values}", most=MOST_VALUES), "metadata"
         )
-    if len(msgspec.json.encode(found)) > LARGEST:
+    if len(msgspec.json.encode(values)) > LARGEST:
         raise BadArguments(say("metadata: it has at most {most} {most:byte|bytes}", most=LARGEST), "metadata")
-    return found
+    return values
 
 
 def encoded(metadata: Mapping[str, Own]) -> tuple[str, ...]:
@@ -177,8 +177,8 @@ def begins(text: str) -> bool:
 
 
 def _match_dashes(text: str) -> re.Match[str] | None:
-    found = _FENCED.match(text) if text.startswith(("---", "\ufeff---")) else None
-    return found if found and _MEMBER.search(found[1]) else None
+    match = _FENCED.match(text) if text.startswith(("---", "\ufeff---")) else None
+    return match if match and _MEMBER.search(match[1]) else None
 
 
 def read(text: str) -> FrontMatter:
@@ -274,8 +274,8 @@ def _read_scalar(node: Node) -> str | int | float | bool | None:
         return int(text)
     if _FLOAT.fullmatch(text) and not _INTEGER.fullmatch(text) and abs(float(text)) < 1e300:
         return float(text)
-    if found := _DATE.fullmatch(text):
-        year, month, day, hour, rest, zone = found.groups()
+    if match := _DATE.fullmatch(text):
+        year, month, day, hour, rest, zone = match.groups()
         time = f"T{int(hour):02}{rest}{zone or ''}" if hour else ""
         return f"{year}-{int(month):02}-{int(day):02}{time}"
     return text
@@ -326,8 +326,8 @@ def title_of(text: str, kind: TextKind) -> str:
     """Return the heading at the beginning of Markdown. Empty if there is none."""
     if kind != "markdown":
         return ""
-    found = _HEADING.match(text[:_LOOKED].lstrip("\ufeff \t\r\n"))
-    return found[1][:LONGEST_TITLE].strip() if found else ""
+    match = _HEADING.match(text[:_LOOKED].lstrip("\ufeff \t\r\n"))
+    return match[1][:LONGEST_TITLE].strip() if match else ""
 
 
 def _word_set(text: str) -> frozenset[str]:

@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Literal, Protocol, TypeVar
@@ -23,14 +23,12 @@ from tabane.documents import table as given
 from tabane.documents.document import Document, Draft, FileText
 from tabane.documents.document_reader import (
     DocumentContext,
-    DocumentPage,
+    DocumentPart,
     DocumentReader,
     FolderListing,
     FolderPage,
     PutEmbedding,
     counted,
-    read_beginnings,
-    read_part,
     space_of,
 )
 from tabane.documents.document_writer import DocumentListener, DocumentWriter, PutOutcome
@@ -337,19 +335,20 @@ def version_members(document: Document) -> Json:
     return {"kind": document.kind, "hash": document.hash, "size": document.size}
 
 
-def part_answer(document: Document, text: str, start: int, cursor: str | None, lang: Lang) -> Json:
-    """Return a document, or a part of it. ``cursor`` is that of the next part."""
+def part_answer(part: DocumentPart, lang: Lang) -> Json:
+    """Return a document, or a part of it."""
+    document = part.document
     return _success(
         say("The document was found"),
         lang,
         filepath=document.filepath,
-        document=text,
-        start=start,
-        end=start + len(text),
+        document=part.text,
+        start=part.start,
+        end=part.start + len(part.text),
         length=document.length,
         metadata=shown_metadata(document),
         chunks=len(document.chunks),
-        next_cursor=cursor,
+        next_cursor=part.cursor,
     )
 
 
@@ -546,27 +545,10 @@ class DocumentLibrary:
         """Delete documents. Return how many there were."""
         return await self._putting.delete(filepaths)
 
-    async def known(self, filepaths: Sequence[str]) -> list[Document | None]:
-        """Return the description of each, in their order; None if it does not exist."""
-        return await (await self._reading()).documents(filepaths)
-
-    async def all(self, prefix: str = "") -> AsyncIterator[Document]:
-        """Yield every document whose name begins so, in order."""
-        async for document in (await self._reading()).all(prefix):
-            yield document
-
-    async def page(self, after: str | None, limit: int) -> DocumentPage:
-        """Return documents in order of their names, after the name ``after``; at most 1,000."""
-        return await (await self._reading()).behind(after, limit)
-
     async def beginning(self, prefix: str, limit: int) -> list[str]:
         """Return names that begin so, in order; at most 1,000."""
-        page = await (await self._reading()).listed(self.searching.heads(prefix, None, {}), limit)
+        page = await (await self.reading()).listed(self.searching.heads(prefix, None, {}), limit)
         return [document.filepath for document in page.documents]
-
-    async def text(self, filepath: str) -> tuple[Document, str] | None:
-        """Return a document, whole; None if there is none."""
-        return await (await self._reading()).text(filepath)
 
     # Operations
 
@@ -632,8 +614,8 @@ class DocumentLibrary:
             params.filters or {},
         )
         collection = await self._collection()
-        found = await self.searching.find(collection, request)
-        documents = [hit.item.document for hit in found.hits]
+        answer = await self.searching.find(collection, request)
+        documents = [hit.item.document for hit in answer.hits]
         self._note(caller, documents)
         shown = await _shown_texts(
             DocumentReader(collection), documents, params.include_documents, params.max_content_length
@@ -646,25 +628,26 @@ class DocumentLibrary:
         }
         form: PassageForm = "marked" if params.marks else "brief" if caller.face is Face.MCP else "whole"
         if form == "whole":
-            return search_answer(found, shown, caller.lang, echoed)
-        return await asyncio.to_thread(search_answer, found, shown, caller.lang, echoed, form)
+            return search_answer(answer, shown, caller.lang, echoed)
+        return await asyncio.to_thread(search_answer, answer, shown, caller.lang, echoed, form)
 
     @answered
     async def get_document(self, caller: Caller, params: given.GetDocument) -> Json:
         """Return a document, or a part of it."""
         filepath = checked_filepath(params.filepath)
         length = params.length or given.DEFAULT_PART
-        found = await read_part(await self._reading(), filepath, params.cursor, params.offset or 0, length)
-        if found is None:
+        reading = await self.reading()
+        part = await reading.answer_part(filepath, params.cursor, params.offset or 0, length)
+        if part is None:
             return absence_answer(filepath, caller.lang)
-        self._note(caller, [found.document])
-        answer = part_answer(found.document, found.text, found.start, found.cursor, caller.lang)
-        return answer if caller.face is Face.MCP else answer | version_members(found.document)
+        self._note(caller, [part.document])
+        answer = part_answer(part, caller.lang)
+        return answer if caller.face is Face.MCP else answer | version_members(part.document)
 
     @answered
     async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
         """Return the documents whose names begin with a prefix."""
-        reading, where = await self._reading(), self.searching.heads(params.prefix, params.file_type, {})
+        reading, where = await self.reading(), self.searching.heads(params.prefix, params.file_type, {})
         page = await reading.listed(where, params.top_k or _BEGINNING)
         self._note(caller, page.documents)
         shown = await _shown_texts(
@@ -682,7 +665,7 @@ class DocumentLibrary:
     async def list_documents(self, caller: Caller, params: given.ListDocuments) -> Json:
         """Return a page of documents, in order of their names."""
         where = self.searching.heads(params.prefix or "", params.file_type, params.filters or {})
-        page = await (await self._reading()).listed(where, params.limit or _BEGINNING, params.cursor)
+        page = await (await self.reading()).listed(where, params.limit or _BEGINNING, params.cursor)
         return list_answer(page.documents, page.after, caller.lang)
 
     @answered
@@ -718,15 +701,16 @@ class DocumentLibrary:
             for result in await self.put(drafts)
         ]
 
-    async def _reading(self) -> DocumentReader:
+    async def reading(self) -> DocumentReader:
+        """Return what reads the documents of the collection that is open now."""
         return DocumentReader(await self._collection())
 
 
 async def _shown_texts(
-    reading: DocumentReader, documents: Sequence[Document], wanted: bool | None, longest: int | None
+    reading: DocumentReader, documents: Sequence[Document], include: bool | None, longest: int | None
 ) -> Mapping[str, str]:
     """Return texts by name, or nothing if they are not requested."""
-    return {} if wanted is False else await read_beginnings(reading, documents, longest)
+    return {} if include is False else await reading.beginnings(documents, longest)
 
 
 def _log_text(error: TabaneError) -> str:

@@ -66,12 +66,12 @@ async def resolved(collection: Collection, where: Filter) -> Filter:
 
     Raises BadArguments if both the matching and the other documents are too many to list.
     """
-    found: dict[Filter, Filter] = {
+    replacements: dict[Filter, Filter] = {
         leaf: await _documents_with(collection, leaf)
         for leaf in leaves(where)
         if isinstance(leaf, Range) and leaf.field == UPDATED_AT
     }
-    return _replace_leaves(where, found) if found else where
+    return _replace_leaves(where, replacements) if replacements else where
 
 
 async def _documents_with(collection: Collection, leaf: Filter) -> Filter:
@@ -90,16 +90,16 @@ async def _documents_with(collection: Collection, leaf: Filter) -> Filter:
     raise BadArguments(message, "filters.updated_at")
 
 
-def _replace_leaves(where: Filter, found: Mapping[Filter, Filter]) -> Filter:
+def _replace_leaves(where: Filter, replacements: Mapping[Filter, Filter]) -> Filter:
     match where:
         case Not(of):
-            return Not(_replace_leaves(of, found))
+            return Not(_replace_leaves(of, replacements))
         case And(of):
-            return And(tuple(_replace_leaves(each, found) for each in of))
+            return And(tuple(_replace_leaves(each, replacements) for each in of))
         case Or(of):
-            return Or(tuple(_replace_leaves(each, found) for each in of))
+            return Or(tuple(_replace_leaves(each, replacements) for each in of))
         case _:
-            return found.get(where, where)
+            return replacements.get(where, where)
 
 
 OPERATORS = ("eq", "ne", "gt", "gte", "lt", "lte", "in", "nin", "prefix")
@@ -171,8 +171,8 @@ def _check_operand(value: Any, path: str) -> Operand:
     return metadata.checked_scalar(value, path)
 
 
-def _filter_error(path: str, wanted: Message) -> BadArguments:
-    return BadArguments(say("{parameter}: {wanted}", parameter=path, wanted=wanted), path)
+def _filter_error(path: str, rule: Message) -> BadArguments:
+    return BadArguments(say("{parameter}: {wanted}", parameter=path, wanted=rule), path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,9 +377,9 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
             return SearchAnswer()
         collection = await self._collection()
         where = await self.chunk_filter(collection, None, {})
-        found = await self.ranked(collection, words, where, request.limit, keywords=request.keywords)
-        note_labels(self._labels, caller, (hit.item.document for hit in found.hits))
-        return found
+        answer = await self.ranked(collection, words, where, request.limit, keywords=request.keywords)
+        note_labels(self._labels, caller, (hit.item.document for hit in answer.hits))
+        return answer
 
     async def chunk_filter(
         self, collection: Collection, file_type: str | None, filters: Mapping[str, Any]
@@ -393,8 +393,8 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         return And((HEADS, Prefix(DOCUMENT, beginning), where)) if beginning else And((HEADS, where))
 
     def _read_filters(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
-        wanted = read(filters, self._context.zone)
-        return And((wanted, Equal(FILE_TYPE, encodable(file_type, "file_type")))) if file_type else wanted
+        where = read(filters, self._context.zone)
+        return And((where, Equal(FILE_TYPE, encodable(file_type, "file_type")))) if file_type else where
 
     async def read(
         self, collection: Collection, groups: Sequence[Sequence[RankedRecord]]
@@ -406,12 +406,12 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         documents = {name: document_of(head) for name, head in zip(names, heads, strict=True) if head}
         # The text of a first chunk is taken from the head that gives its place.
         records |= {head.key: head for head in heads if head is not None}
-        found: list[SearchHit[DocumentMatch]] = []
+        matches: list[SearchHit[DocumentMatch]] = []
         for hits in best:
             match = _match_of(hits, records, documents)
             if match is not None:
-                found.append(SearchHit(match, hits[0].score, hits[0].cosine, hits[0].bm25, hits[0].parts))
-        return found
+                matches.append(SearchHit(match, hits[0].score, hits[0].cosine, hits[0].bm25, hits[0].parts))
+        return matches
 
 
 def note_labels(labels: DocumentLabels, caller: Caller, documents: Iterable[Document]) -> None:

@@ -43,71 +43,6 @@ class CountedPlace(NamedTuple):
 _PLACES = CursorCodec("post_counts", CountedPlace)
 
 
-class PostBrowser:
-    """The posts of one archive, as a program shows them to a person."""
-
-    def __init__(
-        self, collection: Callable[[], Awaitable[Collection]], searching: PostSearch, statistics: Statistics
-    ) -> None:
-        self._collection, self._searching, self._statistics = collection, searching, statistics
-
-    async def find_posts(self, caller: Caller, params: given.FindPosts) -> Row:
-        """Return the best posts, each with the spans to mark in its content and the parts of its score."""
-        answer = await self._searching.similar(
-            await self._collection(),
-            params.query,
-            params.options(),
-            params.top_k or _TOP_K,
-            params.diversity or 0.0,
-        )
-        query, unfinished = parsed(params.query), params.keywords == "typing"
-        words = marked_terms(typed(query.meaning))
-        results = []
-        for rank, hit in enumerate(answer.hits, 1):
-            spans = marks(hit.item.content, words, query.terms.includes, unfinished=unfinished)
-            row: Row = {"rank": rank, "score": hit.score, "post": _page_row(hit.item), "marks": spans}
-            results.append(row | {"why": explained(hit)})
-        page: Row = {"results": results}
-        if answer.warning is not None:
-            page["warning"] = answer.warning.render(caller.lang)
-        return page
-
-    async def list_posts(self, caller: Caller, params: given.ListPosts) -> Row:
-        """Return posts newest first, those without a time last, and how many match (first page only)."""
-        collection = await self._collection()
-        where = await self._searching.having(collection, params.conditions(), params.search_term)
-        if params.duplicates_of is not None:
-            post_id = int(params.duplicates_of)
-            (record,) = await collection.get([str(post_id)])
-            if record is None:
-                raise BadArguments(
-                    say("post_id: there is no post {post_id}", post_id=post_id), "duplicates_of"
-                )
-            where = And((where, Equal(DUPLICATE_FIELD, duplicate_key(post_of(record)))))
-        page = await collection.select(where, order=_NEWEST_FIRST, after=params.cursor, limit=params.limit)
-        words = terms(params.search_term or "").includes
-        results = []
-        for stored in page.records:
-            post = post_of(stored.record)
-            results.append(
-                {"post": _page_row(post), "marks": marks(post.content, (), words) if words else ()}
-            )
-        answer: Row = {"results": results, "next_cursor": page.after}
-        return answer if params.cursor else answer | {"total": await collection.count(where)}
-
-    async def list_post_users(self, caller: Caller, params: given.ListCounted) -> Row:
-        """Return users with their numbers of posts, most posts first."""
-        users = (await self._statistics.census(await self._collection())).users
-        prefix = comparable_user(params.prefix or "")
-        return await asyncio.to_thread(_counted_page, users, prefix, params, "user", comparable_user)
-
-    async def list_post_tags(self, caller: Caller, params: given.ListCounted) -> Row:
-        """Return tags with their numbers of posts, most posts first."""
-        tags = await self._statistics.tags(await self._collection())
-        prefix = (params.prefix or "").casefold()
-        return await asyncio.to_thread(_counted_page, tags, prefix, params, "tag", str.casefold)
-
-
 def _page_row(post: Post) -> Row:
     return post_row(post) | {"at": post.at}
 
@@ -164,7 +99,6 @@ class Archive:
         self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
         self.statistics = Statistics()
         self.searching = PostSearch(collection, models, self.statistics, zone, missing)
-        self.browsing = PostBrowser(collection, self.searching, self.statistics)
 
     # Searching
 
@@ -189,7 +123,7 @@ class Archive:
             params.conditions(),
             params.limit or _LIMIT,
         )
-        return PostRows([post_row(found.item) for found in answer.hits], params.search_term, answer.warning)
+        return PostRows([post_row(hit.item) for hit in answer.hits], params.search_term, answer.warning)
 
     async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> PostRows:
         """Return the posts nearest to a post."""
@@ -204,6 +138,64 @@ class Archive:
         ranking = await self.searching.all(await self._collection(), params.query, params.options())
         async for part in ranking_parts(ranking, params.top_k):
             yield part
+
+    # As a program shows posts to a person
+
+    async def find_posts(self, caller: Caller, params: given.FindPosts) -> Row:
+        """Return the best posts, each with the spans to mark in its content and the parts of its score."""
+        answer = await self.searching.similar(
+            await self._collection(),
+            params.query,
+            params.options(),
+            params.top_k or _TOP_K,
+            params.diversity or 0.0,
+        )
+        query, unfinished = parsed(params.query), params.keywords == "typing"
+        words = marked_terms(typed(query.meaning))
+        results = []
+        for rank, hit in enumerate(answer.hits, 1):
+            spans = marks(hit.item.content, words, query.terms.includes, unfinished=unfinished)
+            row: Row = {"rank": rank, "score": hit.score, "post": _page_row(hit.item), "marks": spans}
+            results.append(row | {"why": explained(hit)})
+        page: Row = {"results": results}
+        if answer.warning is not None:
+            page["warning"] = answer.warning.render(caller.lang)
+        return page
+
+    async def list_posts(self, caller: Caller, params: given.ListPosts) -> Row:
+        """Return posts newest first, those without a time last, and how many match (first page only)."""
+        collection = await self._collection()
+        where = await self.searching.having(collection, params.conditions(), params.search_term)
+        if params.duplicates_of is not None:
+            post_id = int(params.duplicates_of)
+            (record,) = await collection.get([str(post_id)])
+            if record is None:
+                raise BadArguments(
+                    say("post_id: there is no post {post_id}", post_id=post_id), "duplicates_of"
+                )
+            where = And((where, Equal(DUPLICATE_FIELD, duplicate_key(post_of(record)))))
+        page = await collection.select(where, order=_NEWEST_FIRST, after=params.cursor, limit=params.limit)
+        words = terms(params.search_term or "").includes
+        results = []
+        for stored in page.records:
+            post = post_of(stored.record)
+            results.append(
+                {"post": _page_row(post), "marks": marks(post.content, (), words) if words else ()}
+            )
+        answer: Row = {"results": results, "next_cursor": page.after}
+        return answer if params.cursor else answer | {"total": await collection.count(where)}
+
+    async def list_post_users(self, caller: Caller, params: given.ListCounted) -> Row:
+        """Return users with their numbers of posts, most posts first."""
+        users = (await self.statistics.census(await self._collection())).users
+        prefix = comparable_user(params.prefix or "")
+        return await asyncio.to_thread(_counted_page, users, prefix, params, "user", comparable_user)
+
+    async def list_post_tags(self, caller: Caller, params: given.ListCounted) -> Row:
+        """Return tags with their numbers of posts, most posts first."""
+        tags = await self.statistics.tags(await self._collection())
+        prefix = (params.prefix or "").casefold()
+        return await asyncio.to_thread(_counted_page, tags, prefix, params, "tag", str.casefold)
 
     # Counting
 
@@ -237,8 +229,8 @@ class Archive:
         if params.user is not None:
             where = And((where, by_user(UserFilter(includes=[params.user]), {})))
         census = await self.statistics.census(collection)
-        found = await timeline(collection, where, census.span, unit, self._zone())
-        return PostRows([{"period": period, "post_count": count} for period, count in found])
+        counts = await timeline(collection, where, census.span, unit, self._zone())
+        return PostRows([{"period": period, "post_count": count} for period, count in counts])
 
     async def get_post_facets(self, caller: Caller, params: given.Facet) -> PostRows:
         """Count the most frequent values among the matching posts."""
@@ -246,14 +238,14 @@ class Archive:
         where = await self.searching.having(collection, params.conditions(), params.search_term)
         if params.field == "user":
             where = And((where, Not(Equal("user", ""))))  # posts without a user
-        found = await collection.facet(params.field, where, limit)
+        counts = await collection.facet(params.field, where, limit)
         names: Mapping[Any, str] = {}
         if params.field == "user":
             census = await self.statistics.census(collection)
             names = {comparable_user(user.name): user.name for user in census.users}
         elif params.field == "log_type":
             names = {value: name for name, value in LOG_TYPES.items() if isinstance(name, str)}
-        return PostRows([{"value": names.get(value, value), "post_count": count} for value, count in found])
+        return PostRows([{"value": names.get(value, value), "post_count": count} for value, count in counts])
 
     async def get_status(self, caller: Caller, params: given.Status) -> Row:
         """Return the state of the archive, its model and its size."""
@@ -286,10 +278,10 @@ class Archive:
         """Embed a text as a query, with the archive's model or else with the model in the settings."""
         text, model = encodable(params.text, "text"), _model_of(await self._collection())
         if not model:
-            wanted = await self._models.wanted()
-            if isinstance(wanted, NoModel):
-                raise ModelMissing(wanted.reason)
-            model = wanted.fingerprint
+            embedder = await self._models.wanted()
+            if isinstance(embedder, NoModel):
+                raise ModelMissing(embedder.reason)
+            model = embedder.fingerprint
         vector = await self._models.query(model, text)
         if not isinstance(vector, bytes):
             raise ModelMissing(vector.reason)
@@ -322,10 +314,10 @@ def safetensors(name: str, vector: bytes) -> bytes:
 
 def _ranked_rows(answer: PostAnswer, query: str) -> PostRows:
     rows = []
-    for rank, found in enumerate(answer.hits, 1):
-        row: Row = {"rank": rank, "score": found.score, "post": post_row(found.item)}
+    for rank, hit in enumerate(answer.hits, 1):
+        row: Row = {"rank": rank, "score": hit.score, "post": post_row(hit.item)}
         # If ranks were fused, only the cosine says how similar the post is.
-        rows.append(row if found.cosine is None else row | {"cosine": found.cosine})
+        rows.append(row if hit.cosine is None else row | {"cosine": hit.cosine})
     return PostRows(rows, query, answer.warning)
 
 

@@ -186,14 +186,14 @@ def timestamp_of(text: str, zone: tzinfo) -> float | None:
 
 def timestamp_of_x(text: str) -> float | None:
     """Return seconds since 1970 of ``Wed Oct 10 20:19:24 +0000 2018`` or ISO 8601. None if it is neither."""
-    found = _OF_X.fullmatch(text.strip())
-    if found is None or found[1] not in _MONTHS:
+    match = _OF_X.fullmatch(text.strip())
+    if match is None or match[1] not in _MONTHS:
         return timestamp_of(text, UTC)
-    _, day, hour, minute, second, sign, hours, minutes, year = found.groups()
+    _, day, hour, minute, second, sign, hours, minutes, year = match.groups()
     ahead = timedelta(hours=int(hours), minutes=int(minutes)) * (-1 if sign == "-" else 1)
     try:
         return datetime(
-            int(year), _MONTHS.index(found[1]) + 1, int(day), int(hour), int(minute), int(second),
+            int(year), _MONTHS.index(match[1]) + 1, int(day), int(hour), int(minute), int(second),
             tzinfo=timezone(ahead),
         ).timestamp()  # fmt: skip
     except ValueError:

@@ -158,8 +158,8 @@ def terms(text: str) -> PostTerms:
     includes: list[str] = []
     excludes: list[str] = []
     for match in _TERM.finditer(text):
-        given = match["word"] if match["phrase"] is None else match["phrase"]
-        term = _ANY.sub(r"\1", given or "")
+        text_of_term = match["word"] if match["phrase"] is None else match["phrase"]
+        term = _ANY.sub(r"\1", text_of_term or "")
         if term:
             (excludes if match["minus"] else includes).append(term)
     return PostTerms(tuple(includes), tuple(excludes))
@@ -246,10 +246,10 @@ class PostSearchOptions(Struct, frozen=True):
 T = TypeVar("T", bound=Struct)
 
 
-def read(kind: type[T], given: Mapping[str, Any] | None, parameter: str) -> T:
+def read(kind: type[T], members: Mapping[str, Any] | None, parameter: str) -> T:
     """Convert a filter to its struct. Raises :class:`BadArguments` that names the path."""
     try:
-        return msgspec.convert(given or {}, kind)
+        return msgspec.convert(members or {}, kind)
     except msgspec.ValidationError as error:
         # msgspec ends its messages with " - at `$.path`". They name an unknown member.
         detail, _, path = str(error).partition(" - at `$")
@@ -259,37 +259,37 @@ def read(kind: type[T], given: Mapping[str, Any] | None, parameter: str) -> T:
         raise BadArguments(message, whole) from None
 
 
-def by_user(wanted: UserFilter, counts: Mapping[str, int]) -> Filter:
+def by_user(users: UserFilter, counts: Mapping[str, int]) -> Filter:
     """Select posts of those users. ``counts``: number of posts of each in the archive, by folded name.
 
     For thresholds, a post without a user belongs to a user with 0 posts.
     """
     parts: list[Filter] = []
-    if wanted.includes:
-        parts.append(In("user", tuple(dict.fromkeys(map(comparable_user, wanted.includes)))))
-    elif wanted.excludes:
-        parts.append(Not(In("user", tuple(dict.fromkeys(map(comparable_user, wanted.excludes))))))
-    if wanted.threshold_min is not None or wanted.threshold_max is not None:
-        least = wanted.threshold_min or 0
-        most = max(counts.values(), default=0) if wanted.threshold_max is None else wanted.threshold_max
+    if users.includes:
+        parts.append(In("user", tuple(dict.fromkeys(map(comparable_user, users.includes)))))
+    elif users.excludes:
+        parts.append(Not(In("user", tuple(dict.fromkeys(map(comparable_user, users.excludes))))))
+    if users.threshold_min is not None or users.threshold_max is not None:
+        least = users.threshold_min or 0
+        most = max(counts.values(), default=0) if users.threshold_max is None else users.threshold_max
         fits = {name for name, count in counts.items() if least <= (count if name else 0) <= most}
         parts.append(among("user", fits, counts))
     return And(tuple(parts))
 
 
-def among(field: str, wanted: Collection[str], known: Collection[str]) -> Filter:
-    """Select records whose value is in ``wanted``, or exclude the other ``known`` values if they are fewer.
+def among(field: str, chosen: Collection[str], values: Collection[str]) -> Filter:
+    """Select records whose value is in ``chosen``, or exclude the other ``values`` values if they are fewer.
 
     A record without the field, or with a value added meanwhile, may match or not.
     """
-    if 2 * len(wanted) <= len(known):
-        return In(field, tuple(wanted))
-    return Not(In(field, tuple(value for value in known if value not in wanted)))
+    if 2 * len(chosen) <= len(values):
+        return In(field, tuple(chosen))
+    return Not(In(field, tuple(value for value in values if value not in chosen)))
 
 
-def by_date(wanted: DateFilter, zone: tzinfo) -> Filter:
+def by_date(dates: DateFilter, zone: tzinfo) -> Filter:
     """Select posts of that period, without posts of unknown time. Raises :class:`BadArguments`."""
-    since, until = wanted.since, wanted.until
+    since, until = dates.since, dates.until
     low = None if since is None else bound(since, zone, "date_filter.from", end=False)
     high = None if until is None else bound(until, zone, "date_filter.to", end=True)
     return EVERYTHING if low is None and high is None else Range("at", low, high)

@@ -97,45 +97,45 @@ class PostCandidates(NamedTuple):
 
 
 async def best_posts(
-    collection: Collection, source: HybridPosts | JoinedRanking, own: Filter, wanted: int
+    collection: Collection, source: HybridPosts | JoinedRanking, own: Filter, limit: int
 ) -> list[RankedPost]:
     """Return the best posts :func:`without_duplicates`, by joined requests if the ranking allows it."""
     if isinstance(source, HybridPosts):
-        return await without_duplicates(collection, source, own, wanted)
+        return await without_duplicates(collection, source, own, limit)
     return await collection.together(
-        lambda posts: without_duplicates(posts, source, own, wanted),
+        lambda posts: without_duplicates(posts, source, own, limit),
         long=source.long,
-        first=source.first(_first_limit(wanted)),
+        first=source.first(_first_limit(limit)),
     )
 
 
 async def without_duplicates(
-    posts: JoinedRecords, source: PostRanking, own: Filter, wanted: int
+    posts: JoinedRecords, source: PostRanking, own: Filter, most: int
 ) -> list[RankedPost]:
     """Return the best posts, none of which has an older duplicate that matches too.
 
     ``own`` are the conditions that duplicates may differ in: a duplicate that fails them does not count.
     """
-    found: list[RankedPost] = []
+    oldest: list[RankedPost] = []
     settled: set[str] = set()
-    limit = _first_limit(wanted)
+    limit = _first_limit(most)
     while True:
         seen = In(DUPLICATE_FIELD, tuple(settled)) if settled else NOTHING
         hits, more = await source.best(posts, seen, limit)
-        found += await _oldest_of_groups(posts, source, own, hits)
+        oldest += await _oldest_of_groups(posts, source, own, hits)
         settled.update(_duplicate_key(hit.record) for hit in hits)
         # Posts that are not known yet rank after the last hit.
-        certain = [each for each in found if not more or (hits and each.place <= hits[-1].place)]
-        if not more or len(certain) >= wanted:
-            return sorted(certain)[:wanted]
+        certain = [each for each in oldest if not more or (hits and each.place <= hits[-1].place)]
+        if not more or len(certain) >= most:
+            return sorted(certain)[:most]
         if len(settled) > MOST_SETTLED:
-            return sorted(found)[:wanted]
+            return sorted(oldest)[:most]
         limit = min(2 * limit, MOST_AT_ONCE)
 
 
-def _first_limit(wanted: int) -> int:
+def _first_limit(limit: int) -> int:
     """Return how many hits are requested at first: a few more, because some are duplicates."""
-    return min(wanted + wanted // 8 + 8, MOST_AT_ONCE)
+    return min(limit + limit // 8 + 8, MOST_AT_ONCE)
 
 
 _BY_AGE = Order("at")
@@ -181,20 +181,20 @@ async def _oldest_of_groups(
 
 
 async def _oldest_ranked(
-    posts: JoinedRecords, source: PostRanking, own: Filter, best: RankedPost, known: RankedPost
+    posts: JoinedRecords, source: PostRanking, own: Filter, best: RankedPost, youngest: RankedPost
 ) -> RankedPost:
     """Return the oldest duplicate that can be ranked. Tries them from the oldest to the known one."""
     where, after = And((Equal(DUPLICATE_FIELD, _duplicate_key(best.record)), own)), None
     while True:
         page = await posts.select(where, order=(_BY_AGE,), after=after, limit=MOST_AT_ONCE)
         records = [each.record for each in page.records]
-        older = [record for record in records if _age(record) < _age(known.record)]
+        older = [record for record in records if _age(record) < _age(youngest.record)]
         for placed in await source.placed(posts, older, [best] * len(older)):
             if placed is not None:
                 return placed
         after = page.after
         if after is None or len(older) < len(records):
-            return known
+            return youngest
 
 
 class NewestPosts:
@@ -315,14 +315,14 @@ class HybridPosts:
         # Hits of a second round are not reranked: they come after the first ones.
         if self._reranks and not self._round:
             hits, records = await self._rerank(hits, records)
-        found: list[RankedPost] = []
+        ranked: list[RankedPost] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
             if record is not None:
                 self._least = min(self._least, hit.score)
                 place = (self._round, rank, record.key)
-                found.append(RankedPost(place, self._least, record, hit.cosine, hit.bm25, hit.parts))
+                ranked.append(RankedPost(place, self._least, record, hit.cosine, hit.bm25, hit.parts))
         self._round += 1
-        return PostCandidates(found, len(hits) == limit)
+        return PostCandidates(ranked, len(hits) == limit)
 
     async def _rerank(
         self, hits: Sequence[Hit], records: Sequence[Record | None]
@@ -432,12 +432,12 @@ class PostSearch:
         self, collection: Collection, text: str, source: Source, conditions: PostConditions, limit: int
     ) -> PostAnswer:
         """Return the posts that contain the terms of T, newest first, without duplicates."""
-        wanted = _check_terms(terms(encodable(text, "search_term")), "search_term")
-        if not wanted:
+        words = _check_terms(terms(encodable(text, "search_term")), "search_term")
+        if not words:
             raise _empty_query_error("search_term")
-        chosen = _narrow_to_terms(await self.chosen(collection, conditions), wanted, source)
-        found = await best_posts(collection, NewestPosts(chosen.all), chosen.own, limit)
-        return _answer_of(found, collection)
+        chosen = _narrow_to_terms(await self.chosen(collection, conditions), words, source)
+        posts = await best_posts(collection, NewestPosts(chosen.all), chosen.own, limit)
+        return _answer_of(posts, collection)
 
     async def all(self, collection: Collection, text: str, options: PostSearchOptions) -> PostStream:
         """Return every post that can be compared with V and contains T, in order, with duplicates.
@@ -514,8 +514,8 @@ class PostSearch:
         Raises :class:`BadArguments`.
         """
         where = (await self.chosen(collection, conditions)).all
-        wanted = _check_terms(terms(encodable(search_term or "", "search_term")), "search_term")
-        return And((where, wanted.filter("content")))
+        words = _check_terms(terms(encodable(search_term or "", "search_term")), "search_term")
+        return And((where, words.filter("content")))
 
     async def chosen(self, collection: Collection, conditions: PostConditions) -> PostFilters:
         """Return the filters of the conditions. Raises :class:`BadArguments`."""
@@ -570,11 +570,11 @@ class PostSearch:
     ) -> tuple[Message | None, bool]:
         """Return what speaks against ranking by these vectors alone, and whether they fit anyway."""
         spaces = {space.name: space.model for space in collection.spaces}
-        wanted = spaces_of(mode)
-        if not set(wanted) <= spaces.keys():
+        names = spaces_of(mode)
+        if not set(names) <= spaces.keys():
             return None, False
-        unread = next((spaces[name] for name in wanted if not reads(spaces[name], meaning)), None)
-        missing = await self._missing(collection, wanted)
+        unread = next((spaces[name] for name in names if not reads(spaces[name], meaning)), None)
+        missing = await self._missing(collection, names)
         if unread is not None:
             warning = say(
                 "{model} reads English only, so these posts may not fit. Mode hybrid also looks for "
@@ -617,14 +617,14 @@ class PostSearch:
         return HybridPosts(collection, self._models, query, where), query.warning
 
     async def _query_meaning(self, collection: Collection, text: str) -> Meaning | NoModel:
-        wanted = spaces_of("hybrid")
+        names = spaces_of("hybrid")
         spaces = {space.name: space.model for space in collection.spaces}
-        missing = await self._missing(collection, wanted)
-        if not set(wanted) <= spaces.keys():
+        missing = await self._missing(collection, names)
+        if not set(names) <= spaces.keys():
             if missing:
                 return Meaning(None, incomplete=missing)
             return NoModel(say("Results match keywords only: there are no vectors yet."))
-        meaning = await meaning_of(text, {name: spaces[name] for name in wanted}, self._models)
+        meaning = await meaning_of(text, {name: spaces[name] for name in names}, self._models)
         return meaning if isinstance(meaning, NoModel) else meaning._replace(incomplete=missing)
 
 
@@ -651,30 +651,30 @@ def _empty_query_error(parameter: str) -> BadArguments:
     return BadArguments(say("{parameter}: the search query is empty.", parameter=parameter), parameter)
 
 
-def _check_terms(wanted: PostTerms, parameter: str) -> PostTerms:
-    if any(len(term) > LONGEST_NEEDLE for term in (*wanted.includes, *wanted.excludes)):
+def _check_terms(words: PostTerms, parameter: str) -> PostTerms:
+    if any(len(term) > LONGEST_NEEDLE for term in (*words.includes, *words.excludes)):
         message = say(
             "{parameter}: a term has at most {most} {most:character|characters}",
             parameter=parameter,
             most=LONGEST_NEEDLE,
         )
         raise BadArguments(message, parameter)
-    return wanted
+    return words
 
 
-def _narrow_to_terms(chosen: PostFilters, wanted: PostTerms, source: Source) -> PostFilters:
+def _narrow_to_terms(chosen: PostFilters, words: PostTerms, source: Source) -> PostFilters:
     """Add the terms to the filters.
 
     Duplicates have the same content, so a filter on the content is shared.
     """
-    held = wanted.filter(source)
+    held = words.filter(source)
     return chosen.narrowed(shared=held) if source == "content" else chosen.narrowed(own=held)
 
 
 def _answer_of(
-    found: Sequence[RankedPost], collection: Collection, warning: Message | None = None
+    posts: Sequence[RankedPost], collection: Collection, warning: Message | None = None
 ) -> PostAnswer:
-    hits = [SearchHit(post_of(each.record), each.score, each.cosine, each.bm25, each.parts) for each in found]
+    hits = [SearchHit(post_of(each.record), each.score, each.cosine, each.bm25, each.parts) for each in posts]
     return SearchAnswer(hits, warning=joined(warning, collection.remark))
 
 

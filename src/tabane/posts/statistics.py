@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from msgspec import Struct, field
 
-from tabane.posts.post import Post, Unit, comparable_user, periods, post_of
+from tabane.posts.post import Unit, comparable_user, periods, post_of
 from tabane.search.engine import Collection as Posts
 from tabane.search.engine import Order
 from tabane.search.records import EVERYTHING, And, Equal, Filter, Range
@@ -83,7 +83,12 @@ class Users:
         """Rank the changed users: insert them one by one if they are few, otherwise sort all."""
         sort_all = len(names) > _FEW
         for name in names:
-            before, after = self._users.pop(name, None), _user_of_spellings(self._groups[name])
+            before, after = self._users.pop(name, None), None
+            spellings = {spelling: count for spelling, count in self._groups[name].items() if count}
+            if spellings:
+                spelled = min(spellings, key=lambda spelling: (-spellings[spelling], spelling))
+                after = PostAuthor(spelled, sum(spellings.values()))
+            self._groups[name] = spellings
             if before is not None and not sort_all:
                 del self._ranked[bisect_left(self._ranked, _sort_key(before), key=_sort_key)]
             if after is None:
@@ -100,22 +105,12 @@ def _sort_key(user: PostAuthor) -> tuple[int, str]:
     return -user.posts, user.name
 
 
-def _user_of_spellings(spellings: dict[str, int]) -> PostAuthor | None:
-    """Return one user by the spellings of the name. Removes the spellings without posts."""
-    for name in [name for name, count in spellings.items() if not count]:
-        del spellings[name]
-    if not spellings:
-        return None
-    spelled = min(spellings, key=lambda name: (-spellings[name], name))
-    return PostAuthor(spelled, sum(spellings.values()))
-
-
 class Statistics:
     """The census of one collection, kept until the next write."""
 
     def __init__(self) -> None:
         self._counting = asyncio.Lock()
-        self._known: tuple[Posts, int, Census] | None = None
+        self._census: tuple[Posts, int, Census] | None = None
         self._users = Users()
         self._tags: tuple[Posts, int, Sequence[TagCount]] | None = None
 
@@ -133,32 +128,22 @@ class Statistics:
 
     async def census(self, collection: Posts) -> Census:
         """Return the census, with every write that was acknowledged before the call."""
-        known = self._current_census(collection)
-        if known is None:
-            async with self._counting:
-                known = self._current_census(collection)
-                if known is None:
-                    changes = collection.changes
-                    known = await counted(collection, self._users)
-                    self._known = (collection, changes, known)
-        return known
-
-    def _current_census(self, collection: Posts) -> Census | None:
-        if self._known is None:
-            return None
-        of, changes, census = self._known
-        return census if of is collection and changes == collection.changes else None
+        async with self._counting:
+            changes = collection.changes
+            if self._census is None or self._census[:2] != (collection, changes):
+                self._census = (collection, changes, await counted(collection, self._users))
+            return self._census[2]
 
 
 async def counted(collection: Posts, users: Users) -> Census:
     """Count the collection as it is now. ``users`` are those of the last count, which are updated."""
     counts = cast("dict[str, int]", await collection.tally("user", EVERYTHING))
     spellings = cast("dict[str, int]", await collection.tally("name", EVERYTHING))
-    ends = [
-        (post.at or 0.0, post.timestamp)
-        for descending in (False, True)
-        for post in await _posts_in_order(collection, 1, descending=descending)
-    ]
+    ends: list[tuple[float, str]] = []  # of the first and the last post with a known time
+    for descending in (False, True):
+        page = await collection.select(Range("at"), order=(Order("at", descending),), limit=1)
+        posts = (post_of(stored.record) for stored in page.records)
+        ends += [(post.at or 0.0, post.timestamp) for post in posts]
     return Census(
         posts=await collection.count(EVERYTHING),
         users=users.follow(spellings),
@@ -171,12 +156,6 @@ async def counted(collection: Posts, users: Users) -> Census:
     )
 
 
-async def _posts_in_order(collection: Posts, limit: int, *, descending: bool) -> list[Post]:
-    """Return the first or last posts with a known time."""
-    page = await collection.select(Range("at"), order=(Order("at", descending),), limit=limit)
-    return [post_of(stored.record) for stored in page.records]
-
-
 async def suggested(census: Census, names: Sequence[str]) -> dict[str, list[str]]:
     """Return, for each unknown name, the five most similar names by Levenshtein ratio, best first."""
     missing = [name for name in dict.fromkeys(names) if not census.knows(name)]
@@ -184,9 +163,9 @@ async def suggested(census: Census, names: Sequence[str]) -> dict[str, list[str]
 
 
 def _nearest_names(users: Sequence[str], missing: Sequence[str]) -> dict[str, list[str]]:
-    known = [comparable_user(user) for user in users]
+    names = [comparable_user(user) for user in users]
     return {
-        name: [users[place] for place in closest(comparable_user(name), known, SUGGESTED)] for name in missing
+        name: [users[place] for place in closest(comparable_user(name), names, SUGGESTED)] for name in missing
     }
 
 
@@ -197,11 +176,11 @@ async def timeline(
     if span is None:
         return []
     names, bounds = periods(*span, unit, zone)
-    found: list[tuple[str, int]] = []
+    counted_periods: list[tuple[str, int]] = []
     # Neighboring parts share the bound between them.
     for first in range(0, len(names), _MOST_PERIODS):
         part = slice(first, first + _MOST_PERIODS)
         inside = And((where, Range("at")))
         counts = await collection.histogram("at", bounds[first : first + _MOST_PERIODS + 1], inside)
-        found += [(name, count) for name, count in zip(names[part], counts, strict=True) if count]
-    return found
+        counted_periods += [(name, count) for name, count in zip(names[part], counts, strict=True) if count]
+    return counted_periods

@@ -58,8 +58,8 @@ def post_row(post: Post) -> Row:
         "user": post.user,
         "log_type": post.log_type,
     }
-    made = {"reasoning": post.reasoning, "summary": post.summary, "tags": list(post.tags)}
-    return row | {name: value for name, value in made.items() if value}
+    extras = {"reasoning": post.reasoning, "summary": post.summary, "tags": list(post.tags)}
+    return row | {name: value for name, value in extras.items() if value}
 
 
 def structured(value: Any, lang: Lang) -> Any:
@@ -344,10 +344,10 @@ class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=Tr
 
     def merged(self) -> PostSearchSettings:
         """Return the settings, overridden by the parameters beside them."""
-        given = query.read(PostSearchSettings, self.settings, "settings")
+        settings = query.read(PostSearchSettings, self.settings, "settings")
         own = {name: getattr(self, name, None) for name in PostSearchSettings.__struct_fields__}
         return PostSearchSettings(
-            **{name: getattr(given, name) if value is None else value for name, value in own.items()}
+            **{name: getattr(settings, name) if value is None else value for name, value in own.items()}
         )
 
 
@@ -550,19 +550,19 @@ _OPERATIONS = (
     Operation(
         "find_posts",
         "Find posts by meaning and keywords, each with what matched and the parts of its score.",
-        FindPosts, "posts.operations:Archive.browsing.find_posts", **_QUERY,
+        FindPosts, "posts.operations:Archive.find_posts", **_QUERY,
     ),
     Operation(
         "list_posts", "List posts, newest first, in pages.",
-        ListPosts, "posts.operations:Archive.browsing.list_posts", **_QUERY,
+        ListPosts, "posts.operations:Archive.list_posts", **_QUERY,
     ),
     Operation(
         "list_post_users", "List users by number of posts, in pages.",
-        ListCounted, "posts.operations:Archive.browsing.list_post_users", **_QUERY,
+        ListCounted, "posts.operations:Archive.list_post_users", **_QUERY,
     ),
     Operation(
         "list_post_tags", "List tags by number of posts, in pages.",
-        ListCounted, "posts.operations:Archive.browsing.list_post_tags", **_QUERY,
+        ListCounted, "posts.operations:Archive.list_post_tags", **_QUERY,
     ),
     Operation(
         "vector_search", "Rank all posts by similarity to a query.",

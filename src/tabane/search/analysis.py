@@ -145,13 +145,10 @@ def tokens(text: str) -> list[str]:
 
     A word with separators gives its parts, then itself without separators: "e-mail" → e, mail, email.
     """
-    found: list[str] = []
+    cut: list[str] = []
     for run in _RUNS.findall(_token_spelling(text)):
-        if _CJK_START.match(run):
-            found.extend(bigrams(run))
-        else:
-            found.extend(_word_tokens(run))
-    return found
+        cut.extend(bigrams(run) if _CJK_START.match(run) else _word_tokens(run))
+    return cut
 
 
 def positioned(text: str) -> list[str]:
@@ -159,13 +156,7 @@ def positioned(text: str) -> list[str]:
 
     Without the gaps they are :func:`tokens`. With them, the words of a phrase have the right distance.
     """
-    found: list[str] = []
-    for run in _RUNS.findall(_token_spelling(text)):
-        if _CJK_START.match(run):
-            found.extend(_bigrams_with_gaps(run))
-        else:
-            found.extend(_word_tokens(run))
-    return found
+    return [token for group in groups(text) for token in group]
 
 
 def groups(text: str) -> list[list[str]]:
@@ -181,7 +172,7 @@ def placed_runs(text: str) -> Iterator[tuple[int, str]]:
 
 def left_out(text: str) -> set[int]:
     """Return the positions that words are cut without: readings in words, and the last mark of サーバー."""
-    spans = (found.span() for pattern in (_READING, _FINAL_PROLONGATION) for found in pattern.finditer(text))
+    spans = (match.span() for pattern in (_READING, _FINAL_PROLONGATION) for match in pattern.finditer(text))
     return {at for span in spans for at in range(*span)}
 
 
@@ -209,13 +200,13 @@ def identifier_tokens(name: str) -> list[str]:
 
     A name of one part gives only that part. Parts in Japanese are cut like running text.
     """
-    found: list[str] = []
+    names: list[str] = []
     parts = _name_parts(with_long_vowels(plain(name)))
     for part in parts:
-        found.extend(tokens(part) if _CJK_START.search(part) else [stem(part)])
+        names.extend(tokens(part) if _CJK_START.search(part) else [stem(part)])
     if len(parts) > 1:
-        found.append("".join(parts))
-    return found
+        names.append("".join(parts))
+    return names
 
 
 @lru_cache(maxsize=16384)
@@ -376,13 +367,13 @@ def _grammar_places(runs: Sequence[tuple[int, str]]) -> set[int]:
     """Return the places of words of grammar among the runs of a text."""
     words = [run for _, run in runs]
     some_lower = any(word.islower() for word in words)
-    found = set[int]()
+    grammar = set[int]()
     for place, word in enumerate(words):
         name = some_lower and (place > 0 or (len(word) > 1 and word.isupper())) and word[0].isupper()
         bare = normalize(word.replace("’", "'").partition("'")[0])
         if bare in FUNCTION_WORDS and (bare == "i" or not name):
-            found.add(place)
-    return found
+            grammar.add(place)
+    return grammar
 
 
 def _remove_runs(text: str, gone: Sequence[tuple[int, str]]) -> str:
@@ -420,19 +411,19 @@ def coverages(query: str, hits: Sequence[HitWords], *, unfinished: bool = False)
     Words count by the root of their rarity among these hits; words of grammar do not count. A word counts
     most in a title. ``unfinished``: the last word is the beginning of a word.
     """
-    asked = list(dict.fromkeys(tokens(content(query))))[:_MOST_WORDS]
-    open_end = asked[-1] if unfinished and asked and not is_cjk(asked[-1]) else None
-    found = [[_place_worth(word, hit, word == open_end) for word in asked] for hit in hits]
+    words = list(dict.fromkeys(tokens(content(query))))[:_MOST_WORDS]
+    open_end = words[-1] if unfinished and words and not is_cjk(words[-1]) else None
+    fits = [[_place_worth(word, hit, word == open_end) for word in words] for hit in hits]
     weights = [
-        (_MIXED if is_mixed(word) else 1.0) * _rarity(len(hits), sum(row[at] > 0 for row in found))
-        for at, word in enumerate(asked)
+        (_MIXED if is_mixed(word) else 1.0) * _rarity(len(hits), sum(row[at] > 0 for row in fits))
+        for at, word in enumerate(words)
     ]
     whole = sum(weights)
     if not whole:
         return [0.0] * len(hits)
     return [
         min(sum(weight * place for weight, place in zip(weights, row, strict=True)) / whole, 1.0)
-        for row in found
+        for row in fits
     ]
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, takewhile
 from typing import Literal, NamedTuple, Protocol, runtime_checkable
@@ -193,8 +193,8 @@ _TAG = re.compile(rf"(?:<[A-Za-z][A-Za-z0-9-]*(?:{_ATTRIBUTE})*\s*/?>|</[A-Za-z]
 
 def fence_of(bare: str) -> str:
     """Return the mark that opens fenced code in this line; "" if none does."""
-    found = _FENCE.match(bare)
-    return (found[1] or found[2]) if found else ""
+    match = _FENCE.match(bare)
+    return (match[1] or match[2]) if match else ""
 
 
 def closes(line: str, fence: str) -> bool:
@@ -235,12 +235,12 @@ def item_of(line: str) -> int | None:
     """Return the column where the content of a list item begins; None if the line begins none."""
     before = indent_of(line)
     bare = line.lstrip(" \t")
-    found = _ITEM.match(bare) if before < 4 else None
-    if found is None or RULE.match(bare):
+    match = _ITEM.match(bare) if before < 4 else None
+    if match is None or RULE.match(bare):
         return None
-    width = before + len(found[1])
-    gap = indent_of(" " * width + bare[len(found[1]) :]) - width if found[2] else 1
-    return width + (gap if gap <= 4 and found.end() < len(bare) else 1)
+    width = before + len(match[1])
+    gap = indent_of(" " * width + bare[len(match[1]) :]) - width if match[2] else 1
+    return width + (gap if gap <= 4 and match.end() < len(bare) else 1)
 
 
 def interrupts(line: str, bare: str) -> bool:
@@ -251,8 +251,8 @@ def interrupts(line: str, bare: str) -> bool:
         return True
     if bare[0] == "<":
         return html_of(bare, alone=False) is not None
-    found = _ITEM.match(bare)
-    return found is not None and found.end() < len(bare) and found[1] in ("-", "+", "*", "1.", "1)")
+    match = _ITEM.match(bare)
+    return match is not None and match.end() < len(bare) and match[1] in ("-", "+", "*", "1.", "1)")
 
 
 def table_at(lines: Sequence[str], at: int) -> int:
@@ -266,14 +266,12 @@ def table_at(lines: Sequence[str], at: int) -> int:
     ):
         return 0
     here = at + 2
-    while here < len(lines) and (bare := lines[here].strip()) and not _ends_table(lines[here], bare):
+    while here < len(lines) and (bare := lines[here].strip()):
+        # Unlike a paragraph, any list item and indented code end a table.
+        if indent_of(lines[here]) >= 4 or interrupts(lines[here], bare) or item_of(lines[here]) is not None:
+            break
         here += 1
     return here
-
-
-def _ends_table(line: str, bare: str) -> bool:
-    """Return whether a line is no row: unlike a paragraph, any list item and indented code end a table."""
-    return indent_of(line) >= 4 or interrupts(line, bare) or item_of(line) is not None
 
 
 def _count_cells(row: str) -> int:
@@ -416,8 +414,8 @@ class _Scanner:
             line = line.lstrip(" \t")
         if line[0] not in _SPECIAL:
             return self._paragraph(at)
-        if found := ATX.match(line):
-            return self._read_heading(at, at + 1, len(found[1]), _CLOSING_MARKS.sub("", line[found.end() :]))
+        if match := ATX.match(line):
+            return self._read_heading(at, at + 1, len(match[1]), _CLOSING_MARKS.sub("", line[match.end() :]))
         if fence := fence_of(line):
             return self._add_block(at, end_of_fence(self._lines, at, fence), "code")
         if RULE.match(line):
@@ -452,9 +450,9 @@ class _Scanner:
             if here > at and bare[0] in _SPECIAL and (_underline(line) or interrupts(line, bare)):
                 break
             here += 1
-        if here < len(lines) and here > at and (found := _underline(lines[here])):
+        if here < len(lines) and here > at and (mark := _underline(lines[here])):
             title = " ".join(line.strip() for line in lines[at:here])
-            return self._read_heading(at, here + 1, 1 if found == "=" else 2, title)
+            return self._read_heading(at, here + 1, 1 if mark == "=" else 2, title)
         return self._add_block(at, here, "prose")
 
     def _read_heading(self, at: int, end: int, level: int, title: str) -> int:
@@ -495,8 +493,8 @@ class _Scanner:
 
 def _underline(line: str) -> str:
     """Return ``=`` or ``-`` if the line makes a heading of the paragraph above it."""
-    found = SETEXT.match(line)
-    return (found[1] or found[2]) if found else ""
+    match = SETEXT.match(line)
+    return (match[1] or match[2]) if match else ""
 
 
 Kind = Literal["markdown", "text", "code"]
@@ -604,7 +602,7 @@ _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])(?:[ \t]|$)|[ \t]*>")
 OVERLAP = 8
 """The part of a chunk that may be of the one before it: one of so many."""
 
-Borders = Iterator[tuple[int, int]]
+Borders = Iterable[tuple[int, int]]
 """The beginnings of parts of a text, and the strength of the border before each; 0 among them or not."""
 
 
@@ -646,10 +644,10 @@ def broken(
             large.append(_OversizedBlock(atom, most, _WAYS[makeup]))
         above = (above + atom.tokens if atom.strength == GLUE else atom.tokens) if makeup == "heading" else 0
     while large:
-        found = [(part, whole) for whole in large for part in _split_atom(text, whole.atom, whole.ways[0])]
-        tokens = counted(measure, [text[part.start : part.end] for part, _ in found])
+        pieces = [(part, whole) for whole in large for part in _split_atom(text, whole.atom, whole.ways[0])]
+        tokens = counted(measure, [text[part.start : part.end] for part, _ in pieces])
         large = []
-        for (part, whole), size in zip(found, tokens, strict=True):
+        for (part, whole), size in zip(pieces, tokens, strict=True):
             part = part._replace(tokens=size)
             # Where more of the same stands before a part, some of that comes with it.
             most = whole.most - whole.most // OVERLAP if part.prose else whole.most
@@ -689,39 +687,23 @@ def _row_borders(text: str) -> Borders:
 
 
 def _sentence_borders(text: str) -> Borders:
-    ends = {found.end(): SENTENCE for found in _SENTENCE_ENDS.finditer(text)}
-    for found in _LINE_ENDS.finditer(text):
-        ends[found.end()] = SENTENCE_LINE if found.start() in ends else LINE
-        ends.pop(found.start(), None)
-    return iter(sorted(pair for pair in ends.items() if pair[0] < len(text)))
+    ends = {match.end(): SENTENCE for match in _SENTENCE_ENDS.finditer(text)}
+    for match in _LINE_ENDS.finditer(text):
+        ends[match.end()] = SENTENCE_LINE if match.start() in ends else LINE
+        ends.pop(match.start(), None)
+    return sorted(pair for pair in ends.items() if pair[0] < len(text))
 
 
 def _clause_borders(text: str) -> Borders:
-    ends = {found.end() for found in _CLAUSE_ENDS.finditer(text)}
+    ends = {match.end() for match in _CLAUSE_ENDS.finditer(text)}
     return ((end, CLAUSE) for end in sorted(ends) if end < len(text))
 
 
-def _word_borders(text: str) -> Borders:
-    return ((found.start(), WORD) for found in _WORDS.finditer(text))
+def _starts_of(pattern: re.Pattern[str], strength: int) -> Callable[[str], Borders]:
+    return lambda text: ((match.start(), strength) for match in pattern.finditer(text))
 
 
-def _run_borders(text: str) -> Borders:
-    return ((found.start(), GRAPHEME) for found in _RUNS.finditer(text))
-
-
-def _grapheme_borders(text: str) -> Borders:
-    return ((found.start(), GRAPHEME) for found in _GRAPHEMES.finditer(text))
-
-
-def _code_parts(text: str) -> Borders:
-    return iter(code_parts(text))
-
-
-def _code_lines(text: str) -> Borders:
-    return iter(code_lines(text))
-
-
-_LAST = (_word_borders, _run_borders, _grapheme_borders)
+_LAST = (_starts_of(_WORDS, WORD), _starts_of(_RUNS, GRAPHEME), _starts_of(_GRAPHEMES, GRAPHEME))
 _TEXT = (_sentence_borders, _clause_borders, *_LAST)
 _PROSE = frozenset(_TEXT)
 _WAYS: dict[Makeup, tuple[Callable[[str], Borders], ...]] = {
@@ -729,8 +711,8 @@ _WAYS: dict[Makeup, tuple[Callable[[str], Borders], ...]] = {
     "prose": (_block_borders, *_TEXT),
     "item": (_block_borders, *_TEXT),
     "table": (_row_borders, *_TEXT),
-    "code": (_code_parts, _code_lines, *_LAST),
-    "whole": (_code_lines, *_LAST),
+    "code": (code_parts, code_lines, *_LAST),
+    "whole": (code_lines, *_LAST),
 }
 
 _HEADINGS = 4  # the part of a chunk that headings above it may take, one of so many
@@ -755,9 +737,9 @@ def chunks(text: str, kind: Kind, measure: Measure, lang: str = "") -> list[Chun
     outline = _OUTLINES[kind](text)
     blocks = outline.blocks or [OutlineBlock(0, 0, "prose")]
     blocks = [blocks[0]._replace(start=0), *blocks[1:]]  # the first one begins where the text begins
-    taken = counted(measure, ["\n".join(path) for path in outline.paths])
+    above = counted(measure, ["\n".join(path) for path in outline.paths])
     capacity = max(measure.capacity, 1)
-    rooms = [capacity - min(tokens, capacity // _HEADINGS) for tokens in taken]
+    rooms = [capacity - min(tokens, capacity // _HEADINGS) for tokens in above]
     atoms = _atoms(text, blocks, rooms, measure)
     return [_chunk_of(piece, atoms, outline.paths) for piece in joined(text, atoms, rooms)]
 
@@ -768,11 +750,11 @@ def _atoms(
     ends = [*(block.start for block in blocks[1:]), len(text)]
     spans = [(block.start, end) for block, end in zip(blocks, ends, strict=True)]
     tokens = counted(measure, [text[start:end] for start, end in spans])
-    found: list[tuple[ChunkAtom, Makeup]] = [
+    pieces: list[tuple[ChunkAtom, Makeup]] = [
         (ChunkAtom(start, end, block.strength, size, block.section), block.makeup)
         for block, (start, end), size in zip(blocks, spans, tokens, strict=True)
     ]
-    return broken(text, found, rooms, measure)
+    return broken(text, pieces, rooms, measure)
 
 
 def _chunk_of(piece: JoinedAtoms, atoms: Sequence[ChunkAtom], paths: Sequence[tuple[str, ...]]) -> Chunk:

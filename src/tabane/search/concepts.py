@@ -52,54 +52,57 @@ class Glossary:
                 self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
                 specific = stems[stems.index(_KINDS) + 1 :] if _KINDS in stems else stems
                 for word in dict.fromkeys(specific + headwords):
-                    known = self._by_word.get(word)
-                    if known is None:
+                    numbers = self._by_word.get(word)
+                    if numbers is None:
                         self._by_word[word] = number
                     else:
-                        self._by_word[word] = (*(known if isinstance(known, tuple) else (known,)), number)
+                        self._by_word[word] = (
+                            *(numbers if isinstance(numbers, tuple) else (numbers,)),
+                            number,
+                        )
 
     def __contains__(self, word: str) -> bool:
         return word in self._by_word
 
     def synonyms(self, word: str) -> dict[str, float]:
         """Return the synonyms of an English term, with weights below 1. Terms are results of :func:`term`."""
-        found: dict[str, float] = {}
+        weights: dict[str, float] = {}
         for english, _ in self._concepts_of(word):
             for other, weight in _similar_words(english, word):
-                if other != word and weight > found.get(other, 0.0):
-                    found[other] = weight
-        return found
+                if other != word and weight > weights.get(other, 0.0):
+                    weights[other] = weight
+        return weights
 
     def translations(self, headword: str) -> dict[str, float]:
         """Return English terms for a Japanese headword, with weights up to 1."""
-        found: dict[str, float] = {}
+        weights: dict[str, float] = {}
         for english, _ in self._concepts_of(headword):
             for place, other in enumerate(_general(english)):
                 weight = _TRANSLATION if place else _FIRST_TRANSLATION
-                if weight > found.get(other, 0.0):
-                    found[other] = weight
-        return found
+                if weight > weights.get(other, 0.0):
+                    weights[other] = weight
+        return weights
 
     def headwords(self, word: str) -> list[str]:
         """Return Japanese headwords for an English term, each once."""
-        found = (
+        heads = (
             head
             for english, japanese in self._concepts_of(word)
             if _KINDS not in english
             for head in japanese
         )
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(heads))
 
     def segments(self, run: str) -> list[tuple[int, int]]:
         """Return the headwords in a run of Japanese as (start, end), the longest first from the left."""
-        found: list[tuple[int, int]] = []
+        spans: list[tuple[int, int]] = []
         at = 0
         while at < len(run):
-            end = self._longest(run, at, found[-1][1] if found else 0)
+            end = self._longest(run, at, spans[-1][1] if spans else 0)
             if end:
-                found.append((at, end))
+                spans.append((at, end))
             at = end or at + 1
-        return found
+        return spans
 
     def _longest(self, run: str, at: int, last: int) -> int:
         for end in range(min(len(run), at + LONGEST_HEADWORD), at, -1):
@@ -271,10 +274,10 @@ def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> lis
     If ``japanese`` is False, Japanese variants of English words are left out, for a collection without
     Japanese.
     """
-    found = list(_japanese_concepts(question, glossary, japanese))
+    concepts_of_query = list(_japanese_concepts(question, glossary, japanese))
     words = [token for token in tokens(question) if not is_cjk(token)]
     content = [word for word in dict.fromkeys(words) if word not in _EMPTY]
-    if not content and not found:
+    if not content and not concepts_of_query:
         content = list(dict.fromkeys(words))
     pairs = ["_".join(words[at : at + 2]) for at in range(len(words) - 1)]
     triples = ["_".join(words[at : at + 3]) for at in range(len(words) - 2)]
@@ -284,9 +287,9 @@ def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> lis
     for word in content:
         weight = _ASKING if sentence and word in _SOFT else 1.0
         weight *= _INSIDE if word in inside else 1.0
-        found.append(_english_concept(word, glossary, weight, japanese))
-    found.extend(_english_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
-    return found[:MOST_CONCEPTS]
+        concepts_of_query.append(_english_concept(word, glossary, weight, japanese))
+    concepts_of_query.extend(_english_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
+    return concepts_of_query[:MOST_CONCEPTS]
 
 
 def _english_concept(word: str, glossary: Glossary, weight: float, japanese: bool) -> Concept:
@@ -301,8 +304,8 @@ def _japanese_variants(headwords: list[str], weight: float) -> list[Variant]:
     # A single kanji is a stem. With the next character it is another headword.
     words = [headword for headword in headwords if len(headword) > 1]
     pairs = (tuple(bigrams(headword)) for headword in words)
-    found = [Variant(pair, weight) for pair in pairs if pair][:MOST_VARIANTS]
-    return found + _chinese_variants(words, weight)
+    variants = [Variant(pair, weight) for pair in pairs if pair][:MOST_VARIANTS]
+    return variants + _chinese_variants(words, weight)
 
 
 def _chinese_variants(headwords: Iterable[str], weight: float) -> list[Variant]:

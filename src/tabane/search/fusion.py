@@ -98,9 +98,9 @@ def convex(
     if len(weights) != len(rankings) or any(not weight > 0 for weight in weights):
         raise ValueError("as many positive weights as rankings are needed")
     total = sum(weights)
-    known = scales or (_OWN,) * len(rankings)
+    scale_of_each = scales or (_OWN,) * len(rankings)
     sums: dict[T, float] = {}
-    for ranking, weight, scale in zip(rankings, weights, known, strict=True):
+    for ranking, weight, scale in zip(rankings, weights, scale_of_each, strict=True):
         for item, score in stretched(ranking, scale).items():
             sums[item] = sums.get(item, 0.0) + score * weight / total
     return _best_first({item: min(score, 1.0) for item, score in sums.items()})

@@ -156,19 +156,19 @@ class Shape:
 
     def text_names(self, names: tuple[str, ...] | None) -> tuple[str, ...]:
         """Return the requested texts; None: all of them. Raises :class:`BadArguments` for an unknown one."""
-        known = tuple(text.name for text in self.texts)
+        declared = tuple(text.name for text in self.texts)
         for name in names or ():
-            if name not in known:
+            if name not in declared:
                 raise BadArguments(
                     say(
                         "{collection} has no text {field}. Texts: {known}",
                         collection=self.name,
                         field=name,
-                        known=", ".join(known) or "–",
+                        known=", ".join(declared) or "–",
                     ),
                     name,
                 )
-        return known if names is None else names
+        return declared if names is None else names
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,14 +210,22 @@ def checked(
     key = checked_key(record.key)
     shape.text_names(tuple(record.texts))
     texts = {name: encodable(text, name) for name, text in record.texts.items() if text}
-    given: Mapping[str, object] = record.fields
+    members: Mapping[str, object] = record.fields
     fields = {
-        name: checked_value(value, shape.field(name)) for name, value in given.items() if value is not None
+        name: checked_value(value, shape.field(name)) for name, value in members.items() if value is not None
     }
     vectors = {name: fit(vector, shape.space(name)) for name, vector in record.vectors.items()}
-    whole = Record(key=key, texts=texts, fields=fields, payload=record.payload, vectors=vectors)
-    _check_size(whole)
-    return whole
+    size = len(record.payload) + len(msgspec.json.encode((texts, fields)))
+    if size > LONGEST_RECORD:
+        message = say(
+            "{key} has {size} {size:byte|bytes}, more than the limit of {most} for one record. Split "
+            "its text into several",
+            key=key,
+            size=size,
+            most=LONGEST_RECORD,
+        )
+        raise BadArguments(message, key)
+    return Record(key=key, texts=texts, fields=fields, payload=record.payload, vectors=vectors)
 
 
 def checked_key(key: str) -> str:
@@ -298,8 +306,8 @@ def _checked_string(value: object, field: Field) -> str:
     return value
 
 
-def _unfit_value(field: Field, wanted: object) -> BadArguments:
-    return BadArguments(say("{field} must be {wanted}", field=field.name, wanted=wanted), field.name)
+def _unfit_value(field: Field, rule: object) -> BadArguments:
+    return BadArguments(say("{field} must be {wanted}", field=field.name, wanted=rule), field.name)
 
 
 def encodable(text: str, name: str) -> str:
@@ -309,21 +317,6 @@ def encodable(text: str, name: str) -> str:
     except UnicodeEncodeError:
         raise BadArguments(say("{field} contains half of a surrogate pair", field=name), name) from None
     return text
-
-
-def _check_size(record: Record) -> None:
-    size = len(record.payload) + len(msgspec.json.encode((record.texts, record.fields)))
-    if size > LONGEST_RECORD:
-        raise BadArguments(
-            say(
-                "{key} has {size} {size:byte|bytes}, more than the limit of {most} for one record. Split "
-                "its text into several",
-                key=record.key,
-                size=size,
-                most=LONGEST_RECORD,
-            ),
-            record.key,
-        )
 
 
 DEEPEST = 32
@@ -564,28 +557,25 @@ def normal(where: Filter) -> Filter:
         case Or(of):
             return _join_filters(of, Or, NOTHING, EVERYTHING)
         case In(field, values):
-            return _set(field, tuple(dict.fromkeys(values)))
+            values = tuple(dict.fromkeys(values))
+            if len(values) == 1:
+                return Equal(field, values[0])
+            return In(field, values) if values else NOTHING
         case _:
             return where
-
-
-def _set(field: str, values: tuple[Scalar, ...]) -> Filter:
-    if len(values) == 1:
-        return Equal(field, values[0])
-    return In(field, values) if values else NOTHING
 
 
 def _join_filters(
     of: tuple[Filter, ...], join: type[And] | type[Or], neutral: Filter, absorbing: Filter
 ) -> Filter:
-    found: dict[Filter, None] = {}
+    joined: dict[Filter, None] = {}
     for each in map(normal, of):
         if isinstance(each, join):
-            found |= dict.fromkeys(each.of)
+            joined |= dict.fromkeys(each.of)
         elif each != neutral:
-            found[each] = None
-    if absorbing in found:
+            joined[each] = None
+    if absorbing in joined:
         return absorbing
-    if len(found) == 1:
-        return next(iter(found))
-    return join(tuple(found)) if found else neutral
+    if len(joined) == 1:
+        return next(iter(joined))
+    return join(tuple(joined)) if joined else neutral

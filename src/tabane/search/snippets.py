@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 
 from msgspec import Struct
 
@@ -106,24 +106,24 @@ class SoughtWords(Struct, frozen=True):
 
 def _marked_spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
     """Return what is marked in the original text as (start, end, number), in order."""
-    found: list[tuple[int, int, int]] = []
+    spans: list[tuple[int, int, int]] = []
     folded, places = _fold_with_places(text)
     for at, run in placed_runs(folded):
         for offset, size, token in _run_tokens(run):
             number = sought.number(token)
             if number is not None:
                 first, last = at + offset, at + offset + size - 1
-                found.append((places[first], places[last + 1], number))
+                spans.append((places[first], places[last + 1], number))
     lowered = folded.lower()
     if sought.parts and len(lowered) == len(folded):
         lowered = lowered.replace("ー", "-")
         for number, part in enumerate(sought.parts, len(sought.tokens)):
-            found += [
+            spans += [
                 (places[each.start()], places[each.end()], number)
                 for each in islice(re.finditer(re.escape(part), lowered), MOST_MARKS)
             ]
-        found.sort()
-    return found
+        spans.sort()
+    return spans
 
 
 def _run_tokens(run: str) -> Iterable[tuple[int, int, str]]:
@@ -152,21 +152,14 @@ def _plain_with_places(text: str) -> tuple[str, Sequence[int]]:
         return text, range(len(text) + 1)
     pieces: list[str] = []
     places: list[int] = []
-    for start, end in _clusters(text):
+    # A character and its combining marks are normalized separately from the others.
+    starts = [0, *(at for at in range(1, len(text)) if not _is_combining(text[at])), len(text)]
+    for start, end in pairwise(starts):
         piece = plain(text[start:end])
         pieces.append(piece)
         places.extend([start] * len(piece))
     places.append(len(text))
     return "".join(pieces), places
-
-
-def _clusters(text: str) -> Iterable[tuple[int, int]]:
-    """Yield the spans that are normalized separately: a character and its combining marks."""
-    start = 0
-    for at in range(1, len(text) + 1):
-        if at == len(text) or not _is_combining(text[at]):
-            yield start, at
-            start = at
 
 
 def _is_combining(character: str) -> bool:
@@ -251,10 +244,7 @@ def first_sentence(text: str) -> str:
     A blank line, a list or a section such as "Args:" ends it too. Only the first 4,000 characters are read.
     """
     gist = _first_paragraph(text[:_MOST])
-    for end in _END.finditer(gist):
-        if end.group()[0] != "." or not _is_abbreviation(gist, end.start(), end.end()):
-            return gist[: end.end()]
-    return gist
+    return gist[: next(_sentence_ends(gist), len(gist))]
 
 
 def first_sentences(text: str, most: int) -> str:
@@ -266,11 +256,7 @@ def first_sentences(text: str, most: int) -> str:
     line = one_line(text[:_MOST])
     if len(line) <= most:
         return line
-    ends = [
-        end.end()
-        for end in _END.finditer(line)
-        if end.group()[0] != "." or not _is_abbreviation(line, end.start(), end.end())
-    ]
+    ends = list(_sentence_ends(line))
     return line[: max((end for end in ends if end <= most), default=ends[0] if ends else len(line))]
 
 
@@ -283,31 +269,26 @@ def _first_paragraph(text: str) -> str:
     """Return the first paragraph, up to a list or section, without Markdown marks and tags."""
     heading = ""
     for paragraph in _BLANK_LINE.split(_TAG.sub(" ", text)):
-        lines = _described_lines(paragraph)
+        lines: list[str] = []
+        for line in paragraph.splitlines():
+            if lines and _SECTION.match(line.strip()):
+                break
+            if bare := _LEAD_IN.sub("", line).strip():
+                lines.append(bare)
         if lines and paragraph.lstrip().startswith("#") and len(lines) == 1:
             heading = heading or lines[0]
         elif lines:
-            return one_line(_join_lines(lines))
+            gist = lines[0]
+            for line in lines[1:]:  # with a space between Latin lines, and without one inside Japanese
+                gist += ("" if gist[-1] > "\u2fff" and line[0] > "\u2fff" else " ") + line
+            return one_line(gist)
     return one_line(heading)
 
 
-def _described_lines(paragraph: str) -> list[str]:
-    lines: list[str] = []
-    for line in paragraph.splitlines():
-        if lines and _SECTION.match(line.strip()):
-            break
-        if bare := _LEAD_IN.sub("", line).strip():
-            lines.append(bare)
-    return lines
-
-
-def _join_lines(lines: list[str]) -> str:
-    """Join wrapped lines: with a space between Latin ones, and without one inside Japanese."""
-    text = lines[0]
-    for line in lines[1:]:
-        text += ("" if text[-1] > "\u2fff" and line[0] > "\u2fff" else " ") + line
-    return text
-
-
-def _is_abbreviation(text: str, at: int, end: int) -> bool:
-    return end < len(text) and _ABBREVIATION.search(text[max(0, at - 12) : at + 1]) is not None
+def _sentence_ends(text: str) -> Iterator[int]:
+    """Yield where sentences end. The full stop of an abbreviation ends none."""
+    for match in _END.finditer(text):
+        at, end = match.span()
+        stop = text[at] == "." and end < len(text)
+        if not (stop and _ABBREVIATION.search(text[max(0, at - 12) : at + 1])):
+            yield end

@@ -86,18 +86,18 @@ def ascii_json(written: str) -> str:
     return _BEYOND_ASCII.sub(_escapes, written)
 
 
-def _kept_flag(found: re.Match[str]) -> str:
-    return found[0] if found[0].startswith("\U0001f3f4") else ""
+def _kept_flag(match: re.Match[str]) -> str:
+    return match[0] if match[0].startswith("\U0001f3f4") else ""
 
 
-def _numbers(found: re.Match[str]) -> str:
-    return "".join(f"\u27e8U+{ord(sign):04X}\u27e9" for sign in found[0])
+def _numbers(match: re.Match[str]) -> str:
+    return "".join(f"\u27e8U+{ord(sign):04X}\u27e9" for sign in match[0])
 
 
-def _escapes(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass")
+def _escapes(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"

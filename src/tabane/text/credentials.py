@@ -137,17 +137,17 @@ class CredentialFinder:
         kept: list[FoundCredential] = []
         for at in range(0, len(text), WINDOW):
             before = max(at - _BEFORE, 0)
-            found = self._found(text[before : at + WINDOW + self._longest], pause)
-            inside = [one.moved(before) for one in found if at <= one.start + before < at + WINDOW]
+            credentials = self._found(text[before : at + WINDOW + self._longest], pause)
+            inside = [one.moved(before) for one in credentials if at <= one.start + before < at + WINDOW]
             _outermost(inside, kept)
             pause()
         return kept
 
     def _found(self, text: bytes, pause: Callable[[], None]) -> list[FoundCredential]:
-        found = list(_by_form(text, pause)) if _may_have_form(text) else []
+        credentials = list(_by_form(text, pause)) if _may_have_form(text) else []
         if self._own:
-            found += self._by_value(text, pause)
-        return found
+            credentials += self._by_value(text, pause)
+        return credentials
 
     def _by_value(self, text: bytes, pause: Callable[[], None]) -> Iterator[FoundCredential]:
         for value in self._own:
@@ -158,9 +158,9 @@ class CredentialFinder:
                 at = text.find(value, at + len(value))
 
 
-def _outermost(found: list[FoundCredential], kept: list[FoundCredential]) -> list[FoundCredential]:
+def _outermost(credentials: list[FoundCredential], kept: list[FoundCredential]) -> list[FoundCredential]:
     """Add what was found to what is kept, without what lies within another. Return what is kept."""
-    for one in sorted(found):
+    for one in sorted(credentials):
         if not kept or one.start >= kept[-1].end:
             kept.append(one)
     return kept
@@ -181,9 +181,9 @@ def _by_form(text: bytes, pause: Callable[[], None]) -> Iterator[FoundCredential
         if anchor in text and form.expression.pattern not in tried:
             tried.add(form.expression.pattern)
             pause()
-            for found in form.expression.finditer(text):
-                if not _is_example(form.kind, found[1]):
-                    yield FoundCredential(found.start(1), found.end(1), form.kind)
+            for match in form.expression.finditer(text):
+                if not _is_example(form.kind, match[1]):
+                    yield FoundCredential(match.start(1), match.end(1), form.kind)
 
 
 def _has_prefix(text: bytes, runs: bytes) -> bool:
@@ -211,21 +211,21 @@ def _is_example(kind: str, value: bytes) -> bool:
 
 
 def without_credentials(
-    text: bytes, found: Iterable[FoundCredential], pause: Callable[[], None] = lambda: None
+    text: bytes, credentials: Iterable[FoundCredential], pause: Callable[[], None] = lambda: None
 ) -> bytes:
     """Return a text with each credential replaced by its kind, as in ``[redacted:github-token]``."""
     parts: list[bytes] = []
     at = 0
-    for one in found:
+    for one in credentials:
         pause()
         parts += (text[at : one.start], b"[redacted:%b]" % one.kind.encode())
         at = one.end
     return b"".join((*parts, text[at:]))
 
 
-def kinds_of(found: Iterable[FoundCredential]) -> tuple[str, ...]:
+def kinds_of(credentials: Iterable[FoundCredential]) -> tuple[str, ...]:
     """Return the kinds of credentials that were found, each once."""
-    return tuple(dict.fromkeys(one.kind for one in found))
+    return tuple(dict.fromkeys(one.kind for one in credentials))
 
 
 def _written(values: Iterable[str]) -> Iterator[bytes]:

@@ -29,9 +29,9 @@ def cut_at(text: str, start: int, end: int, lines: Sequence[str] = ("\n",)) -> i
     # A border in the first quarter would make a part that is hardly worth asking for.
     for begin in (start + (end - start) // 4, start):
         for borders in (lines, _WORDS):
-            found = max(_after_last(text, border, begin, end) for border in borders)
-            if found > start:
-                return found if borders is lines else between_characters(text, start, found)
+            place = max(_after_last(text, border, begin, end) for border in borders)
+            if place > start:
+                return place if borders is lines else between_characters(text, start, place)
     return between_characters(text, start, end)
 
 
@@ -57,8 +57,8 @@ def between_characters(text: str, start: int, at: int) -> int:
 
 
 def _after_last(text: str, border: str, begin: int, end: int) -> int:
-    found = text.rfind(border, begin, end)
-    return found + len(border) if found >= 0 else -1
+    place = text.rfind(border, begin, end)
+    return place + len(border) if place >= 0 else -1
 
 
 def _joined(text: str, start: int, at: int) -> bool:
@@ -68,14 +68,9 @@ def _joined(text: str, start: int, at: int) -> bool:
         while at - count > start and count < _MOST_HALVES and _is_flag_half(text[at - count - 1]):
             count += 1
         return count % 2 == 1
-    return before == "\u200d" or (before, after) == ("\r", "\n") or _extends(after)
-
-
-def _extends(character: str) -> bool:
-    """Return whether a character belongs to the one before it: marks, joiners, skin tones, jamo, dakuten."""
-    return unicodedata.category(character)[0] == "M" or any(
-        first <= character <= last for first, last in _EXTENDING
-    )
+    if before == "\u200d" or (before, after) == ("\r", "\n") or unicodedata.category(after)[0] == "M":
+        return True
+    return any(first <= after <= last for first, last in _EXTENDING)
 
 
 def _is_flag_half(character: str) -> bool:

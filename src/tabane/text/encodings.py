@@ -56,10 +56,10 @@ def decode_japanese(data: bytes) -> Decoded | None:
     """Decode Shift_JIS or EUC-JP: the one that reads as Japanese, if the other does not nearly as well."""
     judged = []
     for encodings in (_SHIFT_JIS, _EUC_JP):
-        found = next(filter(None, (decode_with(data, encoding) for encoding in encodings)), None)
-        if found is not None:
+        decoded = next(filter(None, (decode_with(data, encoding) for encoding in encodings)), None)
+        if decoded is not None:
             # Chinese and Korean have their commonest characters where EUC-JP has kanji.
-            judged.append((naturalness(found.text, with_kana=encodings is _EUC_JP), found))
+            judged.append((naturalness(decoded.text, with_kana=encodings is _EUC_JP), decoded))
     judged.sort(key=lambda each: each[0], reverse=True)
     if not judged or judged[0][0] < NATURAL:
         return None
@@ -77,7 +77,7 @@ def naturalness(text: str, *, with_kana: bool = False) -> float:
     any kana is Chinese or Korean in an encoding that looks alike; ``with_kana`` wants some in any text.
     """
     text = text[:SAMPLE]
-    runs = [found for found in FOREIGN.finditer(text) if not found[0].isspace()]
+    runs = [match for match in FOREIGN.finditer(text) if not match[0].isspace()]
     characters = sum(len(run[0]) for run in runs)
     if not characters:
         return 0.0
@@ -121,9 +121,9 @@ def _is_kanji(character: str) -> int:
 def iso_2022_jp_text(body: bytes) -> str:
     """Decode ISO-2022-JP, also with the rows and half-width kana that mail programs put into it."""
     for encoding in _ISO_2022_JP:
-        found = decode_with(body, encoding)
-        if found is not None and "\x1b" not in found.text:
-            return found.text
+        decoded = decode_with(body, encoding)
+        if decoded is not None and "\x1b" not in decoded.text:
+            return decoded.text
     parts: list[bytes] = []
     shift, at = b"(B", 0
     for escape in _ESCAPED.finditer(body):
@@ -171,15 +171,13 @@ def _pair(pair: bytes) -> str:
     try:
         return pair.decode("euc_jp")
     except UnicodeDecodeError:
-        return _shifted(pair).decode("cp932", "replace") if len(pair) == 2 else "\ufffd"
-
-
-def _shifted(pair: bytes) -> bytes:
-    """Return the same row and cell of JIS X 0208 in Shift_JIS."""
+        if len(pair) != 2:
+            return "\ufffd"
+    # The same row and cell of JIS X 0208 in Shift_JIS.
     row, cell = pair[0] - 0xA1, pair[1] - 0xA1
     lead = row // 2 + (0x81 if row < 62 else 0xC1)
     trail = cell + (0x9F if row % 2 else 0x40)
-    return bytes((lead, trail + (not row % 2 and trail >= 0x7F)))
+    return bytes((lead, trail + (not row % 2 and trail >= 0x7F))).decode("cp932", "replace")
 
 
 UTF_8: Final = "utf-8"
@@ -237,15 +235,17 @@ def decode_strictly(data: bytes, encoding: str | None = None) -> Decoded | None:
     itself.
     """
     if mark := _mark(data):
-        found = decode_with(data, mark)
-        found = None if found is None or "\0" in found.text else found
+        decoded = decode_with(data, mark)
+        decoded = None if decoded is None or "\0" in decoded.text else decoded
     else:
-        found = _self_identified(data)
-        if found is None and encoding is None:
-            found = _utf16(data) or _japanese(data)
-        elif found is None and encoding is not None and not is_binary(data):
-            found = decode_with(data, encoding)
-    return None if found is None else Decoded(_with_line_feeds(found.text), found.encoding)
+        decoded = _self_identified(data)
+        if decoded is None and encoding is None:
+            decoded = _utf16(data) or _japanese(data)
+        elif decoded is None and encoding is not None and not is_binary(data):
+            decoded = decode_with(data, encoding)
+    if decoded is None:
+        return None
+    return Decoded(decoded.text.replace("\r\n", "\n").replace("\r", "\n"), decoded.encoding)
 
 
 def decode_leniently(body: bytes, charset: str | None = None, media: str = "") -> str:
@@ -256,8 +256,8 @@ def decode_leniently(body: bytes, charset: str | None = None, media: str = "") -
     """
     if mark := _mark(body):
         return body.decode(mark, "replace")
-    if found := _utf16(body):
-        return found.text
+    if decoded := _utf16(body):
+        return decoded.text
     if (wide := _wide(body)) is not None:
         return body.decode(wide, "replace")
     first = _BEYOND_ASCII.search(body)
@@ -265,8 +265,8 @@ def decode_leniently(body: bytes, charset: str | None = None, media: str = "") -
         return iso_2022_jp_text(body) if has_escapes(body) else body.decode("ascii")
     if (text := _mostly_utf8(body)) is not None:
         return text
-    if found := _labeled_utf16(body, charset) or _japanese(body):
-        return found.text
+    if decoded := _labeled_utf16(body, charset) or _japanese(body):
+        return decoded.text
     sample = body[max(0, first.start() - 16) : first.start() + _COMPARED]
     candidates = _candidates(body, charset, media)
     # UTF-8 is not among them any more: it has been tried. A Western one reads anything, so it must not win
@@ -301,10 +301,6 @@ def _mark(data: bytes) -> str | None:
     return next((encoding for mark, encoding in _BOMS if data.startswith(mark)), None)
 
 
-def _with_line_feeds(text: str) -> str:
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 # -- Unicode and ISO-2022-JP -------------------------------------------------------------------------
 
 
@@ -316,9 +312,9 @@ def _self_identified(data: bytes) -> Decoded | None:
         text = iso_2022_jp_text(data)
         if not _LOST.search(text):
             return Decoded(text, "iso2022_jp")
-    found = decode_with(data, UTF_8)
+    decoded = decode_with(data, UTF_8)
     # Nothing but control characters, or many of them: a format of its own that happens to be ASCII.
-    return None if found is None or is_binary(data) else found
+    return None if decoded is None or is_binary(data) else decoded
 
 
 def _utf16(data: bytes) -> Decoded | None:
@@ -329,16 +325,14 @@ def _utf16(data: bytes) -> Decoded | None:
     if bool(even) == bool(odd) or (len(data) < 2 * _FEW and (even + odd) * 8 < len(data)):
         return None
     encoding = "utf-16-le" if odd else "utf-16-be"
-    found = decode_with(data, encoding)
-    if found is None or _CONTROLS.search(found.text) or not all(map(_is_usual, found.text[:SAMPLE])):
+    decoded = decode_with(data, encoding)
+    if decoded is None or _CONTROLS.search(decoded.text):
         return None
-    foreign = "".join(FOREIGN.findall(found.text[:SAMPLE]))
+    if any(unicodedata.category(character) in ("Cn", "Co", "Cs") for character in decoded.text[:SAMPLE]):
+        return None
+    foreign = "".join(FOREIGN.findall(decoded.text[:SAMPLE]))
     natural = sum(map(_is_of_a_script, foreign))
-    return found if natural >= len(foreign) * NATURAL else None
-
-
-def _is_usual(character: str) -> bool:
-    return unicodedata.category(character) not in ("Cn", "Co", "Cs")
+    return decoded if natural >= len(foreign) * NATURAL else None
 
 
 def _is_of_a_script(character: str) -> bool:
@@ -379,25 +373,25 @@ def _labeled_utf16(body: bytes, charset: str | None) -> Decoded | None:
     """Decode UTF-16 that has neither a mark nor ASCII, by its label."""
     label = (charset or "").strip().lower()
     encoding = _UTF_16.get(label.replace("-", ""))
-    found = decode_with(body, encoding) if encoding else None
-    return None if found is None or _CONTROLS.search(found.text) else found
+    decoded = decode_with(body, encoding) if encoding else None
+    return None if decoded is None or _CONTROLS.search(decoded.text) else decoded
 
 
 def _candidates(body: bytes, charset: str | None, media: str) -> Iterator[str]:
-    if charset and (known := _known(charset)):
-        yield known
+    if charset and (name := _known(charset)):
+        yield name
     label = _XML.search(body[:_HEAD]) or (
         _META.search(body[:_HEAD]) if (not media or "html" in media or "xml" in media) else None
     )
-    if label and (known := _known(label[1].decode("ascii"))):
-        yield known
+    if label and (name := _known(label[1].decode("ascii"))):
+        yield name
     import cchardet
 
-    found = cchardet.detect(body[:_GUESSED])["encoding"]
-    known = _known(found) if found else None
-    if known:
-        yield known
-    if known in _CHINESE:  # in a short text, the guess confuses the two
+    guess = cchardet.detect(body[:_GUESSED])["encoding"]
+    name = _known(guess) if guess else None
+    if name:
+        yield name
+    if name in _CHINESE:  # in a short text, the guess confuses the two
         yield from _CHINESE
     yield from ("cp932", "euc_jp")  # what is left unlabelled is mostly Japanese, and short
 

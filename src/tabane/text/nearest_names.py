@@ -14,15 +14,15 @@ _SHORTEST_PART = 3  # characters of a name that counts as part of another
 _SERVER_WEIGHT = 0.9
 
 
-def nearest(wanted: str, known: Iterable[str], limit: int = 3) -> tuple[str, ...]:
-    """Return up to ``limit`` of ``known`` that look like ``wanted``, nearest first; empty if none does.
+def nearest(misspelled: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:
+    """Return up to ``limit`` of ``names`` that look like ``misspelled``, nearest first; empty if none does.
 
     A name that differs only in case, width, ``-`` and ``_`` is the one that was meant, alone.
     """
-    target = _bare(wanted)
+    target = _bare(misspelled)
     similar = similarity(_NEAR)
     scored = []
-    for name in dict.fromkeys(known):
+    for name in dict.fromkeys(names):
         candidate = _bare(name)
         if candidate == target:
             return (name,)
@@ -31,16 +31,16 @@ def nearest(wanted: str, known: Iterable[str], limit: int = 3) -> tuple[str, ...
     return tuple(name for _, name in sorted(scored)[:limit])
 
 
-def nearest_qualified(wanted: str, known: Iterable[str], limit: int = 3) -> tuple[str, ...]:
-    """Return similar names such as ``server__tool``, also if ``wanted`` has no server or a ``.`` behind it.
+def nearest_qualified(misspelled: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:
+    """Return similar names such as ``server__tool``, also if the name has no server or a ``.`` behind it.
 
     A name is compared whole and without its server, so that ``read_fiel`` finds ``filesystem__read_file``.
     """
     similar = similarity(_NEAR)
-    target = _folded(wanted).replace(".", "__", 1)
+    target = _folded(misspelled).replace(".", "__", 1)
     bare = target.partition("__")[2] or target
     scored = []
-    for name in known:
+    for name in names:
         candidate = _folded(name)
         own = candidate.partition("__")[2] or candidate
         # The name of the server weighs less than that of the tool: a right server does not make a right tool.
@@ -51,15 +51,15 @@ def nearest_qualified(wanted: str, known: Iterable[str], limit: int = 3) -> tupl
     return tuple(name for _, _, name in sorted(scored)[:limit])
 
 
-def closest(wanted: str, known: Sequence[str], limit: int) -> list[int]:
-    """Return the indexes of the ``limit`` names closest to ``wanted`` by Levenshtein ratio, however far.
+def closest(name: str, names: Sequence[str], limit: int) -> list[int]:
+    """Return the indexes of the ``limit`` names closest to ``name`` by Levenshtein ratio, however far.
 
     The ratio is that of python-Levenshtein: a replaced letter counts as one removed and one added.
     """
     from rapidfuzz.distance import Indel
     from rapidfuzz.process import extract
 
-    near = extract(wanted, known, scorer=Indel.normalized_similarity, limit=limit)
+    near = extract(name, names, scorer=Indel.normalized_similarity, limit=limit)
     return [index for _, _, index in near]
 
 
@@ -68,15 +68,15 @@ def similarity(cutoff: float) -> Similarity:
     # Imported when a name is wrong: most processes never need it.
     from rapidfuzz.distance import OSA
 
-    def similar(wanted: str, candidate: str) -> float:
-        return OSA.normalized_similarity(wanted[:_LONGEST], candidate[:_LONGEST], score_cutoff=cutoff)
+    def similar(name: str, candidate: str) -> float:
+        return OSA.normalized_similarity(name[:_LONGEST], candidate[:_LONGEST], score_cutoff=cutoff)
 
     return similar
 
 
-def _contained(wanted: str, candidate: str) -> float:
+def _contained(name: str, candidate: str) -> float:
     """Compare a name with one that it holds, or that holds it: ``read`` with ``read_file``."""
-    short, long = sorted((wanted, candidate), key=len)
+    short, long = sorted((name, candidate), key=len)
     return 0.5 + 0.5 * len(short) / len(long) if len(short) >= _SHORTEST_PART and short in long else 0.0
 
 

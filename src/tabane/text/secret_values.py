@@ -179,8 +179,8 @@ def _hide_named(text: str, names: SecretNames) -> str:
     return _ASSIGNMENT.sub(lambda found: _without_value(found, names), text)
 
 
-def _without_credentials(found: re.Match[str]) -> str:
-    scheme, space, value = found.groups()
+def _without_credentials(match: re.Match[str]) -> str:
+    scheme, space, value = match.groups()
     if scheme.lower() == "basic":
         secret = _holds_colon(value)
     else:
@@ -195,13 +195,13 @@ def _holds_colon(value: str) -> bool:
         return False
 
 
-def _without_value(found: re.Match[str], names: SecretNames) -> str:
-    head, value = found.groups()
-    before = _NAME_BEFORE.search(found.string, max(0, found.start() - 60), found.start())
+def _without_value(match: re.Match[str], names: SecretNames) -> str:
+    head, value = match.groups()
+    before = _NAME_BEFORE.search(match.string, max(0, match.start() - 60), match.start())
     word = _NAME.match(head)
     name = (before[0] if before else "") + (word[0] if word else "")
     if name not in names:
-        return found[0]
+        return match[0]
     quote = re.match(r"""\\{0,8}["']?""", value)
     return head + (quote[0] if quote else "") + HIDDEN
 

@@ -309,9 +309,10 @@ class DocumentFiles:
     async def _used_prefix(self, prefix: str) -> str:
         """Return the prefix of ids: with a colon if only ids with a colon exist, as after import-chroma."""
         colon = with_colon(prefix)
-        if colon == prefix or await anext(self._documents.all(prefix + "/"), None) is not None:
+        reading = await self._documents.reading()
+        if colon == prefix or await anext(reading.all(prefix + "/"), None) is not None:
             return prefix
-        return prefix if await anext(self._documents.all(colon), None) is None else colon
+        return prefix if await anext(reading.all(colon), None) is None else colon
 
     async def unwatch_documents(self, caller: Caller, params: UnwatchDocuments) -> dict[str, Any]:
         """Stop watching a folder. Return how many of its documents were removed."""

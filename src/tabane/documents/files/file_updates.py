@@ -24,23 +24,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
+import msgspec
+
 from tabane.documents import metadata
 from tabane.documents.document import Document, Draft
 from tabane.documents.files.file_tree import FileStat, FileTree, TreeChanges
 from tabane.documents.files.readable_files import (
+    BINARY,
     MOST_BYTES,
     DocumentFolder,
     FileSource,
     FilesReport,
     FileTextReader,
     PassOptions,
-    binary,
-    draft_of,
     printable,
     read_beneath,
     source_of,
     unreadable,
-    written,
 )
 from tabane.documents.operations import DocumentLibrary, too_large
 from tabane.errors import BadArguments, TabaneError
@@ -139,10 +139,11 @@ class FileAdding:
         keys = list({key for key, _ in paths})
         removed = 0
         for first in range(0, len(keys), LOOKED):
-            found = await self._documents.known(keys[first : first + LOOKED])
             gone = [
                 document.filepath
-                for document in found
+                for document in await (await self._documents.reading()).documents(
+                    keys[first : first + LOOKED]
+                )
                 if document
                 and (source := source_of(document))
                 and source.folder == folder.path
@@ -180,14 +181,16 @@ class FileAdding:
     ) -> None:
         for first in range(0, len(files), LOOKED):
             looks = list(self._comparable_files(folder, files[first : first + LOOKED], running))
-            documents = await self._documents.known([look.key for look in looks])
-            known = {document.filepath: document for document in documents if document is not None}
-            changed = [look for look in looks if not _looks_same(folder, look, known.get(look.key), running)]
+            documents = await (await self._documents.reading()).documents([look.key for look in looks])
+            by_name = {document.filepath: document for document in documents if document is not None}
+            changed = [
+                look for look in looks if not _looks_same(folder, look, by_name.get(look.key), running)
+            ]
             running.report.unchanged += len(looks) - len(changed)
             running.done += min(LOOKED, len(files) - first) - len(changed)
             running.tell()
             for batch in _batches(changed):
-                await self._put_changed(folder, batch, known, running)
+                await self._put_changed(folder, batch, by_name, running)
                 running.done += len(batch)
                 running.tell()
 
@@ -216,7 +219,7 @@ class FileAdding:
             elif since is not None and stat.modified < since * 1e9:
                 running.report.older += 1
             elif metadata.is_no_text(name or path):
-                running.report.refuse(path, binary())
+                running.report.refuse(path, BINARY)
             elif stat.size > self._most:
                 running.report.refuse(path, too_large(path, stat.size, self._most))
             else:
@@ -228,7 +231,7 @@ class FileAdding:
         self,
         folder: DocumentFolder,
         looks: Sequence[_FileLook],
-        known: Mapping[str, Document],
+        by_name: Mapping[str, Document],
         running: _AddingPass,
     ) -> None:
         """Read files, and store those that have changed since their documents were made."""
@@ -237,7 +240,7 @@ class FileAdding:
         for look in looks:
             path = _path_of(folder, look.name)
             try:
-                draft = await self._draft_changed(folder, look, path, known.get(look.key), running.terms)
+                draft = await self._draft_changed(folder, look, path, by_name.get(look.key), running.terms)
             except TabaneError as error:
                 running.report.refuse(path, error.message)
                 continue
@@ -264,7 +267,14 @@ class FileAdding:
         if document is not None and same_type and not terms.again and source_of(document) == source:
             return None
         text, file_type = await self._texts.read(look.name or path, data, folder.encoding, folder.file_type)
-        return draft_of(look.key, text, file_type, written(source))
+        return Draft(
+            look.key,
+            text.text,
+            file_type=file_type,
+            kind=text.kind,
+            title=text.title,
+            source=msgspec.json.encode(source).decode(),
+        )
 
     def _read_file(self, folder: DocumentFolder, look: _FileLook, path: str) -> tuple[FileSource, bytes]:
         """Read a file. Return its source data and its bytes. Blocks. Raises BadArguments."""
@@ -286,7 +296,7 @@ class FileAdding:
         Files below an unreadable folder are spared, because they may still exist.
         """
         gone: list[str] = []
-        async for document in self._documents.all(folder.common):
+        async for document in (await self._documents.reading()).all(folder.common):
             source = source_of(document)
             if document.filepath in keys or source is None or source.folder != folder.path:
                 continue
@@ -304,11 +314,11 @@ def _looks_same(
     """Return whether the file has the size and time that it had when its document was made from it."""
     if document is None or running.terms.again or running.terms.sure:
         return False
-    known = source_of(document)
-    if known is None or (known.folder, known.path) != (folder.path, _path_of(folder, look.name)):
+    source = source_of(document)
+    if source is None or (source.folder, source.path) != (folder.path, _path_of(folder, look.name)):
         return False
     same_type = folder.file_type is None or document.file_type == folder.file_type
-    return same_type and (known.size, known.modified) == (look.stat.size, look.stat.modified)
+    return same_type and (source.size, source.modified) == (look.stat.size, look.stat.modified)
 
 
 def _batches(looks: Sequence[_FileLook]) -> Iterator[list[_FileLook]]:
@@ -606,7 +616,12 @@ class FolderWatch:
         gone = [name for name in {*changes.gone, *files} if self._tree.stat(name) is None]
         existing |= await asyncio.to_thread(self._same_names, gone)
         if existing or gone:
-            await self._update_documents(list(existing.items()), gone)
+            began = time.monotonic()
+            files_now, options = list(existing.items()), PassOptions(sure=True)
+            report = await self._adding.take(self.folder, files_now, options, self._progress)
+            report.removed = await self._adding.remove(self.folder, gone) if gone else 0
+            self._note_report(report)
+            self._worked = time.monotonic() - began
         return bool(existing or gone)
 
     def _same_names(self, gone: Sequence[str]) -> dict[str, FileStat]:
@@ -617,13 +632,6 @@ class FolderWatch:
         return {
             name: stat for name, stat in self._tree.files() if unicodedata.normalize("NFC", name) in forms
         }
-
-    async def _update_documents(self, files: Sequence[tuple[str, FileStat]], gone: Sequence[str]) -> None:
-        began = time.monotonic()
-        report = await self._adding.take(self.folder, files, PassOptions(sure=True), self._progress)
-        report.removed = await self._adding.remove(self.folder, gone) if gone else 0
-        self._note_report(report)
-        self._worked = time.monotonic() - began
 
     def _note_report(self, report: FilesReport) -> None:
         self._files = sum(1 for _ in self._tree.files())

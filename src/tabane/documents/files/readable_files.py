@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from tabane.documents import metadata
-from tabane.documents.document import Document, Draft, FileText
+from tabane.documents.document import Document, FileText
 from tabane.documents.document_writer import PutOutcome
 from tabane.documents.metadata import checked_filepath, kind_of
 from tabane.documents.operations import too_large
@@ -189,11 +189,6 @@ def source_of(document: Document) -> FileSource | None:
         return None  # written by another program
 
 
-def written(source: FileSource) -> str:
-    """Return a source as a document keeps it."""
-    return msgspec.json.encode(source).decode()
-
-
 class ConvertedFile(Protocol):
     """A file of another format as Markdown."""
 
@@ -313,14 +308,14 @@ def read_beneath(top: str, parts: Sequence[str], most_bytes: int = MOST_BYTES) -
     finally:
         os.close(fd)
     with open(file, "rb", buffering=0) as opened:
-        found = os.fstat(file)
-        _check_file(found, path)
-        if found.st_size > most_bytes:
-            raise _path_error(too_large(path, found.st_size, most_bytes))
-        data = _read_whole(opened.readinto, found.st_size, most_bytes)
+        state = os.fstat(file)
+        _check_file(state, path)
+        if state.st_size > most_bytes:
+            raise _path_error(too_large(path, state.st_size, most_bytes))
+        data = _read_whole(opened.readinto, state.st_size, most_bytes)
         if len(data) > most_bytes:
             raise _path_error(too_large(path, len(data), most_bytes))
-    return FileBytes(path, data, found.st_mtime_ns)
+    return FileBytes(path, data, state.st_mtime_ns)
 
 
 def unreadable(path: str, error: OSError) -> Message:
@@ -345,9 +340,9 @@ def _read_whole(read_into: Callable[[memoryview], int | None], expected: int, mo
     return bytes(memoryview(data)[:done])
 
 
-def _check_file(found: os.stat_result, path: str, *, folder: bool = False) -> None:
+def _check_file(state: os.stat_result, path: str, *, folder: bool = False) -> None:
     """Raise BadArguments if this is not a file, or not a folder on the way to it."""
-    mode = found.st_mode
+    mode = state.st_mode
     if stat.S_ISLNK(mode):
         raise _path_error(
             say(
@@ -421,14 +416,8 @@ class ReadableFiles:
         return text
 
 
-def draft_of(key: str, text: FileText, file_type: str | None, source: str) -> Draft:
-    """Return the draft of a file's document."""
-    return Draft(key, text.text, file_type=file_type, kind=text.kind, title=text.title, source=source)
-
-
-def binary() -> Message:
-    """Return the reason why a file without text cannot be used."""
-    return say("neither text nor a format that can be converted")
+BINARY = say("neither text nor a format that can be converted")
+"""The reason why a file without text cannot be used."""
 
 
 def _require_text(text: FileText) -> FileText:
@@ -443,7 +432,7 @@ def _decode_text(name: str, data: bytes, encoding: str | None) -> FileText:
     if decoded is not None:
         return _require_text(FileText(decoded.text, kind_of(name, decoded.text)))
     if is_binary(data):
-        raise BadArguments(binary())
+        raise BadArguments(BINARY)
     if encoding is not None:
         raise BadArguments(say("not in the encoding {encoding}", encoding=encoding))
     raise BadArguments(

@@ -71,13 +71,13 @@ class PostArchive:
         opening = self._opening
         return opening if opening is not None and opening.status == "running" else None
 
-    def open(self, given: ImportPosts | None = None, lang: Lang = "en") -> None:
-        """Open the stores, so that the first request does not wait for it; ``given`` is imported first."""
-        if given is not None:
+    def open(self, sources: ImportPosts | None = None, lang: Lang = "en") -> None:
+        """Open the stores, so that the first request does not wait for it; ``sources`` is imported first."""
+        if sources is not None:
             from tabane.posts.table import import_title
 
             self._opening = self._jobs.start(
-                "import_posts", import_title(given), lambda progress: self._begin(given, lang, progress)
+                "import_posts", import_title(sources), lambda progress: self._begin(sources, lang, progress)
             )
         elif self.there:
             title = say("Opening the archive of posts")
@@ -115,17 +115,17 @@ class PostArchive:
         self._embedding.wake(COLLECTION)
         return {}
 
-    async def _begin(self, given: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
+    async def _begin(self, sources: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
         """Import the sources of this start. If that fails, the existing archive is opened anyway."""
         try:
-            taken = await self._take(given, lang, progress)
+            report = await self._take(sources, lang, progress)
         except TabaneError:
             if self.there:
                 await self._open(progress)
             raise
         await self._archive().statistics.census(await self._collection())
         self._embedding.wake(COLLECTION)
-        return taken
+        return report
 
     async def import_posts(self, caller: Caller, params: ImportPosts, progress: Progress) -> dict[str, Any]:
         """Import posts, and return the report. Raises TabaneError."""
@@ -173,7 +173,7 @@ def _mark(sources: PostSources) -> bytes:
     paths = [*sources.csvs, *sources.archives, *sources.results]
     for folder in sources.folders.values():
         paths += sorted(str(path) for path in Path(folder).iterdir())
-    facts = [(path, (found := Path(path).stat()).st_size, found.st_mtime_ns) for path in paths]
+    facts = [(path, (state := Path(path).stat()).st_size, state.st_mtime_ns) for path in paths]
     return json.encode([asdict(sources), facts])
 
 

@@ -15,7 +15,6 @@ from tabane.hub.stores.domain_stores import FOLDER, Stores
 from tabane.operations import Caller, Door, Face, Lazy, Operation
 
 if TYPE_CHECKING:
-    from tabane.documents.document_writer import Event
     from tabane.documents.files.file_operations import DocumentFiles
     from tabane.documents.files.readable_files import Converter
     from tabane.documents.operations import DocumentLibrary
@@ -55,9 +54,9 @@ class DocumentStore:
         def opened() -> OpenDocuments:
             from tabane.hub.sources.open_documents import OpenDocuments  # with the first request
 
-            found = OpenDocuments(context, stores, models, embedding, convert, labels, self._watched)
-            found.library.changed.append(self._note_change)
-            return found
+            documents = OpenDocuments(context, stores, models, embedding, convert, labels, self._watched)
+            documents.library.changed.append(lambda key, event: self.on_change(key, event != "updated"))
+            return documents
 
         self._opened = opened
 
@@ -133,6 +132,3 @@ class DocumentStore:
     async def beginning(self, prefix: str, limit: int) -> Sequence[str]:
         """Return at most ``limit`` keys that begin with a prefix."""
         return await self.library().beginning(prefix, limit) if self.there else ()
-
-    def _note_change(self, filepath: str, event: Event) -> None:
-        self.on_change(filepath, event != "updated")

@@ -119,23 +119,23 @@ class EmbeddingCoverage:
 
         ``problem`` prevents the rest from being embedded.
         """
-        found = [await self._of_space(collection, name, problem) for name in names]
-        return min(filter(None, found), key=lambda each: each.share, default=None)
+        gaps = [await self._of_space(collection, name, problem) for name in names]
+        return min(filter(None, gaps), key=lambda each: each.share, default=None)
 
     async def _of_space(
         self, collection: Collection, name: str, problem: Message | None
     ) -> Incomplete | None:
         moment = (collection, collection.changes, problem, self.named)
-        known = self._known.get(name)
-        if known is None or known[0] != moment:
+        remembered = self._known.get(name)
+        if remembered is None or remembered[0] != moment:
             where = self._definition.spaces[name]
             total = await collection.count(where)
             embedded = await collection.embedded(name, where)
             incomplete = None
             if embedded < total:
                 incomplete = await self._looked(collection, name, embedded, total, problem)
-            known = self._known[name] = moment, incomplete
-        return known[1]
+            remembered = self._known[name] = moment, incomplete
+        return remembered[1]
 
     async def _looked(
         self, collection: Collection, name: str, embedded: int, total: int, problem: Message | None
@@ -210,10 +210,6 @@ def meaning_of_section(record: Record) -> str:
     return "\n".join(filter(None, (record.texts.get("title"), record.texts.get("text"))))
 
 
-def _meaning_of_post(record: Record, space: str) -> str:
-    return cleaned(record.texts.get(space, ""))
-
-
 def _meaning_of_passage(record: Record, space: str) -> str:
     # The modules for pages are imported with the first page.
     from tabane.reader.page_records import meaning
@@ -234,7 +230,7 @@ EMBEDDED = (
         post.DOMAIN,
         post.SHAPE,
         {name: Equal("has", name) for name in post.SPACES},
-        _meaning_of_post,
+        lambda record, space: cleaned(record.texts.get(space, "")),
         newest="at",
         called=say("your posts"),
     ),

@@ -66,10 +66,10 @@ async def fill(
         page = await collection.lacking(space.name, after, PAGE, where)
         if not page:
             return after
-        given, failed = await _give_vectors(collection, space, embedder, text, page, _after(done, told))
+        attached, failed = await _give_vectors(collection, space, embedder, text, page, _after(done, told))
         if failed is not None:
             raise failed
-        done += given
+        done += attached
         after = page[-1].row
 
 
@@ -91,45 +91,24 @@ async def _give_vectors(
     ``told`` gets the number of records that got one so far. Returns it, and why others did not. Raises
     ModelError if none did.
     """
-    texts = {stored.row: meant for stored in page if (meant := text(stored.record))}
-    rows, given = list(texts), 0
+    texts = {stored.row: meaning for stored in page if (meaning := text(stored.record))}
+    rows, attached_in_all = list(texts), 0
 
     async def attach(positions: Sequence[int], vectors: Sequence[bytes]) -> None:
-        nonlocal given
-        made = {rows[at]: {space.name: vector} for at, vector in zip(positions, vectors, strict=True)}
-        attached = await collection.attach(made, space.model, page[0].epoch)
-        given += attached  # after the wait: another part may have been attached meanwhile
-        told(given)
+        nonlocal attached_in_all
+        by_row = {rows[at]: {space.name: vector} for at, vector in zip(positions, vectors, strict=True)}
+        attached = await collection.attach(by_row, space.model, page[0].epoch)
+        attached_in_all += attached  # after the wait: another part may have been attached meanwhile
+        told(attached_in_all)
 
     try:
         if texts:
             await embed_parts(embedder, list(texts.values()), attach)
     except ModelError as error:
-        if not given:
+        if not attached_in_all:
             raise
-        return given, error
-    return given, None
-
-
-class _PageSize:
-    """Records of a page: as many as are embedded in some seconds."""
-
-    def __init__(self) -> None:
-        self.records = _FIRST_PAGE
-        self._began = time.monotonic()
-
-    def next(self) -> int:
-        """Return the size of the next page, which begins now."""
-        self._began = time.monotonic()
-        return self.records
-
-    def over(self) -> None:
-        """Learn how long the page took."""
-        seconds = time.monotonic() - self._began
-        if seconds < _QUICK:
-            self.records = min(2 * self.records, PAGE)
-        elif seconds > _LONG:
-            self.records = max(self.records // 2, _SHORTEST_PAGE)
+        return attached_in_all, error
+    return attached_in_all, None
 
 
 class NewestFirst(Struct, frozen=True):
@@ -161,21 +140,26 @@ async def fill_newest(
     done = passed = reached = 0
     problem: ModelError | None = None
     seen, top = order.written(), False
-    size = _PageSize()
+    size = _FIRST_PAGE  # records of a page: as many as are embedded in some seconds
     while space in collection.spaces:
         top = not top and order.written() != seen
         if top:
             seen, reached, passed = order.written(), max(reached, passed), 0
-        page = await collection.waiting(space.name, order.where, order.field, passed, size.next())
+        began = time.monotonic()
+        page = await collection.waiting(space.name, order.where, order.field, passed, size)
         if not page:
             break
-        given, failed = await _give_vectors(collection, space, embedder, text, page, _after(done, told))
+        attached, failed = await _give_vectors(collection, space, embedder, text, page, _after(done, told))
         problem = problem or failed
-        passed += len(page) - given
-        size.over()
-        if not given:  # nothing new here: back to where it was before the write
+        passed += len(page) - attached
+        seconds = time.monotonic() - began
+        if seconds < _QUICK:
+            size = min(2 * size, PAGE)
+        elif seconds > _LONG:
+            size = max(size // 2, _SHORTEST_PAGE)
+        if not attached:  # nothing new here: back to where it was before the write
             passed = max(passed, reached)
-        done += given
+        done += attached
     if problem is not None:
         raise problem
 
@@ -360,9 +344,9 @@ class CollectionLane:
 
     async def missing(self, collection: Collection, spaces: tuple[str, ...]) -> Incomplete | None:
         """Return what is not embedded. If there is any, begin to embed it unless that already runs."""
-        found = await self._coverage.incomplete(collection, spaces, self._problem)
-        if found is None or self._problem is not None or self._embeds:
-            return found
+        gap = await self._coverage.incomplete(collection, spaces, self._problem)
+        if gap is None or self._problem is not None or self._embeds:
+            return gap
         if self._working is None or self._working.done():
             self.wake()
         assert self._working is not None
@@ -447,16 +431,11 @@ class CollectionLane:
             await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
         else:
             await self._fill_as_job(collection, space, embedder)
-        if following is not None and not self._definition.follows:
-            return await self._go_on(collection, name, following)
-        return None
-
-    async def _go_on(self, collection: Collection, name: str, following: EmbeddingSpace) -> Message | None:
-        """End a re-embedding that was interrupted."""
-        embedder = await self._models.serving(following.model)
-        if isinstance(embedder, NoModel):
-            return embedder.reason
-        await self._as_job(lambda progress: self._replace(collection, name, embedder, progress))
+        if following is not None and not self._definition.follows:  # a re-embedding that was interrupted
+            successor = await self._models.serving(following.model)
+            if isinstance(successor, NoModel):
+                return successor.reason
+            await self._as_job(lambda progress: self._replace(collection, name, successor, progress))
         return None
 
     async def _fill_as_job(self, collection: Collection, space: EmbeddingSpace, embedder: Embedder) -> None:
@@ -498,20 +477,20 @@ class CollectionLane:
         serving = _space(collection, name)
         if serving is not None and serving.model == embedder.fingerprint:
             return
-        wanted = await self._add_next(collection, name, embedder)
-        await self._fill(collection, wanted, embedder, progress)
-        await collection.succeed(name, wanted.name)
-        self._seen.forget(name, wanted.name)
+        successor = await self._add_next(collection, name, embedder)
+        await self._fill(collection, successor, embedder, progress)
+        await collection.succeed(name, successor.name)
+        self._seen.forget(name, successor.name)
 
     async def _add_next(self, collection: Collection, name: str, embedder: Embedder) -> EmbeddingSpace:
         """Add the space that will take the place of another one: the next hub continues to fill it."""
-        wanted = EmbeddingSpace(name + NEXT, embedder.dimension, embedder.fingerprint)
-        self._seen.forget(name, wanted.name)
-        there = _space(collection, wanted.name)
-        if there is not None and there != wanted:
-            await collection.drop_space(wanted.name)
-        await collection.add_space(wanted)
-        return wanted
+        successor = EmbeddingSpace(name + NEXT, embedder.dimension, embedder.fingerprint)
+        self._seen.forget(name, successor.name)
+        existing = _space(collection, successor.name)
+        if existing is not None and existing != successor:
+            await collection.drop_space(successor.name)
+        await collection.add_space(successor)
+        return successor
 
     async def _fill(
         self,

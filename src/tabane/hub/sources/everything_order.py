@@ -94,14 +94,14 @@ def ordered(
 
 
 def _judged(hints: QueryHints, answers: Sequence[KindAnswer], unfinished: bool) -> list[FoundThing]:
-    found = [(each, hit) for each in answers for hit in each.answer.hits]
+    pairs = [(each, hit) for each in answers for hit in each.answer.hits]
     words = [
-        HitWords.of(f"{hit.item.card.key}\n{hit.item.card.title}", hit.item.card.text) for _, hit in found
+        HitWords.of(f"{hit.item.card.key}\n{hit.item.card.title}", hit.item.card.text) for _, hit in pairs
     ]
     covered = coverages(hints.text, words, unfinished=unfinished)
     usual = _usual(answers)
     things = []
-    for (each, hit), coverage in zip(found, covered, strict=True):
+    for (each, hit), coverage in zip(pairs, covered, strict=True):
         said = coverage if hit.covered is None else max(coverage, hit.covered)
         near = None if usual is None else _GUESSED * said
         if usual is not None and hit.cosine is not None:
@@ -115,8 +115,8 @@ def _judged(hints: QueryHints, answers: Sequence[KindAnswer], unfinished: bool) 
 def _usual(answers: Sequence[KindAnswer]) -> float | None:
     """Return the cosine of unrelated texts for answers that do not say it; None if there are no cosines."""
     least = lowest(hit.cosine for each in answers for hit in each.answer.hits)
-    known = (each.answer.usual for each in answers if each.answer.usual is not None)
-    return None if least is None else next(known, least)
+    measured = (each.answer.usual for each in answers if each.answer.usual is not None)
+    return None if least is None else next(measured, least)
 
 
 def _with_kind(value: float, kind: str, hints: QueryHints) -> float:
@@ -143,6 +143,6 @@ def _joined(things: Iterable[FoundThing]) -> list[ThingEntry]:
     for thing in things:
         key = thing.hit.item.card.key
         place = ("url", key) if thing.kind in ("pages", "documents") else (thing.kind, key)
-        known = entries.get(place)
-        entries[place] = ThingEntry(thing) if known is None else structs.replace(known, also=(thing,))
+        entry = entries.get(place)
+        entries[place] = ThingEntry(thing) if entry is None else structs.replace(entry, also=(thing,))
     return list(entries.values())

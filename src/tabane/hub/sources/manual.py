@@ -60,15 +60,11 @@ def _section(page: str, lang: Lang, titles: list[str], lines: list[str], line: i
 
 def pages(folder: Path | None = None) -> list[tuple[str, str]]:
     """Return name and text of each page, from the package, or from the checkout that it runs from."""
-    places = [folder] if folder else [Path(__file__).parent.parent.parent / "docs", _checkout()]
-    found = next((place for place in places if place.is_dir()), None)
-    if found is None:
+    places = [folder] if folder else [Path(__file__).parents[2] / "docs", Path(__file__).parents[4] / "docs"]
+    docs = next((place for place in places if place.is_dir()), None)
+    if docs is None:
         return []
-    return [(page.name, page.read_text(encoding="utf-8")) for page in sorted(found.glob("*.md"))]
-
-
-def _checkout() -> Path:
-    return Path(__file__).parents[4] / "docs"
+    return [(page.name, page.read_text(encoding="utf-8")) for page in sorted(docs.glob("*.md"))]
 
 
 class GetDocumentation(Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,19 +102,15 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
         return {"section": page, "title": page, "text": texts[page]}
     if not line.isdecimal():
         raise BadArguments(say("section: {line} is not a line number", line=line), "section")
-    found = _around(list(sections(page, texts[page])), int(line))
-    if found is None:
+    parts = list(sections(page, texts[page]))
+    if not parts:
         return {"section": page, "title": page, "text": texts[page]}
-    return {"section": found.key, "title": found.title, "text": found.text}
+    # The section that contains the line, or the first one for an earlier line.
+    section = next((part for part in reversed(parts) if part.line <= int(line)), parts[0])
+    return {"section": section.key, "title": section.title, "text": section.text}
 
 
-def _around(sections: list[ManualSection], line: int) -> ManualSection | None:
-    """Return the section that contains a line, or the first one for an earlier line; None: no sections."""
-    behind = (each for each in reversed(sections) if each.line <= line)
-    return next(behind, sections[0] if sections else None)
-
-
-def _documentation_text(found: dict[str, Any], lang: Lang) -> str:
-    if "pages" in found:
-        return "\n".join(found["pages"])
-    return f"{found['title']}\n\n{found['text']}"
+def _documentation_text(answer: dict[str, Any], lang: Lang) -> str:
+    if "pages" in answer:
+        return "\n".join(answer["pages"])
+    return f"{answer['title']}\n\n{answer['text']}"

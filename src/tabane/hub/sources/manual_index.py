@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 from tabane.hub.sources.embedded_collections import MANUAL, meaning_of_section
 from tabane.hub.sources.embedding import CollectionEmbedder
@@ -32,20 +32,16 @@ async def bring_up_to_date(collection: Collection, written: list[tuple[str, str]
         for section in sections(page, text)
     )
     records = {record.key: checked(record, MANUAL) for record in written_now}
-    there = {record.key: record async for record in _stored(collection)}
-    await collection.upsert([record for key, record in records.items() if there.get(key) != record])
-    await collection.delete([key for key in there if key not in records])
-
-
-async def _stored(collection: Collection) -> AsyncIterator[Record]:
+    before: dict[str, Record] = {}
     after: str | None = None
     while True:
-        part = await collection.select(Everything(), after=after, limit=1000)
-        for stored in part.records:
-            yield stored.record
-        after = part.after
+        page = await collection.select(Everything(), after=after, limit=1000)
+        before |= {stored.record.key: stored.record for stored in page.records}
+        after = page.after
         if after is None:
-            return
+            break
+    await collection.upsert([record for key, record in records.items() if before.get(key) != record])
+    await collection.delete([key for key in before if key not in records])
 
 
 class ManualSource(CollectionSource[Record]):

@@ -108,16 +108,16 @@ class OpenDocuments:
 
     async def page(self, after: str | None, limit: int) -> tuple[Sequence[ListedDocument], bool]:
         """Return at most ``limit`` documents behind the key ``after``, and whether there are more."""
-        page = await self.library.page(after, limit)
+        page = await (await self.library.reading()).behind(after, limit)
         return [_listed(document) for document in page.documents], page.after is not None
 
     async def text(self, key: str, caller: Caller) -> tuple[ListedDocument, str] | None:
         """Return a document with its text, and note that the caller read it; None if there is none."""
-        found = await self.library.text(key)
-        if found is None:
+        version = await (await self.library.reading()).text(key)
+        if version is None:
             return None
-        note_labels(self._labels, caller, found[:1])
-        return _listed(found[0]), found[1]
+        note_labels(self._labels, caller, version[:1])
+        return _listed(version[0]), version[1]
 
     def _roots(self) -> list[Path]:
         return [Path(root).expanduser() for root in self._context.settings.documents_roots]

@@ -78,7 +78,7 @@ class OpenReader:
         context, conversion, fetchings = self._context, self.conversion, self._fetchings
         sites, general = all_site_adapters(context.secret), AnyPageAdapter(self._rendering)
         readings: Mapping[bool, UrlReader] = {
-            asked: UrlReader(
+            by_assistant: UrlReader(
                 ReadingTools(fetching, conversion),
                 sites,
                 cache,
@@ -86,7 +86,7 @@ class OpenReader:
                 rules=self._reading_rules,
                 show=conversion.shown,
             )
-            for asked, fetching in fetchings.items()
+            for by_assistant, fetching in fetchings.items()
         }
         private = PrivateReader(
             CookieFolder(context.home),
@@ -117,8 +117,8 @@ class OpenReader:
 
     def _may_use_cookies(self, caller: Caller) -> bool:
         """Return whether a caller may read pages with imported cookies. A profile takes that away, too."""
-        wanted = self._context.settings.reader_cookies
-        return wanted == "keys" or (wanted == "owner" and inner_access(caller.access) is LOCAL)
+        choice = self._context.settings.reader_cookies
+        return choice == "keys" or (choice == "owner" and inner_access(caller.access) is LOCAL)
 
     def _policy(self, assistant: bool) -> Callable[[], Policy]:
         return lambda: reading_policy(self._context.settings, assistant)

@@ -153,25 +153,25 @@ class EverythingSearch:
             for kind in dict.fromkeys(params.places or KINDS)
             if kind in self._sources and caller.access.allows(_READING[kind])
         ]
-        asked = await asyncio.gather(*(self._ask(kind, caller, params) for kind in kinds))
+        outcomes = await asyncio.gather(*(self._ask(kind, caller, params) for kind in kinds))
         if not kinds:
             raise Forbidden(say("Your key may not search any of these. Ask the hub's owner for permission."))
-        answers = [each.answer for each in asked if each.answer is not None]
-        failed = [each.error for each in asked if each.error is not None]
+        answers = [each.answer for each in outcomes if each.answer is not None]
+        failed = [each.error for each in outcomes if each.error is not None]
         if not answers:
             raise failed[0]
         entries = await _entries(params, answers)
-        found: dict[str, Any] = {"results": [_row(entry, caller.face) for entry in entries[: params.top_k]]}
+        page: dict[str, Any] = {"results": [_row(entry, caller.face) for entry in entries[: params.top_k]]}
         if pages := _addresses(entries[: params.top_k]):
             self._flows.found(caller, UNTRUSTED, "pages", "search_everything")
             self._flows.offered(caller, pages)
         if params.explain:
-            _explain(found["results"], places(answers))
+            _explain(page["results"], places(answers))
         told = [*(answer.warning for answer in answers), *(error.message for error in failed)]
         warnings = list(dict.fromkeys(warning for warning in told if warning))
         if warnings:
-            found["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
-        return found
+            page["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
+        return page
 
     async def _ask(self, kind: SearchKind, caller: Caller, params: SearchEverything) -> _Asked:
         try:
@@ -216,10 +216,10 @@ def _opens(thing: FoundThing, face: Face) -> dict[str, Any]:
     return thing.hit.item.card.reference.row(face)
 
 
-def _explain(rows: Sequence[dict[str, Any]], found: Places) -> None:
+def _explain(rows: Sequence[dict[str, Any]], ranked: Places) -> None:
     """Add to each row why it was found, and its rank and score among the hits of its kind."""
     for row in rows:
-        rank, hit = found[(row["kind"], row["key"])]
+        rank, hit = ranked[(row["kind"], row["key"])]
         row["why"] = {**explained(hit), "rank": rank, "score": round(hit.score, 4)}
 
 
@@ -229,17 +229,17 @@ _WRITTEN = say(
 )
 
 
-def as_text(found: dict[str, Any], lang: Lang) -> str:
+def as_text(answer: dict[str, Any], lang: Lang) -> str:
     """Format the hits for a reader: title, how to open it, passage. Pages are marked as untrusted."""
-    warning = [f"⚠ {found['warning']}"] if "warning" in found else []
-    if not found["results"]:
+    warning = [f"⚠ {answer['warning']}"] if "warning" in answer else []
+    if not answer["results"]:
         return "\n".join([*warning, say("Nothing was found.").render(lang)])
     head = say(
         "{count} {count:result|results}. To open one, call the tool in its brackets:",
-        count=len(found["results"]),
+        count=len(answer["results"]),
     )
-    rows = "\n".join(map(_block, found["results"]))
-    if any(hit["kind"] == "pages" for hit in found["results"]):
+    rows = "\n".join(map(_block, answer["results"]))
+    if any(hit["kind"] == "pages" for hit in answer["results"]):
         rows = marked(rows, _WRITTEN, lang).rstrip("\n")
     return "\n".join([*warning, head.render(lang), rows])
 
@@ -247,15 +247,12 @@ def as_text(found: dict[str, Any], lang: Lang) -> str:
 def _block(hit: dict[str, Any]) -> str:
     """Format a hit: its title, the calls that open it, and its passage below."""
     ways = [(hit["kind"], hit["open"]), *((other["kind"], other["open"]) for other in hit.get("also", ()))]
-    calls = "; ".join(f"{kind}: {_called(reference)}" for kind, reference in ways)
+    calls = "; ".join(  # as get_post {"post_id":"5"}
+        f"{kind}: {name} {json.encode(arguments).decode()}"
+        for kind, (name, arguments) in ((kind, call.values()) for kind, call in ways)
+    )
     title = hit["title"] if len(hit["title"]) <= _LONGEST_TITLE else hit["title"][: _LONGEST_TITLE - 1] + "…"
     if hit["kind"] == "pages":  # no title of a page looks like a call
         title = title.translate(_BRACKETS)
     passage = " ".join(hit["text"].split())
     return f"{title}  [{calls}]" + (f"\n  {passage}" if passage else "")
-
-
-def _called(reference: dict[str, Any]) -> str:
-    """Format a call: ``get_post {"post_id":"5"}``."""
-    name, arguments = reference.values()
-    return f"{name} {json.encode(arguments).decode()}"

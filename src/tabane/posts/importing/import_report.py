@@ -64,19 +64,16 @@ class PostIdTable:
             keys[slot] = post
             self._count += 1
             if self._count * 8 > len(keys) * 5:
-                self._grow()
+                keys, values = self._allocate(2 * len(keys))
+                for key, number in zip(*self._table, strict=True):
+                    if key:
+                        slot = _slot(keys, key)
+                        keys[slot], values[slot] = key, number
+                self._table = keys, values
 
     def _allocate(self, slots: int) -> tuple[array[int], array[int]]:
         values = array(self._typecode)
         return array("Q", bytes(8 * slots)), array(self._typecode, bytes(values.itemsize * slots))
-
-    def _grow(self) -> None:
-        keys, values = self._allocate(2 * len(self._table[0]))
-        for key, value in zip(*self._table, strict=True):
-            if key:
-                slot = _slot(keys, key)
-                keys[slot], values[slot] = key, value
-        self._table = keys, values
 
 
 def _slot(keys: array[int], post: int) -> int:
@@ -204,7 +201,7 @@ class PostsImportReport:
 
     def plain(self, lang: Lang, *, rows: bool = True) -> dict[str, Any]:
         """Return the report as JSON, with reasons in that language."""
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             "new": self.new,
             "changed": self.changed,
             "unchanged": self.unchanged,
@@ -217,7 +214,7 @@ class PostsImportReport:
             "sources": [msgspec.to_builtins(each) for each in self.sources],
             "report": self.path,
         }
-        return {**found, "bad_rows": [bad.plain(lang) for bad in self.bad_rows]} if rows else found
+        return {**report, "bad_rows": [bad.plain(lang) for bad in self.bad_rows]} if rows else report
 
 
 _LEVEL = 3

@@ -119,23 +119,28 @@ def plan(
     """
     try:
         folders = (embeddings, reasoning, summary)
-        found = _FoundFiles()
+        files_by_kind = _FoundFiles()
         for space, path in zip(SPACES, folders, strict=True):
             if path is not None:
-                found.folder(space, _absolute(path))
+                files_by_kind.folder(space, _absolute(path))
         for path in files:
-            _add_path(found, _absolute(path))
-        _follow_metadata(found, csv_wanted=folders[0] is not None)
-        described = [(found.folders[space], each.model) for space, each in found.described.items()]
+            _add_path(files_by_kind, _absolute(path))
+        _follow_metadata(files_by_kind, csv_wanted=folders[0] is not None)
+        described = [
+            (files_by_kind.folders[space], each.model) for space, each in files_by_kind.described.items()
+        ]
         for other, model in described[1:]:
             if model != described[0][1]:
                 raise disagreeing(*described[0], other, model)
     except OSError as error:
         raise unreadable(error) from error
-    if not (found.csvs or found.archives or found.results or found.folders):
+    if not (files_by_kind.csvs or files_by_kind.archives or files_by_kind.results or files_by_kind.folders):
         raise BadArguments(say("Give at least one file to import."), "files")
     return PostSources(
-        _each_once(found.csvs), _each_once(found.archives), _each_once(found.results), found.folders
+        _each_once(files_by_kind.csvs),
+        _each_once(files_by_kind.archives),
+        _each_once(files_by_kind.results),
+        files_by_kind.folders,
     )
 
 
@@ -157,9 +162,9 @@ def _each_once(paths: list[str]) -> tuple[str, ...]:
     return tuple({os.path.realpath(path): path for path in reversed(paths)}.values())[::-1]
 
 
-def _add_path(found: _FoundFiles, path: str) -> None:
+def _add_path(files: _FoundFiles, path: str) -> None:
     if os.path.isdir(path):
-        _add_folder(found, path)
+        _add_folder(files, path)
         return
     if not os.path.isfile(path):
         raise BadArguments(say("{path} is neither a file nor a folder.", path=path), "files")
@@ -167,7 +172,7 @@ def _add_path(found: _FoundFiles, path: str) -> None:
         start = file.read(4096)
     name = os.path.basename(path).lower()
     if start.startswith((b"PK\3\4", b"PK\5\6")):
-        found.archives.append(path)
+        files.archives.append(path)
     elif name.endswith(".safetensors") or name in METADATA:
         raise BadArguments(say("{path} is part of a folder of vectors. Give the folder.", path=path), "files")
     elif name.endswith(".js") or start.lstrip().startswith((b"window.", b"Grailbird.")):
@@ -179,21 +184,21 @@ def _add_path(found: _FoundFiles, path: str) -> None:
             "files",
         )
     elif start.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-        found.results.append(path)
+        files.results.append(path)
     else:
-        found.csvs.append(path)  # opening it raises an error if it has another format
+        files.csvs.append(path)  # opening it raises an error if it has another format
 
 
-def _add_folder(found: _FoundFiles, path: str) -> None:
+def _add_folder(files: _FoundFiles, path: str) -> None:
     if metadata_path(path):
         described = metadata(path).source_type.lower()
         name = os.path.basename(path).lower()
-        found.folder(next((space for space in SPACES[1:] if space in (described, name)), SPACES[0]), path)
+        files.folder(next((space for space in SPACES[1:] if space in (described, name)), SPACES[0]), path)
         return
     lists = has_lists(path)
     if lists:
-        found.archives.append(path)
-    if not _add_setup(found, path) and not lists:
+        files.archives.append(path)
+    if not _add_setup(files, path) and not lists:
         raise BadArguments(
             say(
                 "{path} is not a folder that can be imported: it has no meta.json (vectors), no "
@@ -204,48 +209,48 @@ def _add_folder(found: _FoundFiles, path: str) -> None:
         )
 
 
-def _add_setup(found: _FoundFiles, path: str) -> bool:
+def _add_setup(files: _FoundFiles, path: str) -> bool:
     """Add the files of an original installation. Return False if it has none."""
     csv, results = os.path.join(path, _CSV), os.path.join(path, _RESULTS)
     folders = {space: os.path.join(path, place) for space, place in PLACES.items()}
     existing = {space: folder for space, folder in folders.items() if metadata_path(folder)}
     if os.path.isfile(csv):
-        found.csvs.append(csv)
+        files.csvs.append(csv)
     elif not existing:
         return False
     if os.path.isfile(results):
-        found.results.append(results)
+        files.results.append(results)
     for space, folder in existing.items():
-        found.folder(space, folder)
+        files.folder(space, folder)
     return True
 
 
-def _follow_metadata(found: _FoundFiles, *, csv_wanted: bool) -> None:
+def _follow_metadata(files: _FoundFiles, *, csv_wanted: bool) -> None:
     """Add the CSV from which the content vectors were made, and the results beside other folders."""
-    source = found.described["content"].source if "content" in found.described else None
-    if not found.csvs and not found.archives:
+    source = files.described["content"].source if "content" in files.described else None
+    if not files.csvs and not files.archives:
         if source is not None and not source.endswith(".jsonl"):
-            found.csvs.append(source)
+            files.csvs.append(source)
         elif csv_wanted:
             raise BadArguments(
                 say(
                     "The metadata in {path} name no existing twilog.csv (source_path, csv_path). Give "
                     "the file together with the folder.",
-                    path=found.folders["content"],
+                    path=files.folders["content"],
                 ),
                 "files",
             )
-    if not found.results:
-        found.results += [
-            path for space in SPACES[1:] if space in found.folders if (path := _results_beside(found, space))
+    if not files.results:
+        files.results += [
+            path for space in SPACES[1:] if space in files.folders if (path := _results_beside(files, space))
         ]
 
 
-def _results_beside(found: _FoundFiles, space: str) -> str | None:
-    source = found.described[space].source
+def _results_beside(files: _FoundFiles, space: str) -> str | None:
+    source = files.described[space].source
     if source is not None and source.endswith(".jsonl"):
         return source
-    beside = os.path.join(os.path.dirname(found.folders[space]), os.path.basename(_RESULTS))
+    beside = os.path.join(os.path.dirname(files.folders[space]), os.path.basename(_RESULTS))
     return beside if os.path.isfile(beside) else None
 
 
@@ -348,10 +353,10 @@ class OpenPostSources:
             yield from self._count_indexed(folder.index(), folder.places, counts)
 
     def _count_indexed(
-        self, found: Iterator[int | RejectedRow], places: PostIdTable, counts: SourceCounts
+        self, rows: Iterator[int | RejectedRow], places: PostIdTable, counts: SourceCounts
     ) -> Iterator[None]:
         before = len(places)
-        for number, each in enumerate(found, 1):
+        for number, each in enumerate(rows, 1):
             if isinstance(each, RejectedRow):
                 self.report.add(each, counts)
             else:
@@ -393,12 +398,12 @@ class OpenPostSources:
                 self._taken += 8 + len(vector)
         return vectors
 
-    def unknown(self, given: GivenPost) -> None:
+    def unknown(self, post: GivenPost) -> None:
         """Count an id that no post has, in its sources."""
-        if given.result is not None:
-            self._of_results[self.results.number(given.post_id)].unknown += 1
+        if post.result is not None:
+            self._of_results[self.results.number(post.post_id)].unknown += 1
         for folder, counts in zip(self.folders, self._of_folders, strict=True):
-            counts.unknown += given.post_id in folder.places
+            counts.unknown += post.post_id in folder.places
 
     def fitting(self, post_id: int, vectors: Mapping[str, bytes]) -> dict[str, bytes]:
         """Return the valid vectors of a post. Invalid ones are reported and not returned again."""
@@ -615,9 +620,9 @@ class _Import:
         """Add the spaces of the folders. ``name`` and ``name#revision`` count as the same model."""
         existing = {space.name: space for space in self._collection.spaces}
         for folder in self._opened.folders:
-            known = existing.get(folder.space)
-            alike = known is not None and known.model.partition("#")[0] == folder.model
-            if known is None or not alike or known.dimension != folder.dimension:
+            current = existing.get(folder.space)
+            alike = current is not None and current.model.partition("#")[0] == folder.model
+            if current is None or not alike or current.dimension != folder.dimension:
                 await self._collection.add_space(EmbeddingSpace(folder.space, folder.dimension, folder.model))
         self._models = self._spaces_now()
 
@@ -627,13 +632,13 @@ class _Import:
 
     # Posts
 
-    async def _import_posts(self, given: Iterator[GivenPost], writing: PostBatchWriter) -> None:
+    async def _import_posts(self, posts: Iterator[GivenPost], writing: PostBatchWriter) -> None:
         """Import posts batch by batch. The next batch is read meanwhile."""
 
         def next_batch() -> list[GivenPost]:
             batch: list[GivenPost] = []
             size = 0
-            for number, each in enumerate(itertools.islice(given, BATCH), 1):
+            for number, each in enumerate(itertools.islice(posts, BATCH), 1):
                 batch.append(each)
                 size += each.size
                 if size > MOST_BYTES:
@@ -658,8 +663,8 @@ class _Import:
         ids = dict.fromkeys(each.post_id for each in batch)
         if any(post in self._outcomes.ids for post in ids):
             await writing.settled()  # an earlier batch may still be writing one of these posts
-        found = await self._collection.get([str(post) for post in ids])
-        pairs = await asyncio.to_thread(self._merge_batch, batch, dict(zip(ids, found, strict=True)))
+        stored_records = await self._collection.get([str(post) for post in ids])
+        pairs = await asyncio.to_thread(self._merge_batch, batch, dict(zip(ids, stored_records, strict=True)))
         models = self._spaces_now() | self._models  # before vectors are read
         stored = await self._stored_vectors(pairs)
         records = await asyncio.to_thread(self._changed_records, pairs, stored)
@@ -677,24 +682,24 @@ class _Import:
             pair = pairs.get(each.post_id)
             record = stored[each.post_id]
             before = pair.before if pair else post_of(record) if record else None
-            known = pair.after if pair else before
-            after = self._post_after(each, known)
+            latest = pair.after if pair else before
+            after = self._post_after(each, latest)
             if after is not None:
                 pairs[each.post_id] = _PostChange(before, after, each.vectors)
         return pairs
 
-    def _post_after(self, given: GivenPost, known: Post | None) -> Post | None:
+    def _post_after(self, row: GivenPost, post: Post | None) -> Post | None:
         """Return the post after a row, None if no such post exists."""
-        if given.post is None:
-            if known is None:
-                self._opened.unknown(given)
+        if row.post is None:
+            if post is None:
+                self._opened.unknown(row)
                 return None
-            return enriched(known, given.result)
-        level = self._outcomes.level(given.post_id)
-        if level and given.counts is not None:
-            given.counts.duplicates += 1
-        self._outcomes.give(given.post_id, given.post.log_type)
-        return enriched(merged(known, given.post, level), given.result)
+            return enriched(post, row.result)
+        level = self._outcomes.level(row.post_id)
+        if level and row.counts is not None:
+            row.counts.duplicates += 1
+        self._outcomes.give(row.post_id, row.post.log_type)
+        return enriched(merged(post, row.post, level), row.result)
 
     async def _stored_vectors(self, pairs: Mapping[int, _PostChange]) -> dict[int, dict[str, bytes]]:
         """Return the stored vectors of posts that change or get vectors."""
@@ -719,14 +724,14 @@ class _Import:
         Posts that only lack vectors get them later.
         """
         records = []
-        for number, (post, (before, after, given)) in enumerate(pairs.items(), 1):
+        for number, (post, (before, after, new_vectors)) in enumerate(pairs.items(), 1):
             if not number % _YIELDED:
                 time.sleep(0)
             had = stored.get(post, {})
             same = before == after
-            vectors = {**(unchanged_vectors(before, after, had) if before is not None else {}), **given}
+            vectors = {**(unchanged_vectors(before, after, had) if before is not None else {}), **new_vectors}
             if same and all(vectors[space] == vector for space, vector in had.items()):
-                self._lacking |= given.keys() - had.keys()
+                self._lacking |= new_vectors.keys() - had.keys()
                 self._outcomes.count(post, PostOutcome.UNCHANGED)
                 continue
             self._outcomes.count(post, PostOutcome.NEW if before is None else PostOutcome.CHANGED)
@@ -767,11 +772,11 @@ class _Import:
                 return
 
     def _tell_progress(self, done: int) -> None:
-        taken = max(time.monotonic() - self._began, 0.001)
+        seconds = max(time.monotonic() - self._began, 0.001)
         note = say(
             "{posts} {posts:post|posts}, {rate} a second: {new} new, {changed} changed",
             posts=self._posts,
-            rate=round(self._posts / taken),
+            rate=round(self._posts / seconds),
             new=self._report.new,
             changed=self._report.changed,
         )

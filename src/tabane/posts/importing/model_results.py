@@ -160,12 +160,12 @@ def parsed(line: bytes) -> tuple[int, ModelResult]:
 
 def _read_object(text: bytes | str) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnusableRow(say("not JSON: {error}", error=str(error))) from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UnusableRow(say("not a JSON object"))
-    return found
+    return value
 
 
 def _model_answer(entry: dict[str, Any]) -> dict[str, Any]:
@@ -213,15 +213,15 @@ def _result_of(answer: dict[str, Any]) -> ModelResult:
     return ModelResult(reasoning or "", summary or "", kept)
 
 
-def merged(stored: Post | None, given: Post, level: int) -> Post:
+def merged(stored: Post | None, row: Post, level: int) -> Post:
     """Merge the stored post and the post of a row.
 
     ``level`` is the largest log_type of the post in this import so far, 0 before the first row.
     """
     if stored is None:
-        return given
-    wins = given.log_type > level and given.log_type >= stored.log_type
-    return _fill_from(given, stored) if wins else _fill_from(stored, given)
+        return row
+    wins = row.log_type > level and row.log_type >= stored.log_type
+    return _fill_from(row, stored) if wins else _fill_from(stored, row)
 
 
 def _fill_from(first: Post, second: Post) -> Post:
@@ -319,18 +319,18 @@ def metadata(folder: str) -> VectorMetadata:
     with open(path, "rb") as file:
         text = file.read(_LONGEST_METADATA)
     try:
-        found = json.loads(text.decode("utf-8-sig"))
-        if not isinstance(found, dict):
+        members = json.loads(text.decode("utf-8-sig"))
+        if not isinstance(members, dict):
             raise ValueError("no object")
     except (ValueError, RecursionError) as error:
         raise BadArguments(
             say("{path} is not a JSON object: {error}", path=path, error=str(error)), "files"
         ) from None
-    return _read_metadata(found, path, folder)
+    return _read_metadata(members, path, folder)
 
 
-def _read_metadata(found: dict[str, Any], path: str, folder: str) -> VectorMetadata:
-    model, dimension = found.get("model"), found.get("embedding_dim")
+def _read_metadata(members: dict[str, Any], path: str, folder: str) -> VectorMetadata:
+    model, dimension = members.get("model"), members.get("embedding_dim")
     if not isinstance(model, str) or not model.strip():
         raise BadArguments(
             say(
@@ -348,9 +348,9 @@ def _read_metadata(found: dict[str, Any], path: str, folder: str) -> VectorMetad
         raise BadArguments(
             say("{path}: embedding_dim must be 1 to {most}", path=path, most=LARGEST_DIMENSION), "files"
         )
-    named = found.get("source_path") or found.get("csv_path")
+    named = members.get("source_path") or members.get("csv_path")
     source = _resolve_source(folder, named) if isinstance(named, str) and "\0" not in named else None
-    return VectorMetadata(model.strip(), dimension, source, str(found.get("source_type") or ""))
+    return VectorMetadata(model.strip(), dimension, source, str(members.get("source_type") or ""))
 
 
 def _resolve_source(folder: str, named: str) -> str | None:
@@ -457,7 +457,7 @@ class VectorFolder:
             if name.endswith(".safetensors"):
                 path = os.path.join(self.path, name)
                 try:
-                    found, dimension = _read_header(path)
+                    file, dimension = _read_header(path)
                     if dimension != (wanted or dimension):
                         raise UnusableRow(
                             say(
@@ -466,7 +466,7 @@ class VectorFolder:
                                 wanted=wanted,
                             )
                         )
-                    self._files.append(found)
+                    self._files.append(file)
                     wanted = dimension
                 except UnusableRow as unfit:
                     self.bad_files.append(RejectedRow(path, 0, unfit.reason))
@@ -501,12 +501,12 @@ def _read_header(path: str) -> tuple[_VectorFile, int]:
     ), vectors.shape[1]
 
 
-def _read_entry(found: dict[str, Any]) -> _TensorEntry:
-    first, last = found["data_offsets"]
-    shape = list(found["shape"])
+def _read_entry(entry: dict[str, Any]) -> _TensorEntry:
+    first, last = entry["data_offsets"]
+    shape = list(entry["shape"])
     if not all(isinstance(each, int) and each >= 0 for each in (first, last, *shape)):
         raise ValueError("numbers")
-    return _TensorEntry(str(found["dtype"]), shape, first, last)
+    return _TensorEntry(str(entry["dtype"]), shape, first, last)
 
 
 def _check_tensors(ids: _TensorEntry, vectors: _TensorEntry, size: int) -> None:

@@ -40,10 +40,10 @@ def unescaped(text: str) -> str:
 
 def user_of(url: str, post: int) -> str:
     """Return the user in the URL of this post. Empty if the URL is of another post or has no user."""
-    found = _ADDRESS.match(url)
-    if found is None or found[1] == _NOBODY or post_id(found[2]) != post:
+    match = _ADDRESS.match(url)
+    if match is None or match[1] == _NOBODY or post_id(match[2]) != post:
         return ""
-    return found[1]
+    return match[1]
 
 
 def post_of_row(cells: list[str], zone: tzinfo) -> Post:
@@ -239,5 +239,5 @@ def _split_cells(record: bytes) -> list[str]:
 
 def _id_at(record: bytes) -> int:
     """Return the id at the beginning of a row, 0 if there is none."""
-    found = re.match(rb'\s*"?(\d{1,19})(?=\D|$)', record)
-    return (post_id(found[1].decode()) or 0) if found else 0
+    match = re.match(rb'\s*"?(\d{1,19})(?=\D|$)', record)
+    return (post_id(match[1].decode()) or 0) if match else 0

@@ -184,15 +184,15 @@ def _without_urls(text: str) -> str:
 
 def _expand_urls(text: str, lists: list[Any], short: tuple[str, ...], long: tuple[str, ...]) -> str:
     """Return the text with t.co URLs replaced by their targets."""
-    known: dict[str, str] = {}
+    targets: dict[str, str] = {}
     for entries in lists:
         for entry in entries if isinstance(entries, list) else ():
             each = _dict(entry)
-            found = next((_without_surrogates(each.get(name)) for name in long if each.get(name)), "")
+            target = next((_without_surrogates(each.get(name)) for name in long if each.get(name)), "")
             for name in short:
-                if found and isinstance(each.get(name), str):
-                    known.setdefault(each[name], found)
-    return _SHORT.sub(lambda match: known.get(match[0], match[0]), text) if known else text
+                if target and isinstance(each.get(name), str):
+                    targets.setdefault(each[name], target)
+    return _SHORT.sub(lambda match: targets.get(match[0], match[0]), text) if targets else text
 
 
 LONGEST = 1_048_576  # bytes of an element
@@ -379,13 +379,13 @@ class XArchive:
             if self._zip is None
             else ((each.filename, each.compress_size) for each in self._zip.infolist())
         )
-        found = [
+        lists = [
             (match[1] or match[2], name, max(packed, 1))
             for name, packed in files
             if (match := _LISTS.search(name))
         ]
         order = (*_OWNERS, "note-tweet")
-        if all(kind in order for kind, _, _ in found):
+        if all(kind in order for kind, _, _ in lists):
             raise BadArguments(
                 say(
                     "{path} is not an archive of X: it has no data/tweets.js, no data/like.js and no "
@@ -394,7 +394,7 @@ class XArchive:
                 ),
                 "files",
             )
-        return sorted(found, key=lambda each: (each[0] not in order, each[0] in _LOG_TYPES, each[1]))
+        return sorted(lists, key=lambda each: (each[0] not in order, each[0] in _LOG_TYPES, each[1]))
 
     def _open_list(self, name: str) -> IO[bytes]:
         if self._zip is not None:
@@ -470,12 +470,12 @@ def _open_zip(path: str) -> zipfile.ZipFile:
                 raise BadArguments(
                     say("{path} has too many files to be an archive of X.", path=path), "files"
                 )
-        found = zipfile.ZipFile(path)
+        archive = zipfile.ZipFile(path)
     except _DAMAGED as error:
         raise BadArguments(
             say("{path} is damaged or not a zip file: {error}", path=path, error=str(error)), "files"
         ) from None
-    if any(each.flag_bits & 1 and _LISTS.search(each.filename) for each in found.infolist()):
-        found.close()
+    if any(each.flag_bits & 1 and _LISTS.search(each.filename) for each in archive.infolist()):
+        archive.close()
         raise BadArguments(say("{path} is encrypted. Unpack it, and give the folder.", path=path), "files")
-    return found
+    return archive

@@ -62,9 +62,9 @@ class TokenMeasures:
             if self._known and self._known[0] is settings and self._clock() < self._known[1]:
                 return self._known[2]
             with ThreadPoolExecutor(1) as thread:  # the caller may have an event loop of its own
-                found = thread.submit(asyncio.run, self._look()).result()
-            self._known = settings, self._clock() + MEASURE_REMEMBERED, found
-            return found
+                measure = thread.submit(asyncio.run, self._look()).result()
+            self._known = settings, self._clock() + MEASURE_REMEMBERED, measure
+            return measure
 
     def close(self) -> None:
         """End the counting processes. From now on, tokens are estimated."""
@@ -79,23 +79,23 @@ class TokenMeasures:
 
         sources = ModelSources(self._context, self._make_finder)
         try:
-            found = await sources.at_hand(self._opening.opened)
+            model = await sources.at_hand(self._opening.opened)
         except (TabaneError, OSError) as error:
             log.warning("tokens are estimated: %s", error)
             return token_counting.estimated(None)
-        if found is None:
+        if model is None:
             return token_counting.estimated(None)
-        tokenizer = token_counting.tokenizer_in(found.spec.folder) if found.spec else None
+        tokenizer = token_counting.tokenizer_in(model.spec.folder) if model.spec else None
         if tokenizer is None or self._closed:
-            return token_counting.estimated(found.recipe)
-        assert found.spec is not None
+            return token_counting.estimated(model.recipe)
+        assert model.spec is not None
         from tabane.search.embedding.token_counting import TokenCounter
 
         if tokenizer not in self._counters:
             self._counters[tokenizer] = TokenCounter(
-                tokenizer, self._context.environment, self._errors, kept=found.spec.kept
+                tokenizer, self._context.environment, self._errors, kept=model.spec.kept
             )
-        return token_counting.exact(found.recipe, self._counters[tokenizer])
+        return token_counting.exact(model.recipe, self._counters[tokenizer])
 
 
 QUESTIONS = 1_000
@@ -139,16 +139,16 @@ class HubModels:
     async def wanted(self) -> Embedder | NoModel:
         """Return the model of the settings, or why there is none."""
         try:
-            wanted = await (await self._opening.sources()).wanted()
+            choice = await (await self._opening.sources()).wanted()
         except TabaneError as error:
-            found: str | NoModel = NoModel(error.message)
+            model: str | NoModel = NoModel(error.message)
         else:
-            found = await self._opening.fingerprint(wanted)
-        if isinstance(found, NoModel):
-            self._last = NoModel(say("Search matches keywords only. {reason}", reason=found.reason))
+            model = await self._opening.fingerprint(choice)
+        if isinstance(model, NoModel):
+            self._last = NoModel(say("Search matches keywords only. {reason}", reason=model.reason))
             return self._last
-        self._last = found
-        return await self._handle(found)
+        self._last = model
+        return await self._handle(model)
 
     async def serving(self, model: str) -> Embedder | NoModel:
         """Return a model by its fingerprint or id, or why it cannot be had."""
@@ -164,11 +164,11 @@ class HubModels:
 
     async def for_tools(self) -> Sequence[Embedder] | NoModel:
         """Return the models that compare tools with queries, or why there are none."""
-        found = await self._opening.for_tools()
-        if isinstance(found, NoModel):
-            return found
+        models = await self._opening.for_tools()
+        if isinstance(models, NoModel):
+            return models
         return [
-            ModelHandle(self._opening, fingerprint, dimension) for fingerprint, dimension in found.items()
+            ModelHandle(self._opening, fingerprint, dimension) for fingerprint, dimension in models.items()
         ]
 
     async def query(self, model: str, text: str) -> bytes | NoModel:
@@ -207,9 +207,9 @@ class HubModels:
         """Return all that is known about the models, without downloading or starting any."""
         from tabane.hub.sources.models.model_report import report
 
-        found = await report(self._context.settings, self._opening, self._judge, self._kept, lang)
+        status = await report(self._context.settings, self._opening, self._judge, self._kept, lang)
         rows = [await self._missing(*each, lang) for each in await self.collections()]
-        return found | {"missing": [row for row in rows if row is not None]}
+        return status | {"missing": [row for row in rows if row is not None]}
 
     async def _missing(self, name: str, title: Message, model: str, lang: Lang) -> MissingModel | None:
         """Return what to do if the vectors of a collection cannot be compared with queries."""
@@ -221,22 +221,22 @@ class HubModels:
     async def _absence(self, model: str) -> Message | str | None:
         """Return why a model is not here, or its id if it can be downloaded; None if it is here."""
         records = await self._opening.records.all()
-        known = [name for name in records if model in (name, name.partition("#")[0])]
+        names = [name for name in records if model in (name, name.partition("#")[0])]
         try:
             sources = await self._opening.sources()
-            if known:
-                newest = max(known, key=lambda name: records[name].opened)
-                wanted, fetch = await sources.remembered(records[newest]), False
+            if names:
+                newest = max(names, key=lambda name: records[name].opened)
+                choice, fetch = await sources.remembered(records[newest]), False
             elif "#" in model:
                 return say("it is not recorded how that model was made.")
             else:
-                wanted, fetch = await sources.of_id(model)
-            found = await sources.look(wanted)
+                choice, fetch = await sources.of_id(model)
+            source = await sources.look(choice)
         except TabaneError as error:
             return error.message
-        if isinstance(found, NoModel):
-            return found.reason
-        return found if isinstance(found, str) and not fetch else None
+        if isinstance(source, NoModel):
+            return source.reason
+        return source if isinstance(source, str) and not fetch else None
 
     async def prepare(self, name: str, progress: Progress) -> tuple[str, str | None]:
         """Return the value of the setting ``model`` for a name, and the fingerprint of that model.
@@ -247,14 +247,14 @@ class HubModels:
         from tabane.hub.sources.models.operations import download_progress
 
         sources = await self._opening.sources()
-        model, wanted = await sources.named(name)
+        model, choice = await sources.named(name)
         if model == "none":
             return model, None
         try:
-            found = await self._opening.fetch(wanted, download_progress(progress))
+            fetched = await self._opening.fetch(choice, download_progress(progress))
         finally:
             self._opening.look_again()
-        fingerprint = found if isinstance(found, NoModel) else await self._opening.fingerprint(wanted)
+        fingerprint = fetched if isinstance(fetched, NoModel) else await self._opening.fingerprint(choice)
         if isinstance(fingerprint, NoModel):
             raise ModelMissing(fingerprint.reason)
         return model, fingerprint
@@ -277,16 +277,20 @@ class HubModels:
     async def _serving_id(self, model: str) -> Embedder | NoModel:
         """Return a model of any revision: one opened before, else that of the settings, or in the cache."""
         records = await self._opening.records.all()
-        known = [name for name in records if name.partition("#")[0] == model]
-        if known:
-            chosen = self._last if self._last in known else max(known, key=lambda name: records[name].opened)
+        names = [name for name in records if name.partition("#")[0] == model]
+        if names:
+            chosen = self._last if self._last in names else max(names, key=lambda name: records[name].opened)
             return await self.serving(str(chosen))
         try:
-            wanted, fetch = await (await self._opening.sources()).of_id(model)
+            choice, fetch = await (await self._opening.sources()).of_id(model)
         except TabaneError as error:
             return _with_fix(model, error.message)
-        found = await self._opening.fingerprint(wanted, fetch=fetch)
-        return _with_fix(model, found.reason) if isinstance(found, NoModel) else await self._handle(found)
+        fingerprint = await self._opening.fingerprint(choice, fetch=fetch)
+        return (
+            _with_fix(model, fingerprint.reason)
+            if isinstance(fingerprint, NoModel)
+            else await self._handle(fingerprint)
+        )
 
     async def _handle(self, fingerprint: str) -> Embedder:
         opened_model = self._opening.shelf.get(fingerprint)
@@ -365,10 +369,10 @@ class QueryVectors:
     async def ask(self, model: str, text: str) -> QueryVector:
         """Return the vector. Failures are not cached. A caller who gives up affects no other caller."""
         name = key(model, "query", clean(text))
-        known = self._known.get(name)
-        if known is not None:
+        vector = self._known.get(name)
+        if vector is not None:
             self._known.move_to_end(name)
-            return known
+            return vector
         task = self._asked.get(name)
         if task is None:
             task = self._asked[name] = asyncio.create_task(self._ask(name, model, text))
@@ -384,11 +388,11 @@ class QueryVectors:
 
     async def _ask(self, name: bytes, model: str, text: str) -> QueryVector:
         try:
-            found = await self._embed(model, text)
+            vector = await self._embed(model, text)
         finally:
             del self._asked[name]
-        if isinstance(found, bytes):
-            self._known[name] = found
+        if isinstance(vector, bytes):
+            self._known[name] = vector
             if len(self._known) > self._most:
                 self._known.popitem(last=False)
-        return found
+        return vector

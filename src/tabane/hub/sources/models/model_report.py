@@ -87,27 +87,27 @@ async def report(
 async def _model(opening: ModelOpener, lang: Lang) -> dict[str, Any]:
     try:
         sources = await opening.sources()
-        wanted = await sources.wanted()
-        chosen = opening.chosen(wanted)
+        choice = await sources.wanted()
+        chosen = opening.chosen(choice)
         opened_model = opening.shelf.get(chosen) if chosen else None
-        found = opened_model.source if opened_model else await sources.look(wanted)
+        model = opened_model.source if opened_model else await sources.look(choice)
     except TabaneError as error:
         return {"state": "none", "reason": error.text(lang)}
     except OSError as error:
         return {"state": "none", "reason": f"{error.filename}: {error.strerror}"}
-    if isinstance(found, str):
-        return {"state": "absent", "id": found}
-    if isinstance(found, NoModel):
-        return {"state": "none", "reason": found.reason.render(lang)}
-    source, where = source_of(wanted, found)
-    recipe = found.recipe
+    if isinstance(model, str):
+        return {"state": "absent", "id": model}
+    if isinstance(model, NoModel):
+        return {"state": "none", "reason": model.reason.render(lang)}
+    source, where = source_of(choice, model)
+    recipe = model.recipe
     row = {
         "state": "open" if chosen else "here",
         "id": recipe.model,
         "revision": recipe.revision,
         "source": source,
         "where": where,
-        "loader": found.spec.loader if found.spec else None,
+        "loader": model.spec.loader if model.spec else None,
         "quantisation": recipe.quantisation,
         "pooling": recipe.pooling.value,
         "max_tokens": recipe.max_tokens,
@@ -156,7 +156,7 @@ async def model_list(
     not among those that Tabane knows has the last row.
     """
     sources = await opening.sources()
-    chosen, found = await _chosen(sources)
+    chosen, source = await _chosen(sources)
     used: dict[str, set[str | None]] = {
         "documents": {chosen},
         "tools": {name.partition("#")[0] for name in tools},
@@ -176,10 +176,10 @@ async def model_list(
                 "megabytes": None,
                 "dimension": None,
                 "license": None,
-                "origin": source_of(*found)[0] if found else "hub",
+                "origin": source_of(*source)[0] if source else "hub",
                 "good_for": None,
                 "quality": {"jaquad_ndcg": None, "paraphrases": None, "tools": None},
-                "here": found is not None,
+                "here": source is not None,
             }
             | _use(chosen, used)
             | _speed(chosen, speeds)
@@ -190,13 +190,13 @@ async def model_list(
 async def _chosen(sources: ModelSources) -> tuple[str | None, tuple[ModelChoice, FoundModel] | None]:
     """Return the id of the model of the settings, and the model if it is here; None if there is none."""
     try:
-        wanted = await sources.wanted()
-        found = await sources.look(wanted)
+        choice = await sources.wanted()
+        source = await sources.look(choice)
     except (TabaneError, OSError):
         return None, None
-    if isinstance(found, NoModel):
+    if isinstance(source, NoModel):
         return None, None
-    return (found, None) if isinstance(found, str) else (found.recipe.model, (wanted, found))
+    return (source, None) if isinstance(source, str) else (source.recipe.model, (choice, source))
 
 
 async def _here(sources: ModelSources, model: KnownModel) -> bool:

