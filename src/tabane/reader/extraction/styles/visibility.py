@@ -12,16 +12,18 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import lru_cache
 
-from tabane.reader.extraction.styles.declarations import font_size, functions, longhands
+from tabane.reader.extraction.styles.declarations import font_size, four_sides, functions, longhands
 from tabane.reader.extraction.styles.sheet_rules import Declarations
 from tabane.reader.extraction.styles.values import (
     BLACK,
+    COMMA,
     FONT_SIZE,
     LINK,
     WHITE,
     WIDTH,
     Color,
     angle,
+    closing_bracket,
     color,
     contrast,
     distance,
@@ -79,7 +81,7 @@ def _resolved(value: str, variables: CustomProperties, depth: int, left: list[in
     at = 0
     while call := _CALL.search(value, at):
         left[0] -= 1
-        end = _closing_bracket(value, call.end())
+        end = closing_bracket(value, call.end(), COMMA)
         name = _NAME.match(value, call.end())
         if left[0] < 0 or end < 0 or name is None:
             return None
@@ -96,15 +98,6 @@ def _resolved(value: str, variables: CustomProperties, depth: int, left: list[in
         pieces.append(text)
         at = end + 1
     return "".join((*pieces, value[at:]))
-
-
-def _closing_bracket(value: str, at: int) -> int:
-    depth = 1
-    for sign in re.finditer(r"[()]", value[at:]):
-        depth += 1 if sign[0] == "(" else -1
-        if not depth:
-            return at + sign.start()
-    return -1
 
 
 _INHERITED = frozenset(
@@ -761,6 +754,7 @@ def _gradient_colors(image: str, current: Color) -> list[Color] | None:
 _SIDE = 300.0
 """Assumed length of a side in pixels, against which percentages are measured."""
 _LEAST = 4.0
+_SHARE = re.compile(r"(?=.{2,11}$)-?(?:\d+\.?\d*|\.\d+)%")
 _BESIDE = re.compile(r"\s+(?:round|from)\s+.*")
 
 
@@ -784,18 +778,17 @@ def shown_part(shape: str, em: float) -> bool:
 
 
 def _shows_box(name: str, arguments: str, em: float) -> bool:
-    sides = [length(word, em, _SIDE) for word in arguments.split()]
+    words = arguments.split()
+    sides = [length(word, em, _SIDE) for word in words]
     if name == "inset" and sides:
-        plain = [side or 0.0 for side in sides]
-        top, right = plain[0], plain[1 if len(plain) > 1 else 0]
-        bottom, left = (
-            plain[2 if len(plain) > 2 else 0],
-            plain[3 if len(plain) > 3 else 1 if len(plain) > 1 else 0],
-        )
+        top, right, bottom, left = four_sides([side or 0.0 for side in sides[:4]]) or [0.0] * 4
+        shares = [float(word[:-1]) if _SHARE.fullmatch(word) else 0.0 for word in words[:4]]
+        above, beside, below, before = four_sides(shares) or [0.0] * 4
         return (
             _SIDE - top - bottom >= _LEAST
             and _SIDE * 4 - left - right >= _LEAST
-            and not _hides_whole(arguments)
+            and above + below < 98
+            and before + beside < 98
         )
     if len(sides) != 4:
         return True
@@ -803,19 +796,6 @@ def _shows_box(name: str, arguments: str, em: float) -> bool:
     if name == "rect":
         return third - first >= _LEAST and second - (0 if sides[3] is None else fourth) >= _LEAST
     return third >= _LEAST and fourth >= _LEAST and first < _SIDE and second < _SIDE
-
-
-def _hides_whole(arguments: str) -> bool:
-    """Return whether percentages of opposite sides leave nothing."""
-    words = arguments.split()
-    shares = [
-        float(word[:-1]) if re.fullmatch(r"-?[\d.]{1,9}%", word) and word.count(".") < 2 else 0.0
-        for word in words
-    ]
-    top, right = shares[0], shares[1 if len(shares) > 1 else 0]
-    bottom = shares[2 if len(shares) > 2 else 0]
-    left = shares[3] if len(shares) > 3 else right
-    return top + bottom >= 98 or left + right >= 98
 
 
 def _shows_round(arguments: str, em: float) -> bool:
