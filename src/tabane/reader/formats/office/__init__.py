@@ -11,9 +11,9 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.formats.archive import opened
 from tabane.reader.formats.office.docx import read_docx
+from tabane.reader.formats.office.model import OfficeContent
 from tabane.reader.formats.office.open_documents import about_open, read_odp, read_ods, read_odt
 from tabane.reader.formats.office.package import DOCUMENT, OfficePackage
-from tabane.reader.formats.office.page_tree import OfficeContent
 from tabane.reader.formats.office.pptx import read_pptx
 from tabane.reader.formats.office.xls import read_xls
 from tabane.reader.formats.office.xlsx import read_xlsx

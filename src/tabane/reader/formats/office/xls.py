@@ -14,11 +14,12 @@ from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 
 from tabane.errors import ReadError
-from tabane.messages import Message, say
-from tabane.reader.formats.data_files import CellRange, sheet_text
+from tabane.messages import say
+from tabane.reader.formats.data_files import CellRange
+from tabane.reader.formats.office.model import ContentBudget, DocumentFull, OfficeContent, sheets_left_out
 from tabane.reader.formats.office.package import DOCUMENT
-from tabane.reader.formats.office.page_tree import ContentBudget, DocumentFull, OfficeContent
-from tabane.reader.formats.office.xlsx import INDEXED, NumberFormat, sheets_left_out
+from tabane.reader.formats.office.writer import SheetWriter
+from tabane.reader.formats.office.xlsx import INDEXED, NumberFormat
 from tabane.reader.formats.text import broken, too_large
 from tabane.reader.hidden_text import WHITE, Color, hex_color, is_tiny, is_unreadable
 
@@ -50,8 +51,7 @@ def read_xls(body: bytes, seconds: float) -> OfficeContent:
         raise broken(DOCUMENT, error) from None
     import python_calamine as calamine  # with the first of these workbooks
 
-    parts: list[str] = []
-    warnings: list[Message] = []
+    writer = SheetWriter()
     hidden = sum(not look.shown for look in looks)
     shown = [(nth, look) for nth, look in enumerate(looks) if look.shown]
     try:
@@ -63,9 +63,7 @@ def read_xls(body: bytes, seconds: float) -> OfficeContent:
                 CellRange(top + 1, left + 1, bottom + 1, right + 1)
                 for (top, left), (bottom, right) in sheet.merged_cell_ranges or ()
             ]
-            made = sheet_text(sheet.name, cells, merged, rows_left)
-            parts.append(made.markdown)
-            warnings += made.warnings
+            writer.add(sheet.name, cells, merged, rows_left)
             hidden += look.hidden
     except calamine.PasswordError:
         raise _locked() from None
@@ -76,7 +74,8 @@ def read_xls(body: bytes, seconds: float) -> OfficeContent:
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             raise broken(DOCUMENT, error) from None
         raise
-    return OfficeContent("\n\n".join(parts), hidden, notes=(*warnings, *sheets_left_out(_SHEETS, len(shown))))
+    notes = (*writer.warnings, *sheets_left_out(_SHEETS, len(shown)))
+    return OfficeContent(writer.markdown, hidden, notes=notes)
 
 
 def _locked() -> ReadError:
@@ -161,7 +160,7 @@ class _Walk:
 
     def __init__(self, body: bytes, seconds: float) -> None:
         self._stream = _CompoundFile(body).stream(_WORKBOOK)
-        self._budget = ContentBudget(0, _RECORDS, seconds)
+        self._budget = ContentBudget(seconds, elements=_RECORDS)
         self._area = 0
 
     def sheets(self) -> list[_SheetLook]:

@@ -16,14 +16,13 @@ from typing import Literal, NamedTuple
 
 from lxml import etree
 
-from tabane.messages import Message, say
-from tabane.reader.formats.data_files import CellRange, range_of, sheet_text
+from tabane.messages import say
+from tabane.reader.formats.data_files import CellRange, range_of
 from tabane.reader.formats.media_type_detection import UNREADABLE_MEMBER
-from tabane.reader.formats.office import page_tree
+from tabane.reader.formats.office.model import OfficeContent, sheets_left_out
 from tabane.reader.formats.office.package import (
     DOCUMENT,
     OfficePackage,
-    Relation,
     ThemeColors,
     attribute,
     local,
@@ -31,10 +30,9 @@ from tabane.reader.formats.office.package import (
     number,
     tinted,
 )
-from tabane.reader.formats.office.page_tree import OfficeContent, element
+from tabane.reader.formats.office.writer import SheetWriter
 from tabane.reader.formats.text import broken
 from tabane.reader.hidden_text import WHITE, Color, hex_color, is_tiny, is_unreadable
-from tabane.reader.markdown import markdown
 
 _SHEETS = 50
 _CELLS = 150_000  # of a sheet that are kept; rows beyond are counted
@@ -76,13 +74,6 @@ def read_xlsx(package: OfficePackage) -> OfficeContent:
     return Workbook(package).content()
 
 
-def sheets_left_out(shown: int, sheets: int) -> tuple[Message, ...]:
-    """Return the warning about sheets beyond the limit, if there are any."""
-    if sheets <= shown:
-        return ()
-    return (say("{shown} of {all} {all:sheet is|sheets are} shown.", shown=shown, all=sheets),)
-
-
 class Workbook:
     """A workbook as it is read once."""
 
@@ -116,18 +107,20 @@ class Workbook:
                 if nth >= last:
                     break
             self._cut |= stream.cut
-        parts: list[str] = []
-        warnings: list[Message] = []
+        writer = SheetWriter()
         for each in read:
             cells = each.shown(strings, self._since_1904)
             self._hidden += each.hidden
-            made = sheet_text(each.name, cells, each.merged, each.rows_left)
-            parts.append(made.markdown)
-            parts += self._drawn(each.part)
-            warnings += made.warnings
-        warnings += sheets_left_out(_SHEETS, len(sheets))
-        text = "\n\n".join(part for part in parts if part)
-        return OfficeContent(text, self._hidden, cut=self._cut or self._package.cut, notes=tuple(warnings))
+            writer.add(each.name, cells, each.merged, each.rows_left)
+            drawings = [
+                part for part in self._package.relations(each.part).values() if part.kind == "drawing"
+            ]
+            for drawing in drawings[:10]:
+                for part in list(self._package.relations(drawing.target).values())[:100]:
+                    if part.kind == "chart":
+                        writer.add_chart(self._package.part(part.target))
+        notes = (*writer.warnings, *sheets_left_out(_SHEETS, len(sheets)))
+        return OfficeContent(writer.markdown, self._hidden, cut=self._cut or self._package.cut, notes=notes)
 
     def _sheets(self) -> Iterator[_Sheet]:
         """Yield the sheets that are shown, and count those that are not."""
@@ -153,21 +146,6 @@ class Workbook:
         self._tags = stream.tags_left
         self._cut |= stream.cut
         return reader
-
-    def _drawn(self, part: str) -> Iterator[str]:
-        """Yield the data of charts on a sheet."""
-        drawings = [each for each in self._package.relations(part).values() if each.kind == "drawing"]
-        for drawing in drawings[:10]:
-            for relation in list(self._package.relations(drawing.target).values())[:100]:
-                yield self._chart(relation)
-
-    def _chart(self, relation: Relation) -> str:
-        chart = self._package.part(relation.target) if relation.kind == "chart" else None
-        if chart is None:
-            return ""
-        holder = element("div")
-        page_tree.add(chart, holder)
-        return markdown([holder], "")
 
 
 class _SheetReader:
