@@ -10,7 +10,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -358,7 +358,7 @@ def _search(
 ) -> VectorSpaceSearch:
     """Return a search over one moment, which gives way while it runs."""
     mask, origin = masks.mask(where), masks.snapshot.origin
-    return VectorSpaceSearch(request, moment, mask, origin, lambda: give_way(connection))
+    return VectorSpaceSearch(request, moment, mask, origin, partial(give_way, connection))
 
 
 class JoinedReads(EngineReads):
