@@ -63,10 +63,11 @@ class CandidateIndex(Protocol):
         """Remove vectors, if they are there."""
         ...
 
-    def advance(self, name: str, mark: str) -> str:
+    def advance(self, name: str, mark: str, *, complete: bool) -> str:
         """Mark what the set holds by now. Return a note.
 
-        A search with that note, by any process, sees all that was put before.
+        A search with that note, by any process, sees all that was put before. ``complete``: nothing more
+        waits to be put, so the index may tidy itself.
         """
         ...
 

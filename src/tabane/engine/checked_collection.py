@@ -176,8 +176,14 @@ class CheckedReads(JoinedRecords):
     def shape(self) -> Shape:
         return self._reads.shape
 
-    async def _read(self, work: Callable[[EngineReads], Awaitable[T]], *, by_key: bool = False) -> T:
-        """Return the result of a request. ``by_key``: its caller may change what it reads and write it."""
+    async def _read(
+        self, work: Callable[[EngineReads], Awaitable[T]], *, by_key: bool = False, nearest: bool = False
+    ) -> T:
+        """Return the result of a request.
+
+        ``by_key``: its caller may change what it reads and write it. ``nearest``: it looks for the nearest
+        records.
+        """
         return await work(self._reads)
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
@@ -213,11 +219,11 @@ class CheckedReads(JoinedRecords):
         if self._first is not None and not offset:
             first, checked = self._first
             if query is first.query and where is first.where and limit == first.limit:
-                return await self._read(lambda reads: reads.nearest(*checked))
+                return await self._read(lambda reads: reads.nearest(*checked), nearest=True)
         check_page(limit, offset)
         shape = self.shape
         request, condition = checked_request(query, shape), checked_filter(where, shape)
-        return await self._read(lambda reads: reads.nearest(request, condition, limit, offset))
+        return await self._read(lambda reads: reads.nearest(request, condition, limit, offset), nearest=True)
 
 
 EngineT = TypeVar("EngineT", bound=CollectionEngine)
@@ -251,7 +257,9 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
 
     # Who answers
 
-    async def _read(self, work: Callable[[CollectionEngine], Awaitable[T]], *, by_key: bool = False) -> T:
+    async def _read(
+        self, work: Callable[[CollectionEngine], Awaitable[T]], *, by_key: bool = False, nearest: bool = False
+    ) -> T:
         return await work(self.engine)
 
     async def _read_blocks(self, work: Callable[[CollectionEngine], AsyncIterator[T]]) -> AsyncIterator[T]:

@@ -19,7 +19,7 @@ import contextlib
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from datetime import datetime
@@ -40,6 +40,7 @@ from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.errors import ConfigurationError, StoreBusy, StoreError, StoreFull
 from tabane.messages import Message, say
+from tabane.search.engine import JoinedRecords, NearestRequest
 from tabane.search.records import Shape
 from tabane.settings.files import private_folder, read_private, write_private
 
@@ -452,13 +453,20 @@ class ReplicatedCollection(CheckedCollection[CollectionEngine]):
     """A collection of a database, whose replica answers what searches, counts, lists or reads by key.
 
     ``problem``: the database has not answered since the hub started, so ``truth`` is the replica itself.
+    ``indexed``: an index outside of the database finds the nearest records, which is made for more vectors
+    than the replica.
     """
 
     def __init__(
-        self, truth: CollectionEngine, replica: CollectionReplica, problem: StoreError | None = None
+        self,
+        truth: CollectionEngine,
+        replica: CollectionReplica,
+        problem: StoreError | None = None,
+        *,
+        indexed: bool = False,
     ) -> None:
         super().__init__(truth)
-        self._replica, self._problem = replica, problem
+        self._replica, self._problem, self._indexed = replica, problem, indexed
 
     @property
     def remark(self) -> Message | None:
@@ -494,12 +502,30 @@ class ReplicatedCollection(CheckedCollection[CollectionEngine]):
         self._replica.acknowledge()
         return done
 
-    async def _read(self, work: Callable[[CollectionEngine], Awaitable[T]], *, by_key: bool = False) -> T:
+    async def together(
+        self,
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        *,
+        long: bool = False,
+        first: NearestRequest | None = None,
+    ) -> T:
+        return await (work(self) if self._indexed else super().together(work, long=long, first=first))
+
+    async def _read(
+        self,
+        work: Callable[[CollectionEngine], Awaitable[T]],
+        *,
+        by_key: bool = False,
+        nearest: bool = False,
+    ) -> T:
         """Ask the replica if it is current or alone; else the database, and the replica if that is gone now.
 
-        ``by_key``: the answer may be changed and written back.
+        ``by_key``: the answer may be changed and written back. ``nearest``: it looks for the nearest
+        records, so the replica is asked only if it is alone, if there is an index outside of the database.
         """
-        local, answer = await self._replica.current(), None
+        local, answer = None, None
+        if self._replica.away or not (nearest and self._indexed):
+            local = await self._replica.current()
         old = local is not None and self._replica.away
         if local is not None:
             try:
@@ -559,9 +585,19 @@ class Replicas:
         self._lent: dict[tuple[str, str], ReplicatedCollection] = {}
 
     async def replicated(
-        self, domain: str, truth: CollectionEngine, feed: ChangeFeed, probe: ChangeProbe, source: str
+        self,
+        domain: str,
+        truth: CollectionEngine,
+        feed: ChangeFeed,
+        probe: ChangeProbe,
+        source: str,
+        *,
+        indexed: bool = False,
     ) -> ReplicatedCollection:
-        """Return the collection, read from its replica. ``source`` names the collection and its database."""
+        """Return the collection, read from its replica. ``source`` names the collection and its database.
+
+        ``indexed``: an index outside of the database finds the nearest records.
+        """
         place = (domain, truth.shape.name)
         lent = self._lent.get(place)
         if lent is not None and lent.engine is truth:
@@ -570,7 +606,7 @@ class Replicas:
             del self._lent[place]
             await self._open.pop(place).close()
         replica = self._replica(domain, truth.shape, source)
-        lent = self._lent[place] = ReplicatedCollection(truth, replica)
+        lent = self._lent[place] = ReplicatedCollection(truth, replica, indexed=indexed)
         replica.follow(feed, probe)
         return lent
 

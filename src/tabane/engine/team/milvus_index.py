@@ -21,6 +21,7 @@ import logging
 import math
 import re
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -344,8 +345,12 @@ _BUILD: dict[str, dict[str, Any]] = {
     "ivf_flat": {"nlist": 4096},
     "ivf_sq8": {"nlist": 4096},
 }
-_LEAST_EFFORT = 200  # nodes of a graph that are compared at least
+_LEAST_EFFORT = 800  # nodes of a graph that are compared at least
 _PROBES = 64  # lists of an IVF index that a search looks into
+# Milvus compares the vectors of a growing segment one by one. From about 5,000 on it has a rough index for
+# them, which finds half of the nearest, until the segment is sealed. By itself, it seals at some 100,000.
+_MOST_GROWING = 4000
+_SEALING = 15.0  # seconds between two seals of a set; a server takes one in ten
 
 
 class MilvusIndex(CandidateIndex):
@@ -356,6 +361,8 @@ class MilvusIndex(CandidateIndex):
         self._gate = threading.Lock()
         self._connected: Any = None
         self._lite = False
+        self._growing: dict[str, int] = {}  # vectors that were put since the last seal, by set
+        self._sealed: dict[str, float] = {}  # when that was
 
     @property
     def place(self) -> str:
@@ -395,6 +402,7 @@ class MilvusIndex(CandidateIndex):
         return str(properties.get(_MARK, "")) or None
 
     def reset(self, name: str, dimension: int, shape: Shape) -> None:
+        self._growing[name] = 0
         name = self._collection_name(name)
         with self._convert_errors():
             client = self._client()
@@ -453,6 +461,8 @@ class MilvusIndex(CandidateIndex):
                     for each in part
                 ]
                 self._client().upsert(self._collection_name(name), rows, timeout=_PATIENCE)
+        # Of a set that an earlier process filled, it is not known how many were not sealed.
+        self._growing[name] = self._growing.get(name, _MOST_GROWING) + len(vectors)
 
     def remove(self, name: str, rows: Sequence[int]) -> None:
         with self._convert_errors():
@@ -460,13 +470,25 @@ class MilvusIndex(CandidateIndex):
                 part = list(rows[first : first + MOST])
                 self._client().delete(self._collection_name(name), ids=part, timeout=_PATIENCE)
 
-    def advance(self, name: str, mark: str) -> str:
+    def advance(self, name: str, mark: str, *, complete: bool) -> str:
+        if complete and self._growing.get(name, 0) > _MOST_GROWING:
+            self._seal(name)
         with self._convert_errors():
             client = self._client()
             # The client library has the call, but only its connection offers it.
             stamp = 1 if self._lite else client._get_connection().alloc_timestamp(timeout=_PATIENCE)
             client.alter_collection_properties(self._collection_name(name), {_MARK: mark}, timeout=_PATIENCE)
         return str(stamp)
+
+    def _seal(self, name: str) -> None:
+        """Let Milvus seal the growing segments of a set, and index them, unless it did so just now."""
+        now = time.monotonic()
+        if now - self._sealed.get(name, -_SEALING) < _SEALING:
+            return
+        self._sealed[name] = now
+        with self._convert_errors():
+            self._client().flush(self._collection_name(name), timeout=_PATIENCE)
+        self._growing[name] = 0
 
     def narrows(self, where: Filter, shape: Shape) -> bool:
         found = expression(where, shape)

@@ -69,7 +69,7 @@ class MemoryIndex:
             for row in rows:
                 self._set(name).vectors.pop(row, None)
 
-    def advance(self, name: str, mark: str) -> str:
+    def advance(self, name: str, mark: str, *, complete: bool) -> str:
         self._check()
         self._set(name).mark = mark
         return mark

@@ -295,9 +295,11 @@ class IndexFollower:
             rows = sorted(batch.removed)
             for space in current:
                 await self._ask_set(space, lambda index, name: index.remove(name, rows))
-        mark = batch.position.mark
+        mark, complete = batch.position.mark, batch.complete
         notes = {
-            space: await self._ask_set(space, lambda index, name: index.advance(name, mark))
+            space: await self._ask_set(
+                space, lambda index, name: index.advance(name, mark, complete=complete)
+            )
             for space in current
         }
         await self._feed.advance(self._link.follower, batch.position.noted(change_log.written(notes)))
