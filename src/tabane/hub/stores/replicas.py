@@ -28,9 +28,10 @@ class ReplicaFiles:
 
     async def is_there(self, *, vectors: bool) -> bool:
         """Return whether the files exist."""
-        names = [f"{self._name}.db", *([f"{self._name}.vectors.db"] if vectors else [])]
-        paths = [self._folder / name for name in names]
-        return all(await asyncio.gather(*(asyncio.to_thread(path.exists) for path in paths)))
+        names = await asyncio.to_thread(lambda: {each.name for each in self._folder.glob(f"{self._name}.*")})
+        older = f"{self._name}.vectors.db"  # taken over when the replica is opened
+        held = older in names or any(name.endswith(".vec") for name in names)
+        return f"{self._name}.db" in names and (held or not vectors)
 
     async def opened(self) -> StoredCollection:
         """Return the collection in the files, opened again. Raises StoreError."""
