@@ -102,8 +102,10 @@ class ReplicaFiles:
 
     def are_there(self, *, vectors: bool) -> bool:
         """Return whether the files exist; those of vectors as well. Blocks."""
-        kinds = [".db", *([".vectors*"] if vectors else [])]
-        return all(any(self._folder.glob(f"{self._name}{kind}")) for kind in kinds)
+        names = {path.name for path in self._folder.glob(f"{self._name}.*")}
+        older = f"{self._name}.vectors.db"  # taken over when the replica is opened
+        held = older in names or any(name.endswith(".vec") for name in names)
+        return f"{self._name}.db" in names and (held or not vectors)
 
     def write_mark(self, mark: ReplicaMark) -> None:
         """Write the mark as JSON, in a file that only the user can read. Blocks."""

@@ -49,7 +49,6 @@ Indexed = Callable[[int, int], None]
 
 _LOCK = "hub.lock"
 _POLLED = 0.5  # seconds between two reports about an index
-_LONGEST_INDEXING = 3600.0  # seconds until the vectors of a home are indexed
 
 
 class MigrationPlace(Protocol):

@@ -179,17 +179,21 @@ class CodeFiles:
 
     def _recode(self, data: Matrix) -> None:
         """Codes in a file of their own, with room for more; with a new mean if there are many more."""
-        old, mean = self.state, mean_of(data)
+        old, codes = self.state, self.codes()
+        kept = 0 if codes is None or len(data) >= 4 * old.meant else old.count
+        mean = codes.mean if codes is not None and kept else mean_of(data)
         state = msgspec.structs.replace(
             old,
             count=len(data),
             codes=old.codes + 1,
             capacity=len(data) + len(data) // 4 + CODED,
-            meant=len(data),
+            meant=old.meant if kept else len(data),
             last=old.count,
         )
         self._make(state, mean)
-        self._encode(state, mean, data, 0)
+        if codes is not None and kept:
+            self._words(state, "r+")[:, :kept] = codes.words
+        self._encode(state, mean, data, kept)
         self.state = state
         if old.codes:
             _gone(self._path(old))

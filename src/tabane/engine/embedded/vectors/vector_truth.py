@@ -340,13 +340,13 @@ class VectorOwnership:
 
     def check(self, file: VectorFile, first: int) -> None:
         """Compare the vectors from slot ``first`` on with their checksums. Raises StoreCorrupt."""
-        for number, crc in self._of_all("crc").reshape(-1, 2).tolist():
-            if file.slot(number) >= first and zlib.crc32(file.vector(number) or b"") != crc:
+        for number, crc in self._of_all("crc", file.number(first)).reshape(-1, 2).tolist():
+            if zlib.crc32(file.vector(number) or b"") != crc:
                 raise failures.corrupt(file.path, f"vector {number} is not what was written")
 
-    def _of_all(self, column: str) -> Array:
-        query = f"SELECT id, {column} FROM {self._truth.table} WHERE space = ?"
-        pairs = self._connection.execute(query, (self._storage_of.birth,)).fetchall()
+    def _of_all(self, column: str, least: int = 0) -> Array:
+        query = f"SELECT id, {column} FROM {self._truth.table} WHERE space = ? AND id >= ?"
+        pairs = self._connection.execute(query, (self._storage_of.birth, least)).fetchall()
         return np.fromiter(chain.from_iterable(pairs), np.int64, 2 * len(pairs))
 
     def agree(self, numbers: Sequence[int], rows: Sequence[int]) -> bool:
