@@ -118,7 +118,7 @@ def test_nothing_that_matches_is_missing(index: MilvusIndex) -> None:
         [IndexedVector(row, vectors[row].tobytes(), each.fields) for row, each in records.items()],
         SHAPE,
     )
-    note, said = index.advance("filters", "mark"), 0
+    note, said = index.advance("filters", "mark", complete=True), 0
     for asked in chance.filters(150):
         where = checked_filter(asked, SHAPE)
         wanted = {row for row, each in records.items() if matches(where, each)}
