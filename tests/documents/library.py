@@ -156,7 +156,7 @@ class Asked:
         patience: float = 5.0,
     ) -> None:
         self.collection, self.models, self.named = collection, models, named
-        self.woken = 0
+        self.woken = self.openings = 0
         self.now = NOW
         self.heard: list[tuple[str, Event]] = []
         context = _AskedContext(self, largest, patience)
@@ -215,6 +215,7 @@ class Asked:
         self.woken += 1
 
     async def _given(self) -> Collection:
+        self.openings += 1
         return self.collection
 
     async def _question(self, collection: Collection, text: str, spaces: Iterable[str]) -> Meaning | NoModel:

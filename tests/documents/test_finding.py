@@ -116,6 +116,25 @@ class _Lines:
         return len(text.split())
 
 
+async def test_each_request_opens_the_collection_once() -> None:
+    requests: dict[str, dict[str, Any]] = {
+        "put_document": {"filepath": "other.md", "text": GUIDE},
+        "search": {"query": "bananas", "filters": {"year": 2020}},
+        "get_document": {"filepath": "guide.md"},
+        "get_documents_by_prefix": {"prefix": "g"},
+        "list_documents": {},
+        "list_document_folders": {},
+        "get_document_stats": {},
+        "delete_document": {"filepath": "other.md"},
+    }
+    async with opened() as asked:
+        await asked.put("guide.md", GUIDE, metadata={"year": 2020})
+        for name, params in requests.items():
+            before = asked.openings
+            await asked.call(name, **params)
+            assert asked.openings == before + 1, name
+
+
 async def test_modes_look_by_words_by_meaning_or_by_both() -> None:
     async with opened() as asked:
         await asked.put("a.txt", "tac act")

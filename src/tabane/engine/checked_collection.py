@@ -7,7 +7,7 @@ So no engine checks, splits or encodes anything itself.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from msgspec import structs
@@ -25,7 +25,6 @@ from tabane.engine.input_checks import (
 from tabane.engine.vector_request import VectorRequest, checked_request
 from tabane.messages import Message
 from tabane.search.engine import (
-    Capability,
     Collection,
     EngineHits,
     Exchanged,
@@ -100,12 +99,6 @@ class CollectionEngine(EngineReads, Protocol):
 
     most_bytes: int
     """Bytes of one :meth:`upsert` at most, unless one record is larger."""
-
-    @property
-    def capabilities(self) -> frozenset[Capability]: ...
-
-    @property
-    def remark(self) -> Message | None: ...
 
     @property
     def changes(self) -> int: ...
@@ -183,8 +176,19 @@ class CheckedReads(JoinedRecords):
     def shape(self) -> Shape:
         return self._reads.shape
 
+    async def _read(
+        self, work: Callable[[EngineReads], Awaitable[T]], *, by_key: bool = False, nearest: bool = False
+    ) -> T:
+        """Return the result of a request.
+
+        ``by_key``: its caller may change what it reads and write it. ``nearest``: it looks for the nearest
+        records.
+        """
+        return await work(self._reads)
+
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        return await self._reads.get(input_checks.checked_keys(keys))
+        ready = input_checks.checked_keys(keys)
+        return await self._read(lambda reads: reads.get(ready), by_key=True)
 
     async def select(
         self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
@@ -194,7 +198,7 @@ class CheckedReads(JoinedRecords):
         condition = checked_filter(where, shape)
         input_checks.check_order(order, shape)
         cursor = None if after is None else input_checks.read_cursor(after, order, shape)
-        records = await self._reads.select(condition, order, cursor, limit + 1)
+        records = await self._read(lambda reads: reads.select(condition, order, cursor, limit + 1))
         if len(records) <= limit:
             return SelectedPage(tuple(records))
         page = tuple(records[:limit])
@@ -204,28 +208,32 @@ class CheckedReads(JoinedRecords):
         shape = self.shape
         check_kind(shape.field(field), (Kind.STRING,), "firsts")
         check_kind(shape.field(order.field), NUMERIC, "order")
-        return await self._reads.firsts(field, order, checked_filter(where, shape))
+        condition = checked_filter(where, shape)
+        return await self._read(lambda reads: reads.firsts(field, order, condition))
 
     async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        keys = input_checks.checked_keys(keys)
-        return await self._reads.similarities(checked_request(query, self.shape), keys)
+        ready, request = input_checks.checked_keys(keys), checked_request(query, self.shape)
+        return await self._read(lambda reads: reads.similarities(request, ready))
 
     async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         if self._first is not None and not offset:
             first, checked = self._first
             if query is first.query and where is first.where and limit == first.limit:
-                return await self._reads.nearest(*checked)
+                return await self._read(lambda reads: reads.nearest(*checked), nearest=True)
         check_page(limit, offset)
         shape = self.shape
         request, condition = checked_request(query, shape), checked_filter(where, shape)
-        return await self._reads.nearest(request, condition, limit, offset)
+        return await self._read(lambda reads: reads.nearest(request, condition, limit, offset), nearest=True)
 
 
 EngineT = TypeVar("EngineT", bound=CollectionEngine)
 
 
 class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
-    """The collection of an engine. :class:`~tabane.search.engine.Collection` documents its methods."""
+    """The collection of an engine. :class:`~tabane.search.engine.Collection` documents its methods.
+
+    A subclass may have some requests answered by another engine that has the same records.
+    """
 
     def __init__(self, engine: EngineT) -> None:
         super().__init__(engine)
@@ -240,38 +248,57 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
         return self.engine.shape.spaces
 
     @property
-    def capabilities(self) -> frozenset[Capability]:
-        return self.engine.capabilities
-
-    @property
     def remark(self) -> Message | None:
-        return self.engine.remark
+        return None
 
     @property
     def changes(self) -> int:
         return self.engine.changes
 
+    # Who answers
+
+    async def _read(
+        self, work: Callable[[CollectionEngine], Awaitable[T]], *, by_key: bool = False, nearest: bool = False
+    ) -> T:
+        return await work(self.engine)
+
+    async def _read_blocks(self, work: Callable[[CollectionEngine], AsyncIterator[T]]) -> AsyncIterator[T]:
+        async for block in work(self.engine):
+            yield block
+
+    async def _read_truth(self, work: Callable[[CollectionEngine], Awaitable[T]]) -> T:
+        """Return the result of a request on which a write depends that nobody sees."""
+        return await work(self.engine)
+
+    async def _write(self, work: Callable[[CollectionEngine], Awaitable[T]]) -> T:
+        return await work(self.engine)
+
     # Spaces
 
     async def add_space(self, space: EmbeddingSpace) -> None:
         if not any(each.name == space.name and each.takes(space) for each in self.spaces):
-            await self.engine.add_space(checked_space(space))
+            ready = checked_space(space)
+            await self._write(lambda engine: engine.add_space(ready))
 
     async def drop_space(self, name: str) -> None:
         if any(space.name == name for space in self.spaces):
-            await self.engine.drop_space(name)
+            await self._write(lambda engine: engine.drop_space(name))
 
     async def succeed(self, name: str, by: str) -> None:
         checked_space(structs.replace(self.shape.space(by), name=name))
-        await self.engine.succeed(name, by)
+        await self._write(lambda engine: engine.succeed(name, by))
 
     # Writing
 
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
         known, results = models or {}, list[bool]()
         ready = await input_checks.checked_records(records, self.shape, known)
+
+        async def write(part: Sequence[Record]) -> list[bool]:
+            return await self._write(lambda engine: engine.upsert(part, known))
+
         for part in input_checks.cut(ready, self.engine.most_rows, self.engine.most_bytes):
-            results += await self.engine.upsert(part, known)
+            results += await write(part)
         return results
 
     async def exchange(
@@ -281,12 +308,18 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
         known = models or {}
         ready = await input_checks.checked_records(records, self.shape, known)
         keys, rows = await input_checks.checked_exchange(ready, gone)
-        return await self.engine.exchange(ready, keys, rows, known) if rows else Exchanged()
+        if not rows:
+            return Exchanged()
+        return await self._write(lambda engine: engine.exchange(ready, keys, rows, known))
 
     async def delete(self, keys: Sequence[str]) -> int:
         ready, deleted = [checked_key(key) for key in keys], 0
+
+        async def delete(part: Sequence[str]) -> int:
+            return await self._write(lambda engine: engine.delete(part))
+
         for first in range(0, len(ready), MOST_ROWS):
-            deleted += await self.engine.delete(ready[first : first + MOST_ROWS])
+            deleted += await delete(ready[first : first + MOST_ROWS])
         return deleted
 
     async def attach(
@@ -294,9 +327,12 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
     ) -> int:
         ready = input_checks.checked_attachment(vectors, self.shape, model)
         rows, live = list(ready), 0
+
+        async def attach(part: Mapping[int, Mapping[str, bytes]]) -> int:
+            return await self._write(lambda engine: engine.attach(part, model, epoch))
+
         for first in range(0, len(rows), MOST_ROWS):
-            part = {row: ready[row] for row in rows[first : first + MOST_ROWS]}
-            live += await self.engine.attach(part, model, epoch)
+            live += await attach({row: ready[row] for row in rows[first : first + MOST_ROWS]})
         return live
 
     # Counts
@@ -304,26 +340,32 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
         check_page(limit)
         shape = self.shape
-        return await self.engine.facet(shape.field(field).name, checked_filter(where, shape), limit)
+        shape.field(field)
+        condition = checked_filter(where, shape)
+        return await self._read(lambda engine: engine.facet(field, condition, limit))
 
     async def count(self, where: Filter) -> int:
-        return await self.engine.count(checked_filter(where, self.shape))
+        condition = checked_filter(where, self.shape)
+        return await self._read(lambda engine: engine.count(condition))
 
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
         shape = self.shape
         check_kind(shape.field(field), TEXTUAL, "tally")
-        return await self.engine.tally(field, checked_filter(where, shape))
+        condition = checked_filter(where, shape)
+        return await self._read(lambda engine: engine.tally(field, condition))
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
         shape = self.shape
         check_bounded("bounds", len(bounds), 2, MOST_BOUNDS)
         check_kind(shape.field(field), NUMERIC, "histogram")
-        return await self.engine.histogram(field, bounds, checked_filter(where, shape))
+        condition = checked_filter(where, shape)
+        return await self._read(lambda engine: engine.histogram(field, bounds, condition))
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
         shape = self.shape
         check_kind(shape.field(order.field), NUMERIC, "order")
-        async for block in self.engine.listing(order, checked_filter(where, shape)):
+        condition = checked_filter(where, shape)
+        async for block in self._read_blocks(lambda engine: engine.listing(order, condition)):
             yield block
 
     # Texts
@@ -332,25 +374,30 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
         shape = self.shape
         check_page(limit, offset)
         shape.text_names(query.fields)
-        return await self.engine.search(query, checked_filter(where, shape), limit, offset)
+        condition = checked_filter(where, shape)
+        return await self._read(lambda engine: engine.search(query, condition, limit, offset))
 
     # Vectors
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        return await self.engine.vectors(input_checks.checked_keys(keys), self.shape.space(space).name)
+        ready = input_checks.checked_keys(keys)
+        self.shape.space(space)
+        return await self._read(lambda engine: engine.vectors(ready, space), by_key=True)
 
     async def lacking(
         self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
     ) -> list[StoredRecord]:
         shape = self.shape
         check_page(limit)
-        return await self.engine.lacking(shape.space(space).name, after, limit, checked_filter(where, shape))
+        shape.space(space)
+        condition = checked_filter(where, shape)
+        return await self._read_truth(lambda engine: engine.lacking(space, after, limit, condition))
 
     async def embedded(self, space: str, where: Filter) -> int:
         condition = checked_filter(where, self.shape)
         if not any(each.name == space for each in self.spaces):
             return 0
-        return await self.engine.embedded(space, condition)
+        return await self._read(lambda engine: engine.embedded(space, condition))
 
     async def waiting(
         self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
@@ -360,16 +407,17 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
         shape.space(space)
         if newest is not None:
             check_kind(shape.field(newest), NUMERIC, "waiting")
-        return await self.engine.waiting(space, checked_filter(where, shape), newest, skip, limit)
+        condition = checked_filter(where, shape)
+        return await self._read_truth(lambda engine: engine.waiting(space, condition, newest, skip, limit))
 
     async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        shape = self.shape
-        async for block in self.engine.scan(checked_request(query, shape), checked_filter(where, shape)):
+        request, condition = checked_request(query, self.shape), checked_filter(where, self.shape)
+        async for block in self._read_blocks(lambda engine: engine.scan(request, condition)):
             yield block
 
     async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        shape = self.shape
-        async for block in self.engine.ranking(checked_request(query, shape), checked_filter(where, shape)):
+        request, condition = checked_request(query, self.shape), checked_filter(where, self.shape)
+        async for block in self._read_blocks(lambda engine: engine.ranking(request, condition)):
             yield block
 
     async def together(
@@ -387,6 +435,8 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
                 checked_filter(first.where, self.shape),
             )
             known = first, CheckedNearest(request, condition, first.limit)
-        return await self.engine.together(
-            lambda reads: work(CheckedReads(reads, known)), long=long, first=known and known[1]
+        return await self._read(
+            lambda engine: engine.together(
+                lambda reads: work(CheckedReads(reads, known)), long=long, first=known and known[1]
+            )
         )

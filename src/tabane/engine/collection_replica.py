@@ -32,29 +32,16 @@ import msgspec
 from tabane.cancellation import run_to_end
 from tabane.engine.checked_collection import (
     CheckedCollection,
-    CheckedNearest,
     CollectionEngine,
-    EngineReads,
 )
 from tabane.engine.collection_copying import batches
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
-from tabane.engine.input_checks import RecordsCursor
-from tabane.engine.vector_request import VectorRequest
 from tabane.errors import ConfigurationError, StoreBusy, StoreError, StoreFull
 from tabane.messages import Message, say
-from tabane.search.engine import (
-    Capability,
-    EngineHits,
-    Exchanged,
-    LexicalQuery,
-    ListedKeys,
-    Order,
-    Ranks,
-    Similarities,
-)
-from tabane.search.records import EmbeddingSpace, Filter, Record, Scalar, Shape, StoredRecord
+from tabane.search.engine import JoinedRecords, NearestRequest
+from tabane.search.records import Shape
 from tabane.settings.files import private_folder, read_private, write_private
 
 if TYPE_CHECKING:
@@ -461,25 +448,24 @@ _read_of_old: ContextVar[bool] = ContextVar("read_of_old", default=False)
 """Whether the last record by key of this request came from a replica without its database."""
 
 
-class ReplicatedCollection(CollectionEngine):
-    """:class:`CollectionEngine` documents its methods.
+class ReplicatedCollection(CheckedCollection[CollectionEngine]):
+    """A collection of a database, whose replica answers what searches, counts, lists or reads by key.
 
     ``problem``: the database has not answered since the hub started, so ``truth`` is the replica itself.
+    ``indexed``: an index outside of the database finds the nearest records, which is made for more vectors
+    than the replica.
     """
 
     def __init__(
-        self, truth: CollectionEngine, replica: CollectionReplica, problem: StoreError | None = None
+        self,
+        truth: CollectionEngine,
+        replica: CollectionReplica,
+        problem: StoreError | None = None,
+        *,
+        indexed: bool = False,
     ) -> None:
-        self.truth, self._replica, self._problem = truth, replica, problem
-        self.most_rows, self.most_bytes = truth.most_rows, truth.most_bytes
-
-    @property
-    def shape(self) -> Shape:
-        return self.truth.shape
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        return self.truth.capabilities
+        super().__init__(truth)
+        self._replica, self._problem, self._indexed = replica, problem, indexed
 
     @property
     def remark(self) -> Message | None:
@@ -494,125 +480,51 @@ class ReplicatedCollection(CollectionEngine):
 
     @property
     def changes(self) -> int:
-        return max(self.truth.changes, self._replica.newest)
+        return max(self.engine.changes, self._replica.newest)
 
-    # What the database does
-
-    async def add_space(self, space: EmbeddingSpace) -> None:
-        await self._write(lambda truth: truth.add_space(space))
-
-    async def drop_space(self, name: str) -> None:
-        await self._write(lambda truth: truth.drop_space(name))
-
-    async def succeed(self, name: str, by: str) -> None:
-        await self._write(lambda truth: truth.succeed(name, by))
-
-    async def upsert(self, records: Sequence[Record], models: Mapping[str, str]) -> list[bool]:
-        return await self._write(lambda truth: truth.upsert(records, models))
-
-    async def exchange(
-        self, records: Sequence[Record], gone: Sequence[str], rows: int, models: Mapping[str, str]
-    ) -> Exchanged:
-        return await self._write(lambda truth: truth.exchange(records, gone, rows, models))
-
-    async def delete(self, keys: Sequence[str]) -> int:
-        return await self._write(lambda truth: truth.delete(keys))
-
-    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None) -> int:
-        return await self._write(lambda truth: truth.attach(vectors, model, epoch))
-
-    async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[StoredRecord]:
+    async def _read_truth(self, work: Callable[[CollectionEngine], Awaitable[T]]) -> T:
         self._raise_if_away()
-        return await self.truth.lacking(space, after, limit, where)
-
-    async def waiting(
-        self, space: str, where: Filter, newest: str | None, skip: int, limit: int
-    ) -> list[StoredRecord]:
-        self._raise_if_away()
-        return await self.truth.waiting(space, where, newest, skip, limit)
+        return await work(self.engine)
 
     def _raise_if_away(self) -> None:
         if self._problem is not None:
             raise self._problem
 
-    async def _write(self, write: Callable[[CollectionEngine], Awaitable[T]]) -> T:
+    async def _write(self, work: Callable[[CollectionEngine], Awaitable[T]]) -> T:
         self._raise_if_away()
         if _read_of_old.get():
             _read_of_old.set(False)
             raise StoreBusy(
                 say("The database could not be reached while this was read. Nothing was written; try again.")
             )
-        done = await write(self.truth)
+        done = await work(self.engine)
         self._replica.acknowledge()
         return done
 
-    # What the replica answers
-
-    async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        return await self._read(lambda collection: collection.get(keys), by_key=True)
-
-    async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        return await self._read(lambda collection: collection.vectors(keys, space), by_key=True)
-
-    async def select(
-        self, where: Filter, order: tuple[Order, ...], after: RecordsCursor | None, most: int
-    ) -> list[StoredRecord]:
-        return await self._read(lambda collection: collection.select(where, order, after, most))
-
-    async def facet(self, field: str, where: Filter, limit: int) -> list[tuple[Scalar, int]]:
-        return await self._read(lambda collection: collection.facet(field, where, limit))
-
-    async def count(self, where: Filter) -> int:
-        return await self._read(lambda collection: collection.count(where))
-
-    async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
-        return await self._read(lambda collection: collection.tally(field, where))
-
-    async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
-        return await self._read(lambda collection: collection.histogram(field, bounds, where))
-
-    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        return await self._read(lambda collection: collection.firsts(field, order, where))
-
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
-        return await self._read(lambda collection: collection.search(query, where, limit, offset))
-
-    async def embedded(self, space: str, where: Filter) -> int:
-        return await self._read(lambda collection: collection.embedded(space, where))
-
-    async def similarities(self, request: VectorRequest, keys: Sequence[str]) -> list[float | None]:
-        return await self._read(lambda collection: collection.similarities(request, keys))
-
-    async def nearest(self, request: VectorRequest, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        return await self._read(lambda collection: collection.nearest(request, where, limit, offset))
-
     async def together(
         self,
-        work: Callable[[EngineReads], Coroutine[Any, Any, T]],
+        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
         *,
-        long: bool,
-        first: CheckedNearest | None,
+        long: bool = False,
+        first: NearestRequest | None = None,
     ) -> T:
-        return await self._read(lambda collection: collection.together(work, long=long, first=first))
+        return await (work(self) if self._indexed else super().together(work, long=long, first=first))
 
-    async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
-        async for block in self._yield_blocks(lambda collection: collection.listing(order, where)):
-            yield block
-
-    async def scan(self, request: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
-        async for block in self._yield_blocks(lambda collection: collection.scan(request, where)):
-            yield block
-
-    async def ranking(self, request: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
-        async for block in self._yield_blocks(lambda collection: collection.ranking(request, where)):
-            yield block
-
-    async def _read(self, work: Callable[[CollectionEngine], Awaitable[T]], *, by_key: bool = False) -> T:
+    async def _read(
+        self,
+        work: Callable[[CollectionEngine], Awaitable[T]],
+        *,
+        by_key: bool = False,
+        nearest: bool = False,
+    ) -> T:
         """Ask the replica if it is current or alone; else the database, and the replica if that is gone now.
 
-        ``by_key``: the answer may be changed and written back.
+        ``by_key``: the answer may be changed and written back. ``nearest``: it looks for the nearest
+        records, so the replica is asked only if it is alone, if there is an index outside of the database.
         """
-        local, answer = await self._replica.current(), None
+        local, answer = None, None
+        if self._replica.away or not (nearest and self._indexed):
+            local = await self._replica.current()
         old = local is not None and self._replica.away
         if local is not None:
             try:
@@ -621,7 +533,7 @@ class ReplicatedCollection(CollectionEngine):
                 self._log_failure(error)
         if answer is None:
             try:
-                answer = [await work(self.truth)]
+                answer = [await work(self.engine)]
                 old = False
             except StoreError:
                 local = await self._replica.current()
@@ -632,7 +544,7 @@ class ReplicatedCollection(CollectionEngine):
             _read_of_old.set(old)
         return answer[0]
 
-    async def _yield_blocks(self, work: Callable[[CollectionEngine], AsyncIterator[T]]) -> AsyncIterator[T]:
+    async def _read_blocks(self, work: Callable[[CollectionEngine], AsyncIterator[T]]) -> AsyncIterator[T]:
         """Yield the blocks of the replica. If it fails before the first one, the database's.
 
         A later block waits for the changes that were acknowledged before it was requested.
@@ -653,7 +565,7 @@ class ReplicatedCollection(CollectionEngine):
                 if begun:
                     raise
                 self._log_failure(error)
-        async for block in work(self.truth):
+        async for block in work(self.engine):
             yield block
 
     def _log_failure(self, error: StoreError) -> None:
@@ -669,31 +581,41 @@ class Replicas:
     def __init__(self, folder: Path, patience: float = PATIENCE) -> None:
         self._folder, self._patience = folder, patience
         self._open: dict[tuple[str, str], CollectionReplica] = {}
-        self._lent: dict[tuple[str, str], CheckedCollection[ReplicatedCollection]] = {}
+        self._lent: dict[tuple[str, str], ReplicatedCollection] = {}
 
     async def replicated(
-        self, domain: str, truth: CollectionEngine, feed: ChangeFeed, probe: ChangeProbe, source: str
-    ) -> CheckedCollection[ReplicatedCollection]:
-        """Return the collection, read from its replica. ``source`` names the collection and its database."""
+        self,
+        domain: str,
+        truth: CollectionEngine,
+        feed: ChangeFeed,
+        probe: ChangeProbe,
+        source: str,
+        *,
+        indexed: bool = False,
+    ) -> ReplicatedCollection:
+        """Return the collection, read from its replica. ``source`` names the collection and its database.
+
+        ``indexed``: an index outside of the database finds the nearest records.
+        """
         place = (domain, truth.shape.name)
         lent = self._lent.get(place)
-        if lent is not None and lent.engine.truth is truth:
+        if lent is not None and lent.engine is truth:
             return lent
         if lent is not None:  # its shape has changed
             del self._lent[place]
             await self._open.pop(place).close()
         replica = self._replica(domain, truth.shape, source)
-        lent = self._lent[place] = CheckedCollection(ReplicatedCollection(truth, replica))
+        lent = self._lent[place] = ReplicatedCollection(truth, replica, indexed=indexed)
         replica.follow(feed, probe)
         return lent
 
     async def alone(
         self, domain: str, shape: Shape, source: str, problem: StoreError
-    ) -> CheckedCollection[ReplicatedCollection] | None:
+    ) -> ReplicatedCollection | None:
         """Return the collection as the last hub left it, because the database has not answered; or None."""
         replica = self._replica(domain, shape, source)
         local = await replica.open_alone()
-        return None if local is None else CheckedCollection(ReplicatedCollection(local, replica, problem))
+        return None if local is None else ReplicatedCollection(local, replica, problem)
 
     def _replica(self, domain: str, shape: Shape, source: str) -> CollectionReplica:
         place = (domain, shape.name)

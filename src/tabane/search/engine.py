@@ -1,7 +1,7 @@
 """The collection under posts, documents and pages, and the values that it exchanges with them.
 
 A :class:`Collection` holds records, and finds them in data derived from the records. Fusion, thresholds and
-grouping are above it, once for all engines. The capabilities of an engine say which requests it supports.
+grouping are above it, once for all engines.
 
 Failure policy of every method: wrong arguments raise :class:`~tabane.errors.BadArguments`, and nothing is
 done. A failure of the engine itself (disk full, files unreadable, another process, a server away) raises a
@@ -37,20 +37,6 @@ LARGEST_EXCHANGE = 16_000_000  # bytes of texts, fields and payloads of one
 LARGEST_VECTORS = 64_000_000  # bytes of vectors of one: they are as large as the text that they are of
 
 T = TypeVar("T")
-
-
-class Capability(Enum):
-    """A kind of request that an engine supports.
-
-    LEXICAL: words, phrases, exclusion, prefixes. SUBSTRING: :class:`~tabane.search.records.Contains` by an
-    index. VECTOR: nearest vectors. SCAN: all vectors in order of rows. If there is a space, the last two are
-    supported.
-    """
-
-    LEXICAL = "lexical"
-    SUBSTRING = "substring"
-    VECTOR = "vector"
-    SCAN = "scan"
 
 
 class Mode(Enum):
@@ -324,11 +310,6 @@ class Collection(JoinedRecords, Protocol):
         ...
 
     # Texts
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Return the supported requests. Any other raises a StoreError that says what is missing."""
-        ...
 
     @property
     def remark(self) -> Message | None:

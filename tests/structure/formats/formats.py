@@ -63,7 +63,7 @@ from tabane.engine.embedded.vectors.search_requests import (
     SentQuestion,
     SentSpace,
 )
-from tabane.engine.embedded.vectors.space_files import OwnersStamp, SpaceFilesState, _OwnersHeader
+from tabane.engine.embedded.vectors.space_files import CodeState, OwnersStamp, _OwnersHeader
 from tabane.engine.input_checks import RecordsCursor
 from tabane.group.profile_changes import ProfileChange, ProfileTable
 from tabane.group.signatures import ForwardedRequest, LinkHead
@@ -183,7 +183,7 @@ FILES: dict[str, Any] = {
     "clean point of a database": FileState,
     "end of a log": LogEnd,
     "watermark of a lexical index": IndexWatermark,
-    "vectors of a space": SpaceFilesState,
+    "codes of a space": CodeState,
     "header of the rows of vectors": _OwnersHeader,
     "stamp of the rows of vectors": OwnersStamp,
     "facts of a fingerprint": Recipe,

@@ -27,7 +27,6 @@ from tabane.engine.vector_request import VectorRequest
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.engine import (
-    Capability,
     EngineHits,
     Exchanged,
     LexicalQuery,
@@ -139,7 +138,6 @@ def finished(work: Coroutine[Any, Any, T]) -> T:
 
 T = TypeVar("T")
 
-_OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 _FEW = 20  # records that never wait for the index to catch up: so few cannot overload it
 
 
@@ -148,7 +146,6 @@ class StoredCollection(CollectionEngine):
 
     most_rows = 1000  # that are written in turns with others, before there must be room again
     most_bytes = 16_000_000
-    remark = None
 
     def __init__(
         self,
@@ -176,11 +173,6 @@ class StoredCollection(CollectionEngine):
     def changes(self) -> int:
         return self.table.columns.snapshot().changes
 
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        lexical = self.lexical.capabilities if self.lexical is not None else frozenset()
-        return lexical | (_OF_VECTORS if self.shape.spaces else frozenset())
-
     async def add_space(self, space: EmbeddingSpace) -> None:
         await self.table.respace(lambda connection, spaces: spaces.add(connection, space))
 
@@ -193,7 +185,6 @@ class StoredCollection(CollectionEngine):
     async def upsert(self, records: Sequence[Record], models: Mapping[str, str]) -> list[bool]:
         if self.lexical is not None and len(records) > _FEW:
             await self.lexical.room()
-        await self._room_for_vectors()
         if is_long(records):  # in turns with others; a few in one commit with others
             return await self.table.upsert(records, models)
         change = await self.table.write(
@@ -217,7 +208,6 @@ class StoredCollection(CollectionEngine):
     ) -> Exchanged:
         if self.lexical is not None and rows > _FEW:
             await self.lexical.room()
-        await self._room_for_vectors()
         return Exchanged(*await self.table.exchange(records, gone, rows, models))
 
     async def replicate(self, records: Sequence[Record], gone: Sequence[str]) -> None:
@@ -227,7 +217,6 @@ class StoredCollection(CollectionEngine):
         """
         if self.lexical is not None:
             await self.lexical.room()
-        await self._room_for_vectors()
         await self.table.replicate(records, gone, max(len(records) + len(gone), ALONE))
 
     async def settle(self) -> None:
@@ -242,7 +231,6 @@ class StoredCollection(CollectionEngine):
         return len(change.deleted)
 
     async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None) -> int:
-        await self._room_for_vectors()
         return await self.table.attach(vectors, model, epoch)
 
     # Requests that can be joined
@@ -342,10 +330,6 @@ class StoredCollection(CollectionEngine):
     def _coverage(self) -> VectorCoverage:
         assert self.table.vectors is not None  # as above
         return VectorCoverage(self.table, self.table.vectors)
-
-    async def _room_for_vectors(self) -> None:
-        if self.table.vectors is not None and self.table.vectors.full:
-            await asyncio.to_thread(self.table.vectors.room)
 
     # Counts
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tabane.engine.embedded.collection import StoredCollection
     from tabane.engine.embedded.collection_table import CollectionTable, LexicalFollower
     from tabane.engine.embedded.vector_process import VectorSearchProcess
-    from tabane.engine.embedded.vectors.vector_database import VectorDatabase
+    from tabane.engine.embedded.vectors.vector_files import Disk, VectorFiles
 
 MOST_BYTES = 1_000_000_000
 KEY = 32  # bytes
@@ -229,15 +229,15 @@ class Store:
         self,
         database: Database,
         lexical: OpenLexicalIndex | None,
-        pages: int = PAGES,
         searching: MakeSearchProcess | None = None,
+        disk: Disk | None = None,
     ) -> None:
         self.database = database
         self._lexical = lexical
-        self._pages = pages
         self._searching = searching
+        self._disk = disk
         self._collections: dict[str, CheckedCollection[StoredCollection]] = {}
-        self._vectors: VectorDatabase | None = None  # opened with the first collection that has some
+        self._vectors: VectorFiles | None = None  # opened with the first collection that has some
         self._kept: PersistentVectorCache | None = None
         self._opening = asyncio.Lock()
         self._opening_vectors = asyncio.Lock()
@@ -252,15 +252,16 @@ class Store:
         migrations: Sequence[Migration] = MIGRATIONS,
         pages: int = PAGES,
         searching: MakeSearchProcess | None = None,
+        disk: Disk | None = None,
     ) -> Store:
         """Open ``<folder>/<domain>.db``, created if it is new. Raises :class:`~tabane.errors.StoreError`.
 
         ``pages``: number of changed pages of a file after which a checkpoint is made. ``searching`` makes the
-        process that searches vectors of a collection; it starts under load only.
+        process that searches vectors of a collection; it starts under load only. ``disk``: writes vectors.
         """
         path = os.path.join(folder, f"{domain}.db")
         database = await asyncio.to_thread(Database.open, path, migrations, pages=pages)
-        return cls(database, lexical, pages, searching)
+        return cls(database, lexical, searching, disk)
 
     async def collection(self, shape: Shape) -> CheckedCollection[StoredCollection]:
         """Return the collection of that shape, made if it is new. The same one at every call.
@@ -295,18 +296,18 @@ class Store:
         await asyncio.to_thread(importlib.import_module, "tabane.engine.embedded.collection")
         from tabane.engine.embedded.collection_table import CollectionTable
 
-        return await CollectionTable.open(self.database, shape, self._vector_file)
+        return await CollectionTable.open(self.database, shape, self._vector_files)
 
-    async def _vector_file(self) -> VectorDatabase:
+    async def _vector_files(self) -> VectorFiles:
         async with self._opening_vectors:
             if self._vectors is None:
-                from tabane.engine.embedded.vectors.vector_database import VectorDatabase, path_of
+                from tabane.engine.embedded.vectors.vector_files import VectorFiles
+                from tabane.engine.embedded.vectors.vector_truth import all_spaces
 
-                path = path_of(self.database.path)
-                self._vectors = await asyncio.to_thread(
-                    VectorDatabase.open, path, after_crash=self.database.recovered, pages=self._pages
-                )
-                self.database.accompany(self._vectors)
+                files = VectorFiles(self.database.path, self._disk)
+                await self.database.aside(lambda connection: files.remove_others(all_spaces(connection)))
+                self.database.accompany(files)
+                self._vectors = files
             return self._vectors
 
     async def kept(self, most: int = 1_000_000_000) -> PersistentVectorCache:
@@ -322,11 +323,9 @@ class Store:
     async def check(self) -> list[str]:
         """Return the names of open collections whose columns or index do not agree with their records.
 
-        Raises StoreCorrupt if the file itself is damaged. Reads everything; used by checks only.
+        Raises StoreCorrupt if a file itself is damaged. Reads everything; used by checks only.
         """
         await self.database.examine()
-        if self._vectors is not None:
-            await asyncio.to_thread(self._vectors.examine)
         return [name for name, each in self._collections.items() if not await each.engine.agrees()]
 
     async def mend(self, name: str) -> CheckedCollection[StoredCollection]:

@@ -11,20 +11,18 @@ import numpy as np
 from msgspec import structs
 
 from tabane.engine.embedded import failures
-from tabane.engine.embedded.collection_state import SpaceStorage
 from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.columns import Array, Mask
 from tabane.engine.embedded.database import give_way
 from tabane.engine.embedded.masks import Masks
 from tabane.engine.embedded.truth import NumericKeys, Truth
-from tabane.engine.embedded.vectors.space_index import Moment, SpaceSnapshot, VectorIndex
+from tabane.engine.embedded.vectors.space_index import Moment, VectorIndex
 from tabane.engine.embedded.vectors.vector_search import VectorMatches, VectorSpaceSearch
-from tabane.engine.vector_request import VectorRequest, normalized
+from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import EngineHit, EngineHits, Ranks, Similarities
 from tabane.search.records import Filter, StoredRecord
 
 MOST_TRIES = 100
-_LOOKED_UP = 4096  # rows that are read between two pauses for others
 
 
 def at_one_moment(
@@ -82,42 +80,16 @@ class VectorCoverage:
         def reading(connection: sqlite3.Connection) -> list[StoredRecord]:
             masks, moment = at_one_moment(self.table, self.index, connection)
             storage = self.index.truth.spaces(connection).named(space)
-            view = moment.get(storage.space.name)
-            matching = masks.mask(where)
-            if view is not None and view.whole:  # the view has a slot for each vector
-                left, origin = matching.copy(), masks.snapshot.origin
-                places = view.rows - origin
-                left[places[(places >= 0) & (places < len(left))]] = False
-                left[: max(0, after + 1 - origin)] = False
-                rows = (np.flatnonzero(left)[:limit] + origin).tolist()
-            else:
-                rows = self._without_vectors(
-                    connection, storage, after, limit, set(masks.snapshot.rows(np.flatnonzero(matching)))
-                )
+            left, origin = masks.mask(where).copy(), masks.snapshot.origin
+            places = moment[storage.space.name].rows - origin
+            left[places[(places >= 0) & (places < len(left))]] = False
+            left[: max(0, after + 1 - origin)] = False
+            rows = (np.flatnonzero(left)[:limit] + origin).tolist()
             epoch = self.table.truth.state(connection).epoch
             found = (self.table.truth.stored(connection, row) for row in rows)
             return [structs.replace(each, epoch=epoch) for each in found]
 
         return await self.table.database.read(reading, long=True)
-
-    def _without_vectors(
-        self,
-        connection: sqlite3.Connection,
-        storage: SpaceStorage,
-        after: int,
-        limit: int,
-        matching: set[int],
-    ) -> list[int]:
-        """Return selected rows without a vector, from the truth: derived data is being made."""
-        found: list[int] = []
-        while len(found) < limit:
-            rows = self.index.truth.lacking(connection, storage, after, _LOOKED_UP)
-            found += [row for row in rows if row in matching]
-            if len(rows) < _LOOKED_UP:
-                break
-            after = rows[-1]
-            give_way(connection)
-        return found[:limit]
 
     def _mask_with_vector(self, masks: Masks, connection: sqlite3.Connection, space: str) -> Mask:
         """Mark the slots of the columns whose records have a vector."""
@@ -127,14 +99,14 @@ class VectorCoverage:
         return having
 
     def _rows(self, connection: sqlite3.Connection, changes: int, space: str) -> Array:
-        """Return the rows with a vector: from memory if it holds all of them, else from the table."""
+        """Return the rows with a vector: from memory, or from the table if that moment is too long ago."""
         moment = self.index.moment(changes)
-        view = moment.get(space) if moment is not None else None
-        if view is not None and view.whole:
-            return view.rows
+        if moment is not None and space in moment:
+            return moment[space].rows
         storage = self.index.truth.spaces(connection).get(space)
-        found = [] if storage is None else self.index.truth.places(connection, storage)
-        return np.fromiter((row for _, row in found), np.int64, len(found))
+        if storage is None:
+            return np.empty(0, dtype=np.int64)
+        return self.index.truth.placing(connection, storage).all()[1]
 
 
 def _newest_slots(slots: Array, times: Array | None, skip: int, limit: int) -> Array:
@@ -177,7 +149,6 @@ BLOCK = 20_000  # records of a scan at a time
 _AT_ONCE = 4096  # keys that are read between two pauses for others
 _DENSE = 4  # times as many rows are sooner read in a row than looked up
 _LOST = 2  # times that vectors are missing, and they are lost
-_LONGEST_WAIT = 60.0  # seconds, for what is rebuilt
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +187,7 @@ class VectorQueries:
         found = _search(connection, request, where, masks, moment).best(limit + offset)
         hits = self.hits_of(connection, found, masks.snapshot.origin)
         assert hits is not None  # a match is live at its own moment
-        exact = (found.whole or request.threshold is None) and _is_whole(moment, request)
+        exact = found.whole or request.threshold is None
         return EngineHits(tuple(hits[offset : offset + limit]), found.compared, exact)
 
     def _search(
@@ -256,7 +227,6 @@ class VectorQueries:
             places, slots = search.places()
             return _VectorScan(search, places + masks.snapshot.origin, slots)
 
-        await self._wait_until_whole()
         scan = await self._table.database.read(begin, long=True)
         for first in range(0, len(scan.rows), BLOCK):
             yield await self._table.database.read(
@@ -307,7 +277,6 @@ class VectorQueries:
             self._keys.read_on(connection, masks.snapshot.origin + len(masks.snapshot.alive))
             return _VectorScan(search, places + masks.snapshot.origin, slots)
 
-        await self._wait_until_whole()
         scan = await self._table.database.read(begin, long=True)
         half = len(scan.rows) // 2
         parts = await asyncio.gather(
@@ -330,12 +299,6 @@ class VectorQueries:
                 similarities = similarities[[row in found for row in listed]]
             yield Ranks(keys, similarities.tolist(), len(scan.rows))
 
-    async def _wait_until_whole(self) -> None:
-        """Wait while vectors are missing in what is derived. Raises StoreBusy after a minute."""
-        if self._index.whole or await asyncio.to_thread(self._index.wait_until_whole, _LONGEST_WAIT):
-            return
-        raise failures.busy(self._table.database.path)
-
     def similarities_of(
         self,
         connection: sqlite3.Connection,
@@ -348,29 +311,12 @@ class VectorQueries:
         question = replace(request, threshold=None)
         self._check_spaces(connection, moment, question)
         rows = self._truth.rows_of(connection, keys)
-        if not _is_whole(moment, question):
-            moment = self._picked_out(connection, question, sorted({row for row in rows if row}))
         mask = np.zeros(len(masks.snapshot.alive), dtype=np.bool_)
         mask[masks.snapshot.slots_of(row for row in rows if row)] = True
         found = VectorSpaceSearch(question, moment, mask, masks.snapshot.origin).best(max(1, len(keys)))
         places = (found.places + masks.snapshot.origin).tolist()
         scores = dict(zip(places, found.scores.tolist(), strict=True))
         return [None if row is None else scores.get(row) for row in rows]
-
-    def _picked_out(self, connection: sqlite3.Connection, request: VectorRequest, rows: list[int]) -> Moment:
-        """Return the vectors of these records alone, as the truth has them."""
-        spaces, moment = self._index.truth.spaces(connection), {}
-        for name in request.vectors:
-            storage = spaces.named(name)
-            numbers = self._index.truth.numbers(connection, storage, rows)
-            found = self._index.truth.file.vectors(storage, [number for number in numbers if number])
-            there = sorted(
-                (row, found[number]) for row, number in zip(rows, numbers, strict=True) if number in found
-            )
-            matrix = normalized(b"".join(vector for _, vector in there), storage.space.dimension)
-            at = np.array([row for row, _ in there], dtype=np.int64)
-            moment[name] = SpaceSnapshot(at, matrix[:0], matrix, None, straight=False)
-        return moment
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
         """Return the vector of each record in a space as it was given; None if it has none."""
@@ -380,7 +326,7 @@ class VectorQueries:
             for again in range(MOST_TRIES):
                 storage = truth.spaces(connection).named(space)
                 numbers = truth.numbers(connection, storage, self._truth.rows_of(connection, keys))
-                found = truth.file.vectors(storage, [number for number in numbers if number])
+                found = truth.files.vectors(storage, (number for number in numbers if number))
                 if again == _LOST or all(number in found for number in numbers if number):
                     break
                 # Some were replaced and deleted since the transaction began, or lost: look again.
@@ -397,7 +343,3 @@ def _search(
     """Return a search over one moment, which gives way while it runs."""
     mask, origin = masks.mask(where), masks.snapshot.origin
     return VectorSpaceSearch(request, moment, mask, origin, lambda: give_way(connection))
-
-
-def _is_whole(moment: Moment, request: VectorRequest) -> bool:
-    return all(moment[name].whole for name in request.vectors)

@@ -128,7 +128,9 @@ class Stores:
                 return alone
         store, truth = await asyncio.shield(opening)
         self._probe = self._probe or ChangeProbe(store.database)
-        return await self._replicas.replicated(domain, truth.engine, truth.engine.feed, self._probe, source)
+        return await self._replicas.replicated(
+            domain, truth.engine, truth.engine.feed, self._probe, source, indexed=postgres.has_index
+        )
 
     async def _open_truth(self, postgres: PostgresEngine, domain: str, shape: Shape) -> OpenTruth:
         store = await postgres.store(domain)
@@ -167,10 +169,15 @@ class Stores:
 
     async def report(self, lang: Lang = "en") -> dict[str, Any]:
         """Return the database, its versions, state and replicas; nothing if files hold everything."""
-        return {} if self._postgres is None else {"engine": await self._postgres.report(lang) | self._lag()}
+        return (
+            {}
+            if self._postgres is None
+            else {"engine": await self._postgres.report(lang) | {"replicas": self.replicas()}}
+        )
 
-    def _lag(self) -> dict[str, Any]:
-        return {} if self._replicas is None else {"replicas": self._replicas.report()}
+    def replicas(self) -> list[dict[str, Any]]:
+        """Return the state of each replica that was used."""
+        return [] if self._replicas is None else self._replicas.report()
 
     def _is_shared(self, domain: str) -> bool:
         """Return whether the database holds collections of that domain."""
@@ -194,7 +201,7 @@ class Stores:
         rows = (
             []
             if self._postgres is None
-            else [{"domain": "*", **await self._postgres.check(lang), **self._lag()}]
+            else [{"domain": "*", **await self._postgres.check(lang), "replicas": self.replicas()}]
         )
         for domain in self._shapes:
             path = self._folder / f"{domain}.db"

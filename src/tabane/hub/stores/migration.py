@@ -165,7 +165,7 @@ class HomePlace:
             await asyncio.wait([settled], timeout=_POLLED)
         await settled
         if table.vectors is not None:
-            await asyncio.to_thread(table.vectors.wait_until_whole, _LONGEST_INDEXING)
+            await asyncio.to_thread(table.vectors.settle)
         return found
 
     async def _table(self, domain: str, shape: Shape) -> CollectionTable:

@@ -79,6 +79,11 @@ class PostgresEngine:
         """Return whether the store of a domain is open."""
         return self._opened is not None and domain in self._opened.stores
 
+    @property
+    def has_index(self) -> bool:
+        """Return whether an index outside of the database has the vectors."""
+        return self._index is not None
+
     async def store(self, domain: str) -> PostgresStore:
         """Return the store of a domain. Raises StoreError and ConfigurationError."""
         async with self._opening:

@@ -182,12 +182,6 @@ class MarkdownConverter:
         code = fenced(element, self._shared)
         return [MarkdownBlock(code, "code")] if code else []
 
-    def _write_data_table(self, element: HtmlElement) -> list[MarkdownBlock]:
-        return tabled(self, element)
-
-    def _write_definitions(self, element: HtmlElement) -> list[MarkdownBlock]:
-        return defined(self, element)
-
     def _write_quotation(self, element: HtmlElement) -> list[MarkdownBlock]:
         blocks = self.blocks(element)
         if all(block.kind == "code" for block in blocks):  # indented by the page, and quoted from nobody
@@ -195,9 +189,6 @@ class MarkdownConverter:
         text = stacked(blocks)
         quoted = "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
         return [MarkdownBlock(quoted, "quotation")] if text else []
-
-    def _write_rule(self, _element: HtmlElement) -> list[MarkdownBlock]:
-        return [MarkdownBlock("---", "rule")]
 
     def _write_item(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return a list item without its list."""
@@ -230,10 +221,10 @@ _WRITING: Mapping[str, Callable[[MarkdownConverter, HtmlElement], list[MarkdownB
     "pre": MarkdownConverter.listing,
     "listing": MarkdownConverter.listing,
     "xmp": MarkdownConverter.listing,
-    "table": MarkdownConverter._write_data_table,
-    "dl": MarkdownConverter._write_definitions,
+    "table": lambda writer, element: tabled(writer, element),
+    "dl": lambda writer, element: defined(writer, element),
     "blockquote": MarkdownConverter._write_quotation,
-    "hr": MarkdownConverter._write_rule,
+    "hr": lambda writer, element: [MarkdownBlock("---", "rule")],
     "li": MarkdownConverter._write_item,
     "summary": MarkdownConverter._write_summary,
 }

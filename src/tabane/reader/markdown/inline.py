@@ -190,27 +190,19 @@ class InlineConverter:
             return
         found.extend([text[: len(text) - len(text.lstrip())], AtomicSpan(code), text[len(text.rstrip()) :]])
 
-    def _write_break(self, _element: HtmlElement, found: list[Piece]) -> None:
-        found.append(HardLineBreak())
-
-    def _write_superscript(self, element: HtmlElement, found: list[Piece]) -> None:
-        self._write_script("^", element, found)
-
-    def _write_subscript(self, element: HtmlElement, found: list[Piece]) -> None:
-        self._write_script("_", element, found)
-
-    def _write_script(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_script(self, element: HtmlElement, found: list[Piece]) -> None:
         """Exponents as ``10^3``, indexes as ``x_i``, but ``H2O`` and ``1st`` as everybody writes them."""
+        sign = "^" if element.tag == "sup" else "_"
         inside = self.pieces(element)
         text = short_text(element, _LONGEST_VALUE)
-        if text is None or not _VALUE.fullmatch(text):
-            found.extend(inside)
-            return
         before = _last_char(found)
-        if not before.isalnum() or (sign == "_" and text.isdigit() and before.isalpha()):
-            found.extend(inside)
-            return
-        if any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside):
+        if (
+            text is None
+            or not _VALUE.fullmatch(text)
+            or not before.isalnum()
+            or (sign == "_" and text.isdigit() and before.isalpha())
+            or any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside)
+        ):
             found.extend(inside)
             return
         found.append(AtomicSpan(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
@@ -296,9 +288,9 @@ class InlineConverter:
 _WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], None]] = {
     "a": InlineConverter._write_link,
     "img": InlineConverter._write_image,
-    "br": InlineConverter._write_break,
-    "sup": InlineConverter._write_superscript,
-    "sub": InlineConverter._write_subscript,
+    "br": lambda _converter, _element, pieces: pieces.append(HardLineBreak()),
+    "sup": InlineConverter._write_script,
+    "sub": InlineConverter._write_script,
     "ruby": InlineConverter._write_ruby,
     "rt": InlineConverter._write_reading,
     "q": InlineConverter._write_quotation,

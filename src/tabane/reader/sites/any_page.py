@@ -82,10 +82,6 @@ class AnyPageAdapter:
     def __init__(self, renderer: Renderer | None = None) -> None:
         self._renderer = renderer
 
-    def takes(self, url: str) -> bool:
-        """Return True: any page can be read."""
-        return True
-
     async def read(self, url: str, tools: ReadingTools) -> Page | None:
         """Return the best page that can be had at ``url``. Raises ReadError."""
         try:
@@ -204,10 +200,6 @@ class PageSourceAdapter:
     """Returns the response body as text, unchanged: the source of any page."""
 
     name = "raw"
-
-    def takes(self, url: str) -> bool:
-        """Return True: any page has a source."""
-        return True
 
     async def read(self, url: str, tools: ReadingTools) -> Page | None:
         """Return the response body as text. Raises ReadError."""

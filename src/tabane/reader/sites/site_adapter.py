@@ -104,10 +104,6 @@ class PageAdapter(Protocol):
     @property
     def name(self) -> str: ...
 
-    def takes(self, url: str) -> bool:
-        """Return whether the adapter handles this URL. Pure, and called first."""
-        ...
-
     async def read(self, url: str, tools: ReadingTools) -> Page | None: ...
 
 
@@ -122,6 +118,10 @@ class SiteAdapter(PageAdapter, Protocol):
 
     @property
     def sample(self) -> SiteSample: ...
+
+    def takes(self, url: str) -> bool:
+        """Return whether the adapter handles this URL. Pure, and called first."""
+        ...
 
 
 class SitePages(ABC, Generic[_Place]):

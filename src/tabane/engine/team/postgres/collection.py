@@ -27,7 +27,6 @@ from tabane.engine.team.postgres.vector_table import ApproximateIndex, Approxima
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
 from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import (
-    Capability,
     EngineHits,
     Exchanged,
     LexicalQuery,
@@ -41,15 +40,12 @@ from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, Sc
 T = TypeVar("T")
 
 BLOCK = 20_000  # records of a scan, ranking or listing at a time
-_LEXICAL = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
-_OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 
 
 class PostgresCollection(CollectionEngine):
     """An open collection. :class:`CollectionEngine` documents its methods."""
 
     most_rows, most_bytes = MOST_ROWS, MOST_BYTES
-    remark = None
 
     def __init__(
         self,
@@ -74,10 +70,6 @@ class PostgresCollection(CollectionEngine):
     @property
     def shape(self) -> Shape:
         return self._shaped
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        return _LEXICAL | (_OF_VECTORS if self._state.spaces else frozenset())
 
     @property
     def changes(self) -> int:
