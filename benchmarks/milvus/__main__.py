@@ -27,7 +27,8 @@ from tests.harness.postgres_server import PostgresServer, postgres_server
 from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.outside_index import IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Field, Filter, Kind, Range, Shape
@@ -161,7 +162,7 @@ def _bare(client: MilvusClient, name: str, question: bytes, text: str) -> Callab
     unit = (vector / np.linalg.norm(vector)).astype("<f4")
 
     def searching() -> Any:
-        parameters = {"metric_type": "IP", "params": {"ef": 200}}
+        parameters = {"metric_type": "IP", "params": {"ef": 800}}
         return client.search(
             name,
             [unit],

@@ -46,8 +46,7 @@ from tabane.settings.files import private_folder, read_private, write_private
 
 if TYPE_CHECKING:
     from tabane.engine.team.postgres.change_feed import ChangeBatch, ChangeFeed, ChangeProbe
-    from tabane.engine.team.postgres.change_log import FeedPosition
-    from tabane.engine.team.postgres.collection_state import StoredSpace
+    from tabane.engine.team.postgres.collection_state import FeedPosition, StoredSpace
 
 T = TypeVar("T")
 

@@ -11,7 +11,8 @@ import sys
 from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.outside_index import IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tests.engine.team.postgres.writing import SHAPE, write_until_killed
 

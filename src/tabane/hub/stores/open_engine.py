@@ -11,7 +11,8 @@ from tabane.engine.query_plans import japanese
 from tabane.engine.team.postgres.collection_copies import has_copies
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.outside_index import IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.engine.team.postgres.vector_table import follower_report, index_report
 from tabane.errors import StoreError

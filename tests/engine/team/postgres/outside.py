@@ -13,7 +13,8 @@ import numpy as np
 from tabane.engine.candidate_index import CandidateIndex, IndexedVector
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.outside_index import IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.engine.vector_request import checked_request
 from tabane.errors import StoreError

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tabane.engine.team.postgres.change_feed import ChangeFeed
-from tabane.engine.team.postgres.migrations import MIGRATIONS
+from tabane.engine.team.postgres.database import MIGRATIONS
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Field, Kind, Record, Shape
 from tests.engine.embedded.model import all_of
 from tests.engine.embedded.vectors.oracle import packed

@@ -23,7 +23,7 @@ from tabane.engine.collection_replica import (
     ReplicatedCollection,
 )
 from tabane.engine.team.postgres.change_feed import ChangeBatch, ChangeFeed, ChangeProbe
-from tabane.engine.team.postgres.change_log import FeedPosition
+from tabane.engine.team.postgres.collection_state import FeedPosition
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore

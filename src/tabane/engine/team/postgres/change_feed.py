@@ -22,8 +22,13 @@ import psycopg
 
 from tabane.engine.input_checks import ALONE
 from tabane.engine.team.postgres import connections
-from tabane.engine.team.postgres.change_log import FeedPosition
-from tabane.engine.team.postgres.collection_state import CollectionRow, LexicalState, StateTable, StoredSpace
+from tabane.engine.team.postgres.collection_state import (
+    CollectionRow,
+    FeedPosition,
+    LexicalState,
+    StateTable,
+    StoredSpace,
+)
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.record_writer import CollectionTables
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread

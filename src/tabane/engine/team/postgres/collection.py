@@ -15,11 +15,11 @@ import psycopg
 from tabane.engine.checked_collection import CheckedNearest, CollectionEngine, EngineReads
 from tabane.engine.input_checks import ALONE, MOST_BYTES, MOST_ROWS, RecordsCursor
 from tabane.engine.query_plans import NOTHING
-from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.change_feed import ChangeFeed
 from tabane.engine.team.postgres.collection_state import CollectionRow
 from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.lexical_search import LexicalPage, PostingSearch
+from tabane.engine.team.postgres.lexical_index import LexicalPage, PostingSearch
+from tabane.engine.team.postgres.outside_index import OutsideIndex
 from tabane.engine.team.postgres.queries import RecordQueries, SimilarityQueries, outside_question
 from tabane.engine.team.postgres.record_table import SqlCondition, condition
 from tabane.engine.team.postgres.record_writer import CollectionTables, CollectionWrite

@@ -16,18 +16,15 @@ from psycopg import sql
 
 from tabane.engine.input_checks import RecordsCursor
 from tabane.engine.team.postgres import formats
-from tabane.engine.team.postgres.approximate_search import (
-    DEEPEST,
-    ApproximateSearch,
+from tabane.engine.team.postgres.collection_state import CollectionRow, StoredSpace
+from tabane.engine.team.postgres.database import WireVector
+from tabane.engine.team.postgres.outside_index import (
     BegunQuestion,
-    MatchCount,
+    BegunSearch,
     OutsideIndex,
     OutsideSearch,
     VectorQuestion,
 )
-from tabane.engine.team.postgres.collection_state import CollectionRow, StoredSpace
-from tabane.engine.team.postgres.database import WireVector
-from tabane.engine.team.postgres.outside_index import BegunSearch
 from tabane.engine.team.postgres.record_table import (
     STORED,
     RecordColumns,
@@ -39,7 +36,14 @@ from tabane.engine.team.postgres.record_table import (
     stored_record,
 )
 from tabane.engine.team.postgres.record_writer import RecordWriter
-from tabane.engine.team.postgres.vector_table import ApproximateIndex, ApproximateIndexBuilder, VectorTable
+from tabane.engine.team.postgres.vector_table import (
+    DEEPEST,
+    ApproximateIndex,
+    ApproximateIndexBuilder,
+    ApproximateSearch,
+    MatchCount,
+    VectorTable,
+)
 from tabane.engine.vector_request import Array, VectorRequest
 from tabane.search.engine import Combination, EngineHit, EngineHits, Order
 from tabane.search.records import Filter, Kind, Record, Scalar, Shape, StoredRecord

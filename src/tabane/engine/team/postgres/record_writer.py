@@ -15,15 +15,15 @@ from psycopg import sql
 
 from tabane.engine.input_checks import check_room_for_space, unlike_space, without_other_models
 from tabane.engine.query_plans import VERSION, LexicalPlanner
-from tabane.engine.team.postgres.change_log import ChangeLog
 from tabane.engine.team.postgres.collection_state import (
     EPOCH,
+    ChangeLog,
     CollectionRow,
     LexicalState,
     StateTable,
     StoredSpace,
 )
-from tabane.engine.team.postgres.posting_table import PostingTable
+from tabane.engine.team.postgres.lexical_index import PostingTable
 from tabane.engine.team.postgres.record_table import RecordColumns, digest_of, record_digest
 from tabane.engine.team.postgres.vector_table import VectorTable
 from tabane.search.records import EmbeddingSpace, Record, Shape

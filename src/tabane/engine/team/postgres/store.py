@@ -12,14 +12,12 @@ import psycopg
 from tabane.engine.checked_collection import CheckedCollection
 from tabane.engine.input_checks import ALONE
 from tabane.engine.query_plans import VERSION, Japanese, LexicalPlanner, RecordAnalyzer
-from tabane.engine.team.postgres import change_log
-from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.collection_state import CollectionRow, StateTable
-from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.migrations import lock
-from tabane.engine.team.postgres.outside_index import IndexFilling, IndexFollower
-from tabane.engine.team.postgres.posting_table import PostingTable
+from tabane.engine.team.postgres.database import PostgresDatabase, lock_schema
+from tabane.engine.team.postgres.index_follower import IndexFilling, IndexFollower
+from tabane.engine.team.postgres.lexical_index import PostingTable
+from tabane.engine.team.postgres.outside_index import OutsideIndex, set_prefix
 from tabane.engine.team.postgres.record_table import RecordColumns
 from tabane.engine.team.postgres.record_writer import CollectionTables, RecordWriter
 from tabane.engine.team.postgres.vector_table import ApproximateIndexBuilder
@@ -84,7 +82,7 @@ class PostgresStore:
 
     async def _outside(self, filling: IndexFilling, tables: CollectionTables) -> OutsideIndex:
         number = tables.states.number
-        prefix = await self.database.read(lambda connection: change_log.set_prefix(connection, number))
+        prefix = await self.database.read(lambda connection: set_prefix(connection, number))
         return OutsideIndex(filling.link, prefix)
 
     async def _start_follower(
@@ -118,7 +116,7 @@ class PostgresStore:
         self, shape: Shape, *, indexed: bool = True
     ) -> tuple[CollectionTables, CollectionRow]:
         def opening(connection: psycopg.Connection) -> tuple[CollectionTables, CollectionRow]:
-            lock(connection, self.database.schema)
+            lock_schema(connection, self.database.schema)
             found = connection.execute(_FIND, (self._domain, shape.name)).fetchone()
             found = found or connection.execute(_ADD, (self._domain, shape.name, VERSION)).fetchone()
             assert found is not None

@@ -4,9 +4,8 @@ Each job runs in a savepoint: if it fails, it is undone without affecting the ot
 lost, the jobs run once more, unless their commit was made: the server is asked by the number of the
 transaction, so nothing is written twice.
 
-Maintenance that cannot run in a transaction has a thread and connections of its own. Space of deleted rows is
-given back there (VACUUM): the server's own autovacuum looks once a minute, and meanwhile a table that is
-filled and emptied grows by all that passes through it.
+Space of deleted rows is given back beside it (VACUUM): the server's own autovacuum looks once a minute, and
+meanwhile a table that is filled and emptied grows by all that passes through it.
 """
 
 from __future__ import annotations
@@ -16,9 +15,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,8 +25,8 @@ from psycopg import errors, sql
 
 from tabane.engine.input_checks import ALONE, MOST_ROWS
 from tabane.engine.team.postgres import connections
-from tabane.engine.team.postgres.connections import BoundedConnection, LostCommit, SilentServer
-from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.connections import LostCommit, SilentServer
+from tabane.engine.team.postgres.database import MaintenanceThread, PostgresDatabase
 from tabane.errors import StoreReadOnly
 
 log = logging.getLogger(__name__)
@@ -37,8 +35,7 @@ MOST_WAITING = 1000
 _LONGEST_GROUP = 0.002  # seconds
 _SETTLING = 15.0  # seconds until a transaction whose connection was lost must have ended
 _PAUSE = 0.05  # seconds between two questions
-_CANCELING = 5.0  # seconds until the server must have taken a request to cancel
-_CANCELED = 0.2  # seconds between two attempts to cancel
+
 
 Work = Callable[[psycopg.Connection], Any]
 
@@ -53,45 +50,6 @@ class CommitJob:
     answer: Future[Any] = field(default_factory=Future)
     result: Any = None
     error: BaseException | None = None
-
-
-class MaintenanceThread:
-    """A thread for statements in autocommit, such as VACUUM, each job with a connection of its own."""
-
-    def __init__(self, database: PostgresDatabase, name: str) -> None:
-        self.is_open = True
-        self._database = database
-        self._thread = ThreadPoolExecutor(1, name)
-        self._connection: BoundedConnection | None = None
-        self._last: Future[None] | None = None
-
-    def submit(self, job: Callable[[], None]) -> None:
-        """Queue a job. It is not run after :meth:`close`."""
-        with contextlib.suppress(RuntimeError):  # closed
-            self._last = self._thread.submit(lambda: job() if self.is_open else None)
-
-    @contextlib.contextmanager
-    def connected(self) -> Iterator[BoundedConnection]:
-        """Connect for the job that runs. Its statements are canceled by :meth:`close`."""
-        with contextlib.closing(self._database.connect()) as connection:
-            connection.autocommit = True
-            self._connection = connection
-            try:
-                yield connection
-            finally:
-                self._connection = None
-
-    def close(self) -> None:
-        """Cancel the job that runs, and end the thread. A second call does nothing."""
-        self.is_open = False
-        while self._last is not None and not self._last.done():
-            connection = self._connection
-            if connection is not None:
-                with contextlib.suppress(psycopg.Error):
-                    connection.cancel_safe(timeout=_CANCELING)
-            with contextlib.suppress(FutureTimeout):
-                self._last.result(_CANCELED)
-        self._thread.shutdown(wait=True)
 
 
 class CommitThread:
@@ -123,7 +81,7 @@ class CommitThread:
 
     def tidy(self, work: Callable[[psycopg.Connection], Sequence[sql.Identifier]]) -> None:
         """Attempt work that returns tables with many deleted rows, whose space is given back afterwards."""
-        self.attempt(work, lambda tables: self._maintenance.submit(lambda: self._vacuum(tables)))
+        self.attempt(work, lambda tables: self._maintenance.submit(self._vacuum, tables))
 
     def _vacuum(self, tables: Sequence[sql.Identifier]) -> None:
         """Give space back, within the time of a statement. The rest is left to the server's autovacuum."""
