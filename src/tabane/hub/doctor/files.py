@@ -354,6 +354,8 @@ def _replica_finding(row: Mapping[str, Any]) -> DoctorFinding:
         return note(say("The local copy of {name} is being made. The database answers meanwhile", name=name))
     if row["state"] == "current":
         return ok(say("The local copy of {name} is up to date", name=name))
+    if row["state"] == "away":
+        return warning(say("Searches of {name} go on with the local copy. Writes fail", name=name))
     return warning(say("The local copy of {name} lacks the latest changes of the database", name=name))
 
 

@@ -116,7 +116,10 @@ class PostgresEngine:
                     opened = await self._open()
                 return await opened.report()
         except TimeoutError:
-            return {"state": "unreadable", "error": say("the database has not answered yet").render(lang)}
+            silent = say(
+                "The database has not answered for {seconds} {seconds:second|seconds}", seconds=_PATIENCE
+            )
+            return {"state": "unreadable", "error": silent.render(lang)}
         except TabaneError as error:
             return {"state": "unreadable", "error": error.text(lang)}
 
