@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import psycopg
@@ -59,8 +60,7 @@ class PostgresCollection(CollectionEngine):
     ) -> None:
         self._database, self._writing, self._tables = database, writing, tables
         self._indexes = indexes
-        self._shape = shape  # without spaces
-        self._shaped = state.shaped(shape)
+        self._shape = self._shaped = shape  # the first one without spaces
         self._state = state
         self._outside = outside
         self.feed = ChangeFeed(database, writing, tables)
@@ -69,7 +69,10 @@ class PostgresCollection(CollectionEngine):
 
     @property
     def shape(self) -> Shape:
-        return self._shaped
+        shape, spaces = self._shaped, tuple(each.space for each in self._state.spaces)
+        if shape.spaces != spaces:
+            shape = self._shaped = replace(shape, spaces=spaces)
+        return shape
 
     @property
     def changes(self) -> int:
@@ -143,8 +146,6 @@ class PostgresCollection(CollectionEngine):
     def _remember_state(self, state: CollectionRow) -> None:
         """Remember a state, unless a newer one is known."""
         if state.changes >= self._state.changes:
-            if state.spaces != self._state.spaces:
-                self._shaped = state.shaped(self._shape)
             self._state = state
 
     # Records
