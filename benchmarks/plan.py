@@ -141,6 +141,7 @@ PARTS: tuple[Part, ...] = (
     Part("postgres", Chapter.SEARCH, "benchmarks.postgres", (), 160, full=True),
     Part("migration", Chapter.SEARCH, "benchmarks.postgres", ("--migration",), 120, full=True),
     Part("approximate", Chapter.SEARCH, "benchmarks.postgres", ("--approximate",), 300, full=True),
+    Part("replica", Chapter.SEARCH, "benchmarks.postgres", ("--replica",), 400, full=True),
     Part("growth", Chapter.SEARCH, "benchmarks.growth", (), 300, full=True),
     Part("milvus", Chapter.SEARCH, "benchmarks.milvus", (), 300, full=True, needs=(Need.MILVUS,)),
     Part(

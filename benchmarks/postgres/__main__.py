@@ -1,6 +1,7 @@
 """The engine on PostgreSQL: ``python -m benchmarks.postgres [--sizes 10000 100000] [--write]``.
 
-``--approximate`` measures only the approximate index against the exact search.
+``--approximate`` measures only the approximate index against the exact search, ``--replica`` only the local
+copy of a hub against the database.
 
 A real server of its own is started for it, with fsync, on this machine.
 """
@@ -18,6 +19,7 @@ import numpy as np
 from benchmarks.postgres.approximate import approximation_page, measured_approximation
 from benchmarks.postgres.migration import measured_migration
 from benchmarks.postgres.page import Measured, migration_page, page
+from benchmarks.postgres.replica import measured_replica, replica_page
 from benchmarks.report import publish, timed
 from benchmarks.search.generator import Entry, Generator
 from tests.harness.postgres_server import PostgresServer, postgres_server
@@ -59,6 +61,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--write", action="store_true", help="write the performance page")
     parser.add_argument("--migration", action="store_true", help="measure only the migration")
     parser.add_argument("--approximate", action="store_true", help="measure only the approximate index")
+    parser.add_argument("--replica", action="store_true", help="measure only the local copy")
     options = parser.parse_args(arguments)
     with postgres_server() as server:
         server.stop()
@@ -66,6 +69,10 @@ def main(arguments: list[str]) -> None:
         if options.approximate:
             several = [asyncio.run(measured_approximation(server, each, DIMENSION)) for each in options.sizes]
             publish("approximate", approximation_page(several, DIMENSION), write=options.write)
+            return
+        if options.replica:
+            runs = [asyncio.run(measured_replica(server, each)) for each in options.sizes]
+            publish("replica", replica_page(runs), write=options.write)
             return
         found = [asyncio.run(measured(server, size, alone=options.migration)) for size in options.sizes]
     if options.migration:
