@@ -186,14 +186,14 @@ def parse_cookies(text: str) -> CookieFile | None:
         if not isinstance(value, list):
             return None
         read = [_of_object(row) for row in value]
-        found = tuple(cookie for cookie in read if cookie is not None)
-        return CookieFile(found, len(read) - len(found)) if found else None
+        cookies = tuple(cookie for cookie in read if cookie is not None)
+        return CookieFile(cookies, len(read) - len(cookies)) if cookies else None
     return _of_lines(text)
 
 
 def choose(cookies: tuple[ImportedCookie, ...], at: Target, now: float) -> CookieChoice:
     """Return the valid cookies that a browser would send to the host. The last one of a name wins."""
-    taken: dict[tuple[str, str, str], ImportedCookie] = {}
+    chosen: dict[tuple[str, str, str], ImportedCookie] = {}
     ignored = expired = 0
     for cookie in cookies:
         if not cookie.is_for_host(at):
@@ -202,17 +202,17 @@ def choose(cookies: tuple[ImportedCookie, ...], at: Target, now: float) -> Cooki
             expired += 1
         else:
             key = (cookie.name, cookie.domain, cookie.path)
-            taken.pop(key, None)
-            taken[key] = cookie
+            chosen.pop(key, None)
+            chosen[key] = cookie
     domains = Counter(cookie.domain for cookie in cookies)
     return CookieChoice(
-        tuple(taken.values()), ignored, expired, tuple(name for name, _ in domains.most_common())
+        tuple(chosen.values()), ignored, expired, tuple(name for name, _ in domains.most_common())
     )
 
 
 def _of_lines(text: str) -> CookieFile | None:
     """Return the cookies of a cookies.txt: lines of seven fields, separated by tabs."""
-    found: list[ImportedCookie] = []
+    cookies: list[ImportedCookie] = []
     unusable = 0
     headed = False
     for line in text.split("\n"):
@@ -226,10 +226,10 @@ def _of_lines(text: str) -> CookieFile | None:
         if cookie is None:
             unusable += 1
         else:
-            found.append(cookie)
-    if not found and not headed:
+            cookies.append(cookie)
+    if not cookies and not headed:
         return None
-    return CookieFile(tuple(found), unusable)
+    return CookieFile(tuple(cookies), unusable)
 
 
 def _of_fields(fields: list[str]) -> ImportedCookie | None:
@@ -402,7 +402,7 @@ def _is_jar(name: str) -> bool:
     if not name.endswith(_SUFFIX) or name.startswith("."):
         return False
     try:
-        found = host_of(unquote(name.removesuffix(_SUFFIX)))
+        server = host_of(unquote(name.removesuffix(_SUFFIX)))
     except ReadError:
         return False
-    return _file_name(found.host, found.port) == name
+    return _file_name(server.host, server.port) == name

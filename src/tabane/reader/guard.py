@@ -180,15 +180,15 @@ def target(url: str) -> Target:
         raise _bad_url(say("the URL is longer than {limit} {limit:character|characters}.", limit=LONGEST))
     if any("\ud800" <= character <= "\udfff" for character in url):
         raise _bad_url(say("the URL contains invalid characters."))
-    found = _SCHEME.fullmatch(url)
-    if found is None:
+    match = _SCHEME.fullmatch(url)
+    if match is None:
         raise _bad_url(say("this is not a URL: it must start with https:// or http://."))
-    scheme = found[1].lower()
+    scheme = match[1].lower()
     if scheme not in PORTS:
         raise ReadError(
             say("only http and https URLs can be read; this one is {scheme}.", scheme=scheme), "scheme"
         )
-    parts = _AUTHORITY.fullmatch(_forward_slashes(found[2]))
+    parts = _AUTHORITY.fullmatch(_forward_slashes(match[2]))
     if parts is None:
         raise _bad_url(say("this is not a URL: {scheme}: must be followed by // and a host.", scheme=scheme))
     host, port, address = _split_authority(parts[1], PORTS[scheme])
@@ -378,8 +378,8 @@ def _parse_entry(text: str) -> AllowedEntry:
             network, port = _cut(text)
             return AllowedEntry(network=ip_network(network), port=port)
         under = text.startswith("*.")
-        found = target("http://" + text.removeprefix("*."))
-        if found.path != "/" or (under and found.address is not None):
+        place = target("http://" + text.removeprefix("*."))
+        if place.path != "/" or (under and place.address is not None):
             raise ValueError
     except (ValueError, ReadError):
         why = say(
@@ -388,10 +388,10 @@ def _parse_entry(text: str) -> AllowedEntry:
             entry=repr(text),
         )
         raise ConfigurationError(why) from None
-    port = found.port if (":" in text.rpartition("]")[2]) else None
-    if found.address is not None:
-        return AllowedEntry(network=ip_network(found.address), port=port)
-    return AllowedEntry(name=found.host, under=under, port=port)
+    port = place.port if (":" in text.rpartition("]")[2]) else None
+    if place.address is not None:
+        return AllowedEntry(network=ip_network(place.address), port=port)
+    return AllowedEntry(name=place.host, under=under, port=port)
 
 
 def _cut(text: str) -> tuple[str, int | None]:
@@ -428,13 +428,13 @@ class Guard:
         """Return the target of a redirect, judged like any other URL."""
         return self._judge_target(joined(base, location))
 
-    def addresses(self, host: str, port: int, found: Sequence[str]) -> list[Address]:
+    def addresses(self, host: str, port: int, texts: Sequence[str]) -> list[Address]:
         """Return the addresses of ``host``, of which any may be connected to.
 
         One address that is not public refuses the whole name: an answer with both kinds is hostile, and which
         one is connected to would be chance. Values that are not addresses are ignored.
         """
-        addresses = [address for text in found if (address := address_of(text)) is not None]
+        addresses = [address for text in texts if (address := address_of(text)) is not None]
         if not self._allowed.name(host, port):
             for address in addresses:
                 self._judge(host, address, port)
@@ -465,24 +465,24 @@ class Guard:
         address = address_of(host)
         return self._allowed.name(host, port) or (address is not None and self.allows(address, port))
 
-    def _judge_target(self, found: Target) -> Target:
-        if self.names(found.host, found.port):
-            return found
-        if found.address is not None:
-            self._judge(found.host, found.address, found.port)
-        elif self._resolves and self._allowed.networks(found.port):
-            return found  # decided by its addresses
-        elif is_local(found.host):
+    def _judge_target(self, place: Target) -> Target:
+        if self.names(place.host, place.port):
+            return place
+        if place.address is not None:
+            self._judge(place.host, place.address, place.port)
+        elif self._resolves and self._allowed.networks(place.port):
+            return place  # decided by its addresses
+        elif is_local(place.host):
             raise _refusal(
                 say(
                     "{host} is a name in a local network, so the reader does not connect to it.",
-                    host=found.host,
+                    host=place.host,
                 ),
-                found.host,
-                found.port,
+                place.host,
+                place.port,
             )
-        self._at_a_port(found.host, found.port)
-        return found
+        self._at_a_port(place.host, place.port)
+        return place
 
     def _judge(self, host: str, address: Address, port: int) -> None:
         if self.allows(address, port):

@@ -162,10 +162,10 @@ def without_comments(markdown: str) -> tuple[str, int]:
     """Return the Markdown without comments, and the number of comments removed. Comments in code are kept."""
     count = 0
 
-    def left(found: re.Match[str]) -> str:
+    def left(match: re.Match[str]) -> str:
         nonlocal count
-        if found["code"] is not None:
-            return found["code"]
+        if match["code"] is not None:
+            return match["code"]
         count += 1
         return ""
 
@@ -180,21 +180,21 @@ def without_links(markdown: str) -> str:
     parts: list[str] = []
     open_brackets: list[int] = []  # the parts with brackets that may begin a link
     at = place = 0
-    while (found := _BRACKETS.search(markdown, place)) is not None:
-        place = found.end()
-        if found["begin"] is not None:
-            parts += (markdown[at : found.start()], found["begin"])
+    while (match := _BRACKETS.search(markdown, place)) is not None:
+        place = match.end()
+        if match["begin"] is not None:
+            parts += (markdown[at : match.start()], match["begin"])
             open_brackets.append(len(parts) - 1)
             at = place
-        elif found["gap"] is not None:
+        elif match["gap"] is not None:
             open_brackets.clear()
             place -= 1  # the line end may begin another gap, or the line of a fence
-        elif found["end"] is not None and open_brackets:
+        elif match["end"] is not None and open_brackets:
             begin = open_brackets.pop()
-            end = _DESTINATION_END.match(markdown, place) if found["link"] is not None else None
+            end = _DESTINATION_END.match(markdown, place) if match["link"] is not None else None
             if end is not None:
                 parts[begin] = ""
-                parts.append(markdown[at : found.start()])
+                parts.append(markdown[at : match.start()])
                 at = place = end.end()
     return "".join([*parts, markdown[at:]])
 
@@ -202,27 +202,27 @@ def without_links(markdown: str) -> str:
 def with_whole_links(markdown: str, base: str) -> str:
     """Return the Markdown with links and images made absolute against ``base``."""
 
-    def whole(found: re.Match[str]) -> str:
-        address = found["address"] or found["defined"]
-        if found["code"] is not None or not address or _LEADS_ITSELF.match(address):
-            return found.group()
+    def whole(match: re.Match[str]) -> str:
+        address = match["address"] or match["defined"]
+        if match["code"] is not None or not address or _LEADS_ITSELF.match(address):
+            return match.group()
         try:
-            return f"{found['before'] or found['definition']}{urljoin(base, address)}"
+            return f"{match['before'] or match['definition']}{urljoin(base, address)}"
         except ValueError:
-            return found.group()
+            return match.group()
 
     return _ADDRESS.sub(whole, markdown)
 
 
 def fence_after(line: str, fence: str | None) -> str | None:
     """Return the code fence that is open after a line, given the ``fence`` open before it; None for none."""
-    found = _FENCE.match(line)
-    if found is None:
+    match = _FENCE.match(line)
+    if match is None:
         return fence
-    rest = line[found.end() :]
+    rest = line[match.end() :]
     if fence is None:
-        return None if "`" in found["fence"] and "`" in rest else found["fence"]
-    return None if found["fence"].startswith(fence) and not rest.strip() else fence
+        return None if "`" in match["fence"] and "`" in rest else match["fence"]
+    return None if match["fence"].startswith(fence) and not rest.strip() else fence
 
 
 def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message, ...]:
@@ -390,23 +390,23 @@ class _MarkupScanner:
         """Take a line; return where the next one begins, after tags and code that extend over several."""
         text = self._text
         while at < end:
-            found = _NEXT.search(text, at, end)
-            if found is None:
+            match = _NEXT.search(text, at, end)
+            if match is None:
                 self._write_text(text[at:end])
                 return end
-            self._write_text(text[at : found.start()])
-            mark = found[0]
-            at = found.end()
+            self._write_text(text[at : match.start()])
+            mark = match[0]
+            at = match.end()
             if mark == "\n":
                 self._write_text(mark)
                 return at
             if mark == "<":
-                at = self._take_markup(found.start())
+                at = self._take_markup(match.start())
                 if at > end or self.cut:
                     return at if at > end else len(text)
             elif mark[0] == "`" and not self._block:
                 close = _closing_ticks(text, at, mark)
-                self._write_text(text[found.start() : close])
+                self._write_text(text[match.start() : close])
                 if close > end:
                     next_line = text.find("\n", close)
                     end = len(text) if next_line < 0 else next_line + 1
@@ -425,33 +425,33 @@ class _MarkupScanner:
                 self._write_text("<")
                 return at + 1
             return text.index(">", end) + 1
-        found = _TAG.match(text, at)
-        if found is None or not found[4]:
-            self._count_failures(1 if found is None else len(found[0]))
+        match = _TAG.match(text, at)
+        if match is None or not match[4]:
+            self._count_failures(1 if match is None else len(match[0]))
             self._write_text("<")
             return at + 1
-        self._take_tag(found)
-        return found.end()
+        self._take_tag(match)
+        return match.end()
 
     def _count_failures(self, count: int) -> None:
         self._paid += count
         self.cut = self.cut or self._paid > _FAILURES
 
-    def _take_tag(self, found: re.Match[str]) -> None:
-        closing, tag = found[1] == "/", found[2].lower()
+    def _take_tag(self, match: re.Match[str]) -> None:
+        closing, tag = match[1] == "/", match[2].lower()
         self._tags += 1
         self.cut = self.cut or self._tags > _TAGS
         if self._within is not None:
-            if tag == self._within and not found[3].endswith("/"):
+            if tag == self._within and not match[3].endswith("/"):
                 self._depth += -1 if closing else 1
                 if self._depth == 0:
                     self._within = None
             return
         if closing:
             self._close_tag(tag)
-            self._write_text(f"</{found[2]}>")
+            self._write_text(f"</{match[2]}>")
             return
-        text = found[3]
+        text = match[3]
         attributes: dict[str, str] = {}
         for each in _ATTRIBUTE.finditer(text):
             value = each[2] or ""
@@ -463,12 +463,12 @@ class _MarkupScanner:
         own = _ground_of(style, attributes, ground)
         if tag in _SILENT or _is_hidden(tag, attributes, style, own):
             self.hidden += tag not in ("style", "script", "link", "meta")
-            if tag not in _VOID and not found[3].endswith("/"):
+            if tag not in _VOID and not match[3].endswith("/"):
                 self._within, self._depth = tag, 1
             return
         if tag not in _VOID and len(self._stack) < _STACK:
             self._stack.append(_Open(tag, own))
-        self._write_text(self._visible_tag(found, attributes))
+        self._write_text(self._visible_tag(match, attributes))
 
     def _close_tag(self, tag: str) -> None:
         for nth in range(len(self._stack) - 1, -1, -1):
@@ -476,7 +476,7 @@ class _MarkupScanner:
                 del self._stack[nth:]
                 return
 
-    def _visible_tag(self, found: re.Match[str], attributes: Mapping[str, str]) -> str:
+    def _visible_tag(self, match: re.Match[str], attributes: Mapping[str, str]) -> str:
         """Return a tag without the attributes that nobody sees."""
         parts = []
         for name, value in attributes.items():
@@ -487,8 +487,8 @@ class _MarkupScanner:
                 value = value[: _ALT - 1].rstrip() + "…"
                 self.hidden += 1
             parts.append(f' {name}="{value}"' if value else f" {name}")
-        end = "/>" if found[3].rstrip().endswith("/") else ">"
-        return f"<{found[2]}{''.join(parts)}{end}"
+        end = "/>" if match[3].rstrip().endswith("/") else ">"
+        return f"<{match[2]}{''.join(parts)}{end}"
 
     def _write_text(self, text: str) -> None:
         if self._within is None:
@@ -499,9 +499,9 @@ def _closing_ticks(text: str, at: int, ticks: str) -> int:
     """Return where a code span ends that begins with these ticks; the place given if it does not end."""
     limit = min(len(text), at + _CODE_SPAN)
     look = at
-    while (found := text.find(ticks, look, limit)) >= 0:
-        stop = found + len(ticks)
-        if text[found - 1] != "`" and text[stop : stop + 1] != "`":
+    while (begin := text.find(ticks, look, limit)) >= 0:
+        stop = begin + len(ticks)
+        if text[begin - 1] != "`" and text[stop : stop + 1] != "`":
             return stop
         while text[stop : stop + 1] == "`":
             stop += 1
@@ -510,12 +510,12 @@ def _closing_ticks(text: str, at: int, ticks: str) -> int:
 
 
 def _parse_declarations(style: str) -> dict[str, str]:
-    found = {}
+    declarations = {}
     for rule in style.lower().split(";")[:100]:
         name, colon, value = rule.partition(":")
         if colon:
-            found[name.strip()] = value.replace("!important", "").strip()
-    return found
+            declarations[name.strip()] = value.replace("!important", "").strip()
+    return declarations
 
 
 class _SimpleRules:
@@ -530,17 +530,17 @@ class _SimpleRules:
 
     def style(self, tag: str, attributes: Mapping[str, str]) -> dict[str, str]:
         """Return the declarations for an element, its own last."""
-        found: dict[str, str] = {}
+        declarations: dict[str, str] = {}
         if self._rules:
             names = [tag, "*", *(f".{name}" for name in attributes.get("class", "").lower().split()[:50])]
             names += [tag + name for name in names[2:]]
             if key := attributes.get("id", "").lower():
                 names += [f"#{key}", f"{tag}#{key}"]
             for name in names:
-                found.update(self._rules.get(name, {}))
+                declarations.update(self._rules.get(name, {}))
         if own := attributes.get("style"):
-            found.update(_parse_declarations(own[:5000]))
-        return found
+            declarations.update(_parse_declarations(own[:5000]))
+        return declarations
 
 
 def _rules_of(text: str) -> _SimpleRules:
@@ -573,10 +573,10 @@ _CLIPPED = re.compile(
 
 
 def _length_in_points(value: str | None) -> float | None:
-    found = _LENGTH.match(value or "")
-    if found is None:
+    match = _LENGTH.match(value or "")
+    if match is None:
         return None
-    return float(found[1]) * _POINTS.get(found[2] or "px", 5.0)
+    return float(match[1]) * _POINTS.get(match[2] or "px", 5.0)
 
 
 def _is_hidden(
@@ -620,10 +620,10 @@ def _is_away(style: Mapping[str, str]) -> bool:
 
 def _ground_of(style: Mapping[str, str], attributes: Mapping[str, str], around: Color | None) -> Color | None:
     """Return the background of an element; None if it is not known."""
-    said = style.get("background-color") or style.get("background") or attributes.get("bgcolor")
-    if not said or said in ("none", "transparent", "inherit"):
+    background = style.get("background-color") or style.get("background") or attributes.get("bgcolor")
+    if not background or background in ("none", "transparent", "inherit"):
         return around
-    color = _css_color(said)
+    color = _css_color(background)
     if color is None:
         return None
     return color[0] if color[1] >= 0.5 else around
@@ -653,9 +653,9 @@ def _css_color(text: str | None) -> tuple[Color, float] | None:
             return (color, int(digits[6:8], 16) / 255 if len(digits) == 8 else 1.0) if color else None
         except ValueError:
             return None
-    if found := _FUNCTION.match(text):
-        name = found[1]
-        parts = re.split(r"[\s,/]+", found[2].strip())[:4]
+    if match := _FUNCTION.match(text):
+        name = match[1]
+        parts = re.split(r"[\s,/]+", match[2].strip())[:4]
         try:
             values = [float(part.rstrip("%deg")) for part in parts]
         except ValueError:
@@ -708,10 +708,10 @@ def _definition_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
         fence = fence_after(line, fence)
         if before is not None or fence is not None or "]:" not in line[:1100]:
             continue
-        if found := _NOTE.match(line):
-            yield nth, f"^{_normal_label(found[1])}"
-        elif found := _DEFINITION.match(line):
-            yield nth, _normal_label(found[1])
+        if match := _NOTE.match(line):
+            yield nth, f"^{_normal_label(match[1])}"
+        elif match := _DEFINITION.match(line):
+            yield nth, _normal_label(match[1])
 
 
 def _rest_of_note(lines: list[str], nth: int, places: set[int]) -> Iterator[int]:
@@ -748,21 +748,21 @@ def _without_titles(text: str) -> tuple[str, int]:
 def _line_without_titles(line: str) -> tuple[str, int]:
     count = 0
 
-    def left(found: re.Match[str]) -> str:
+    def left(match: re.Match[str]) -> str:
         nonlocal count
-        count += len(found[2]) > _LONG
-        return f"{found[1]})"
+        count += len(match[2]) > _LONG
+        return f"{match[1]})"
 
-    def shorter(found: re.Match[str]) -> str:
+    def shorter(match: re.Match[str]) -> str:
         nonlocal count
         count += 1
-        return f"![{found[1][: _ALT - 1].rstrip()}…]"
+        return f"![{match[1][: _ALT - 1].rstrip()}…]"
 
     if "](" in line and "`" not in line:
         line = _TITLED.sub(left, line)
     if "![" in line:
         line = _IMAGE.sub(shorter, line)
-    if (found := _DEFINITION.match(line)) is not None and found[3]:
-        count += len(found[3]) > _LONG
-        line = line[: found.start(3)].rstrip()
+    if (match := _DEFINITION.match(line)) is not None and match[3]:
+        count += len(match[3]) > _LONG
+        line = line[: match.start(3)].rstrip()
     return line, count

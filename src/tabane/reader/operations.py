@@ -128,10 +128,10 @@ class ReaderOperations:
             row = await self._shelf.row(_normal_url(params.url))
             return {"results": [row._asdict()] if row else []}
         rows, after = await self._shelf.rows(params.site, params.limit or MOST_LISTED, params.after)
-        found: dict[str, Any] = {"results": [row._asdict() for row in rows]}
+        answer: dict[str, Any] = {"results": [row._asdict() for row in rows]}
         if params.sites:
-            found["sites"] = [{"site": site, "pages": count} for site, count in await self._shelf.sites()]
-        return {**found, "next_cursor": after} if after else found
+            answer["sites"] = [{"site": site, "pages": count} for site, count in await self._shelf.sites()]
+        return {**answer, "next_cursor": after} if after else answer
 
     async def forget_page(self, caller: Caller, params: ForgetPage) -> dict[str, Any]:
         """Delete the page at a URL from the cache; return how many copies there were."""
@@ -175,7 +175,7 @@ def _normal_url(url: str) -> str:
 
 def facts(page: Page, caller: Caller) -> dict[str, Any]:
     """Return the metadata of a page, as JSON, without missing values."""
-    known = {
+    values = {
         "url": page.url,
         "title": page.title,
         "author": page.author,
@@ -189,9 +189,9 @@ def facts(page: Page, caller: Caller) -> dict[str, Any]:
         "share": None if page.share is None else round(page.share, 2),
         "media_type": page.media_type,
     }
-    found: dict[str, Any] = {name: value for name, value in known.items() if value is not None}
-    found["warnings"] = [warning.render(caller.lang) for warning in dict.fromkeys(page.warnings)]
-    return found
+    facts_of_page: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    facts_of_page["warnings"] = [warning.render(caller.lang) for warning in dict.fromkeys(page.warnings)]
+    return facts_of_page
 
 
 def _result_of(page: Page, value: dict[str, Any], cursor: PageCursor, caller: Caller) -> dict[str, Any]:
@@ -200,15 +200,15 @@ def _result_of(page: Page, value: dict[str, Any], cursor: PageCursor, caller: Ca
     place = {"start": cursor.start, "end": len(whole), "length": len(whole)}
     around = tokens(result_text.head({**value, **place}, caller.lang)) + _AROUND
     budget = max(cursor.budget - around, LEAST_TOKENS // 2)
-    found = part(whole, min(cursor.start, len(whole)), budget, structured=cursor.form != "raw")
-    place = {"start": found.start, "end": found.end, "length": len(whole)}
-    value = {**value, "format": cursor.form, "content": _in_format(found.text, cursor.form), **place}
+    excerpt = part(whole, min(cursor.start, len(whole)), budget, structured=cursor.form != "raw")
+    place = {"start": excerpt.start, "end": excerpt.end, "length": len(whole)}
+    value = {**value, "format": cursor.form, "content": _in_format(excerpt.text, cursor.form), **place}
     if caller.face is not Face.MCP:
-        value["tokens"] = tokens(found.text)
-    if not found.last:
-        place_of_next = cursor._replace(start=found.end, page=digest(page.markdown))
+        value["tokens"] = tokens(excerpt.text)
+    if not excerpt.last:
+        place_of_next = cursor._replace(start=excerpt.end, page=digest(page.markdown))
         value["next_cursor"] = encode(place_of_next)
-        value["tokens_left"] = tokens(whole[found.end :])
+        value["tokens_left"] = tokens(whole[excerpt.end :])
     if page.pictures:
         value["pictures"] = [
             {"media_type": picture.media_type, "data": base64.b64encode(picture.data).decode()}

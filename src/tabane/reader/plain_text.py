@@ -66,8 +66,8 @@ class _HiddenNames:
         return any(
             f"{sign}{word}" in self._names or f"{name}{sign}{word}" in self._names
             for sign, pattern in ((".", _CLASS), ("#", _ID))
-            if (found := pattern.search(attributes)) is not None
-            for word in (found[1] or found[2] or found[3] or "").split()
+            if (match := pattern.search(attributes)) is not None
+            for word in (match[1] or match[2] or match[3] or "").split()
         )
 
     def _read_sheet(self, sheet: str) -> None:
@@ -116,10 +116,10 @@ def visible_text(source: str, *, with_scripts: bool = False) -> str:
     hidden = _HiddenNames(lowered)
     parts: list[str] = []
     at = 0
-    while found := _TAG.search(source, at):
-        parts.append(source[at : found.start()])
-        at = _offset_behind(found, lowered, unseen, hidden)
-        if _BLOCKS.fullmatch(found[1].lower().lstrip("/!?")):
+    while match := _TAG.search(source, at):
+        parts.append(source[at : match.start()])
+        at = _offset_behind(match, lowered, unseen, hidden)
+        if _BLOCKS.fullmatch(match[1].lower().lstrip("/!?")):
             parts.append("\n")
     parts.append(source[at:])
     lines = (" ".join(line.split()) for line in html.unescape("".join(parts)).split("\n"))
@@ -128,8 +128,8 @@ def visible_text(source: str, *, with_scripts: bool = False) -> str:
 
 def title_of(source: str) -> str | None:
     """Return the title in the head of a page, in one line."""
-    found = _TITLE.search(source[:200_000])
-    return " ".join(html.unescape(found[1]).split())[:500] or None if found else None
+    match = _TITLE.search(source[:200_000])
+    return " ".join(html.unescape(match[1]).split())[:500] or None if match else None
 
 
 def _offset_behind(tag: re.Match[str], lowered: str, unseen: dict[str, str], hidden: _HiddenNames) -> int:
@@ -161,12 +161,12 @@ def _end_of(name: str, lowered: str, begin: int) -> int:
     """Return where an element ends; the end of the text if it has no end tag."""
     tags = re.compile(rf"<(/?){name}(?=[\s/>])")
     depth, at = 1, begin
-    while found := tags.search(lowered, at):
-        rest = _REST_OF_TAG.match(lowered, found.end())
+    while match := tags.search(lowered, at):
+        rest = _REST_OF_TAG.match(lowered, match.end())
         if rest is None:
             break
         at = rest.end()
-        depth += -1 if found[1] else 1
+        depth += -1 if match[1] else 1
         if not depth:
             return at
     return len(lowered)
@@ -207,16 +207,16 @@ def plain(markdown: str) -> str:
 def _plain_lines(markdown: str) -> Iterator[str]:
     fence = ""
     for line in markdown.split("\n"):
-        found = _FENCE.match(line) if line else None
+        match = _FENCE.match(line) if line else None
         if not line:
             yield line
         elif fence:
-            if found and found[2].startswith(fence) and line.strip(" >").strip(fence[0]) == "":
+            if match and match[2].startswith(fence) and line.strip(" >").strip(fence[0]) == "":
                 fence = ""
             else:
                 yield line
-        elif found:
-            fence = found[2]
+        elif match:
+            fence = match[2]
         elif _TABLE_RULE.match(line) and "|" in line:
             continue
         elif not _RULE.match(line):
@@ -242,8 +242,8 @@ def _plain_inline(line: str) -> str:
         return line  # most cells of a large table
     held: list[str] = []
 
-    def hold(found: re.Match[str]) -> str:
-        held.append(found[1] or found[3].strip() or found[3])
+    def hold(match: re.Match[str]) -> str:
+        held.append(match[1] or match[3].strip() or match[3])
         return f"\x02{len(held) - 1}\x03"
 
     line = _HELD_BACK.sub(hold, line.replace("\x02", "").replace("\x03", ""))

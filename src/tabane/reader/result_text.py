@@ -71,8 +71,8 @@ def marked(text: str, note: Message, lang: Lang) -> str:
     return f"[{said}]\n{mark}\n{text}\n{mark}\n"
 
 
-def _escape_char(found: re.Match[str]) -> str:
-    return f"\\u{ord(found.group()):04x}"
+def _escape_char(match: re.Match[str]) -> str:
+    return f"\\u{ord(match.group()):04x}"
 
 
 _OF_TABANE = ("url", "private", "way", "share")
@@ -83,10 +83,10 @@ _FURTHER = ("title", "url", "private")
 
 def assistant(value: dict[str, Any], lang: Lang) -> str:
     """Return the answer as an assistant reads it: facts, the content in its fence, how to go on."""
-    known = _first_facts(value) if value["start"] == 0 else {name: value.get(name) for name in _FURTHER}
+    part_facts = _part_facts(value)
     parts = [
-        front_matter({**_chosen_facts(known, _OF_TABANE), **_about_the_part(value, lang)}),
-        fenced(_by_the_page(known) + value["content"].rstrip("\n"), lang),
+        front_matter({**_chosen_facts(part_facts, _OF_TABANE), **_about_the_part(value, lang)}),
+        fenced(_by_the_page(part_facts) + value["content"].rstrip("\n"), lang),
     ]
     if value.get("next_cursor"):
         more = say(
@@ -101,13 +101,14 @@ def assistant(value: dict[str, Any], lang: Lang) -> str:
 
 def head(value: dict[str, Any], lang: Lang) -> str:
     """Return all facts of a part as one front matter, for a person."""
-    known = _first_facts(value) if value["start"] == 0 else {name: value.get(name) for name in _FURTHER}
-    facts = _chosen_facts(known, _OF_THE_PAGE) | _chosen_facts(known, _OF_TABANE)
+    part_facts = _part_facts(value)
+    facts = _chosen_facts(part_facts, _OF_THE_PAGE) | _chosen_facts(part_facts, _OF_TABANE)
     return front_matter({**facts, **_about_the_part(value, lang)})
 
 
-def _first_facts(value: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.get(name) for name in (*_OF_THE_PAGE, *_OF_TABANE)}
+def _part_facts(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the facts that a part begins with: all of them for the first."""
+    return _chosen_facts(value, (*_OF_THE_PAGE, *_OF_TABANE) if value["start"] == 0 else _FURTHER)
 
 
 def _chosen_facts(facts: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -116,8 +117,8 @@ def _chosen_facts(facts: dict[str, Any], names: Iterable[str]) -> dict[str, Any]
 
 def _by_the_page(facts: dict[str, Any]) -> str:
     """Return what the page says of itself as front matter and an empty line; empty if it says nothing."""
-    known = {name: value for name, value in _chosen_facts(facts, _OF_THE_PAGE).items() if value}
-    return f"{front_matter(known)}\n" if known else ""
+    values = {name: value for name, value in _chosen_facts(facts, _OF_THE_PAGE).items() if value}
+    return f"{front_matter(values)}\n" if values else ""
 
 
 def _about_the_part(value: dict[str, Any], lang: Lang) -> dict[str, Any]:
@@ -140,11 +141,11 @@ def kept(value: dict[str, Any], lang: Lang) -> str:
         "remembered": value.get("remembered"),
         "warnings": value["warnings"],
     }
-    known = front_matter({name: value.get(name) for name in _OF_THE_PAGE}).rstrip("\n")
+    front = front_matter({name: value.get(name) for name in _OF_THE_PAGE}).rstrip("\n")
     more = say("To read it later, call get_document with filepath {key}", key=value["remembered"]).render(
         lang
     )
-    return f"{front_matter(facts)}{fenced(known, lang)}\n{more}\n"
+    return f"{front_matter(facts)}{fenced(front, lang)}\n{more}\n"
 
 
 def blocks(value: dict[str, Any], lang: Lang) -> list[dict[str, Any]]:

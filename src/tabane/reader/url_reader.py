@@ -82,10 +82,10 @@ class CacheValidators:
 
     def headers(self) -> dict[str, str]:
         """Return the headers of a conditional request, without validators that are long or not ASCII."""
-        said = {"if-none-match": self.etag, "if-modified-since": self.last_modified}
+        validators = {"if-none-match": self.etag, "if-modified-since": self.last_modified}
         return {
             name: value
-            for name, value in said.items()
+            for name, value in validators.items()
             if value and len(value) <= 1_000 and value.isascii() and value.isprintable()
         }
 
@@ -266,9 +266,9 @@ def shown(page: Page, *, raw: bool = False) -> Page:
         text, comments = without_comments(text)
     unseen: tuple[Message, ...] = ()
     if not raw and page.way not in _NOT_MARKDOWN:
-        found = seen_markup(text)
-        cut = (say("The page is larger than the limit, so its end is missing."),) if found.cut else ()
-        text, unseen = found.markdown, (*hidden_warnings(found.hidden), *cut)
+        markup = seen_markup(text)
+        cut = (say("The page is larger than the limit, so its end is missing."),) if markup.cut else ()
+        text, unseen = markup.markdown, (*hidden_warnings(markup.hidden), *cut)
     if page.way in _AS_WRITTEN:
         text = with_whole_links(text, page.url)
     try:

@@ -236,17 +236,17 @@ def consent_dialogs(root: Element) -> ConsentDialogs:
 
     A part that holds the content of the page, or that is long, is never one.
     """
-    found: list[Element] = []
+    dialogs: list[Element] = []
     inside: set[Element] = set()
     for element in islice(_candidates(root), _MOST):
         if any(above in inside for above in element.iterancestors()) or not _is_dialog(element):
             continue
-        found.append(element)
+        dialogs.append(element)
         inside.add(element)
-    if not found:
+    if not dialogs:
         return ConsentDialogs()
-    letters = sum(_letters(element) for element in found)
-    return ConsentDialogs(tuple(found), letters, _letters(root) - letters)
+    letters = sum(_letters(element) for element in dialogs)
+    return ConsentDialogs(tuple(dialogs), letters, _letters(root) - letters)
 
 
 def _candidates(root: Element) -> Iterator[Element]:
@@ -255,12 +255,12 @@ def _candidates(root: Element) -> Iterator[Element]:
     for element in root.iter(*_TAGS):
         get = element.get
         for names in (get("class", ""), get("id", "")):
-            found = judged.get(names)
-            if found is None:
-                found = judged[names] = any(
+            is_named = judged.get(names)
+            if is_named is None:
+                is_named = judged[names] = any(
                     _VENDORS.match(name) or _NAMES.search(name[:100]) for name in names.split()[:20]
                 )
-            if found:
+            if is_named:
                 yield element
                 break
         else:

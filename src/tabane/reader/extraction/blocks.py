@@ -57,8 +57,8 @@ def kinds(name: str) -> frozenset[int]:
     """Return numbers of the kinds that a class, id or role speaks for: ``post-body commentList`` for body,
     talk.
     """
-    found = (_OF.get(word.lower()) for word in _WORD.findall(name[:_LONGEST_NAME]))
-    return frozenset(number for number in found if number is not None)
+    numbers = (_OF.get(word.lower()) for word in _WORD.findall(name[:_LONGEST_NAME]))
+    return frozenset(number for number in numbers if number is not None)
 
 
 Element = Any  # lxml's, which is imported with the first page
@@ -277,15 +277,15 @@ class BlockSegmentation:
         depth = parent.depth + 1 if parent else 0
         name = f"{element.get('class') or ''} {element.get('id') or ''} {element.get('role') or ''}"
         tag = element.tag
-        found = self._kinds.get(name)
-        if found is None:
-            found = self._kinds[name] = kinds(name)
+        named = self._kinds.get(name)
+        if named is None:
+            named = self._kinds[name] = kinds(name)
         number = _TAG.get(tag)
-        if number is not None or found:
+        if number is not None or named:
             near = near.copy()
             if number is not None:
                 near[number] = depth
-            for kind in found:
+            for kind in named:
                 near[len(TAGS) + kind] = depth
         key = (parent.path if parent else -1, tag, element.get("class") or "")
         path = self._paths.setdefault(key, len(self._paths))
@@ -441,15 +441,15 @@ def rows(
     paths = _path_features(blocks)
     around: dict[int, list[float]] = {}
     apart = {id(at): min(_FAR_APART, best.depth - at.depth) for at in up(best)}
-    found: list[list[float]] = []
+    features: list[list[float]] = []
     before = 0
     total = max(1, root.letters)
     ends = _block_range(best, blocks)
     heading_at = title_at = -1
     heading = [0.0, 0.0, 0.0]
     titles = _title_headings(blocks, title)
-    asked = None if only is None else frozenset(only)
-    prose = _prose(own, asked)
+    chosen = None if only is None else frozenset(only)
+    prose = _prose(own, chosen)
     for number, block in enumerate(blocks):
         box = block.box
         tag = box.element.tag
@@ -458,7 +458,7 @@ def rows(
             heading = [own[number][13], float(_LEVELS.index(tag) + 1), own[number][2]]
         if number in titles:
             title_at = number
-        if asked is not None and number not in asked:
+        if chosen is not None and number not in chosen:
             before += block.letters
             continue
         key = id(box)
@@ -490,8 +490,8 @@ def rows(
             else:
                 row += [-1.0, -1.0, -1.0, -1.0]
         row += [_mean_prose(prose, number), *declared]
-        found.append(row)
-    return found
+        features.append(row)
+    return features
 
 
 class _BlockFeatures:
@@ -505,10 +505,10 @@ class _BlockFeatures:
         return len(self._blocks)
 
     def __getitem__(self, number: int) -> list[float]:
-        found = self._found.get(number)
-        if found is None:
-            found = self._found[number] = _own_features(self._blocks[number])
-        return found
+        row = self._found.get(number)
+        if row is None:
+            row = self._found[number] = _own_features(self._blocks[number])
+        return row
 
 
 def _own_features(block: ContentBlock) -> list[float]:
@@ -550,14 +550,16 @@ def _own_features(block: ContentBlock) -> list[float]:
     ]
 
 
-def _prose(own: _BlockFeatures | list[list[float]], asked: Iterable[int] | None) -> list[float]:
+def _prose(own: _BlockFeatures | list[list[float]], chosen: Iterable[int] | None) -> list[float]:
     """Return how much prose each block has; 0 for those that are not near one that is asked for."""
-    found = [0.0] * len(own)
-    near = range(len(own)) if asked is None else {at for number in asked for at in _window(number, len(own))}
+    amounts = [0.0] * len(own)
+    near = (
+        range(len(own)) if chosen is None else {at for number in chosen for at in _window(number, len(own))}
+    )
     for at in near:
         row = own[at]
-        found[at] = row[0] * (1 - row[2])
-    return found
+        amounts[at] = row[0] * (1 - row[2])
+    return amounts
 
 
 def _window(number: int, count: int) -> range:
@@ -629,7 +631,7 @@ def _block_range(best: ElementBox, blocks: Sequence[ContentBlock]) -> tuple[int,
 def _title_headings(blocks: Sequence[ContentBlock], title: str) -> set[int]:
     """Return numbers of the headings that repeat the page's title."""
     title = title.casefold()
-    found = set()
+    numbers = set()
     for number, block in enumerate(blocks):
         text = block.text.casefold()
         if (
@@ -638,8 +640,8 @@ def _title_headings(blocks: Sequence[ContentBlock], title: str) -> set[int]:
             and text in title
             and 2 * len(text) > len(title)
         ):
-            found.add(number)
-    return found
+            numbers.add(number)
+    return numbers
 
 
 def _path_features(blocks: Sequence[ContentBlock]) -> dict[int, list[float]]:

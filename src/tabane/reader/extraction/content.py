@@ -112,12 +112,12 @@ def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list
     weight = weights(blocks)
     order = sorted(range(len(blocks)), key=lambda number: -probability[number])
     expected = sum(p * w for p, w in zip(probability, weight, strict=True))
-    taken = good = best = 0.0
+    weighed = good = best = 0.0
     count = 0
     for rank, number in enumerate(order, 1):
-        taken += weight[number]
+        weighed += weight[number]
         good += probability[number] * weight[number]
-        f1 = 2 * good / (taken + expected)
+        f1 = 2 * good / (weighed + expected)
         if f1 > best:
             best, count = f1, rank
     kept = [False] * len(blocks)
@@ -178,10 +178,10 @@ class PageContent:
 def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
-    found = _cut_blocks(root)
-    if sum(block.letters for block in found[0].blocks) < _LITTLE and open_noscripts(root):
-        found = _cut_blocks(root)
-    return found
+    parts = _cut_blocks(root)
+    if sum(block.letters for block in parts[0].blocks) < _LITTLE and open_noscripts(root):
+        parts = _cut_blocks(root)
+    return parts
 
 
 def _cut_blocks(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
@@ -258,14 +258,14 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
     shapes = _same_path_blocks(blocks)
     some = max(1, _SAMPLES // len(shapes))
     samples = {shape: numbers[:: -(-len(numbers) // some)] for shape, numbers in shapes.items()}
-    asked = sorted(number for numbers in samples.values() for number in numbers)
-    judged = dict(zip(asked, map(judge.probability, rows(cutting, asked)), strict=True))
-    found = [0.0] * len(blocks)
+    sampled = sorted(number for numbers in samples.values() for number in numbers)
+    judged = dict(zip(sampled, map(judge.probability, rows(cutting, sampled)), strict=True))
+    probabilities = [0.0] * len(blocks)
     for shape, numbers in shapes.items():
         mean = sum(judged[number] for number in samples[shape]) / len(samples[shape])
         for number in numbers:
-            found[number] = judged.get(number, mean)
-    return found
+            probabilities[number] = judged.get(number, mean)
+    return probabilities
 
 
 def _same_path_blocks(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
@@ -361,9 +361,9 @@ def tab_panes(root: Element) -> list[tuple[Element, Element, str]]:
             panes.setdefault(pane, tab)
     named = set(panes.values())
     for row in rows:
-        found = [tab for tab in row.iter("*") if tab.get("role") == "tab"] or row.findall("label")
-        if 1 < len(found) <= _MOST_IN_ROW and not named.intersection(found):
-            panes.update(zip(_panes_of(row, len(found)), found, strict=False))
+        labels = [tab for tab in row.iter("*") if tab.get("role") == "tab"] or row.findall("label")
+        if 1 < len(labels) <= _MOST_IN_ROW and not named.intersection(labels):
+            panes.update(zip(_panes_of(row, len(labels)), labels, strict=False))
     return [(pane, tab, label) for pane, tab in panes.items() if (label := _tab_label(tab))]
 
 
@@ -476,7 +476,7 @@ def _keep_lists(
     for number, block in enumerate(blocks):
         for key in _list_ids(block.box, around):
             groups.setdefault(key, []).append(number)
-    found = list(kept)
+    choice = list(kept)
     for numbers in groups.values():
         words = sum(blocks[number].words for number in numbers)
         good = sum(blocks[number].words for number in numbers if kept[number])
@@ -485,38 +485,38 @@ def _keep_lists(
         amid = amid and 2 * linked < sum(blocks[number].letters for number in numbers)
         if good >= _MOSTLY * words or amid:
             for number in numbers:
-                found[number] = found[number] or probability[number] >= least.item
-    return found
+                choice[number] = choice[number] or probability[number] >= least.item
+    return choice
 
 
-def _list_ids(box: ElementBox, known: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the ids of the outermost and the innermost list around a box. What is ``known`` is not searched
-    again.
+def _list_ids(box: ElementBox, ids_by_box: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the ids of the outermost and the innermost list around a box. What is in
+    ``ids_by_box`` is not searched again.
     """
     below: list[ElementBox] = []
-    found: tuple[int, ...] = ()
+    ids: tuple[int, ...] = ()
     for at in up(box):
-        if (before := known.get(id(at))) is not None:
-            found = before
+        if (before := ids_by_box.get(id(at))) is not None:
+            ids = before
             break
         below.append(at)
     for at in reversed(below):
         if at.element.tag in _LISTS:
-            found = (found[0], id(at)) if found else (id(at),)
-        known[id(at)] = found
-    return found
+            ids = (ids[0], id(at)) if ids else (id(at),)
+        ids_by_box[id(at)] = ids
+    return ids
 
 
 def _keep_structure(
     blocks: Sequence[ContentBlock], kept: list[bool], probability: Sequence[float], least: FillThresholds
 ) -> list[bool]:
-    found = list(kept)
+    choice = list(kept)
     for number in range(len(blocks) - 1, -1, -1):
         tag = blocks[number].box.element.tag
         if kept[number]:
             continue
         if tag in _HEADINGS:
-            after = [at for at in range(number + 1, min(len(blocks), number + 1 + _REACH)) if found[at]]
+            after = [at for at in range(number + 1, min(len(blocks), number + 1 + _REACH)) if choice[at]]
             if not after:
                 least_of_heading = 2.0
             elif blocks[number].box.element.tag == "h1":
@@ -524,12 +524,12 @@ def _keep_structure(
             else:
                 text = any(2 * blocks[at].linked < blocks[at].letters for at in after)
                 least_of_heading = least.heading if text else least.links
-            found[number] = probability[number] >= least_of_heading
+            choice[number] = probability[number] >= least_of_heading
         elif tag in ("pre", "table") and probability[number] >= least.interruption:
-            found[number] = any(found[number + 1 : number + 1 + _REACH]) or any(
+            choice[number] = any(choice[number + 1 : number + 1 + _REACH]) or any(
                 kept[max(0, number - _REACH) : number]
             )
-    return found
+    return choice
 
 
 def _content_between(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]:
@@ -616,16 +616,16 @@ def _shows_formula(element: Element) -> bool:
     return not _FORMULA_NAMES.isdisjoint((element.get("class") or "").split())
 
 
-def _around_line(element: Element, known: dict[Element, Element]) -> Element:
-    """Return the nearest element that is not a part of a line. What is ``known`` is not searched again."""
+def _around_line(element: Element, lines: dict[Element, Element]) -> Element:
+    """Return the nearest element that is not a part of a line. What is in ``lines`` is not searched again."""
     below = []
     at = element
-    while at is not None and at not in known and at.tag in _OF_LINE:
+    while at is not None and at not in lines and at.tag in _OF_LINE:
         below.append(at)
         at = at.getparent()
-    found = known.get(at, at)
-    known.update(dict.fromkeys(below, found))
-    return found
+    nearest = lines.get(at, at)
+    lines.update(dict.fromkeys(below, nearest))
+    return nearest
 
 
 def _remove_silent(root: Element, speaking: set[int], hidden: set[int]) -> None:
@@ -642,11 +642,13 @@ def _remove_silent(root: Element, speaking: set[int], hidden: set[int]) -> None:
         if element is root:
             continue
         parent = element.getparent()
-        said = id(element) in speaking
-        silent = not said and (
+        wordless = id(element) in speaking
+        silent = not wordless and (
             not isinstance(element.tag, str) or element.tag in SILENT or id(element) in hidden
         )
-        speaks = not silent and (said or id(element) in alive or bool(element.text and element.text.strip()))
+        speaks = not silent and (
+            wordless or id(element) in alive or bool(element.text and element.text.strip())
+        )
         alive.discard(id(element))
         if speaks or (element.tail and element.tail.strip()):
             alive.add(id(parent))

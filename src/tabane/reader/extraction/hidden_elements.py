@@ -139,26 +139,26 @@ class HiddenElementDetector:
         """Return the state within an element; None if nothing in it is visible."""
         tag = element.tag
         attributes = dict(element.items())
-        known = self._known_names(attributes["class"]) if "class" in attributes else _NOT_DECLARED
-        if known is None or tag == UNSEEN:
+        declarations = self._known_names(attributes["class"]) if "class" in attributes else _NOT_DECLARED
+        if declarations is None or tag == UNSEEN:
             self._hidden[element] = Reason.CLIP
             return None
         if "aria-hidden" in attributes and attributes["aria-hidden"].lower() == "true":
             return self._decide(element, around, Judgment(around, Reason.DISPLAY))
         if tag in _DECORATED or "hidden" in attributes or "popover" in attributes:
-            found: Declarations = ()
+            hints: Declarations = ()
             if "hidden" in attributes:
-                found = declared("display", "none")
+                hints = declared("display", "none")
                 if attributes["hidden"].lower() == "until-found":
-                    found = declared("content-visibility", "hidden")
+                    hints = declared("content-visibility", "hidden")
             if "popover" in attributes:
-                found = declared("display", "none")
+                hints = declared("display", "none")
             if tag in _DECORATED:
-                found = (*found, *_declared_by_attributes(tag, attributes))
-            known = (*known, *found)
-        elif not known and self._is_plain(attributes, around):
+                hints = (*hints, *_declared_by_attributes(tag, attributes))
+            declarations = (*declarations, *hints)
+        elif not declarations and self._is_plain(attributes, around):
             return around
-        judgment = self._judge(element, attributes, around, known)
+        judgment = self._judge(element, attributes, around, declarations)
         if tag == "details" and "open" not in attributes:
             self._opened[element] = element.findall("summary")[:1]
         if judgment is None:
@@ -181,10 +181,10 @@ class HiddenElementDetector:
 
     def _known_names(self, written: str) -> Declarations | None:
         """Return what classes with a known meaning declare; None if these are for screen readers only."""
-        known = self._names.get(written)
-        if known is None:
-            known = self._names[written] = _of_names(written)
-        return None if known is _UNSEEN_BY_NAME else known
+        declarations = self._names.get(written)
+        if declarations is None:
+            declarations = self._names[written] = _of_names(written)
+        return None if declarations is _UNSEEN_BY_NAME else declarations
 
     def _judge(
         self, element: Element, attributes: Mapping[str, str], around: VisualState, hints: Declarations
@@ -199,14 +199,14 @@ class HiddenElementDetector:
             return None
         kind = (tag, linked, unknown)
         key = (id(around), id(specified), kind)
-        found = self._judgments.get(key)
-        if found is None:
+        judgment = self._judgments.get(key)
+        if judgment is None:
             top = tag in ("html", "body")
-            known = ElementKind(tag, tag in INLINE, linked, unknown, self._painted, top)
-            found = judged(around, specified, known, self._styles.frames)
-            found = replace(found, state=self._states.setdefault(found.state, found.state))
-            self._judgments[key] = found
-        return found
+            kind_of_element = ElementKind(tag, tag in INLINE, linked, unknown, self._painted, top)
+            judgment = judged(around, specified, kind_of_element, self._styles.frames)
+            judgment = replace(judgment, state=self._states.setdefault(judgment.state, judgment.state))
+            self._judgments[key] = judgment
+        return judgment
 
     def _shared_state(self, state: VisualState) -> VisualState:
         return self._states.setdefault(state, state)
@@ -421,14 +421,14 @@ class PageControls:
 
     def of(self, element: Element) -> list[Element]:
         """Return controls that open an element; none if nothing does."""
-        found: list[Element] = []
+        controls: list[Element] = []
         if key := element.get("id"):
-            found += self._controls_by_key().get(key, ())
+            controls += self._controls_by_key().get(key, ())
         if labels := element.get("aria-labelledby"):
             self._controls_by_key()
-            found += [self._tabs[label] for label in labels.split()[:4] if label in self._tabs]
-        found += _control_beside(element) or self._tabs_of(element)
-        return found[:_MOST]
+            controls += [self._tabs[label] for label in labels.split()[:4] if label in self._tabs]
+        controls += _control_beside(element) or self._tabs_of(element)
+        return controls[:_MOST]
 
     def _tabs_of(self, element: Element) -> list[Element]:
         """Return the items of a row before a group of panels, if there is one for each panel."""

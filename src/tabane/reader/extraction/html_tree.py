@@ -73,10 +73,10 @@ class _CrowdedTag(NamedTuple):
 
 def _crowded_tags(text: str) -> Iterator[_CrowdedTag]:
     at = 0
-    while found := _CROWDED.search(text, at):
-        rest = _REST_OF_TAG.match(text, found.end())
-        at = rest.end() if rest else found.end()
-        yield _CrowdedTag(found.end(), at)
+    while match := _CROWDED.search(text, at):
+        rest = _REST_OF_TAG.match(text, match.end())
+        at = rest.end() if rest else match.end()
+        yield _CrowdedTag(match.end(), at)
 
 
 _SEGMENT = re.compile(r"S:([0-9a-f]+)")
@@ -112,18 +112,18 @@ def open_noscripts(root: Element) -> bool:
     Only for a page that shows almost nothing: forums put their whole thread there. Next to visible text, no
     reader sees it.
     """
-    found = [noscript for noscript in root.iter("noscript") if _has_long_text(noscript)]
-    for noscript in found:
+    long = [noscript for noscript in root.iter("noscript") if _has_long_text(noscript)]
+    for noscript in long:
         for inner in list(noscript.iter("noscript")):
             inner.tag = "div"
-    return bool(found)
+    return bool(long)
 
 
 def _inserted_segments(root: Element) -> frozenset[str] | None:
     """Return the numbers of segments that scripts of the page insert; None if it has no script."""
     scripts = [script.text or "" for script in root.iter("script")]
-    found = (number for text in scripts if "S:" in text for number in _CALLED.findall(text))
-    return frozenset(found) if scripts else None
+    numbers = (number for text in scripts if "S:" in text for number in _CALLED.findall(text))
+    return frozenset(numbers) if scripts else None
 
 
 def _move_segment(segment: Element, place: Element) -> None:

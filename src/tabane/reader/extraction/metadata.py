@@ -58,8 +58,8 @@ def onward_addresses(root: Element, url: str) -> tuple[str, ...]:
         return (REFRESH + to,) if to else ()
     framed = next(root.iter("frameset"), None) is not None
     elements = root.iter("frame") if framed else _only_frames(root)
-    found = (_absolute_address(base, element.get("src") or "") for element in elements)
-    frames = dict.fromkeys(address for address in found if address and not _is_same_page(address, url))
+    addresses = (_absolute_address(base, element.get("src") or "") for element in elements)
+    frames = dict.fromkeys(address for address in addresses if address and not _is_same_page(address, url))
     marks = (FRAME if framed or _is_one_site(address, url) else ELSEWHERE for address in frames)
     return tuple(mark + address for mark, address in zip(marks, frames, strict=True))[:_MOST_FRAMES]
 
@@ -316,10 +316,10 @@ def _page_title(
         text for at in itertools.islice(root.iter("h1"), 5) if (text := clean("".join(at.itertext())))
     ]
     element = next((clean("".join(at.itertext())) for at in root.iter("title")), None)
-    said = _first_meta(meta, _TITLES) or next(
+    stated = _first_meta(meta, _TITLES) or next(
         (clean(_text_value(thing.get("headline"))) for thing in things if thing.get("headline")), None
     )
-    whole = said or element
+    whole = stated or element
     if whole is None:
         return headings[0] if headings else None
     for heading in headings:
@@ -447,9 +447,9 @@ def _canonical_url(root: Element, meta: Mapping[str, str], url: str) -> str | No
     links = (
         at.get("href") for at in root.iter("link") if "canonical" in (at.get("rel") or "").lower().split()
     )
-    said = next((link.strip() for link in links if link and link.strip()), None) or meta.get("og:url")
+    address = next((link.strip() for link in links if link and link.strip()), None) or meta.get("og:url")
     try:
-        whole = urljoin(base_of(root, url), said) if said else ""
+        whole = urljoin(base_of(root, url), address) if address else ""
         return whole if urlsplit(whole).scheme in ("http", "https") and urlsplit(whole).hostname else None
     except ValueError:
         return None
@@ -619,13 +619,13 @@ def declared(root: Element) -> list[float]:
         name = (meta.get("property") or meta.get("name") or "").lower()
         if name in ("og:type", "article:published_time"):
             properties.setdefault(name, (meta.get("content") or "")[:100])
-    found = Counter(islice(_declared_types(root), _TYPES))
+    types = Counter(islice(_declared_types(root), _TYPES))
     graph = properties.get("og:type", "")
     return [
-        *(1.0 if any(name in kind for name in found) else 0.0 for kind in _KINDS),
+        *(1.0 if any(name in kind for name in types) else 0.0 for kind in _KINDS),
         next((number for word, number in _GRAPH.items() if word in graph), 0.0),
         1.0 if "article:published_time" in properties else 0.0,
-        float(min(10, found["Product"])),
+        float(min(10, types["Product"])),
     ]
 
 

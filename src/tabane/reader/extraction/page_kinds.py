@@ -92,12 +92,12 @@ def evidence(
     )
 
 
-def page_kind(known: PageEvidence, visible: Sequence[str], kept: Sequence[bool]) -> PageKind | None:
+def page_kind(about: PageEvidence, visible: Sequence[str], kept: Sequence[bool]) -> PageKind | None:
     """Return the kind of a page, or None for content.
 
     ``visible`` are all its texts in order, and ``kept`` says which of them were taken for content.
     """
-    seen = _Said(known, visible, kept)
+    seen = _Said(about, visible, kept)
     return _bot_wall(seen) or next((kind for is_kind, kind in _KINDS if is_kind(seen)), None)
 
 
@@ -157,23 +157,23 @@ def wall_of(vendor: str | None) -> PageKind:
 def _bot_wall(seen: _Said) -> PageKind | None:
     if not seen.short:
         return None
-    known = seen.known
-    if vendor := by_marks(known.source) or by_marks(seen.text[:2_000]):
+    about = seen.known
+    if vendor := by_marks(about.source) or by_marks(seen.text[:2_000]):
         return wall_of(vendor)
-    if known.links > 15 or seen.letters > 1_200:
+    if about.links > 15 or seen.letters > 1_200:
         return None
-    said = phrases(seen.text)
-    titled = any(map(is_title, (known.title, *_title_parts(known.title), *known.headings[:2])))
-    captcha = _CAPTCHA.search(known.source) is not None and not _asks_more(known)
+    count = phrases(seen.text)
+    titled = any(map(is_title, (about.title, *_title_parts(about.title), *about.headings[:2])))
+    captcha = _CAPTCHA.search(about.source) is not None and not _asks_more(about)
     # A script alone is not a check: many pages measure their visitors with one.
-    alone = seen.letters < 80 and not known.scripted and _WIDGET.search(known.source) is not None
-    certain = said >= 3 or (said >= 1 and (titled or captcha)) or (captcha and alone)
+    alone = seen.letters < 80 and not about.scripted and _WIDGET.search(about.source) is not None
+    certain = count >= 3 or (count >= 1 and (titled or captcha)) or (captcha and alone)
     return wall_of(None) if certain else None
 
 
-def _asks_more(known: PageEvidence) -> bool:
+def _asks_more(about: PageEvidence) -> bool:
     """Return whether a page has a form for something else: a message, a search, a login."""
-    return bool({"textarea", "password", "email", "select", "tel"} & set(known.inputs))
+    return bool({"textarea", "password", "email", "select", "tel"} & set(about.inputs))
 
 
 _CONSENT_HOST = re.compile(
@@ -209,20 +209,20 @@ _ACCEPT = re.compile(
 
 
 def _is_consent(seen: _Said) -> bool:
-    known = seen.known
-    if known.consent and not known.scripted:
+    about = seen.known
+    if about.consent and not about.scripted:
         return True
     if seen.letters > 5_000:
         return False
-    parts = urlsplit(known.url)
+    parts = urlsplit(about.url)
     if _CONSENT_HOST.fullmatch(parts.hostname or "") or _CONSENT_PATH.search(parts.path):
-        return _COOKIES.search(seen.text) is not None and _ACCEPT.search(known.labels + seen.text) is not None
-    if seen.letters > 2_500 or known.links > 25:
+        return _COOKIES.search(seen.text) is not None and _ACCEPT.search(about.labels + seen.text) is not None
+    if seen.letters > 2_500 or about.links > 25:
         return False
     return (
         seen.titled(_CONSENT_TITLE)
         and len(_COOKIES.findall(seen.text)) >= 2
-        and _ACCEPT.search(known.labels) is not None
+        and _ACCEPT.search(about.labels) is not None
     )
 
 
@@ -256,23 +256,23 @@ _LOGIN_NEEDED = re.compile(
 
 
 def _is_login(seen: _Said) -> bool:
-    known = seen.known
+    about = seen.known
     if not 0 < seen.letters <= 2 * _SHORT or seen.longest > _PARAGRAPH:
         return False
-    password = "password" in known.inputs
-    parts = urlsplit(known.url)
-    there = _LOGIN_PATH.search(parts.path) is not None or (
-        _LOGIN_HOST.fullmatch(parts.hostname or "") is not None and bool(known.inputs)
+    password = "password" in about.inputs
+    parts = urlsplit(about.url)
+    at_login = _LOGIN_PATH.search(parts.path) is not None or (
+        _LOGIN_HOST.fullmatch(parts.hostname or "") is not None and bool(about.inputs)
     )
     titled = seen.titled(_LOGIN_TITLE)
-    if password and (there or titled):
+    if password and (at_login or titled):
         return seen.content <= _SHORT
-    if password and seen.letters < 400 and known.links <= 15:
+    if password and seen.letters < 400 and about.links <= 15:
         return True
     needed = _LOGIN_NEEDED.search(seen.text) is not None
-    if there and (titled or needed) and seen.letters <= _SHORT and (known.inputs or known.links <= 15):
+    if at_login and (titled or needed) and seen.letters <= _SHORT and (about.inputs or about.links <= 15):
         return True
-    return needed and seen.letters <= _BRIEF and (titled or password or known.links <= 15)
+    return needed and seen.letters <= _BRIEF and (titled or password or about.links <= 15)
 
 
 _AGE = re.compile(
@@ -300,12 +300,12 @@ _AGE_BUTTONS = re.compile(
 
 
 def _is_age_gate(seen: _Said) -> bool:
-    known = seen.known
+    about = seen.known
     # The rest of the page may be in its source already; then it is content.
-    if not seen.short or known.links > 25 or _AGE.search(seen.text) is None:
+    if not seen.short or about.links > 25 or _AGE.search(seen.text) is None:
         return False
-    answer = bool({"date", "select", "number", "tel"} & set(known.inputs)) or _AGE_BUTTONS.search(
-        known.labels
+    answer = bool({"date", "select", "number", "tel"} & set(about.inputs)) or _AGE_BUTTONS.search(
+        about.labels
     )
     return bool(answer) and (seen.titled(_AGE_TITLE) or seen.letters < _BRIEF)
 
@@ -441,15 +441,15 @@ def _last_prompt(seen: _Said) -> int | None:
     near = range(max(0, last - 8), min(len(seen.visible), last + 25))
     first = 0 if seen.known.closed else near.start
     strong = 1 if seen.known.closed else 2
-    found: list[int] = []
-    said: set[str] = set()
+    prompts: list[int] = []
+    asking: set[str] = set()
     for at in range(first, near.stop):
         text = seen.visible[at]
         if 4 <= len(text) <= _PROMPT and (match := _PAY.search(text)):
-            found.append(at)
-            said.add(match[0].lower())
-    enough = len(said) >= strong or (found and seen.content < _BRIEF) or _STRONG.search(" ".join(said))
-    return found[0] if found and enough else None
+            prompts.append(at)
+            asking.add(match[0].lower())
+    enough = len(asking) >= strong or (prompts and seen.content < _BRIEF) or _STRONG.search(" ".join(asking))
+    return prompts[0] if prompts and enough else None
 
 
 _STRONG = re.compile(
@@ -497,8 +497,8 @@ def endless_lists(root: Element) -> list[Element]:
     names = (
         (at, f"{at.get('class', '')} {at.get('id', '')}") for at in root.iter("div", "section", "ul", "main")
     )
-    found = (at for at, name in names if "nfinite" in name and _ENDLESS.search(name[:1_000]))
-    return list(islice(found, _MOST_LISTS))
+    lists = (at for at, name in names if "nfinite" in name and _ENDLESS.search(name[:1_000]))
+    return list(islice(lists, _MOST_LISTS))
 
 
 def loads_more(lists: Sequence[Element], root: Element) -> bool:
@@ -547,21 +547,21 @@ def _elements_outside(elements: Iterator[Element], without: Collection[Element])
 
 def _first_elements(root: Element, without: Collection[Element], *tags: str) -> list[Element]:
     """Return the first elements of these tags: more tell nothing more."""
-    found = []
+    elements = []
     for element in _elements_outside(root.iter(*tags), without):
         if element.tag == "input" and (
             (element.get("type") or "").lower() == "hidden" or _is_hidden(element)
         ):
             continue
-        found.append(element)
-        if len(found) >= 40:
+        elements.append(element)
+        if len(elements) >= 40:
             break
-    return found
+    return elements
 
 
 def _button_labels(root: Element, without: Collection[Element]) -> list[str]:
     """Return the texts of buttons and of what looks like one."""
-    found = []
+    labels = []
     for element in _elements_outside(root.iter("button", "input", "a"), without):
         kind = (element.get("type") or "").lower()
         if element.tag == "a" and not (
@@ -570,29 +570,29 @@ def _button_labels(root: Element, without: Collection[Element]) -> list[str]:
             continue
         if element.tag == "input" and kind not in ("submit", "button"):
             continue
-        found.append(element.get("value") or _short_text(element)[:60])
-        if len(found) >= 60:
+        labels.append(element.get("value") or _short_text(element)[:60])
+        if len(labels) >= 60:
             break
-    return found
+    return labels
 
 
 def _page_sources(root: Element) -> str:
     """Return what scripts, frames and forms are made of, for marks that are not text."""
-    found: list[str] = []
+    sources: list[str] = []
     count = 0
     for element in islice(root.iter("script", "iframe", "form"), _MOST_NAMED):
         if element.tag == "script":
             count += 1
             if count > _MOST_SCRIPTS:
                 continue
-            found.append((element.text or "")[:_OF_A_SCRIPT])
-        found.extend(value[:500] for name in ("src", "action") if (value := element.get(name)))
+            sources.append((element.text or "")[:_OF_A_SCRIPT])
+        sources.extend(value[:500] for name in ("src", "action") if (value := element.get(name)))
     for element in islice(root.iter("div", "form", "script", "span", "p", "body", "input"), _MOST_NAMED):
         if key := element.get("id"):
-            found.append(f"id={key[:80]}")
+            sources.append(f"id={key[:80]}")
         if (name := element.get("class")) and "aptcha" in name:
-            found.append(name[:80])
-    return "\n".join(found)
+            sources.append(name[:80])
+    return "\n".join(sources)
 
 
 _MARKS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -739,6 +739,6 @@ def of_refusal(status: int, headers: Mapping[str, str], body: bytes) -> str | No
     # The text too: its characters may be written as entities.
     if vendor := by_marks(source) or by_marks(text):
         return vendor
-    said = phrases(text) if len(text) < _LITTLE else 0
+    count = phrases(text) if len(text) < _LITTLE else 0
     titled = is_title(title_of(source) or "")
-    return "" if said >= 3 or (said >= 2 and titled) else None
+    return "" if count >= 3 or (count >= 2 and titled) else None

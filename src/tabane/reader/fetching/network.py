@@ -95,11 +95,11 @@ class GuardedNetworkBackend(httpcore2.AsyncNetworkBackend):
         return await self._inner.connect_tcp(str(address), port)
 
     async def _addresses_of(self, host: str, port: int) -> list[Address]:
-        found = await self._resolve_host(host)
+        texts = await self._resolve_host(host)
         if (host, port) == self._proxy:
-            addresses = [address for text in found if (address := address_of(text)) is not None]
+            addresses = [address for text in texts if (address := address_of(text)) is not None]
         else:
-            addresses = self._guard.addresses(host, port, found)
+            addresses = self._guard.addresses(host, port, texts)
             for address in addresses:
                 self._guard.apart(host, address, port, self._source(address, port))
         if not addresses:
@@ -272,7 +272,7 @@ class GuardedHttpClient:
         await self._pool.aclose()
 
     def _request(self, target: Target, headers: Mapping[str, str]) -> httpcore2.Request:
-        said = {"Host": target.authority, **headers}
+        sent = {"Host": target.authority, **headers}
         wait = self._policy
         return httpcore2.Request(
             b"GET",
@@ -282,7 +282,7 @@ class GuardedHttpClient:
                 port=target.port,
                 target=target.path.encode(),
             ),
-            headers=[(name.encode("ascii"), value.encode()) for name, value in said.items()],
+            headers=[(name.encode("ascii"), value.encode()) for name, value in sent.items()],
             extensions={
                 "timeout": {
                     "connect": wait.connect_timeout,
@@ -296,8 +296,8 @@ class GuardedHttpClient:
     def _fetch_error(self, error: Exception, target: Target) -> Exception:
         if isinstance(error, (ReadError, TransientFetchError)):
             return error
-        if (found := tls(error, target.authority)) is not None:
-            return found
+        if (problem := tls(error, target.authority)) is not None:
+            return problem
         if isinstance(error, httpcore2.ConnectTimeout):
             return late(say("connecting to {host}", host=target.authority), self._policy.connect_timeout)
         if isinstance(error, httpcore2.TimeoutException):

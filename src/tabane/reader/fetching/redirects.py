@@ -242,40 +242,40 @@ class SetCookies:
             name, equals, value = (part.strip() for part in pair.partition("="))
             if not equals or not may_be_sent(name, value):
                 continue
-            said = {
+            settings = {
                 key.strip().lower(): text.strip()
                 for key, _, text in (each[:LONGEST_COOKIE].partition("=") for each in attributes)
             }
-            domain = domain_of(said.get("domain", "")) or at.host
+            domain = domain_of(settings.get("domain", "")) or at.host
             if domain != at.host and (
                 at.address is not None or not ("." in domain and at.host.endswith("." + domain))
             ):
                 continue
-            path = said.get("path", "")
+            path = settings.get("path", "")
             path = path if path.startswith("/") else at.path.partition("?")[0].rpartition("/")[0] or "/"
-            host_only = domain_of(said.get("domain", "")) is None
+            host_only = domain_of(settings.get("domain", "")) is None
             self._cookies.pop((name, domain, path), None)
-            if not _is_over(said, now) and len(self._cookies) < MOST:
+            if not _is_over(settings, now) and len(self._cookies) < MOST:
                 cookie = ImportedCookie(name, value, domain, path, host_only)
-                self._cookies[name, domain, path] = cookie, "secure" in said
+                self._cookies[name, domain, path] = cookie, "secure" in settings
 
     def pairs(self, at: Target) -> dict[str, str]:
         """Return name and value of the cookies for a request, the one with the longest path of each name."""
-        found = [
+        cookies = [
             cookie
             for cookie, secure in self._cookies.values()
             if cookie.is_for_host(at) and cookie.is_for_path(at.path) and (at.scheme == "https" or not secure)
         ]
-        return {cookie.name: cookie.value for cookie in sorted(found, key=lambda each: len(each.path))}
+        return {cookie.name: cookie.value for cookie in sorted(cookies, key=lambda each: len(each.path))}
 
 
-def _is_over(said: dict[str, str], now: float) -> bool:
+def _is_over(attributes: dict[str, str], now: float) -> bool:
     """Return whether the attributes delete the cookie: Max-Age counts, else Expires."""
-    age = said.get("max-age", "")
+    age = attributes.get("max-age", "")
     if age.lstrip("-").isdecimal():
         return age.startswith("-") or not age.strip("0")
     try:
-        return "expires" in said and parsedate_to_datetime(said["expires"]).timestamp() <= now
+        return "expires" in attributes and parsedate_to_datetime(attributes["expires"]).timestamp() <= now
     except (ValueError, OverflowError):
         return False
 

@@ -29,14 +29,14 @@ _MEDIA_TYPE = re.compile(r"[a-z0-9!#$&^_.+-]{1,127}/[a-z0-9!#$&^_.+*-]{1,127}") 
 
 def lowered(raw: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
     """Return headers by lower-case name; repeated ones are joined by commas, cookies by lines (RFC 9110)."""
-    found: dict[str, list[str]] = {}
+    gathered: dict[str, list[str]] = {}
     for name, value in raw:
         try:
             text = value.decode()
         except UnicodeDecodeError:
             text = value.decode("latin-1")
-        found.setdefault(name.decode("ascii", "replace").lower(), []).append(text.strip())
-    return {name: ("\n" if name == "set-cookie" else ", ").join(values) for name, values in found.items()}
+        gathered.setdefault(name.decode("ascii", "replace").lower(), []).append(text.strip())
+    return {name: ("\n" if name == "set-cookie" else ", ").join(values) for name, values in gathered.items()}
 
 
 def kept(headers: Mapping[str, str]) -> dict[str, str]:
@@ -52,17 +52,17 @@ def media(value: str) -> tuple[str, str | None]:
     kind, *parameters = value.split(";")
     charset = None
     for parameter in parameters:
-        name, _, said = parameter.partition("=")
+        name, _, value_of_parameter = parameter.partition("=")
         if name.strip().lower() == "charset" and charset is None:
-            charset = said.strip().strip("\"'").strip().lower() or None
+            charset = value_of_parameter.strip().strip("\"'").strip().lower() or None
     kind = kind.strip().lower()
     return (kind if _MEDIA_TYPE.fullmatch(kind) else ""), charset
 
 
 def declared(headers: Mapping[str, str]) -> int | None:
     """Return the declared length of a body, in bytes as transferred."""
-    said = headers.get("content-length", "").partition(",")[0].strip()
-    return int(said[:20]) if said.isascii() and said.isdigit() else None
+    length = headers.get("content-length", "").partition(",")[0].strip()
+    return int(length[:20]) if length.isascii() and length.isdigit() else None
 
 
 def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
@@ -70,9 +70,9 @@ def seconds_to_wait(headers: Mapping[str, str], now: float) -> float | None:
 
     ``now`` is the time as seconds since 1970. None if both are missing.
     """
-    asked = retry_after(headers.get("retry-after"), now)
-    if asked is not None:
-        return asked
+    seconds = retry_after(headers.get("retry-after"), now)
+    if seconds is not None:
+        return seconds
     reset = headers.get("x-ratelimit-reset", "")
     if headers.get("x-ratelimit-remaining") == "0" and reset.isascii() and reset.isdigit():
         return max(0.0, float(reset[:12]) - now)
@@ -260,8 +260,8 @@ async def body(
     raised at once; with ``cut``, the bytes within the limit are returned. Raises ReadError ``broken`` if the
     body is not compressed as its headers say.
     """
-    said = declared(headers)
-    if said is not None and said > limit and not cut:
+    length = declared(headers)
+    if length is not None and length > limit and not cut:
         raise _too_large(limit)
     whole = bytearray()
     try:
@@ -288,9 +288,9 @@ class _BodyTooLarge(Exception):
 
 
 async def _read_pieces(stream: AsyncIterator[bytes], encoding: str, limit: int) -> AsyncGenerator[bytes]:
-    packed, came = unpacking(encoding), 0
+    packed, count = unpacking(encoding), 0
     async for data in stream:
-        if (came := came + len(data)) > limit:
+        if (count := count + len(data)) > limit:
             raise _BodyTooLarge
         if packed is None:
             yield data
@@ -436,16 +436,16 @@ def by_proxy(error: BaseException, host: str) -> ReadError:
 
 def tls(error: BaseException, host: str) -> ReadError | None:
     """Return the fault of the certificate or the handshake; None if the error is not of TLS."""
-    found = next((e for e in chain(error) if isinstance(e, ssl.SSLError)), None)
-    if found is None:
+    problem = next((e for e in chain(error) if isinstance(e, ssl.SSLError)), None)
+    if problem is None:
         return None
-    if isinstance(found, ssl.SSLCertVerificationError):
-        return ReadError(_certificate_message(found, host), "tls")
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return ReadError(_certificate_message(problem, host), "tls")
     return ReadError(
         say(
             "no TLS connection to {host}: {error}. The server may support only http://, not https://.",
             host=host,
-            error=(found.reason or "handshake").lower().replace("_", " "),
+            error=(problem.reason or "handshake").lower().replace("_", " "),
         ),
         "tls",
     )

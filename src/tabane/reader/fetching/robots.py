@@ -63,7 +63,7 @@ def rules(text: str, product: str) -> RobotsRules:
     # Only groups for these two are kept: a rule is one of all programs that are named before it, and a file
     # can name thousands.
     groups: dict[str, list[tuple[bool, str]]] = {}
-    wanted = {product.lower(), "*"}
+    programs = {product.lower(), "*"}
     agents: set[str] = set()
     begun = True
     for line in _LINES.split(text.removeprefix("\ufeff")):
@@ -71,7 +71,7 @@ def rules(text: str, product: str) -> RobotsRules:
         key, value = key.strip().lower() if colon else "", value.strip()
         if key == "user-agent":
             agents, begun = (set() if begun else agents), False
-            if (name := _product_name(value)) in wanted:
+            if (name := _product_name(value)) in programs:
                 agents.add(name)
                 groups.setdefault(name, [])
         elif key in ("allow", "disallow"):
@@ -80,8 +80,8 @@ def rules(text: str, product: str) -> RobotsRules:
                 rule = (key == "allow", _normal_path(value))
                 for agent in agents:
                     groups[agent].append(rule)
-    found = groups.get(product.lower(), groups.get("*", []))
-    return RobotsRules(tuple(sorted(set(found), key=lambda rule: (-len(rule[1]), not rule[0], rule[1]))))
+    lines = groups.get(product.lower(), groups.get("*", []))
+    return RobotsRules(tuple(sorted(set(lines), key=lambda rule: (-len(rule[1]), not rule[0], rule[1]))))
 
 
 def matches(pattern: str, path: str) -> bool:
@@ -96,10 +96,10 @@ def matches(pattern: str, path: str) -> bool:
     if not rest:
         return not ends or at == len(path)
     for piece in rest[:-1]:
-        found = path.find(piece, at)
-        if found < 0:
+        place = path.find(piece, at)
+        if place < 0:
             return False
-        at = found + len(piece)
+        at = place + len(piece)
     if ends:
         return path.endswith(rest[-1]) and len(path) - len(rest[-1]) >= at
     return path.find(rest[-1], at) >= 0
@@ -109,8 +109,8 @@ def _product_name(value: str) -> str:
     """Return the product that a line of User-agent names: a version after it is not part of it."""
     if value.startswith("*"):
         return "*"
-    found = _PRODUCT.match(value)
-    return found[0].lower() if found else ""
+    match = _PRODUCT.match(value)
+    return match[0].lower() if match else ""
 
 
 def _normal_path(path: str) -> str:
@@ -118,9 +118,9 @@ def _normal_path(path: str) -> str:
     return _ENCODED.sub(_normal_octet, quote(path, safe="/:@!$&'()*+,;=~%-._?[]|#"))
 
 
-def _normal_octet(found: re.Match[str]) -> str:
-    character = chr(int(found[1], 16))
-    return character if character in _UNRESERVED else found[0].upper()
+def _normal_octet(match: re.Match[str]) -> str:
+    character = chr(int(match[1], 16))
+    return character if character in _UNRESERVED else match[0].upper()
 
 
 @dataclass(slots=True)
@@ -157,28 +157,28 @@ class RobotsCache:
     async def judge(self, target: Target) -> None:
         """Raise ReadError, cause ``robots``, if the host asks not to be read there."""
         origin = target.origin
-        known = self._hosts.setdefault(origin, _HostRobots())
+        robots = self._hosts.setdefault(origin, _HostRobots())
         self._hosts.move_to_end(origin)
-        async with known.lock:
-            if known.until <= self._clock():
-                await self._fetch_rules(origin, known)
+        async with robots.lock:
+            if robots.until <= self._clock():
+                await self._fetch_rules(origin, robots)
                 self._forget_oldest()
-        if known.away is not None:
-            raise ReadError(known.away.message, known.away.cause)
-        if known.why is not None:
+        if robots.away is not None:
+            raise ReadError(robots.away.message, robots.away.cause)
+        if robots.why is not None:
             raise ReadError(
                 say(
                     "the robots.txt of {host} cannot be read, and until then programs must not read "
                     "that site ({why}). Try again later, or set reader_robots to never.",
                     host=target.authority,
-                    why=known.why,
+                    why=robots.why,
                 ),
                 "robots",
             )
-        if known.size > _MUCH or (known.size and len(target.path) > _MUCH // 4):
-            allowed = await asyncio.to_thread(known.rules.allow, target.path)
+        if robots.size > _MUCH or (robots.size and len(target.path) > _MUCH // 4):
+            allowed = await asyncio.to_thread(robots.rules.allow, target.path)
         else:
-            allowed = known.rules.allow(target.path)
+            allowed = robots.rules.allow(target.path)
         if not allowed:
             raise ReadError(
                 say(
@@ -189,24 +189,24 @@ class RobotsCache:
                 "robots",
             )
 
-    async def _fetch_rules(self, origin: str, known: _HostRobots) -> None:
-        known.rules, known.why, known.away, known.size, kept = RobotsRules(), None, None, 0, KEPT
+    async def _fetch_rules(self, origin: str, robots: _HostRobots) -> None:
+        robots.rules, robots.why, robots.away, robots.size, kept = RobotsRules(), None, None, 0, KEPT
         try:
             async with asyncio.timeout(self._timeout):
                 fetched = await self._get(origin + "/robots.txt")
             text = fetched.body.decode("utf-8", "replace")
-            known.rules, known.size = await asyncio.to_thread(rules, text, self._product), len(text)
+            robots.rules, robots.size = await asyncio.to_thread(rules, text, self._product), len(text)
         except TimeoutError:
-            known.why, kept = say("it took too long."), RETRIED
+            robots.why, kept = say("it took too long."), RETRIED
         except ReadError as error:
             if error.cause in _AWAY and (urlsplit(origin).hostname or "") in str(error):
-                known.away, kept = error, RETRIED
+                robots.away, kept = error, RETRIED
             elif not _means_none(error):
-                known.why, kept = error.message, RETRIED
-        known.until = self._clock() + kept
+                robots.why, kept = error.message, RETRIED
+        robots.until = self._clock() + kept
 
     def _forget_oldest(self) -> None:
-        while len(self._hosts) > _HOSTS or sum(known.size for known in self._hosts.values()) > _CHARACTERS:
+        while len(self._hosts) > _HOSTS or sum(robots.size for robots in self._hosts.values()) > _CHARACTERS:
             oldest = next(iter(self._hosts))
             if self._hosts[oldest].lock.locked():
                 return

@@ -31,20 +31,20 @@ class MarkdownTable(NamedTuple):
 
     @property
     def warnings(self) -> tuple[Message, ...]:
-        found = []
+        warnings = []
         if self.shown < self.rows:
-            found.append(
+            warnings.append(
                 say("{shown} of {rows} {rows:row is|rows are} shown.", shown=self.shown, rows=self.rows)
             )
         if self.wide > _COLUMNS:
-            found.append(
+            warnings.append(
                 say(
                     "{shown} of {columns} {columns:column is|columns are} shown.",
                     shown=_COLUMNS,
                     columns=self.wide,
                 )
             )
-        return tuple(found)
+        return tuple(warnings)
 
 
 def csv_page(text: str, url: str, delimiter: str = "") -> Page:
@@ -52,11 +52,11 @@ def csv_page(text: str, url: str, delimiter: str = "") -> Page:
     text = unix(text)
     delimiter = delimiter or _delimiter(text)
     try:
-        made = table(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
+        rows = table(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))
     except csv.Error:
         return plain(text, url)
     media = "text/tab-separated-values" if delimiter == "\t" else "text/csv"
-    return Page(url, made.markdown, way="csv", media_type=media, warnings=made.warnings)
+    return Page(url, rows.markdown, way="csv", media_type=media, warnings=rows.warnings)
 
 
 def _delimiter(text: str) -> str:
@@ -141,8 +141,8 @@ def _data_page(url: str, shown: str, warnings: tuple[Message, ...], title: str |
 
 def _title_of_value(value: object) -> str | None:
     for name in ("title", "name", "full_name"):
-        if isinstance(value, dict) and isinstance(said := value.get(name), str) and said.strip():
-            return " ".join(said.split())[:200]
+        if isinstance(value, dict) and isinstance(text := value.get(name), str) and text.strip():
+            return " ".join(text.split())[:200]
     return None
 
 
@@ -312,11 +312,11 @@ def sheet_text(title: str, cells: Cells, merged: Iterable[CellRange], rows_left:
         if len(texts) == 1 and len(rows) == 1:
             text = spans.lines(spans.inline(" ".join(texts[0].split())))
         else:
-            made = table(rows)
+            written = table(rows)
             if area is ranges[-1]:
-                made = made._replace(rows=made.rows + rows_left)
-            warnings += [say("{sheet}: {warning}", sheet=title, warning=each) for each in made.warnings]
-            text = made.markdown
+                written = written._replace(rows=written.rows + rows_left)
+            warnings += [say("{sheet}: {warning}", sheet=title, warning=each) for each in written.warnings]
+            text = written.markdown
             if len(ranges) > 1 or (area.top, area.left) != (1, 1):
                 parts.append(f"### {area.name}")
         parts.append(text)
@@ -326,46 +326,46 @@ def sheet_text(title: str, cells: Cells, merged: Iterable[CellRange], rows_left:
 
 def tables_of(cells: Cells) -> list[CellRange]:
     """Return the ranges of the tables, from the top, those beside each other from the left."""
-    found: list[CellRange] = []
+    ranges: list[CellRange] = []
     for rows in _runs_of(sorted(cells)):
         used = sorted({column for row in rows for column in cells[row]})
         for columns in [used] if len(rows) < 2 else _runs_of(used):
             inner = [row for row in rows if any(columns[0] <= column <= columns[-1] for column in cells[row])]
-            found.extend(CellRange(part[0], columns[0], part[-1], columns[-1]) for part in _runs_of(inner))
-    return _join_tables(cells, found)
+            ranges.extend(CellRange(part[0], columns[0], part[-1], columns[-1]) for part in _runs_of(inner))
+    return _join_tables(cells, ranges)
 
 
 def _filled_cells(cells: Cells, merged: Iterable[CellRange]) -> dict[int, dict[int, str]]:
     """Return the cells with those that merged ones cover: a short text is repeated in each of its rows."""
-    found = {row: dict(values) for row, values in cells.items() if values}
+    filled = {row: dict(values) for row, values in cells.items() if values}
     for area in merged:
         text = cells.get(area.top, {}).get(area.left, "")
         if not text:
             continue
         for row in range(area.top, min(area.bottom, area.top + 1000) + 1):
-            line = found.setdefault(row, {})
+            line = filled.setdefault(row, {})
             for column in range(area.left, min(area.right, area.left + _COLUMNS) + 1):
                 repeated = column == area.left and len(text) <= 60
                 line.setdefault(column, text if repeated else "")
-    return found
+    return filled
 
 
 def _runs_of(numbers: list[int]) -> list[list[int]]:
     """Divide sorted numbers where one is missing."""
-    found: list[list[int]] = []
+    runs: list[list[int]] = []
     for each in numbers:
-        if found and each == found[-1][-1] + 1:
-            found[-1].append(each)
+        if runs and each == runs[-1][-1] + 1:
+            runs[-1].append(each)
         else:
-            found.append([each])
-    return found
+            runs.append([each])
+    return runs
 
 
 def _join_tables(cells: Cells, ranges: list[CellRange]) -> list[CellRange]:
     """Join a table with the next one below one blank row, if that has the same columns and no head."""
-    found: list[CellRange] = []
+    joined: list[CellRange] = []
     for area in ranges:
-        before = found[-1] if found else None
+        before = joined[-1] if joined else None
         if (
             before is not None
             and area.top == before.bottom + 2
@@ -373,10 +373,10 @@ def _join_tables(cells: Cells, ranges: list[CellRange]) -> list[CellRange]:
             and area.left < area.right
             and not _is_head(cells[area.top])
         ):
-            found[-1] = CellRange(before.top, before.left, area.bottom, area.right)
+            joined[-1] = CellRange(before.top, before.left, area.bottom, area.right)
         else:
-            found.append(area)
-    return found
+            joined.append(area)
+    return joined
 
 
 def _is_head(row: Mapping[int, str]) -> bool:

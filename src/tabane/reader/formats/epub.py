@@ -171,9 +171,9 @@ class _ChapterReader:
             else:
                 self._styles.put_into(root, name)
                 detector = HiddenElementDetector(root)
-                found = [each for each in body.iter() if isinstance(each.tag, str) and detector.hides(each)]
-                gone = set(found)
-                for each in found:
+                hidden = [each for each in body.iter() if isinstance(each.tag, str) and detector.hides(each)]
+                gone = set(hidden)
+                for each in hidden:
                     if any(above in gone for above in each.iterancestors()):
                         continue
                     self.hidden += any(str(text).strip() for text in each.itertext())
@@ -207,11 +207,11 @@ def _parse_chapter(text: str) -> HtmlElement | None:
     return root
 
 
-def _entity_character(found: re.Match[str]) -> str:
+def _entity_character(match: re.Match[str]) -> str:
     """Return the character of an entity that XML does not have."""
-    if found[1] in _XML:
-        return found[0]
-    return html5.get(found[1] + ";", found[0])
+    if match[1] in _XML:
+        return match[0]
+    return html5.get(match[1] + ";", match[0])
 
 
 def _printable_text(text: str) -> str:

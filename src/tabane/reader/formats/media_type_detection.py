@@ -152,14 +152,14 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
     if zeros and not _is_utf16(head) and (not is_text or zeros * 20 > len(head)):
         raise UnsupportedMediaType(media if media not in _VAGUE else "application/octet-stream")
     suffix = suffix_of(name, url)
-    found = _kind_by_media_type(media, body) if media not in _VAGUE else None
-    if found is None and media in _VAGUE:
-        found = _NAMES.get(suffix) or ("code" if suffix in CODE else None) or _kind_by_look(body, media)
-        if found == "html" and media == "text/plain":
-            found = "plain"  # browsers show such a page as it is written, and so do we
-    if found is None:
+    kind = _kind_by_media_type(media, body) if media not in _VAGUE else None
+    if kind is None and media in _VAGUE:
+        kind = _NAMES.get(suffix) or ("code" if suffix in CODE else None) or _kind_by_look(body, media)
+        if kind == "html" and media == "text/plain":
+            kind = "plain"  # browsers show such a page as it is written, and so do we
+    if kind is None:
         raise UnsupportedMediaType(media)
-    return _json_in_html(body) if found == "html" else found
+    return _json_in_html(body) if kind == "html" else kind
 
 
 def suffix_of(name: str, url: str) -> str:
@@ -201,8 +201,8 @@ def _kind_by_signature(body: bytes) -> Kind | None:
 
 def _kind_by_media_type(media: str, body: bytes) -> Kind | None:
     """Return the kind of a media type; None if it is not supported."""
-    if found := _MEDIA.get(media):
-        return found
+    if kind := _MEDIA.get(media):
+        return kind
     if media in _CODE_MEDIA:
         return "code"
     if media.endswith("+json"):

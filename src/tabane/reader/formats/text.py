@@ -119,9 +119,9 @@ def _with_front_matter(page: Page, front: str) -> Page:
     fields: dict[str, str] = {}
     last = ""
     for line in front.split("\n"):
-        if found := _FIELD.match(line):
-            last = _KNOWN.get(found[1].lower(), "")
-            value = _front_value(found[2])
+        if match := _FIELD.match(line):
+            last = _KNOWN.get(match[1].lower(), "")
+            value = _front_value(match[2])
         elif line.startswith(("- ", "  - ")) and last == "author":
             value = _front_value(line.strip()[2:])
         else:

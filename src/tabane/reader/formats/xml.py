@@ -139,11 +139,11 @@ def _entry_address(node: etree._Element) -> str:
 def _entry_date(node: etree._Element) -> str | None:
     """Return a date of RSS or Atom as ISO 8601."""
     for name in ("published", "pubdate", "date", "issued", "updated", "lastbuilddate", "modified"):
-        said = _child_text(node, name)
-        if re.match(r"\d{4}-\d\d", said):
-            return said[:40]
+        text = _child_text(node, name)
+        if re.match(r"\d{4}-\d\d", text):
+            return text[:40]
         try:
-            when = parsedate_to_datetime(said) if said else None
+            when = parsedate_to_datetime(text) if text else None
         except (ValueError, TypeError):
             continue
         if when:

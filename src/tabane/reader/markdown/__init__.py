@@ -55,6 +55,6 @@ def leave_seen(elements: Sequence[HtmlElement]) -> Counter[str]:
 
 
 def _left(text: str, removed: Counter[str]) -> str:
-    found = cleaned(text)
-    removed.update(found.removed)
-    return found.text
+    seen = cleaned(text)
+    removed.update(seen.removed)
+    return seen.text

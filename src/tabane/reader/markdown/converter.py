@@ -75,10 +75,10 @@ class MarkdownConverter:
 
     def all(self, elements: Sequence[HtmlElement]) -> list[MarkdownBlock]:
         """Return the blocks that the elements are."""
-        found: list[MarkdownBlock] = []
+        blocks: list[MarkdownBlock] = []
         for element in elements:
-            extend(found, self._flow_blocks("", [element]))
-        return found
+            extend(blocks, self._flow_blocks("", [element]))
+        return blocks
 
     def blocks(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return the content of the element as blocks."""
@@ -94,28 +94,28 @@ class MarkdownConverter:
 
     def _flow_blocks(self, text: str, children: Sequence[HtmlElement] | HtmlElement) -> list[MarkdownBlock]:
         """Runs of text between blocks are paragraphs."""
-        found: list[MarkdownBlock] = []
+        blocks: list[MarkdownBlock] = []
         run: list[Piece] = [text]
         for child in children:
             if self._is_block(child):
-                self._end_run(run, found)
-                extend(found, self.written(child))
+                self._end_run(run, blocks)
+                extend(blocks, self.written(child))
             else:
                 self._inline.add(child, run)
             if isinstance(children, HtmlElement):
                 run.append(child.tail or "")
-        self._end_run(run, found)
-        return found
+        self._end_run(run, blocks)
+        return blocks
 
     def _is_block(self, element: HtmlElement) -> bool:
         return element.tag in BLOCKS or element in self._mixed or _is_listing(element)
 
-    def _end_run(self, run: list[Piece], found: list[MarkdownBlock]) -> None:
+    def _end_run(self, run: list[Piece], blocks: list[MarkdownBlock]) -> None:
         """End a run: its text becomes paragraphs, with a link if it is on a card without a heading."""
         line = "" if all(isinstance(piece, str) and not piece.strip() for piece in run) else joined(run)
         run.clear()
         texts = (spans.lines(text.strip()) for text in line.split("\n\n"))
-        found.extend(MarkdownBlock(self._link_card(text)) for text in texts if text)
+        blocks.extend(MarkdownBlock(self._link_card(text)) for text in texts if text)
 
     def _link_card(self, text: str) -> str:
         if self._card is None or self._headline or "](" in text or "\n" in text:
@@ -125,9 +125,9 @@ class MarkdownConverter:
 
     def said(self, text: str | None) -> list[MarkdownBlock]:
         """Return text as a paragraph; nothing for white space."""
-        found: list[MarkdownBlock] = []
-        self._end_run([text or ""], found)
-        return found
+        blocks: list[MarkdownBlock] = []
+        self._end_run([text or ""], blocks)
+        return blocks
 
     def written(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return the blocks that the element is."""
@@ -144,10 +144,14 @@ class MarkdownConverter:
             if writing := _WRITING.get(tag):
                 return writing(self, element)
             if element.get("role") == "heading":
-                said = element.get("aria-level", "2")
+                digits = element.get("aria-level", "2")
                 return self._write_heading(
                     element,
-                    (min(max(int(said), 1), 6) if said.isascii() and said.isdigit() and len(said) < 3 else 2),
+                    (
+                        min(max(int(digits), 1), 6)
+                        if digits.isascii() and digits.isdigit() and len(digits) < 3
+                        else 2
+                    ),
                 )
             if _is_listing(element):
                 return self.listing(element)
@@ -234,16 +238,16 @@ TAGS = frozenset(_WRITING)
 
 def _ancestors_of(elements: Sequence[HtmlElement], tags: Iterable[str]) -> set[HtmlElement]:
     """Return every element that has one of the tags somewhere in it."""
-    found: set[HtmlElement] = set()
+    ancestors: set[HtmlElement] = set()
     for element in elements:
         for inner in element.iter(*tags):
             for above in inner.iterancestors():
-                if inner is element or above in found:
+                if inner is element or above in ancestors:
                     break
-                found.add(above)
+                ancestors.add(above)
                 if above is element:
                     break
-    return found
+    return ancestors
 
 
 def _is_listing(element: HtmlElement) -> bool:
@@ -327,15 +331,15 @@ def _numbered_items(element: HtmlElement, items: list[_ListItem]) -> Iterator[st
         number = max(0, number + step)
 
 
-def _number_of(said: str | None, otherwise: int) -> int:
+def _number_of(text: str | None, otherwise: int) -> int:
     """Return the number in an attribute, if a Markdown list can begin with it: up to nine digits."""
-    return int(said) if said and re.fullmatch(r"\s*\d{1,9}\s*", said) else otherwise
+    return int(text) if text and re.fullmatch(r"\s*\d{1,9}\s*", text) else otherwise
 
 
-def extend(found: list[MarkdownBlock], blocks: list[MarkdownBlock]) -> None:
+def extend(above: list[MarkdownBlock], blocks: list[MarkdownBlock]) -> None:
     """Put blocks below those there are."""
     for block in blocks:
-        found.append(again(block, found[-1]) if found else block)
+        above.append(again(block, above[-1]) if above else block)
 
 
 def again(block: MarkdownBlock, before: MarkdownBlock) -> MarkdownBlock:
@@ -371,12 +375,12 @@ def defined(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlo
             if any(items)
             else []
         )
-    found: list[MarkdownBlock] = []
+    entries: list[MarkdownBlock] = []
     for term, blocks in groups:
         if term:
-            found.append(MarkdownBlock(term))
-        found.extend(blocks)
-    return found
+            entries.append(MarkdownBlock(term))
+        entries.extend(blocks)
+    return entries
 
 
 class _ListGroup(NamedTuple):
@@ -475,17 +479,17 @@ def tabled(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBloc
 
 def _content_outside_cells(writer: MarkdownConverter, table: HtmlElement) -> list[MarkdownBlock]:
     """Return the content of a table outside its cells: browsers show it above the table."""
-    found: list[MarkdownBlock] = []
+    blocks: list[MarkdownBlock] = []
     parts = list(table.iterchildren(*_PARTS))
     rows = [row for part in (table, *parts) for row in part.iterchildren("tr")]
     for own, holders in ((_OF_TABLE, [table]), (_OF_PART, parts), (_CELL, rows)):
         for holder in holders:
-            found += writer.said(holder.text)
+            blocks += writer.said(holder.text)
             for child in holder:
                 if isinstance(child.tag, str) and child.tag not in own:
-                    found += writer.written(child)
-                found += writer.said(child.tail)
-    return found
+                    blocks += writer.written(child)
+                blocks += writer.said(child.tail)
+    return blocks
 
 
 def _table_rows(table: HtmlElement) -> Iterator[_TableRow]:
@@ -502,11 +506,11 @@ def _table_rows(table: HtmlElement) -> Iterator[_TableRow]:
         if part.tag == "tr":
             yield _table_row(part.iterchildren(*_CELL), head=False)
         elif part.tag in _PARTS:
-            found = list(_of_part(part))
+            rows = list(_of_part(part))
             if part.tag == "tfoot":
-                feet.extend(found)
+                feet.extend(rows)
             else:
-                yield from found
+                yield from rows
     if loose:
         yield _table_row(loose, head=False)
     yield from feet
@@ -526,8 +530,10 @@ def _table_row(elements: Iterable[HtmlElement], *, head: bool) -> _TableRow:
 
 
 def _cell_span(cell: HtmlElement, name: str) -> int:
-    said = cell.get(name, "1").strip()
-    return min(max(1, int(said)), _WIDEST) if said.isascii() and said.isdigit() and len(said) < 6 else 1
+    digits = cell.get(name, "1").strip()
+    return (
+        min(max(1, int(digits)), _WIDEST) if digits.isascii() and digits.isdigit() and len(digits) < 6 else 1
+    )
 
 
 def _is_layout(table: HtmlElement, rows: list[_TableRow]) -> bool:
@@ -571,10 +577,10 @@ def _text_grid(writer: MarkdownConverter, rows: list[_TableRow]) -> list[list[st
             text = spans.cell(writer.line(cell.element))
             wide = min(cell.wide, _WIDEST - len(places)) if room > 0 else 1
             for nth in range(max(wide, 1)):
-                said = text if nth == 0 or (row.head and several) else ""
+                content = text if nth == 0 or (row.head and several) else ""
                 if cell.high > 1 and room > 0:
-                    over[len(places)] = (cell.high - 1, said if len(said) <= _REPEATED else "")
-                places.append(said)
+                    over[len(places)] = (cell.high - 1, content if len(content) <= _REPEATED else "")
+                places.append(content)
             if len(places) >= _WIDEST:
                 break
         _fill_places(places, over)

@@ -213,13 +213,13 @@ def image(element: HtmlElement, base: str) -> str | None:
 
 def _sources(element: HtmlElement) -> list[str]:
     """Return the possible addresses of the image, likeliest first: those for lazy loading, then ``src``."""
-    found = [element.get(name) for name in _LAZY]
-    found.append(element.get("src"))
-    found.extend(_of_set(element.get(name)) for name in _SETS)
+    addresses = [element.get(name) for name in _LAZY]
+    addresses.append(element.get("src"))
+    addresses.extend(_of_set(element.get(name)) for name in _SETS)
     picture = next(element.iterancestors("picture"), None)
     for source in islice(picture.iter("source"), _MOST_SOURCES) if picture is not None else ():
-        found.extend(_of_set(source.get(name)) for name in _SETS)
-    return [source.strip() for source in found if source]
+        addresses.extend(_of_set(source.get(name)) for name in _SETS)
+    return [source.strip() for source in addresses if source]
 
 
 def _of_set(srcset: str | None) -> str | None:
@@ -234,8 +234,8 @@ def _of_set(srcset: str | None) -> str | None:
 
 def pixels(element: HtmlElement, side: str) -> float | None:
     """Return the attribute ``width`` or ``height`` in pixels."""
-    found = re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,4})?)\s*(?:px)?\s*", element.get(side) or "")
-    return float(found[1]) if found else None
+    match = re.fullmatch(r"\s*(\d{1,6}(?:\.\d{1,4})?)\s*(?:px)?\s*", element.get(side) or "")
+    return float(match[1]) if match else None
 
 
 def decorative(element: HtmlElement) -> bool:
@@ -483,18 +483,18 @@ def _language_of(node: HtmlElement) -> str:
         "data-language",
         "lang" if node.tag in ("pre", "code") else "data-code-lang",
     ):
-        if found := _clean_language(node.get(attribute, ""), sure=attribute != "lang"):
-            return found
+        if language := _clean_language(node.get(attribute, ""), sure=attribute != "lang"):
+            return language
     names = classes(node)
     for name in names:
         if (said := _LANGUAGE.match(name)) and (
-            found := _clean_language(said["name"], sure=name.startswith("lang"))
+            language := _clean_language(said["name"], sure=name.startswith("lang"))
         ):
-            return found
+            return language
     if _MARKERS.intersection(names) or node.tag in ("pre", "code"):
         for name in names:
-            if name.strip(";") in _KNOWN and (found := _clean_language(name.strip(";"), sure=True)):
-                return found
+            if name.strip(";") in _KNOWN and (language := _clean_language(name.strip(";"), sure=True)):
+                return language
     return ""
 
 

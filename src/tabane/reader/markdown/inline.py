@@ -75,47 +75,47 @@ class InlineConverter:
 
     def pieces(self, element: HtmlElement) -> list[Piece]:
         """Return what is in the element."""
-        found: list[Piece] = [element.text or ""]
+        parts: list[Piece] = [element.text or ""]
         for child in element:
-            self.add(child, found)
-            found.append(child.tail or "")
-        return found
+            self.add(child, parts)
+            parts.append(child.tail or "")
+        return parts
 
-    def add(self, element: HtmlElement, found: list[Piece]) -> None:
+    def add(self, element: HtmlElement, pieces: list[Piece]) -> None:
         """Add the pieces of an element to the result, without its tail."""
         tag = element.tag
         if not isinstance(tag, str):
             return
         if self._depth >= _DEEP:
-            found.append(text_of(element))
+            pieces.append(text_of(element))
             return
         self._depth += 1
         try:
             if not self._left_out(element):
-                made = formula(element)
-                if made is not None:
-                    found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
-                    found.append(AtomicSpan(made.markdown))
-                    found.extend([HardLineBreak(), HardLineBreak()] * made.shown)
+                tex = formula(element)
+                if tex is not None:
+                    pieces.extend([HardLineBreak(), HardLineBreak()] * tex.shown)
+                    pieces.append(AtomicSpan(tex.markdown))
+                    pieces.extend([HardLineBreak(), HardLineBreak()] * tex.shown)
                 elif tag in _MARKS:
-                    self._write_mark(_MARKS[tag], element, found)
+                    self._write_mark(_MARKS[tag], element, pieces)
                 elif writing := _WRITING.get(tag):
-                    writing(self, element, found)
+                    writing(self, element, pieces)
                 elif tag in _CODE:
-                    self._write_code(element, found)
+                    self._write_code(element, pieces)
                 elif tag in PLAYERS:
                     where = embedded_address(element)
                     url = address(where, self._base)
                     words = _attribute_text(element.get("title") or element.get("aria-label"))
                     if url and self._links and (words or is_embedded(element, url)):
                         label = spans.label(spans.inline(words)) if words else None
-                        found.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
+                        pieces.extend([" ", LinkSpan(label, url) if label else AtomicSpan(f"<{url}>"), " "])
                     elif element.tag in ("object", "video", "audio"):
-                        found.extend(self.pieces(element))
+                        pieces.extend(self.pieces(element))
                 elif tag in BLOCKS:
-                    self._write_block(tag, element, found)
+                    self._write_block(tag, element, pieces)
                 elif tag not in SILENT:
-                    found.extend(self.pieces(element))
+                    pieces.extend(self.pieces(element))
         finally:
             self._depth -= 1
 
@@ -131,71 +131,71 @@ class InlineConverter:
             return element.tag != "a" or not re.search(r"\w{3}", text) or "headerlink" in names
         return "katex-html" in names or rendered(element)
 
-    def _write_mark(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_mark(self, sign: str, element: HtmlElement, pieces: list[Piece]) -> None:
         inside = self.pieces(element)
         if blank(inside) or (self._plain and sign == "**"):
-            found.extend(inside)
+            pieces.extend(inside)
             return
         seen = [piece for piece in inside if not isinstance(piece, str) or piece.strip()]
         if len(seen) == 1 and isinstance(seen[0], LinkSpan) and not seen[0].label.startswith(("![", sign)):
-            found.append(LinkSpan(f"{sign}{seen[0].label}{sign}", seen[0].url))
+            pieces.append(LinkSpan(f"{sign}{seen[0].label}{sign}", seen[0].url))
             return
-        found.extend([OpeningMark(sign), *inside, ClosingMark(sign)])
+        pieces.extend([OpeningMark(sign), *inside, ClosingMark(sign)])
 
-    def _write_link(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_link(self, element: HtmlElement, pieces: list[Piece]) -> None:
         if label := self._notes.mark(element):
-            found.append(AtomicSpan(f"[^{label}]"))
+            pieces.append(AtomicSpan(f"[^{label}]"))
             return
         if self._notes.leads_back(element):
             return
         inside = self.pieces(element)
         url = address(element.get("href"), self._base) if self._links else None
         if url is None or blank(inside):
-            found.extend(inside)
+            pieces.extend(inside)
             return
         label = " ".join(joined(inside).split())
         texts = [piece for piece in inside if isinstance(piece, str) and piece]
         first, last = (texts[0], texts[-1]) if texts else ("", "")
         before, behind = " " if first[:1].isspace() else "", " " if last[-1:].isspace() else ""
-        found.append(before)
-        found.append(LinkSpan(label, url))
-        found.append(behind)
+        pieces.append(before)
+        pieces.append(LinkSpan(label, url))
+        pieces.append(behind)
 
-    def _write_image(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_image(self, element: HtmlElement, pieces: list[Piece]) -> None:
         words = _attribute_text(element.get("alt"))
         names = classes(element)
         if "emoji" in names or "wp-smiley" in names:
-            found.append(words if len(words) <= _EMOJI else "")
+            pieces.append(words if len(words) <= _EMOJI else "")
             return
         where = image(element, self._base)
         if where is None:
             if words and set(element.attrib) == {"alt"}:  # of a document, which has its images in it
-                found.append(AtomicSpan(f"![{spans.label(spans.inline(words))}]()"))
+                pieces.append(AtomicSpan(f"![{spans.label(spans.inline(words))}]()"))
             return
         in_figure = next(element.iterancestors("figure"), None) is not None
         if words or in_figure or not decorative(element):
             label = spans.label(spans.inline(words))
-            found.append(AtomicSpan(f"![{label}]({where if self._links else ''})"))
+            pieces.append(AtomicSpan(f"![{label}]({where if self._links else ''})"))
 
-    def _write_code(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_code(self, element: HtmlElement, pieces: list[Piece]) -> None:
         text = text_of(element)
         links = [child for child in element if child.tag == "a"]
         code = spans.code(text.replace("\xa0", " "))
         if not code:
-            found.append(text)
+            pieces.append(text)
             return
         if len(links) == 1 and text_of(links[0]).strip() == text.strip() and self._links:
             url = address(links[0].get("href"), self._base)
-            found.append(LinkSpan(code, url) if url else AtomicSpan(code))
+            pieces.append(LinkSpan(code, url) if url else AtomicSpan(code))
             return
-        found.extend([text[: len(text) - len(text.lstrip())], AtomicSpan(code), text[len(text.rstrip()) :]])
+        pieces.extend([text[: len(text) - len(text.lstrip())], AtomicSpan(code), text[len(text.rstrip()) :]])
 
-    def _write_script(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_script(self, element: HtmlElement, pieces: list[Piece]) -> None:
         """Exponents as ``10^3``, indexes as ``x_i``, but ``H2O`` and ``1st`` as everybody writes them."""
         sign = "^" if element.tag == "sup" else "_"
         inside = self.pieces(element)
         text = short_text(element, _LONGEST_VALUE)
-        before = _last_char(found)
+        before = _last_char(pieces)
         if (
             text is None
             or not _VALUE.fullmatch(text)
@@ -203,11 +203,11 @@ class InlineConverter:
             or (sign == "_" and text.isdigit() and before.isalpha())
             or any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside)
         ):
-            found.extend(inside)
+            pieces.extend(inside)
             return
-        found.append(AtomicSpan(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
+        pieces.append(AtomicSpan(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
 
-    def _write_ruby(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_ruby(self, element: HtmlElement, pieces: list[Piece]) -> None:
         """Return the words of a ruby and of those right behind it, as one word: then their readings."""
         before = element.getprevious()
         if before is not None and before.tag == "ruby" and not before.tail:
@@ -218,7 +218,7 @@ class InlineConverter:
         while ruby is not None and ruby.tag == "ruby":
             self._write_annotated(ruby, base, readings)
             ruby = None if ruby.tail else ruby.getnext()
-        found.extend(
+        pieces.extend(
             (piece if re.search(r"[a-zA-Z]", piece) else "".join(piece.split()))
             if isinstance(piece, str)
             else piece
@@ -227,7 +227,7 @@ class InlineConverter:
         for texts in readings:
             if any(texts):
                 apart = " " if re.search(r"[a-zA-Z]", "".join(texts)) else ""
-                found.append(f"({apart.join(filter(None, texts))})")
+                pieces.append(f"({apart.join(filter(None, texts))})")
 
     def _write_annotated(self, element: HtmlElement, base: list[Piece], readings: list[list[str]]) -> None:
         """Add the base text of a part of a ruby, and its readings: a list for each level of them."""
@@ -250,39 +250,39 @@ class InlineConverter:
             base.append(child.tail or "")
         self._depth -= 1
 
-    def _write_reading(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_reading(self, element: HtmlElement, pieces: list[Piece]) -> None:
         """Return ruby text outside of a ruby: the reading after its base text."""
         inside = self.pieces(element)
         if not blank(inside):
-            found.extend(["(", *inside, ")"])
+            pieces.extend(["(", *inside, ")"])
 
-    def _write_quotation(self, element: HtmlElement, found: list[Piece]) -> None:
-        found.extend(['"', *self.pieces(element), '"'])
+    def _write_quotation(self, element: HtmlElement, pieces: list[Piece]) -> None:
+        pieces.extend(['"', *self.pieces(element), '"'])
 
-    def _write_checkbox(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_checkbox(self, element: HtmlElement, pieces: list[Piece]) -> None:
         """Return the checkbox of a task list."""
         if is_task_box(element):
-            found.extend([AtomicSpan("[x]" if element.get("checked") is not None else "[ ]"), " "])
+            pieces.extend([AtomicSpan("[x]" if element.get("checked") is not None else "[ ]"), " "])
 
-    def _write_noscript(self, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_noscript(self, element: HtmlElement, pieces: list[Piece]) -> None:
         """Return the image for browsers without scripts, if the one for the others has no address."""
         before = element.getprevious()
         shown = before is not None and before.tag == "img" and image(before, self._base)
         for child in element.iter("img"):
             if not shown:
-                self._write_image(child, found)
+                self._write_image(child, pieces)
 
-    def _write_block(self, tag: str, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_block(self, tag: str, element: HtmlElement, pieces: list[Piece]) -> None:
         """Return a block as inline text, as in a cell, set off by white space."""
         if tag in _LISTINGS:
             lines = source(element).split("\n")
-            found.append(" ")
-            found.extend(
+            pieces.append(" ")
+            pieces.extend(
                 piece for line in lines if line.strip() for piece in (AtomicSpan(spans.code(line)), " ")
             )
             return
         before = _BETWEEN.get(tag, " ") if element.getprevious() is not None else " "
-        found.extend([before, *self.pieces(element), " "])
+        pieces.extend([before, *self.pieces(element), " "])
 
 
 _WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], None]] = {
@@ -409,8 +409,8 @@ def _made_formula(tex: str, shown: bool) -> Formula | None:
     for before, behind in (("$$", "$$"), ("\\(", "\\)"), ("\\[", "\\]"), ("$", "$")):
         if tex.startswith(before) and tex.endswith(behind) and len(tex) >= len(before) * 2:
             tex = tex[len(before) : len(tex) - len(behind)].strip()
-    if found := re.fullmatch(r"\{\\(?:display|text)style\s*(.*)\}", tex):
-        tex = found[1].strip()
+    if match := re.fullmatch(r"\{\\(?:display|text)style\s*(.*)\}", tex):
+        tex = match[1].strip()
     return Formula(tex, shown) if tex else None
 
 
@@ -419,8 +419,8 @@ def _of_mathml(math: HtmlElement) -> str:
     for note in math.iter("annotation"):
         if "tex" in str(note.get("encoding", "")).lower() and not _PROSE.search(note.text or ""):
             return note.text or ""
-    said = math.get("alttext") or ""
-    return said if said and not _PROSE.search(said) else _tex_of_node(math, 0)
+    tex = math.get("alttext") or ""
+    return tex if tex and not _PROSE.search(tex) else _tex_of_node(math, 0)
 
 
 def _tex_of_node(node: HtmlElement, depth: int) -> str:
@@ -501,21 +501,21 @@ class Footnotes:
 
 def notes(elements: Sequence[HtmlElement]) -> Footnotes:
     """Return the footnotes of these elements: references whose notes are in these elements too."""
-    wanted: dict[str, HtmlElement] = {}
+    references: dict[str, HtmlElement] = {}
     for element in elements:
         for link in element.iter("a"):
             href = link.get("href", "")
             if len(href) > 1 and href[0] == "#" and _is_reference(link):
-                wanted.setdefault(href, link)
-    if not wanted:
+                references.setdefault(href, link)
+    if not references:
         return Footnotes()
-    there = _note_ids(elements, {unquote(href[1:]) for href in wanted})
+    ids = _note_ids(elements, {unquote(href[1:]) for href in references})
     marks: dict[str, str] = {}
-    taken: set[str] = set()
-    for href, link in wanted.items():
-        if unquote(href[1:]) in there:
-            marks[href] = _mark_of(link, taken)
-            taken.add(marks[href])
+    labels_used: set[str] = set()
+    for href, link in references.items():
+        if unquote(href[1:]) in ids:
+            marks[href] = _mark_of(link, labels_used)
+            labels_used.add(marks[href])
     labels = {unquote(href[1:]): label for href, label in marks.items()}
     return Footnotes(marks, labels, frozenset(_back_links(elements, labels)))
 
@@ -533,15 +533,15 @@ def _is_reference(link: HtmlElement) -> bool:
 def _note_ids(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
     """Return the ids that are notes: in a section marked as such, or with a link back."""
     linking = _linking_back(elements)
-    found: set[str] = set()
+    note_ids: set[str] = set()
     for element in elements:
         marked = int(any(_is_marked(above) for above in element.iterancestors()))
         for event, note in iterwalk(element, events=("start", "end")):
             if _is_marked(note):
                 marked += 1 if event == "start" else -1
             if event == "start" and note.tag in _NOTES and (marked or note in linking):
-                found.add(note.get("id", ""))
-    return found & ids
+                note_ids.add(note.get("id", ""))
+    return note_ids & ids
 
 
 def _is_marked(element: HtmlElement) -> bool:
@@ -556,16 +556,16 @@ def _is_marked(element: HtmlElement) -> bool:
 
 def _linking_back(elements: Sequence[HtmlElement]) -> set[HtmlElement]:
     """Return every element with a link that may lead back from a note."""
-    found: set[HtmlElement] = set()
+    linking: set[HtmlElement] = set()
     for element in elements:
         for link in element.iter("a"):
             if not _is_back(link):
                 continue
             for above in (link, *link.iterancestors()):
-                if above in found:
+                if above in linking:
                     break
-                found.add(above)
-    return found
+                linking.add(above)
+    return linking
 
 
 def _back_links(elements: Sequence[HtmlElement], labels: Mapping[str, str]) -> Iterator[HtmlElement]:
@@ -587,12 +587,12 @@ def _is_back(link: HtmlElement) -> bool:
     return len(text) <= _LONGEST_BACK and _BACK.fullmatch(text) is not None
 
 
-def _mark_of(link: HtmlElement, taken: Collection[str]) -> str:
+def _mark_of(link: HtmlElement, used: Collection[str]) -> str:
     """Return the text of the mark if it is a valid, unique label; else a number."""
     label = re.sub(r"[^\w.-]", "", text_of(link, _LONGEST_MARK)[:_LONGEST_MARK])[:16]
-    if label and label not in taken:
+    if label and label not in used:
         return label
-    number = len(taken) + 1
-    while str(number) in taken:
+    number = len(used) + 1
+    while str(number) in used:
         number += 1
     return str(number)

@@ -35,8 +35,8 @@ def inline(text: str) -> str:
     return _INLINE.sub(_escape_each, text)
 
 
-def _escape_each(found: re.Match[str]) -> str:
-    return "\\" + "\\".join(found[0])
+def _escape_each(match: re.Match[str]) -> str:
+    return "\\" + "\\".join(match[0])
 
 
 def label(text: str) -> str:
@@ -54,9 +54,9 @@ def lines(text: str) -> str:
     return _LINE.sub(_escape_match, text)
 
 
-def _escape_match(found: re.Match[str]) -> str:
-    mark = found[2]
-    return found[1] + (mark + "\\" if mark.isdigit() else "\\" + mark)
+def _escape_match(match: re.Match[str]) -> str:
+    mark = match[2]
+    return match[1] + (mark + "\\" if mark.isdigit() else "\\" + mark)
 
 
 def heading(text: str) -> str:
@@ -154,11 +154,11 @@ def _split_formulas(text: str) -> list[Piece]:
         return [text]
     parts: list[Piece] = []
     at = 0
-    for found in _TEX.finditer(text):
-        parts.append(text[at : found.start()])
-        inside, shown = found[1], found[2] or found[3]
+    for match in _TEX.finditer(text):
+        parts.append(text[at : match.start()])
+        inside, shown = match[1], match[2] or match[3]
         parts.append(AtomicSpan(f"${inside.strip()}$" if inside else f"$${(shown or '').strip()}$$"))
-        at = found.end()
+        at = match.end()
     return [*parts, text[at:]]
 
 
@@ -228,19 +228,19 @@ class _Tokens:
 
 def _valid_marks(tokens: Sequence[_Token]) -> list[_Token]:
     """Return the tokens with marks only where CommonMark reads them as marks."""
-    found = list(tokens)
+    valid = list(tokens)
     pairs: list[tuple[int, int]] = []
     begun: list[int] = []
-    for position, token in enumerate(found):
+    for position, token in enumerate(valid):
         if token.kind == "open":
             begun.append(position)
         elif token.kind == "close" and begun:
             pairs.append((begun.pop(), position))
     for begin, end in pairs:
-        _move_in(found, begin, end)
-        if not _is_valid_mark(found, begin, end):
-            found[begin] = found[end] = _Token("text", "")
-    return found
+        _move_in(valid, begin, end)
+        if not _is_valid_mark(valid, begin, end):
+            valid[begin] = valid[end] = _Token("text", "")
+    return valid
 
 
 def _move_in(tokens: list[_Token], begin: int, end: int) -> None:
@@ -298,8 +298,8 @@ def _is_crowded(tokens: Sequence[_Token], begin: int, end: int) -> bool:
 
 
 def _sign_of(opening: _Token) -> str:
-    found = _SIGN.search(opening.text)
-    return found[0] if found else ""
+    match = _SIGN.search(opening.text)
+    return match[0] if match else ""
 
 
 def _nearest_visible(tokens: Sequence[_Token], position: int, step: int) -> int | None:

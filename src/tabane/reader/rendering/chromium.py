@@ -143,8 +143,8 @@ def browser(named: str | None, environ: Mapping[str, str]) -> str | None:
     path = environ.get("PATH", os.defpath)
     if named:
         return shutil.which(os.path.expanduser(named), path=path)
-    found = (shutil.which(name, path=path) for name in (*NAMES, *PLACES))
-    return next((program for program in found if program), None)
+    paths = (shutil.which(name, path=path) for name in (*NAMES, *PLACES))
+    return next((program for program in paths if program), None)
 
 
 _PROGRAM = r"""
@@ -283,11 +283,11 @@ class DevToolsConnection:
         await asyncio.gather(self._listening, return_exceptions=True)
         self._writer.close()
 
-    def _send_command(self, method: str, session: str, said: dict[str, Any]) -> int:
+    def _send_command(self, method: str, session: str, parameters: dict[str, Any]) -> int:
         if self._ended:
             raise BrowserGone
         self._number += 1
-        message = {"id": self._number, "method": method, "params": said}
+        message = {"id": self._number, "method": method, "params": parameters}
         if session:
             message["sessionId"] = session
         self._writer.write(msgspec.json.encode(message) + b"\0")

@@ -108,8 +108,8 @@ class EgressProxy:
         try:
             async with asyncio.timeout(_SILENCE):
                 head = await reader.readuntil(b"\r\n\r\n")
-            found = _PASSWORD.search(head)
-            if found is None or not secrets.compare_digest(found[1].strip(), self._key):
+            match = _PASSWORD.search(head)
+            if match is None or not secrets.compare_digest(match[1].strip(), self._key):
                 writer.write(_ASKS + _ENDS)
                 return
             await self._forward(head, reader, writer)
@@ -121,10 +121,10 @@ class EgressProxy:
             writer.close()
 
     async def _forward(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        found = _LINE.match(head.split(b"\r\n", 1)[0].decode("latin-1"))
-        if found is None:
+        match = _LINE.match(head.split(b"\r\n", 1)[0].decode("latin-1"))
+        if match is None:
             raise _BadProxyRequest
-        host = re.sub(r"^[a-z]+://", "", found[2], flags=re.IGNORECASE).partition("/")[0][:100]
+        host = re.sub(r"^[a-z]+://", "", match[2], flags=re.IGNORECASE).partition("/")[0][:100]
         try:
             way = _allowed_request(head, self._guard)
             self._connections -= 1
@@ -195,10 +195,10 @@ class EgressProxy:
 def _allowed_request(head: bytes, guard: Guard) -> ProxyRequest:
     """Return the request, if the guard allows it. Raises ReadError, and _BadProxyRequest."""
     line, _, fields = head.partition(b"\r\n")
-    found = _LINE.fullmatch(line.decode("latin-1"))
-    if found is None:
+    match = _LINE.fullmatch(line.decode("latin-1"))
+    if match is None:
         raise _BadProxyRequest
-    method, what = found[1], found[2]
+    method, what = match[1], match[2]
     if method == "CONNECT":
         host, colon, port = what.rpartition(":")
         if not colon or not port.isdigit() or "/" in host:

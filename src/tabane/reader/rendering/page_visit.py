@@ -248,8 +248,8 @@ class PageVisit:
         if self._unreachable:
             raise self._load_error(self._unreachable)
         host = urlsplit(url).netloc
-        if not self._status and (known := self._of_the_gate(host)) is not None:
-            raise known
+        if not self._status and (error := self._of_the_gate(host)) is not None:
+            raise error
         if self._status >= 400:
             raise (
                 refusal(self._status, host, None)
@@ -259,19 +259,19 @@ class PageVisit:
 
     def _load_error(self, url: str) -> ReadError:
         host = urlsplit(url).netloc.rpartition("@")[2]
-        if (known := self._of_the_gate(host)) is not None:
-            return known
+        if (problem := self._of_the_gate(host)) is not None:
+            return problem
         error = self._error.removeprefix("net::")
-        said = say(
+        message = say(
             "the browser could not load the page from {host} ({error}).", host=host or url[:80], error=error
         )
-        return ReadError(said, "tls" if error.startswith(("ERR_CERT_", "ERR_SSL_")) else "connect")
+        return ReadError(message, "tls" if error.startswith(("ERR_CERT_", "ERR_SSL_")) else "connect")
 
     def _of_the_gate(self, host: str) -> ReadError | None:
         """Return the proxy's error for ``host``, with or without its port."""
-        known = {**self._gate.failed, **self._gate.refused}
+        errors = {**self._gate.failed, **self._gate.refused}
         names = (host, f"{host}:443", f"{host}:80")
-        return next((error for name, error in known.items() if name in names), None)
+        return next((error for name, error in errors.items() if name in names), None)
 
     async def _shown(self) -> dict[str, Any]:
         """Return the HTML of the page. Scripts that never end are stopped, and the page is read again."""
@@ -305,76 +305,76 @@ class PageVisit:
         return value
 
     def _warnings(self, late: bool, more: bool) -> list[Message]:
-        said = []
+        warnings = []
         if self._gate.refused:
             hosts = ", ".join(list(self._gate.refused)[:5])
-            said.append(
+            warnings.append(
                 say(
                     "The page's scripts requested hosts that the reader does not connect to: {hosts}.",
                     hosts=hosts,
                 )
             )
         if self._gate.spent or self._requests > self._limits.requests:
-            said.append(
+            warnings.append(
                 say(
                     "The page's scripts made more requests than are allowed for one page, so something "
                     "may be missing."
                 )
             )
         if late:
-            said.append(
+            warnings.append(
                 say("The page was not complete after {seconds:g} s. This is what it showed at that time.",
                     seconds=self._limits.settle)
             )  # fmt: skip
         if more:
-            said.append(
+            warnings.append(
                 say(
                     "The page loaded more content with the last scroll. To read on, set scrolls to a "
                     "higher number."
                 )
             )
-        return said
+        return warnings
 
     # Events of the browser
 
-    def _take_event(self, method: str, said: dict[str, Any], session: str) -> None:
+    def _take_event(self, method: str, event: dict[str, Any], session: str) -> None:
         if session == self._session and method in self._heard:
-            self._heard[method](said)
+            self._heard[method](event)
         elif method == "Target.targetCreated":
             # Close a window that the page opened.
-            target = said["targetInfo"]
+            target = event["targetInfo"]
             if target.get("type") == "page" and target.get("targetId") != self._target:
                 self._talk.tell("Target.closeTarget", targetId=target["targetId"])
-        elif method == "Target.targetCrashed" and said.get("targetId") == self._target:
+        elif method == "Target.targetCrashed" and event.get("targetId") == self._target:
             self.crashed = True
             self._talk.drop()
-        elif method == "Target.targetDestroyed" and said.get("targetId") == self._target:
+        elif method == "Target.targetDestroyed" and event.get("targetId") == self._target:
             self._talk.drop()
 
-    def _judge_request(self, said: dict[str, Any]) -> None:
-        if "responseStatusCode" in said or "responseErrorReason" in said:
-            return self._judge_response(said)
-        kind, main = said.get("resourceType"), said.get("frameId") == self._target
+    def _judge_request(self, event: dict[str, Any]) -> None:
+        if "responseStatusCode" in event or "responseErrorReason" in event:
+            return self._judge_response(event)
+        kind, main = event.get("resourceType"), event.get("frameId") == self._target
         if kind == "Document" and main:
             # Another document is loading: events of this one do not count any more.
             self._loader, self._marks = "", set()
             self._open.clear()
             self._settled.clear()
-        elif kind not in _NEEDED or str(said["request"].get("headers", {}).get("Accept", "")).startswith(
+        elif kind not in _NEEDED or str(event["request"].get("headers", {}).get("Accept", "")).startswith(
             "image/"
         ):
-            return self._fail_request(said, "BlockedByClient")
+            return self._fail_request(event, "BlockedByClient")
         self._requests += 1
-        if self._requests > self._limits.requests or not _by_network(said["request"]["url"]):
-            return self._fail_request(said, "BlockedByClient")
-        return self._talk.tell("Fetch.continueRequest", self._session, requestId=said["requestId"])
+        if self._requests > self._limits.requests or not _by_network(event["request"]["url"]):
+            return self._fail_request(event, "BlockedByClient")
+        return self._talk.tell("Fetch.continueRequest", self._session, requestId=event["requestId"])
 
-    def _judge_response(self, said: dict[str, Any]) -> None:
+    def _judge_response(self, event: dict[str, Any]) -> None:
         """The head of a document: whether it is one, and no file to be kept."""
-        status = int(said.get("responseStatusCode") or 0)
-        if said.get("frameId") != self._target or not 200 <= status < 600 or 300 <= status < 400:
-            return self._talk.tell("Fetch.continueRequest", self._session, requestId=said["requestId"])
-        headers = {one["name"].lower(): one["value"] for one in said.get("responseHeaders", ())}
+        status = int(event.get("responseStatusCode") or 0)
+        if event.get("frameId") != self._target or not 200 <= status < 600 or 300 <= status < 400:
+            return self._talk.tell("Fetch.continueRequest", self._session, requestId=event["requestId"])
+        headers = {one["name"].lower(): one["value"] for one in event.get("responseHeaders", ())}
         kind, _ = media(headers.get("content-type", ""))
         kept = headers.get("content-disposition", "").strip().lower().startswith("attachment")
         if (kept or kind not in _HTML) and status < 400:
@@ -384,16 +384,16 @@ class PageVisit:
             )
             # The shown page is kept.
             self._settled.set()
-            return self._fail_request(said, "Aborted")
+            return self._fail_request(event, "Aborted")
         self._status, self._wall = status, page_kinds.by_headers(status, headers)
-        return self._talk.tell("Fetch.continueRequest", self._session, requestId=said["requestId"])
+        return self._talk.tell("Fetch.continueRequest", self._session, requestId=event["requestId"])
 
-    def _fail_request(self, said: dict[str, Any], why: str) -> None:
-        self._talk.tell("Fetch.failRequest", self._session, requestId=said["requestId"], errorReason=why)
+    def _fail_request(self, event: dict[str, Any], why: str) -> None:
+        self._talk.tell("Fetch.failRequest", self._session, requestId=event["requestId"], errorReason=why)
 
-    def _answer_challenge(self, said: dict[str, Any]) -> None:
+    def _answer_challenge(self, event: dict[str, Any]) -> None:
         """The proxy's question is answered, once; no other is."""
-        challenge, request = said["authChallenge"], said["requestId"]
+        challenge, request = event["authChallenge"], event["requestId"]
         ours = challenge.get("source") == "Proxy" and request not in self._challenged
         self._challenged.add(request)
         answer: dict[str, str] = {"response": "CancelAuth"}
@@ -407,31 +407,31 @@ class PageVisit:
             "Fetch.continueWithAuth", self._session, requestId=request, authChallengeResponse=answer
         )
 
-    def _begun(self, said: dict[str, Any]) -> None:
-        kind = str(said.get("type", ""))
-        self._open.begin(str(said["requestId"]), kind, asyncio.get_running_loop().time())
+    def _begun(self, event: dict[str, Any]) -> None:
+        kind = str(event.get("type", ""))
+        self._open.begin(str(event["requestId"]), kind, asyncio.get_running_loop().time())
 
     def _ended(self, said: dict[str, Any]) -> None:
         self._open.end(str(said["requestId"]))
 
-    def _life_cycle_event(self, said: dict[str, Any]) -> None:
-        if said["frameId"] != self._target:
+    def _life_cycle_event(self, event: dict[str, Any]) -> None:
+        if event["frameId"] != self._target:
             return
-        if said["name"] == "commit" or said["name"] == "init":
-            self._loader, self._marks = said["loaderId"], set()
-        elif said["loaderId"] == self._loader:
-            self._marks.add(said["name"])
+        if event["name"] == "commit" or event["name"] == "init":
+            self._loader, self._marks = event["loaderId"], set()
+        elif event["loaderId"] == self._loader:
+            self._marks.add(event["name"])
             if _LOADED in self._marks:
                 self._settled.set()
 
-    def _frame_navigated(self, said: dict[str, Any]) -> None:
-        frame = said["frame"]
+    def _frame_navigated(self, event: dict[str, Any]) -> None:
+        frame = event["frame"]
         if not frame.get("parentId"):
             self._unreachable = str(frame.get("unreachableUrl", ""))
             if self._unreachable:
                 self._settled.set()
 
-    def _answer_dialog(self, said: dict[str, Any]) -> None:
+    def _answer_dialog(self, event: dict[str, Any]) -> None:
         """Dismiss a dialog; accept one that asks whether to leave the page."""
         self._dialogs += 1
         if self._dialogs >= self._limits.dialogs:
@@ -439,7 +439,7 @@ class PageVisit:
             self._talk.tell("Emulation.setScriptExecutionDisabled", self._session, value=True)
             self._talk.tell("Runtime.terminateExecution", self._session)
         self._talk.tell(
-            "Page.handleJavaScriptDialog", self._session, accept=said.get("type") == "beforeunload"
+            "Page.handleJavaScriptDialog", self._session, accept=event.get("type") == "beforeunload"
         )
 
 
@@ -736,11 +736,11 @@ class BrowserProcess:
         keeper.stdin.close()
         try:
             async with asyncio.timeout(_ENDING):
-                said = await keeper.stdout.read()
+                report = await keeper.stdout.read()
                 await keeper.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 keeper.kill()
             await keeper.wait()
             return b""
-        return said
+        return report

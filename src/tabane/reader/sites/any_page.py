@@ -105,37 +105,35 @@ class AnyPageAdapter:
         return await asyncio.to_thread(_prune_menus, page) if is_dump(way[-1], fetched) else page
 
     async def _of_html(self, fetched: FetchedResource, tools: ReadingTools, way: tuple[str, ...]) -> Page:
-        found, why = await _try_extraction(fetched, tools)
+        extracted, why = await _try_extraction(fetched, tools)
         notes: tuple[Message, ...] = ()
-        if to := _refresh_target(found, fetched, way):
+        if to := _refresh_target(extracted, fetched, way):
             try:
-                there = await _fetch_page(to, tools)
+                refreshed_to = await _fetch_page(to, tools)
             except ReadError as error:
                 notes = (
-                    (
-                        say(
-                            "The page redirects browsers to {url}, which cannot be read: {reason}",
-                            url=to,
-                            reason=error.message,
-                        )
+                    say(
+                        "The page redirects browsers to {url}, which cannot be read: {reason}",
+                        url=to,
+                        reason=error.message,
                     ),
                 )
             else:
-                return await self._page(there, tools, (*way, to))
-        if found is not None and (frames := _marked_addresses(found, FRAME)):
-            whole, failed = await _of_frames(found, frames, tools)
+                return await self._page(refreshed_to, tools, (*way, to))
+        if extracted is not None and (frames := _marked_addresses(extracted, FRAME)):
+            whole, failed = await _of_frames(extracted, frames, tools)
             if whole is not None:
                 return whole
             notes = (*notes, *failed)
-        if found is not None:
-            notes = (*notes, *map(_elsewhere_note, _marked_addresses(found, ELSEWHERE)))
+        if extracted is not None:
+            notes = (*notes, *map(_elsewhere_note, _marked_addresses(extracted, ELSEWHERE)))
         if tools.scrolls:
             scrolled, why_not = await _scroll_page(way[-1], self._renderer, tools)
             if scrolled is not None:
                 return scrolled
             notes, tools = (*notes, why_not), replace(tools, scrolls=None)
         try:
-            page = await self._shown(way[-1], fetched, found, why, tools)
+            page = await self._shown(way[-1], fetched, extracted, why, tools)
         except ReadError as error:
             raise _also_said(error, notes) from None
         return replace(page, warnings=(*page.warnings, *notes)) if notes else page
@@ -144,14 +142,18 @@ class AnyPageAdapter:
         self,
         url: str,
         fetched: FetchedResource,
-        found: Page | None,
+        extracted: Page | None,
         why: ReadError | None,
         tools: ReadingTools,
     ) -> Page:
-        """Return the best that can be had of the page itself; ``found`` is what was extracted from it."""
-        if found is not None and found.kind in NOT_KEPT:
-            return await self._barred(url, found, tools)
-        page = found if found is not None and (found.markdown.strip() or found.pictures) else None
+        """Return the best that can be had of the page itself; ``extracted`` is what was extracted from it."""
+        if extracted is not None and extracted.kind in NOT_KEPT:
+            return await self._barred(url, extracted, tools)
+        page = (
+            extracted
+            if extracted is not None and (extracted.markdown.strip() or extracted.pictures)
+            else None
+        )
         hints = await asyncio.to_thread(html_hints, fetched)
         if page is None:
             little = True
@@ -247,8 +249,8 @@ def _refresh_target(page: Page | None, fetched: FetchedResource, way: tuple[str,
 
     None if it was read on the way here, or the way is too long: then the page itself is read.
     """
-    said = fetched.headers.get("refresh")
-    to = refreshed(said, fetched.url, fetched.url) if said else None
+    header = fetched.headers.get("refresh")
+    to = refreshed(header, fetched.url, fetched.url) if header else None
     if to is None and page is not None:
         to = next((each.removeprefix(REFRESH) for each in page.onward if each.startswith(REFRESH)), None)
     return None if to is None or to in way or len(way) > MOST_REFRESHES else to
@@ -370,8 +372,8 @@ async def _render(url: str, renderer: Renderer, tools: ReadingTools) -> tuple[Pa
     if not page.markdown.strip():
         return None, ReadError(say("it shows no text in the browser either."), "empty")
     # The browser knows better whether a page that it scrolled goes on.
-    said = (each for each in page.warnings if not (tools.scrolls and each == LOADS_MORE))
-    return replace(page, way="rendered", warnings=(*said, *fetched.warnings)), None
+    warnings = (each for each in page.warnings if not (tools.scrolls and each == LOADS_MORE))
+    return replace(page, way="rendered", warnings=(*warnings, *fetched.warnings)), None
 
 
 async def _scroll_page(
@@ -546,27 +548,27 @@ def may_be_text(fetched: FetchedResource) -> bool:
 def offered(fetched: FetchedResource) -> str | None:
     """Return the address of the page's Markdown, if the page or its header names one."""
     for address, rest in _IN_HEADER.findall(fetched.headers.get("link", "")):
-        if found := _alternate_address(rest, address, fetched.url):
-            return found
+        if alternate := _alternate_address(rest, address, fetched.url):
+            return alternate
     for tag in _LINK.findall(fetched.body[:_HEAD]):
         text = tag.decode("utf-8", "replace")
         attributes = _parse_attributes(text)
-        if found := _alternate_address(text, html.unescape(attributes.get("href", "")), fetched.url):
-            return found
+        if alternate := _alternate_address(text, html.unescape(attributes.get("href", "")), fetched.url):
+            return alternate
     return None
 
 
-def _alternate_address(said: str, address: str, base: str) -> str | None:
-    attributes = _parse_attributes(said)
+def _alternate_address(tag: str, address: str, base: str) -> str | None:
+    attributes = _parse_attributes(tag)
     is_alternate = "alternate" in attributes.get("rel", "").lower().split()
     kind = attributes.get("type", "").lower().partition(";")[0].strip()
     if not (is_alternate and kind in MARKDOWN and address):
         return None
     try:
-        here, there = target(base), joined(target(base), address)
+        here, other = target(base), joined(target(base), address)
     except ReadError:
         return None
-    return there.url if there.origin == here.origin and there.url != here.url else None
+    return other.url if other.origin == here.origin and other.url != here.url else None
 
 
 def _parse_attributes(text: str) -> dict[str, str]:
@@ -605,16 +607,16 @@ def wants_programs(body: bytes) -> bool:
     body = body[:_BODY]
     if _SHELL.search(body) is not None:
         return True
-    return any(_ASKS.search(said.decode("utf-8", "replace")) for said in _without_programs(body))
+    return any(_ASKS.search(text.decode("utf-8", "replace")) for text in _without_programs(body))
 
 
 def _without_programs(body: bytes) -> Iterator[bytes]:
     """Yield the text for browsers without scripts."""
     for begin in _NOSCRIPT.finditer(body):
-        said = body[begin.end() : begin.end() + _SAID_WITHOUT]
-        end = said.lower().find(b"</noscript")
+        text = body[begin.end() : begin.end() + _SAID_WITHOUT]
+        end = text.lower().find(b"</noscript")
         if end >= 0:
-            yield said[:end]
+            yield text[:end]
 
 
 def outside_links(markdown: str) -> str:
@@ -653,9 +655,9 @@ class _MarkdownParagraph:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        found = _ONE_LINK.findall(text) if "](" in text else []
-        beyond = _MARKS.sub("", _ONE_LINK.sub("", text)) if found else text
-        self.links = len(found) if found and len(beyond) <= 3 * len(found) else 0
+        links = _ONE_LINK.findall(text) if "](" in text else []
+        beyond = _MARKS.sub("", _ONE_LINK.sub("", text)) if links else text
+        self.links = len(links) if links and len(beyond) <= 3 * len(links) else 0
         self.heading = _HEADING.match(text) is not None
         self.label = (
             not self.heading and len(text) < _LABEL and "\n" not in text and text[-1:] not in ".。:：!?！？"

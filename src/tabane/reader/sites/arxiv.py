@@ -59,8 +59,8 @@ class ArxivAdapter(SitePages[tuple[str, str]]):
         self._base, self._api = base, api
 
     def place(self, host: str, parts: SplitResult) -> tuple[str, str] | None:
-        found = _PATH.fullmatch(parts.path) if host in _HOSTS else None
-        return (found[1], found[2]) if found else None
+        match = _PATH.fullmatch(parts.path) if host in _HOSTS else None
+        return (match[1], match[2]) if match else None
 
     async def page(self, place: tuple[str, str], url: str, tools: ReadingTools) -> Page | None:
         kind, id_ = place
@@ -88,18 +88,22 @@ class ArxivAdapter(SitePages[tuple[str, str]]):
     async def _text(self, id_: str, tools: ReadingTools) -> Page:
         """Return the text by its HTML, else by its PDF."""
         try:
-            found = await tools.fetcher.fetch(f"{self._base}/html/{id_}", accept="text/html")
+            fetched = await tools.fetcher.fetch(f"{self._base}/html/{id_}", accept="text/html")
             page = await tools.converting.page(
-                found.body, f"https://arxiv.org/html/{id_}", "text/html", found.charset
+                fetched.body, f"https://arxiv.org/html/{id_}", "text/html", fetched.charset
             )
             if page.markdown.strip():
                 return page
         except ReadError as error:
             if error.status != 404 and error.cause not in ("empty", "broken"):
                 raise
-        found = await tools.fetcher.fetch(f"{self._base}/pdf/{id_}", accept="application/pdf")
+        fetched = await tools.fetcher.fetch(f"{self._base}/pdf/{id_}", accept="application/pdf")
         return await tools.converting.page(
-            found.body, f"https://arxiv.org/pdf/{id_}", found.media_type, found.charset, name=f"{id_}.pdf"
+            fetched.body,
+            f"https://arxiv.org/pdf/{id_}",
+            fetched.media_type,
+            fetched.charset,
+            name=f"{id_}.pdf",
         )
 
 
@@ -142,7 +146,7 @@ def _text(element: ElementTree.Element, name: str) -> str:
 
 
 def _page_of(id_: str, paper: ArxivPaper, text: Page | None) -> Page:
-    known = {
+    about = {
         "Authors": ", ".join(paper.authors),
         "Published": paper.published,
         "Updated": paper.updated if paper.updated != paper.published else "",
@@ -158,7 +162,7 @@ def _page_of(id_: str, paper: ArxivPaper, text: Page | None) -> Page:
         page,
         markdown=blocks(
             f"# {paper.title}",
-            facts(known),
+            facts(about),
             f"## Abstract\n\n{paper.abstract}",
             *(("---", text.markdown) if text is not None else ()),
         ),

@@ -96,10 +96,10 @@ class ZennAdapter(_ArticlePages):
         home = f"https://zenn.dev{article.path or f'/{user}/articles/{slug}'}"
         page = await self._page_of_html(tools, article.body_html, zenn_html, home)
         topics = ", ".join(topic.display_name for topic in article.topics if topic.display_name)
-        known = {"Topics": topics, "Kind": article.article_type, "Likes": article.liked_count}
+        about = {"Topics": topics, "Kind": article.article_type, "Likes": article.liked_count}
         return replace(
             page,
-            markdown=blocks(f"# {article.title}", facts(known), page.markdown),
+            markdown=blocks(f"# {article.title}", facts(about), page.markdown),
             title=article.title,
             author=(article.user.name or article.user.username) if article.user else user,
             date=article.published_at,
@@ -109,13 +109,13 @@ class ZennAdapter(_ArticlePages):
 def zenn_html(body: str) -> str:
     """Return the body with Zenn's own elements as HTML: formulas, and links to embedded content."""
 
-    def formula(found: re.Match[str]) -> str:
-        marks = "$$" if "display-mode" in found[1] else "$"
-        tex = re.sub(r"</?eqn?\b[^<>]*+>", "", found[2]).strip()
+    def formula(match: re.Match[str]) -> str:
+        marks = "$$" if "display-mode" in match[1] else "$"
+        tex = re.sub(r"</?eqn?\b[^<>]*+>", "", match[2]).strip()
         return f'<span class="math-container">{marks}{tex}{marks}</span>'
 
-    def link(found: re.Match[str]) -> str:
-        url = unquote(html.unescape(found[1]))
+    def link(match: re.Match[str]) -> str:
+        url = unquote(html.unescape(match[1]))
         if not url.startswith(("https://", "http://")):
             return ""
         return f'<a href="{html.escape(url)}">{html.escape(url)}</a>'
@@ -197,9 +197,9 @@ class NoteAdapter(_ArticlePages):
 def note_html(body: str) -> str:
     """Return the body with links behind embedded content of other sites."""
 
-    def with_link(found: re.Match[str]) -> str:
-        url = html.escape(html.unescape(found[1]))
-        return f'{found[0]}<a href="{url}">{url}</a>'
+    def with_link(match: re.Match[str]) -> str:
+        url = html.escape(html.unescape(match[1]))
+        return f'{match[0]}<a href="{url}">{url}</a>'
 
     return _FIGURE.sub(with_link, body)
 
@@ -273,13 +273,13 @@ def _qiita_page(item: QiitaItem, replies: Sequence[QiitaComment], warnings: tupl
     def name_of(user: QiitaUser | None) -> str:
         return (user.name or user.id if user else "") or "?"
 
-    known = {"Tags": ", ".join(tag.name for tag in item.tags), "Likes": item.likes_count}
+    about = {"Tags": ", ".join(tag.name for tag in item.tags), "Likes": item.likes_count}
     body, cut = bounded(unix(item.body).strip("\n"))
     return Page(
         item.url,
         blocks(
             f"# {item.title}",
-            facts(known),
+            facts(about),
             absolute(body, lambda to: urljoin(item.url, to)),
             comments(
                 [(f"{name_of(each.user)} · {each.created_at}", unix(each.body).strip()) for each in replies]

@@ -128,11 +128,11 @@ def block_of(raw: Raw | bytes) -> NotionBlock:
     """Decode a block. The member that is named by its kind has its content. Raises DecodeError."""
     fields = _fields.decode(raw)
     kind = _text.decode(fields.get("type", b'""'))
-    known = _text.decode(fields.get("id", b'""')), _flag.decode(fields.get("has_children", b"false"))
+    values = _text.decode(fields.get("id", b'""')), _flag.decode(fields.get("has_children", b"false"))
     try:
-        return NotionBlock(kind, *known, _content.decode(fields.get(kind, b"{}")))
+        return NotionBlock(kind, *values, _content.decode(fields.get(kind, b"{}")))
     except (msgspec.DecodeError, RecursionError):
-        return NotionBlock(kind, *known, odd=True)
+        return NotionBlock(kind, *values, odd=True)
 
 
 class NotionListing(Struct, frozen=True):
@@ -231,12 +231,12 @@ class NotionBlockReader:
 
     async def _fetch_children(self, id_: str) -> list[NotionBlock]:
         """Return all children of a block, page by page; those read so far if the next page fails."""
-        found: list[NotionBlock] = []
+        children: list[NotionBlock] = []
         cursor: str | None = None
         while True:
             if self._left <= 0:
                 self._unread += 1
-                return found
+                return children
             self._left -= 1
             try:
                 async with self._turns:
@@ -248,14 +248,14 @@ class NotionBlockReader:
                     )
                     some = await decode_each(part.results, block_of, self._api.host)
             except ReadError as error:
-                if not found:
+                if not children:
                     raise
                 self._unread, self._why = self._unread + 1, error
-                return found
-            found += some
+                return children
+            children += some
             cursor = part.next_cursor
             if not part.has_more or not cursor:
-                return found
+                return children
 
 
 def _has_more(node: NotionBlock) -> bool:
@@ -275,8 +275,8 @@ def page_id(host: str, parts: SplitResult) -> str | None:
         return None
     beside = parse_qs(parts.query).get("p", [""])[0]
     last = parts.path.rstrip("/").rpartition("/")[2]
-    found = _ID.search(beside) or _ID.search(last)
-    return uuid(found[1]) if found else None
+    match = _ID.search(beside) or _ID.search(last)
+    return uuid(match[1]) if match else None
 
 
 def uuid(text: str) -> str:
@@ -352,8 +352,8 @@ def named(properties: object) -> list[tuple[str, str]]:
     """Return the properties of a page in a database: names and values, without empty ones."""
     if not isinstance(properties, dict):
         return []
-    found = ((str(name), value_of(each)) for name, each in properties.items() if _kind_of(each) != "title")
-    return [(name, value) for name, value in found if value]
+    values = ((str(name), value_of(each)) for name, each in properties.items() if _kind_of(each) != "title")
+    return [(name, value) for name, value in values if value]
 
 
 def title(properties: object) -> str:
@@ -364,10 +364,10 @@ def title(properties: object) -> str:
     )
 
 
-def value_of(found: object, depth: int = _NESTED) -> str:
+def value_of(prop: object, depth: int = _NESTED) -> str:
     """Return a property as text, "" if it is empty, or nested in more than ``depth`` others."""
-    kind = _kind_of(found)
-    value = found.get(kind) if isinstance(found, dict) and depth else None
+    kind = _kind_of(prop)
+    value = prop.get(kind) if isinstance(prop, dict) and depth else None
     values = value if isinstance(value, list) else [value]
     if kind in ("rich_text", "title"):
         return line(_rich_texts(value))
@@ -393,8 +393,8 @@ def _property_text(value: object, depth: int) -> str:
     return one_line(str(name)) if name else value_of(value, depth - 1) if _kind_of(value) else ""
 
 
-def _kind_of(found: object) -> str:
-    kind = found.get("type") if isinstance(found, dict) else None
+def _kind_of(prop: object) -> str:
+    kind = prop.get("type") if isinstance(prop, dict) else None
     return kind if isinstance(kind, str) else ""
 
 
@@ -407,7 +407,7 @@ def _run_style(each: NotionText) -> tuple[str, str, tuple[str, ...]]:
     return (
         kind,
         (f"https://www.notion.so{href}" if href.startswith("/") else href),
-        tuple(mark for wanted, mark in set_ if wanted),
+        tuple(mark for is_set, mark in set_ if is_set),
     )
 
 
@@ -479,8 +479,8 @@ def _below(text: str, node: NotionBlock) -> str:
 
 def _write_heading(node: NotionBlock) -> str:
     level = min(int(node.kind[-1]) + 1, 6) if node.kind[-1].isdigit() else 2
-    said = line(node.content.rich_text)
-    return _below(f"{'#' * level} {spans.heading(said)}" if said else "", node)
+    text = line(node.content.rich_text)
+    return _below(f"{'#' * level} {spans.heading(text)}" if text else "", node)
 
 
 def _list_item(mark: str, node: NotionBlock) -> str:
@@ -623,17 +623,17 @@ class NotionAdapter(SitePages[str]):
             )
         api = NotionApi(tools, self._base, key)
         try:
-            found = await api.get(f"pages/{place}", NotionObject)
+            about = await api.get(f"pages/{place}", NotionObject)
         except ReadError as error:
             if error.status not in _NO_PAGE:
                 raise
             return await _read_database(url, place, api)
-        nodes, warnings = await NotionBlockReader(api).of_page(found.id)
-        return await asyncio.to_thread(_laid_out, url, found, nodes, warnings)
+        nodes, warnings = await NotionBlockReader(api).of_page(about.id)
+        return await asyncio.to_thread(_laid_out, url, about, nodes, warnings)
 
 
 def _laid_out(
-    url: str, found: NotionObject, nodes: Sequence[NotionBlock], warnings: tuple[Message, ...]
+    url: str, about: NotionObject, nodes: Sequence[NotionBlock], warnings: tuple[Message, ...]
 ) -> Page:
     if count := odd(nodes):
         warnings = (
@@ -651,20 +651,20 @@ def _laid_out(
                 count=count,
             ),
         )
-    known = facts(dict(named(found.properties)))
-    return _page_of(url, found, title(found.properties), known, markdown(nodes), warnings)
+    listed = facts(dict(named(about.properties)))
+    return _page_of(url, about, title(about.properties), listed, markdown(nodes), warnings)
 
 
 async def _read_database(url: str, id_: str, api: NotionApi) -> Page:
     """Return a database: its name and its columns. Its rows would need queries, not only reads."""
-    found = await api.get(f"databases/{id_}", NotionObject)
+    about = await api.get(f"databases/{id_}", NotionObject)
     parts = []
-    for source in found.data_sources[:_SOURCES]:
+    for source in about.data_sources[:_SOURCES]:
         columns = await api.get(f"data_sources/{quote(source.id, safe='')}", NotionObject)
-        parts.append(_write_columns(source.name or "", columns, alone=len(found.data_sources) == 1))
+        parts.append(_write_columns(source.name or "", columns, alone=len(about.data_sources) == 1))
     warning = say("The rows of a database are not read. Read its pages one by one.")
-    name = one_line(plain(found.title))
-    return _page_of(url, found, name, line(found.description), "\n\n".join(parts), (warning,))
+    name = one_line(plain(about.title))
+    return _page_of(url, about, name, line(about.description), "\n\n".join(parts), (warning,))
 
 
 def _write_columns(name: str, source: NotionObject, *, alone: bool) -> str:
@@ -678,15 +678,15 @@ def _write_columns(name: str, source: NotionObject, *, alone: bool) -> str:
 
 
 def _page_of(
-    url: str, found: NotionObject, name: str, known: str, body: str, warnings: tuple[Message, ...]
+    url: str, about: NotionObject, name: str, listed: str, body: str, warnings: tuple[Message, ...]
 ) -> Page:
     return Page(
         url,
-        blocks(f"# {name}" if name else "", known, body),
+        blocks(f"# {name}" if name else "", listed, body),
         title=name or None,
-        date=found.last_edited_time or found.created_time,
+        date=about.last_edited_time or about.created_time,
         site=NotionAdapter.title,
-        canonical=found.public_url or found.url or None,
+        canonical=about.public_url or about.url or None,
         way=NotionAdapter.name,
         share=1.0,
         warnings=warnings,

@@ -35,9 +35,9 @@ class UnexpectedAnswer(ReadError):
 
     def __init__(self, host: str, reason: Exception | Message) -> None:
         text = " ".join(str(reason).split())[:200] or type(reason).__name__
-        known = reason if isinstance(reason, Message) else text
+        detail = reason if isinstance(reason, Message) else text
         super().__init__(
-            say("The response of {host} has an unknown form: {reason}", host=host, reason=known), "broken"
+            say("The response of {host} has an unknown form: {reason}", host=host, reason=detail), "broken"
         )
 
 
@@ -240,14 +240,14 @@ class SiteApi:
             message = say("The answers are longer than {most} MB.", most=self._most // 1_000_000)
             raise ReadError(message, "large")
         try:
-            found = await self.tools.fetcher.fetch(url, headers=self._headers, accept=accept)
+            fetched = await self.tools.fetcher.fetch(url, headers=self._headers, accept=accept)
         except ReadError as error:
             explained = self._explain(error)
             if explained is None:
                 raise
             raise ReadError(*explained, status=error.status, wait=error.wait) from None
-        self._left -= len(found.body)
-        return found
+        self._left -= len(fetched.body)
+        return fetched
 
 
 async def parse_json(fetched: FetchedResource, shape: type[_Shape]) -> _Shape:
@@ -267,8 +267,8 @@ async def decode_each(
 
 def query(url: str, **parameters: object) -> str:
     """Return ``url`` with the parameters that are not None."""
-    said = {name: value for name, value in parameters.items() if value is not None}
-    return f"{url}?{urlencode(said)}" if said else url
+    present = {name: value for name, value in parameters.items() if value is not None}
+    return f"{url}?{urlencode(present)}" if present else url
 
 
 async def _off_the_loop(decoding: Callable[[], _Value], size: int, host: str) -> _Value:
@@ -301,11 +301,11 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\\")
 def absolute(markdown: str, whole: Callable[[str], str]) -> str:
     """Return the Markdown with ``whole`` applied to each relative address; code is not changed."""
 
-    def written(found: re.Match[str]) -> str:
-        to = found["to"]
+    def written(match: re.Match[str]) -> str:
+        to = match["to"]
         if to is None or _SCHEME.match(to):
-            return found[0]
-        return found["before"] + whole(to)
+            return match[0]
+        return match["before"] + whole(to)
 
     return _SKIPPED_OR_LINK.sub(written, markdown)
 
@@ -315,16 +315,16 @@ def blocks(*parts: str) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part.strip())
 
 
-def facts(known: Mapping[str, object]) -> str:
+def facts(values: Mapping[str, object]) -> str:
     """Return metadata as a list, without empty values."""
-    return "\n".join(f"- {name}: {value}" for name, value in known.items() if value)
+    return "\n".join(f"- {name}: {value}" for name, value in values.items() if value)
 
 
-def comments(said: Sequence[tuple[str, str]]) -> str:
+def comments(replies: Sequence[tuple[str, str]]) -> str:
     """Return comments under their heading, each with its own head, "" if there are none."""
-    if not said:
+    if not replies:
         return ""
-    return blocks(f"## Comments ({len(said)})", *(blocks(f"### {head}", body) for head, body in said))
+    return blocks(f"## Comments ({len(replies)})", *(blocks(f"### {head}", body) for head, body in replies))
 
 
 def one_line(text: str | None) -> str:

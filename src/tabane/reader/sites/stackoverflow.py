@@ -116,15 +116,15 @@ class StackOverflowAdapter(SitePages[tuple[str, str, str]]):
     def place(self, host: str, parts: SplitResult) -> tuple[str, str, str] | None:
         """Return the site as the API calls it, whether a question or an answer, and its number."""
         host = host.removeprefix("www.")
-        found = _PATH.fullmatch(parts.path)
-        return (host, found[1], found[2]) if found and _is_site(host) else None
+        match = _PATH.fullmatch(parts.path)
+        return (host, match[1], match[2]) if match and _is_site(host) else None
 
     async def page(self, place: tuple[str, str, str], url: str, tools: ReadingTools) -> Page | None:
         site, kind, id_ = place
         api = _StackApi(tools, self._base, site, self._keys("STACKEXCHANGE_KEY") or None)
         if kind in ("a", "answers"):
-            found = await api.get(f"answers/{id_}", StackItems[StackAnswer])
-            id_ = str(_first_item(found.items).question_id)
+            answers = await api.get(f"answers/{id_}", StackItems[StackAnswer])
+            id_ = str(_first_item(answers.items).question_id)
         thread = await _read_thread(id_, api)
         page = await tools.converting.page(
             _thread_html(thread).encode(), f"https://{site}/", WHOLE_MEDIA, "utf-8"
@@ -181,11 +181,11 @@ async def _read_thread(id_: str, api: _StackApi) -> _StackThread:
     warnings: list[Message] = []
     answers: list[StackAnswer] = []
     if question.answer_count:
-        found = await api.get(
+        best = await api.get(
             f"questions/{id_}/answers", StackItems[StackAnswer], order="desc", sort="votes", pagesize=PAGE
         )
-        answers = sorted(found.items, key=lambda each: (not each.is_accepted, -each.score, each.answer_id))
-        if found.has_more:
+        answers = sorted(best.items, key=lambda each: (not each.is_accepted, -each.score, each.answer_id))
+        if best.has_more:
             all_ = question.answer_count
             warnings.append(
                 say(
@@ -202,7 +202,7 @@ async def _read_thread(id_: str, api: _StackApi) -> _StackThread:
 async def _read_comments(
     posts: Sequence[int], api: _StackApi
 ) -> tuple[list[StackComment], tuple[Message, ...]]:
-    found: list[StackComment] = []
+    comments: list[StackComment] = []
     path = f"posts/{';'.join(map(str, posts))}/comments"
     for number in range(1, COMMENT_PAGES + 1):
         try:
@@ -210,11 +210,13 @@ async def _read_comments(
                 path, StackItems[StackComment], order="asc", sort="creation", pagesize=PAGE, page=number
             )
         except ReadError as error:
-            return found, (say("Some of it could not be read: {reason}", reason=error.message),)
-        found += some.items
+            return comments, (say("Some of it could not be read: {reason}", reason=error.message),)
+        comments += some.items
         if not some.has_more:
-            return found, ()
-    return found, (say("Only the first {shown} {shown:comment is|comments are} shown.", shown=len(found)),)
+            return comments, ()
+    return comments, (
+        say("Only the first {shown} {shown:comment is|comments are} shown.", shown=len(comments)),
+    )
 
 
 def _first_item(items: Sequence[_Item]) -> _Item:
@@ -226,9 +228,9 @@ def _first_item(items: Sequence[_Item]) -> _Item:
 def _thread_html(thread: _StackThread) -> str:
     """Return all of it as one document, to be converted at once."""
     question = thread.question
-    said: defaultdict[int, list[StackComment]] = defaultdict(list)
+    comments_of: defaultdict[int, list[StackComment]] = defaultdict(list)
     for comment in thread.comments:
-        said[comment.post_id].append(comment)
+        comments_of[comment.post_id].append(comment)
     facts = {
         "Score": str(question.score),
         "Asked by": f"{_owner_name(question.owner)}, {moment(question.creation_date)}",
@@ -238,12 +240,14 @@ def _thread_html(thread: _StackThread) -> str:
     }
     lines = "".join(f"<li>{name}: {value}</li>" for name, value in facts.items() if value)
     parts = [f"<h1>{question.title}</h1><ul>{lines}</ul><div>{question.body}</div>"]
-    parts.append(_comments_html(said[question.question_id]))
+    parts.append(_comments_html(comments_of[question.question_id]))
     for answer in thread.answers:
         accepted = "Accepted answer" if answer.is_accepted else "Answer"
         by = f"{_owner_name(answer.owner)}, {moment(answer.creation_date)}"
         head = f"{accepted} (score {answer.score}) by {by}"
-        parts.append(f"<h2>{head}</h2><div>{answer.body}</div>{_comments_html(said[answer.answer_id])}")
+        parts.append(
+            f"<h2>{head}</h2><div>{answer.body}</div>{_comments_html(comments_of[answer.answer_id])}"
+        )
     return "<!doctype html><meta charset=utf-8><body>" + "".join(parts)
 
 

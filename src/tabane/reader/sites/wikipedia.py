@@ -46,16 +46,16 @@ class WikipediaAdapter(SitePages[tuple[str, str]]):
         host = host.replace(".m.", ".", 1)
         if not (_HOST.fullmatch(host) or host in _OTHERS):
             return None
-        asked = parse_qs(parts.query)
+        parameters = parse_qs(parts.query)
         if parts.path.startswith("/wiki/"):
             title = unquote(parts.path.removeprefix("/wiki/"))
-        elif parts.path in ("/w/index.php", "/") and asked.keys() == {"title"}:
-            title = asked["title"][0]
+        elif parts.path in ("/w/index.php", "/") and parameters.keys() == {"title"}:
+            title = parameters["title"][0]
         else:
             return None
         title = title.strip().replace(" ", "_")
         of_article = title and len(title) <= 300 and not _ELSEWHERE.match(title)
-        return (host, title) if of_article and not _OTHER_VIEWS & asked.keys() else None
+        return (host, title) if of_article and not _OTHER_VIEWS & parameters.keys() else None
 
     async def page(self, place: tuple[str, str], url: str, tools: ReadingTools) -> Page | None:
         host, title = place
@@ -66,11 +66,11 @@ class WikipediaAdapter(SitePages[tuple[str, str]]):
         article = f"https://{host}/wiki/{quote(title, safe='/:(),')}"
         page = await tools.converting.page(fetched.body, article, WIKI_MEDIA, fetched.charset)
         lang = page.lang or (host.partition(".")[0] if _HOST.fullmatch(host) else None)
-        found = _HOST.fullmatch(host)
+        match = _HOST.fullmatch(host)
         return replace(
             page,
             url=page.canonical or article,
-            site=(found[2].capitalize() if found else _OTHERS[host]),
+            site=(match[2].capitalize() if match else _OTHERS[host]),
             lang=lang,
             way=self.name,
         )

@@ -100,15 +100,15 @@ class YouTubeAdapter(SitePages[str]):
     def place(self, host: str, parts: SplitResult) -> str | None:
         host = host.removeprefix("www.")
         if host == "youtu.be":
-            found = parts.path.strip("/").partition("/")[0]
+            id_ = parts.path.strip("/").partition("/")[0]
         elif host not in _HOSTS:
             return None
         elif parts.path.rstrip("/") == "/watch":
-            found = parse_qs(parts.query).get("v", [""])[0]
+            id_ = parse_qs(parts.query).get("v", [""])[0]
         else:
             short = _PATH.fullmatch(parts.path)
-            found = short[1] if short else ""
-        return found if _ID.fullmatch(found) else None
+            id_ = short[1] if short else ""
+        return id_ if _ID.fullmatch(id_) else None
 
     async def page(self, place: str, url: str, tools: ReadingTools) -> Page | None:
         fetched = await tools.fetcher.fetch(f"{self._base}/watch?v={place}", accept="text/html")
@@ -182,11 +182,11 @@ def _value_of_shape(value: object, shape: type[_Shape]) -> _Shape | None:
 
 def _script_value(text: str, name: re.Pattern[str]) -> Any:
     """Return the value that a script assigns to this name; None if it is missing or invalid."""
-    found = name.search(text)
-    if found is None:
+    match = name.search(text)
+    if match is None:
         return None
     try:
-        return json.JSONDecoder().raw_decode(text, found.end())[0]
+        return json.JSONDecoder().raw_decode(text, match.end())[0]
     except (ValueError, RecursionError):
         return None
 
@@ -220,16 +220,16 @@ def _page_of(
     warnings: tuple[Message, ...],
 ) -> Page:
     seconds = int(details.lengthSeconds[:9]) if details.lengthSeconds.isdecimal() else 0
-    known = {
+    about = {
         "Channel": details.author,
         "Length": _clock_time(seconds) if seconds else "",
         "Published": video.published,
     }
-    parts = [f"# {details.title}", facts(known), details.shortDescription.strip()]
+    parts = [f"# {details.title}", facts(about), details.shortDescription.strip()]
     spoken = "\n\n".join(_paragraphs(events, video.chapters))
     if spoken:
-        made = " (heard by a machine)" if track and track.kind == "asr" else ""
-        parts += [f"## Transcript{made}", spoken]
+        by_machine = " (heard by a machine)" if track and track.kind == "asr" else ""
+        parts += [f"## Transcript{by_machine}", spoken]
     elif video.chapters:
         parts += [
             "## Chapters",
@@ -256,9 +256,9 @@ def _paragraphs(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]
     words: list[str] = []
     begin = 0
     for event in events:
-        said = "".join(segment.utf8 for segment in event.segs).strip()
+        text = "".join(segment.utf8 for segment in event.segs).strip()
         at = event.tStartMs // 1000
-        if not said:
+        if not text:
             continue
         opened = bool(left) and at >= left[0].start
         if words and (opened or at - begin >= PARAGRAPH):
@@ -268,7 +268,7 @@ def _paragraphs(events: Sequence[CaptionEvent], chapters: Sequence[VideoChapter]
             chapter = left.popleft()
             yield f"### {_clock_time(chapter.start)} {chapter.title}"
         begin = begin if words else at
-        words.append(said)
+        words.append(text)
     if words:
         yield _timed_paragraph(begin, words)
 

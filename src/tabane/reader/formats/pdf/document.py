@@ -220,11 +220,11 @@ def _read_page(page: Any, budget: PdfBudget, fonts: FontTable, before: PdfTable 
     start = process_time()
     seen = seen_words(words, page, frame, drawing, draws=budget.draws)
     budget.drawing -= process_time() - start
-    found = page_tables(seen.words, drawing, before) if laid_out and budget.has_layout else []
-    taken = frozenset(nth for one in found for nth in one.words)
-    lines = page_lines((nth, word) for nth, word in enumerate(seen.words) if nth not in taken)
+    tables = page_tables(seen.words, drawing, before) if laid_out and budget.has_layout else []
+    inside = frozenset(nth for one in tables for nth in one.words)
+    lines = page_lines((nth, word) for nth, word in enumerate(seen.words) if nth not in inside)
     length = sum(len(word.text) + 1 for word in seen.words)
-    return _ReadPage(lines, found, frame.height, length, seen.hidden, seen.scan, laid_out, seen.complete)
+    return _ReadPage(lines, tables, frame.height, length, seen.hidden, seen.scan, laid_out, seen.complete)
 
 
 Part = tuple[int, str | PdfTable]
@@ -246,9 +246,9 @@ def _write_pages(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Mes
             if isinstance(part, str):
                 written.append(part)
                 continue
-            made = table([[spans.inline(cell) for cell in row] for row in part.rows])
-            written.append(made.markdown)
-            warnings.extend(made.warnings)
+            written_table = table([[spans.inline(cell) for cell in row] for row in part.rows])
+            written.append(written_table.markdown)
+            warnings.extend(written_table.warnings)
     return "\n\n".join(written), tuple(dict.fromkeys(warnings))
 
 
@@ -335,12 +335,12 @@ def said_date(about: Mapping[str, str]) -> str | None:
     return _iso_date(about.get("ModDate", "")) or _iso_date(about.get("CreationDate", ""))
 
 
-def _iso_date(said: str) -> str | None:
+def _iso_date(text: str) -> str | None:
     """Return a date of PDF (ISO 32000-1, 7.9.4) as ISO 8601."""
-    found = _DATE.match(said)
-    if not found:
+    match = _DATE.match(text)
+    if not match:
         return None
-    year, month, day, hour, minute, second, zone = found.groups()
+    year, month, day, hour, minute, second, zone = match.groups()
     date = "-".join(part for part in (year, month, day) if part)
     if not (day and hour and minute):
         return date

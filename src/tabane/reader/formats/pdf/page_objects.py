@@ -100,24 +100,24 @@ class PdfFrame:
 
 def merged_spans(spans: list[tuple[float, float]], room: float) -> list[tuple[float, float]]:
     """Return the union of ranges; those that are not further apart than ``room`` become one."""
-    found: list[tuple[float, float]] = []
+    merged: list[tuple[float, float]] = []
     for low, high in sorted(spans):
-        if found and low <= found[-1][1] + room:
-            found[-1] = (found[-1][0], max(found[-1][1], high))
+        if merged and low <= merged[-1][1] + room:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], high))
         else:
-            found.append((low, high))
-    return found
+            merged.append((low, high))
+    return merged
 
 
 def centers(values: list[float], room: float) -> list[float]:
     """Return the means of groups of values: neighbors within ``room`` of each other are one group."""
-    found: list[list[float]] = []
+    groups: list[list[float]] = []
     for value in sorted(values):
-        if found and value - found[-1][-1] <= room:
-            found[-1].append(value)
+        if groups and value - groups[-1][-1] <= room:
+            groups[-1].append(value)
         else:
-            found.append([value])
-    return [sum(group) / len(group) for group in found]
+            groups.append([value])
+    return [sum(group) / len(group) for group in groups]
 
 
 _WORD = re.compile(r"[^\s\x00]+")
@@ -202,16 +202,16 @@ class FontTable:
 
         font = raw.FPDFTextObj_GetFont(handle) if handle else None
         address = cast(font, c_void_p).value or 0 if font else 0
-        known = self._known.get(address)
-        if known is None or not address:
+        font_facts = self._known.get(address)
+        if font_facts is None or not address:
             name, flags = create_string_buffer(128), c_int()
             raw.FPDFText_GetFontInfo(text, index, name, len(name), byref(flags))
             weight = raw.FPDFText_GetFontWeight(text, index)
             bold = bool(_BOLD.search(name.value)) or weight >= 600 or bool(flags.value & _FORCED_BOLD)
             embedded = bool(font) and raw.FPDFFont_GetIsEmbedded(font) == 1
             typed = bool(_TYPED.search(name.value))
-            known = self._known[address] = _FontFacts(bold, typed, embedded, bool(name.value))
-        return known
+            font_facts = self._known[address] = _FontFacts(bold, typed, embedded, bool(name.value))
+        return font_facts
 
 
 def page_words(
@@ -222,7 +222,7 @@ def page_words(
     Without ``fine`` a line that is drawn at once, with its spaces, is one word.
     """
     reader = _WordReader(text.raw, frame, fonts)
-    found: list[PdfWord] = []
+    words: list[PdfWord] = []
     at = 0
     for number, line in enumerate(_page_characters(text).split("\r\n")):
         core = line.strip()
@@ -230,15 +230,15 @@ def page_words(
         if core and not fine and reader.is_one(core, first):
             whole = reader.piece(core, first, first + len(core) - 1, number)
             if whole.left >= 0 and whole.right <= frame.width:
-                found.append(whole)
+                words.append(whole)
                 at += len(line) + 2
                 continue
         for word in _WORD.finditer(line):
-            found.extend(reader.pieces(word[0], at + word.start(), number))
+            words.extend(reader.pieces(word[0], at + word.start(), number))
         at += len(line) + 2
-        if len(found) > most:
+        if len(words) > most:
             break
-    return found[:most]
+    return words[:most]
 
 
 def _page_characters(text: Any) -> str:
@@ -346,8 +346,8 @@ class _WordReader:
         mode = raw.FPDFTextObj_GetTextRenderMode(handle) if handle else 0
         parts = [c_uint(), c_uint(), c_uint(), c_uint()]
         get = raw.FPDFText_GetStrokeColor if mode in (1, 5) else raw.FPDFText_GetFillColor
-        known = get(text, index, *map(byref, parts))
-        red, green, blue, alpha = (part.value for part in parts) if known else (0, 0, 0, 255)
+        has_color = get(text, index, *map(byref, parts))
+        red, green, blue, alpha = (part.value for part in parts) if has_color else (0, 0, 0, 255)
         matrix = raw.FS_MATRIX()
         upright, scale = True, 1.0
         if raw.FPDFText_GetMatrix(text, index, byref(matrix)):
@@ -441,15 +441,15 @@ class PageDrawing:
 
 def page_drawing(page: Any, frame: PdfFrame, most: int) -> PageDrawing:
     """Return what is drawn on a page: at most so many objects, in ``whole`` whether these are all."""
-    found = PageDrawing()
-    reader = _ObjectReader(frame, found)
+    drawing = PageDrawing()
+    reader = _ObjectReader(frame, drawing)
     for order, (handle, kind, matrix, nested) in enumerate(_page_objects_of(page)):
         if order >= most:
-            found.whole = False
+            drawing.whole = False
             break
         reader.add(handle, kind, matrix, order, nested=nested)
-    found.areas.extend(_annotation_areas(page, frame))
-    return found
+    drawing.areas.extend(_annotation_areas(page, frame))
+    return drawing
 
 
 def _annotation_areas(page: Any, frame: PdfFrame) -> Iterator[PdfArea]:
@@ -492,10 +492,10 @@ def _page_objects_of(page: Any) -> Iterator[tuple[Any, int, Matrix, bool]]:
 def _matrix_of(handle: Any) -> Matrix:
     import pypdfium2.raw as raw
 
-    found = raw.FS_MATRIX()
-    if not raw.FPDFPageObj_GetMatrix(handle, byref(found)):
+    matrix = raw.FS_MATRIX()
+    if not raw.FPDFPageObj_GetMatrix(handle, byref(matrix)):
         return _PLAIN
-    return (found.a, found.b, found.c, found.d, found.e, found.f)
+    return (matrix.a, matrix.b, matrix.c, matrix.d, matrix.e, matrix.f)
 
 
 def _multiplied(one: Matrix, other: Matrix) -> Matrix:
@@ -570,8 +570,10 @@ class _ObjectReader:
     def _fill_of(self, handle: Any) -> tuple[bool, bool, tuple[int, int, int] | None]:
         """Return whether an area is solid, that it is no image, and its color."""
         red, green, blue, alpha = self._color
-        said = self._raw.FPDFPageObj_GetFillColor(handle, byref(red), byref(green), byref(blue), byref(alpha))
-        if not said or self._raw.FPDFPageObj_HasTransparency(handle):
+        has_color = self._raw.FPDFPageObj_GetFillColor(
+            handle, byref(red), byref(green), byref(blue), byref(alpha)
+        )
+        if not has_color or self._raw.FPDFPageObj_HasTransparency(handle):
             return True, False, None
         return alpha.value > 200, False, (red.value, green.value, blue.value)
 
@@ -713,17 +715,17 @@ class _Suspects:
 
     def has(self, word: PdfWord) -> bool:
         style = word.style
-        known = self._known.get(style.address)
-        if known is None:
+        is_suspect = self._known.get(style.address)
+        if is_suspect is None:
             text = self._drawing.texts.get(style.address)
-            known = (
+            is_suspect = (
                 text is None
                 or not style.shaped
                 or _is_special(text)
                 or not _is_visible_on(style, _WHITE, _WHITE)
             )
-            self._known[style.address] = known
-        if known or self._many:
+            self._known[style.address] = is_suspect
+        if is_suspect or self._many:
             return True
         box = None
         for area in self._drawing.areas:
@@ -763,7 +765,7 @@ def _is_visible_on(style: TextStyle, lowest: Color, highest: Color) -> bool:
 
 def _covered_words(words: Sequence[PdfWord], drawing: PageDrawing) -> set[int]:
     """Return the words that lie under an area on which other words are, at the same place."""
-    found: set[int] = set()
+    covered: set[int] = set()
     for one, other in _overlapping_words(words):
         orders = [_draw_order(words[nth], drawing) for nth in (one, other)]
         lower = one if orders[0] < orders[1] else other
@@ -772,8 +774,8 @@ def _covered_words(words: Sequence[PdfWord], drawing: PageDrawing) -> set[int]:
             area.solid and min(orders) < area.order < max(orders) and area.box.holds(word.center, word.middle)
             for area in drawing.areas[:2000]
         ):
-            found.add(lower)
-    return found
+            covered.add(lower)
+    return covered
 
 
 def _draw_order(word: PdfWord, drawing: PageDrawing) -> int:

@@ -240,17 +240,17 @@ def running_lines(pages: Sequence[PageLines]) -> set[tuple[int, int]]:
         for nth, text, y in _in_margins(one.lines, one.height):
             for place in (int(y // 4), int(y // 4) + 1):  # lines at the edge of a step meet in the next
                 places[text, place].add((page, nth))
-    found: set[tuple[int, int]] = set()
+    running: set[tuple[int, int]] = set()
     for members in places.values():
         count = len({page for page, _ in members})
         if count >= max(_LEAST, len(pages) * _SHARE):
-            found |= members
+            running |= members
     kept = {
         number
         for number, page in enumerate(pages)
-        if page.more or any((number, nth) not in found for nth in range(len(page.lines)))
+        if page.more or any((number, nth) not in running for nth in range(len(page.lines)))
     }
-    return {(page, nth) for page, nth in found if page in kept}
+    return {(page, nth) for page, nth in running if page in kept}
 
 
 def _in_margins(lines: Sequence[PdfLine], height: float) -> Iterator[tuple[int, str, float]]:
@@ -287,8 +287,8 @@ class HeadingStyles:
         if not self.bold or len(lines) > 2 or first.size < self.usual * 0.95 or first.wide:
             return 0
         text = " ".join(line.text for line in lines)
-        said = len(text) <= 120 and not _SENTENCE.search(text) and _WORD.search(text)
-        return self.bold if said and all(line.bold for line in lines) and not _CAPTION.match(text) else 0
+        titular = len(text) <= 120 and not _SENTENCE.search(text) and _WORD.search(text)
+        return self.bold if titular and all(line.bold for line in lines) and not _CAPTION.match(text) else 0
 
 
 def heading_styles(lines: Sequence[PdfLine]) -> HeadingStyles:
@@ -301,14 +301,14 @@ def heading_styles(lines: Sequence[PdfLine]) -> HeadingStyles:
     usual = lengths.most_common(1)[0][0] if lengths else 0.0
     whole = sum(lengths.values())
     sizes = [size for size in lengths if size >= usual * _HEADING and lengths[size] < max(whole * 0.2, 200)]
-    found: dict[float, int] = {}
+    levels: dict[float, int] = {}
     level = 0
     last = 0.0
     for size in sorted(sizes, reverse=True):
         if not last or size < last * 0.93:
             level, last = level + 1, size
-        found[size] = min(level, _LEVELS)
-    return HeadingStyles(usual, found, min(level + 1, _LEVELS) if 0 < bold < whole * 0.25 else 0)
+        levels[size] = min(level, _LEVELS)
+    return HeadingStyles(usual, levels, min(level + 1, _LEVELS) if 0 < bold < whole * 0.25 else 0)
 
 
 def largest_heading(lines: Sequence[PdfLine]) -> str | None:

@@ -128,8 +128,8 @@ def rule_grids(rules: Sequence[PdfBox]) -> list[RuleGrid]:
             at += 1
         if crossings > _CROSSINGS:
             return []
-    found = [_grid_of_rules(level, upright, members) for members in groups.members()]
-    grids = [grid for grid in found if grid is not None]
+    candidates = [_grid_of_rules(level, upright, members) for members in groups.members()]
+    grids = [grid for grid in candidates if grid is not None]
     return sorted(grids, key=lambda grid: grid.box.width * grid.box.height)
 
 
@@ -169,10 +169,10 @@ class _Groups:
         self._parents[self._root_of(one)] = self._root_of(other)
 
     def members(self) -> list[list[int]]:
-        found: dict[int, list[int]] = defaultdict(list)
+        groups: dict[int, list[int]] = defaultdict(list)
         for one in range(len(self._parents)):
-            found[self._root_of(one)].append(one)
-        return list(found.values())
+            groups[self._root_of(one)].append(one)
+        return list(groups.values())
 
 
 def _grid_of_rules(
@@ -196,9 +196,9 @@ def _grid_of_rules(
     )
 
 
-def _cell_spans(places: list[float], found: list[tuple[float, float, float]]) -> Spans:
+def _cell_spans(places: list[float], rules: list[tuple[float, float, float]]) -> Spans:
     spans: Spans = defaultdict(list)
-    for place, low, high in found:
+    for place, low, high in rules:
         spans[_nearest_place(places, place)].append((low, high))
     return spans
 
@@ -268,9 +268,9 @@ class _PageTables:
                 continue
             rows, edges = self._of_grid(grid, [word for _, word in inside])
             if _is_table(rows):
-                taken = frozenset(nth for nth, _ in inside)
-                self._words = [(nth, word) for nth, word in self._words if nth not in taken]
-                yield PdfTable(rows, edges, grid.box, taken)
+                numbers = frozenset(nth for nth, _ in inside)
+                self._words = [(nth, word) for nth, word in self._words if nth not in numbers]
+                yield PdfTable(rows, edges, grid.box, numbers)
 
     def _of_grid(self, grid: RuleGrid, words: list[PdfWord]) -> tuple[Rows, tuple[float, ...]]:
         if len(grid.columns) > _MOST_COLUMNS or len(grid.rows) > 2000:
@@ -294,14 +294,14 @@ class _PageTables:
         for part in text_columns(words):
             lines = by_height(part)
             for first, last in _table_runs(lines, between):
-                found = sorted(
+                ordered = sorted(
                     (word for line in lines[first:last] for word in line), key=lambda word: numbers[id(word)]
                 )
-                made = self._aligned_rows(lines[first:last], found, between)
-                if made is not None:
-                    rows, inner = made
-                    taken = frozenset(numbers[id(word)] for word in found)
-                    yield PdfTable(rows, tuple(inner), _box_around(found), taken)
+                table = self._aligned_rows(lines[first:last], ordered, between)
+                if table is not None:
+                    rows, inner = table
+                    own = frozenset(numbers[id(word)] for word in ordered)
+                    yield PdfTable(rows, tuple(inner), _box_around(ordered), own)
 
     def _aligned_rows(
         self, lines: list[Row], words: list[PdfWord], between: float | None
@@ -377,7 +377,7 @@ class _Cells:
         return len(tall) >= 2 and len(tall) * 2 >= self._wide and max(tall) - min(tall) <= 1
 
     def rows(self) -> Rows:
-        found = [
+        texts = [
             [
                 # Line by line; the order of the stream is kept within a line.
                 joined(list(chain.from_iterable(by_height(self._words[row, column]))))
@@ -387,7 +387,7 @@ class _Cells:
             ]
             for row in range(self._high)
         ]
-        return _without_empty(found)
+        return _without_empty(texts)
 
 
 def _without_empty(rows: Rows) -> Rows:
@@ -416,16 +416,16 @@ def _line_segments(line: Row, gap: float = _GAP, between: float | None = None) -
 
     ``between``: the least gap between words of different text objects, if that is another.
     """
-    found: list[tuple[float, float]] = []
+    segments: list[tuple[float, float]] = []
     address = 0
     for word in line:
         least = gap if between is None or word.style.address == address else between
-        if found and word.left - found[-1][1] < least * word.size:
-            found[-1] = (found[-1][0], max(found[-1][1], word.right))
+        if segments and word.left - segments[-1][1] < least * word.size:
+            segments[-1] = (segments[-1][0], max(segments[-1][1], word.right))
         else:
-            found.append((word.left, word.right))
+            segments.append((word.left, word.right))
         address = word.style.address
-    return found
+    return segments
 
 
 def _draws_whole_lines(lines: Sequence[Row]) -> bool:
@@ -504,7 +504,7 @@ def _free_corridors(
     segments = [_line_segments(line, inside, between) for line in lines]
     events = sorted(event for line in segments for left, right in line for event in ((left, 1), (right, -1)))
     allowed = len(lines) // 10 if len(lines) > 5 else 1 if len(lines) > 3 else 0
-    found: list[float] = []
+    middles: list[float] = []
     depth = 0
     free: list[tuple[int, float, float]] = []  # the depth of a range and its ends, one after the other
     for nth, (x, step) in enumerate(events[:-1]):
@@ -515,9 +515,9 @@ def _free_corridors(
             wide = free[-1][2] - free[0][1]
             part = 0.0 if not share else _SHARE if wide >= _GAP * size else _NARROW_SHARE
             if wide >= least and _is_between(segments, free[0][1], free[-1][2], part):
-                found.append(_middle_of_widest(free))
+                middles.append(_middle_of_widest(free))
             free = []
-    return found
+    return middles
 
 
 def _middle_of_widest(free: Sequence[tuple[int, float, float]]) -> float:
@@ -589,28 +589,28 @@ def _text_rows(
 
 def _word_columns(line: Row, inner: list[float]) -> list[int]:
     """Return the column of each word of a line; pieces of a word are in one."""
-    found: list[int] = []
+    columns: list[int] = []
     for nth, word in enumerate(line):
         goes_on = nth > 0 and word.glued and abs(word.left - line[nth - 1].right) < 0.2 * word.size
-        found.append(found[-1] if goes_on else bisect_right(inner, word.center))
-    return found
+        columns.append(columns[-1] if goes_on else bisect_right(inner, word.center))
+    return columns
 
 
 def _joined_lines(
     words: Sequence[PdfWord], inner: list[float], places: dict[int, int], heights: list[float]
 ) -> set[int]:
     """Return the numbers of lines that go on in a cell of the line above."""
-    found: set[int] = set()
+    joined_lines: set[int] = set()
     long = 0
     for before, word in pairwise(words):
         one, other = places[id(before)], places[id(word)]
         if other <= one or bisect_right(inner, before.center) != bisect_right(inner, word.center):
             continue
         if before.middle - word.middle < 1.5 * max(before.size, word.size):
-            found.update(range(one + 1, other + 1))
+            joined_lines.update(range(one + 1, other + 1))
             long += 1
     columnwise = long > 0.8 * (len(heights) - 1) * (len(inner) + 1) > 3
-    return set() if columnwise else found
+    return set() if columnwise else joined_lines
 
 
 def _are_rows(bands: list[int], below: set[int]) -> bool:

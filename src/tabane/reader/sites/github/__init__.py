@@ -56,10 +56,10 @@ class GitHubAdapter(SitePages[GitHubAddress]):
 
 async def _read_folder(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the folder at a branch, tag or commit; the URL may also lead to a file."""
-    ref, path, found = await api.located(place.name, place.rest)
-    if isinstance(found, GitHubEntry):
-        return await files.of_entry(place, ref, found, api)
-    return await pages.of_entries(place, ref, path, found, api)
+    ref, path, entry = await api.located(place.name, place.rest)
+    if isinstance(entry, GitHubEntry):
+        return await files.of_entry(place, ref, entry, api)
+    return await pages.of_entries(place, ref, path, entry, api)
 
 
 async def _read_file(place: GitHubAddress, api: GitHubApi) -> Page:
@@ -75,14 +75,14 @@ async def _read_file(place: GitHubAddress, api: GitHubApi) -> Page:
             if error.status != 404:
                 raise
     try:
-        ref, path, found = await api.located(place.name, rest)
+        ref, path, entry = await api.located(place.name, rest)
     except ReadError as error:
         if error.cause != "rate" or len(rest) < 2:
             raise
         return await files.raw(place, rest[0], "/".join(rest[1:]), api)
-    if isinstance(found, list):
-        return await pages.of_entries(place, ref, path, found, api)
-    return await files.of_entry(place, ref, found, api)
+    if isinstance(entry, list):
+        return await pages.of_entries(place, ref, path, entry, api)
+    return await files.of_entry(place, ref, entry, api)
 
 
 _READERS: Mapping[GitHubPageKind, Callable[[GitHubAddress, GitHubApi], Awaitable[Page]]] = {

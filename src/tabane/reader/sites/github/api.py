@@ -89,11 +89,11 @@ def place_of(host: str, parts: SplitResult) -> GitHubAddress | None:
     if len(segments) > _MOST or any(segment in (".", "..") or "\0" in segment for segment in segments):
         return None
     host = host.removeprefix("www.")
-    found = _LINES.fullmatch(parts.fragment)
-    if found is None:
+    match = _LINES.fullmatch(parts.fragment)
+    if match is None:
         lines = None
     else:
-        ends = sorted((max(1, int(found[1])), max(1, int(found[2] or found[1]))))
+        ends = sorted((max(1, int(match[1])), max(1, int(match[2] or match[1]))))
         lines = ends[0], ends[1]
     if host == "gist.github.com":
         # gist.github.com/ID or /USER/ID, and a revision behind either.
@@ -120,8 +120,8 @@ def _of_repository(
     if owner.lower() in _NO_OWNERS or not repository:
         return None
     what, rest = (segments[2], segments[3:]) if len(segments) > 2 else ("", ())
-    found = _page_kind(what, rest)
-    return GitHubAddress(found[0], owner, repository, found[1], lines, query) if found else None
+    address = _page_kind(what, rest)
+    return GitHubAddress(address[0], owner, repository, address[1], lines, query) if address else None
 
 
 def _page_kind(what: str, rest: tuple[str, ...]) -> tuple[GitHubPageKind, tuple[str, ...]] | None:
@@ -462,18 +462,18 @@ class GitHubApi(SiteApi):
         self, path: str, shape: type[_Shape], count: int | None = None, /, **parameters: object
     ) -> tuple[list[_Shape], tuple[Message, ...]]:
         """Return the items of a list of which there are ``count``, and a warning if some are missing."""
-        found: list[_Shape] = []
+        items: list[_Shape] = []
         for number in range(1, PAGES + 1):
             try:
                 some = await self.get(path, list[shape], **parameters, per_page=PAGE, page=number)  # type: ignore[valid-type]
             except ReadError as error:
                 if count is None and number == 1:
                     raise
-                return found, (say("Some of it could not be read: {reason}", reason=error.message),)
-            found += some
-            if len(some) < PAGE or (count is not None and len(found) >= count):
-                return found, ()
-        return found, (only_first(len(found), count),)
+                return items, (say("Some of it could not be read: {reason}", reason=error.message),)
+            items += some
+            if len(some) < PAGE or (count is not None and len(items) >= count):
+                return items, ()
+        return items, (only_first(len(items), count),)
 
     async def at_ref(
         self, repository: str, rest: tuple[str, ...], load: Callable[[str, str], Awaitable[_Value]]
@@ -511,9 +511,9 @@ class GitHubApi(SiteApi):
             start = quote(f"{kind}/{rest[0]}/{rest[1]}", safe="/")
             refs = await self.get(f"/repos/{repository}/git/matching-refs/{start}", list[GitHubRef])
             names = [each.ref.removeprefix(f"refs/{kind}/") for each in refs]
-            found = next((name for name in names if whole.startswith(name + "/")), None)
-            if found is not None:
-                return found
+            ref = next((name for name in names if whole.startswith(name + "/")), None)
+            if ref is not None:
+                return ref
         return None
 
     async def contents(self, repository: str, path: str, ref: str | None) -> GitHubEntry | list[GitHubEntry]:

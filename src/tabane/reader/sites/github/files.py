@@ -48,40 +48,40 @@ WHOLE = 10
 async def gist(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return a gist at its last or one revision."""
     path = "/gists/" + "/".join(place.rest)
-    found = await api.get(path, Gist)
-    files, warnings = await _files(found, api)
-    said: list[GitHubComment] = []
-    if found.comments:
-        said, more = await api.pages(f"/gists/{place.rest[0]}/comments", GitHubComment, found.comments)
+    about = await api.get(path, Gist)
+    files, warnings = await _files(about, api)
+    replies: list[GitHubComment] = []
+    if about.comments:
+        replies, more = await api.pages(f"/gists/{place.rest[0]}/comments", GitHubComment, about.comments)
         warnings = (*warnings, *more)
-    if found.truncated:
+    if about.truncated:
         warnings = (
             *warnings,
             say("Only the first {count} {count:file is|files are} listed.", count=len(files)),
         )
-    description = one_line(found.description)
+    description = one_line(about.description)
     return await asyncio.to_thread(
         lambda: github_page(
-            found.html_url or f"https://gist.github.com/{found.id}",
-            element("gist", f"{login(found.owner)}/{found.id}"),
+            about.html_url or f"https://gist.github.com/{about.id}",
+            element("gist", f"{login(about.owner)}/{about.id}"),
             element("description", description) if description else "",
             *files,
-            commented(said),
+            commented(replies),
             site=f"{SITE} Gist",
-            title=description or ", ".join(list(found.files)[:3]) or found.id,
-            author=login(found.owner),
-            date=found.updated_at or found.created_at or None,
-            canonical=found.html_url or None,
+            title=description or ", ".join(list(about.files)[:3]) or about.id,
+            author=login(about.owner),
+            date=about.updated_at or about.created_at or None,
+            canonical=about.html_url or None,
             warnings=warnings,
         )
     )
 
 
-async def _files(found: Gist, api: GitHubApi) -> tuple[list[str], tuple[Message, ...]]:
+async def _files(about: Gist, api: GitHubApi) -> tuple[list[str], tuple[Message, ...]]:
     parts: list[str] = []
     warnings: list[Message] = []
     fetched = 0
-    for name, each in found.files.items():
+    for name, each in about.files.items():
         if each is None:
             continue
         text = each.content
@@ -175,75 +175,75 @@ async def raw(place: GitHubAddress, ref: str, path: str, api: GitHubApi) -> Page
 
 async def _of_bytes(place: GitHubAddress, ref: str, path: str, body: bytes, api: GitHubApi) -> Page:
     where = f"{place.name}/{quote(f'{ref}/{path}', safe='/')}"
-    found = _GitHubFile(place, ref, path, body, f"{api.endpoints.raw}/{where}", api.endpoints.site)
+    file = _GitHubFile(place, ref, path, body, f"{api.endpoints.raw}/{where}", api.endpoints.site)
     warnings: tuple[Message, ...] = ()
     if body.startswith(_POINTER) and len(body) < 1024:
         try:
             stored = await api.fetch(f"{api.endpoints.media}/{where}")
-            found = replace(found, body=stored.body)
+            file = replace(file, body=stored.body)
         except ReadError as error:
             warnings = (
                 say(
                     "The file is in Git LFS and could not be read from there: {reason}", reason=error.message
                 ),
             )
-    shown = await _shown(found, api)
-    return _file_page(found, replace(shown, warnings=(*warnings, *shown.warnings)))
+    shown = await _shown(file, api)
+    return _file_page(file, replace(shown, warnings=(*warnings, *shown.warnings)))
 
 
-def _file_page(found: _GitHubFile, shown: _FileExcerpt) -> Page:
-    place = found.place
+def _file_page(file: _GitHubFile, shown: _FileExcerpt) -> Page:
+    place = file.place
     return github_page(
-        found.url,
-        *at_place(place.name, found.ref, found.path),
+        file.url,
+        *at_place(place.name, file.ref, file.path),
         element("lines", shown.lines) if shown.lines else "",
         section("content", shown.markdown),
-        title=title_of_path(place.name, found.path),
+        title=title_of_path(place.name, file.path),
         author=shown.author,
         warnings=shown.warnings,
         pictures=shown.pictures,
     )
 
 
-async def _shown(found: _GitHubFile, api: GitHubApi) -> _FileExcerpt:
+async def _shown(file: _GitHubFile, api: GitHubApi) -> _FileExcerpt:
     try:
-        kind = await asyncio.to_thread(kind_of, found.body, "", basename(found.path), "")
+        kind = await asyncio.to_thread(kind_of, file.body, "", basename(file.path), "")
     except UnsupportedMediaType as unread:
-        return _binary_excerpt(found, str(unread.args[0]))
+        return _binary_excerpt(file, str(unread.args[0]))
     if kind in _SOURCE or kind == "markdown":
-        return await asyncio.to_thread(_text_excerpt, found, kind)
+        return await asyncio.to_thread(_text_excerpt, file, kind)
     try:
-        page = await api.tools.converting.page(found.body, found.raw, "", None, name=basename(found.path))
+        page = await api.tools.converting.page(file.body, file.raw, "", None, name=basename(file.path))
     except ReadError as error:
         if error.cause != "type":
             raise
-        return _binary_excerpt(found, kind)
+        return _binary_excerpt(file, kind)
     return _FileExcerpt(page.markdown, page.warnings, pictures=page.pictures, author=page.author)
 
 
-def _binary_excerpt(found: _GitHubFile, kind: str) -> _FileExcerpt:
+def _binary_excerpt(file: _GitHubFile, kind: str) -> _FileExcerpt:
     name = f" ({kind})" if "/" in kind else ""
-    return _FileExcerpt(f"[binary file, {size(len(found.body))}{name}]")
+    return _FileExcerpt(f"[binary file, {size(len(file.body))}{name}]")
 
 
-def _text_excerpt(found: _GitHubFile, kind: str) -> _FileExcerpt:
+def _text_excerpt(file: _GitHubFile, kind: str) -> _FileExcerpt:
     """Return text of any kind; wanted lines alone if there are some."""
-    text = unix(decode_leniently(found.body, None, "text/plain"))
-    if found.place.lines is not None:
-        return _lines_excerpt(text, found)
-    if found.path.endswith(".ipynb") and (markdown := notebook(text)) is not None:
+    text = unix(decode_leniently(file.body, None, "text/plain"))
+    if file.place.lines is not None:
+        return _lines_excerpt(text, file)
+    if file.path.endswith(".ipynb") and (markdown := notebook(text)) is not None:
         return _FileExcerpt(*bounded(markdown))
     text, warnings = bounded(text)
     if kind == "markdown":
-        args = found.place.name, found.ref, dirname(found.path), found.site
+        args = file.place.name, file.ref, dirname(file.path), file.site
         return _FileExcerpt(linked(text, *args), warnings)
-    return _FileExcerpt(fence(text, _fence_language(found.path, kind)), warnings)
+    return _FileExcerpt(fence(text, _fence_language(file.path, kind)), warnings)
 
 
-def _lines_excerpt(text: str, found: _GitHubFile) -> _FileExcerpt:
-    assert found.place.lines is not None
+def _lines_excerpt(text: str, file: _GitHubFile) -> _FileExcerpt:
+    assert file.place.lines is not None
     lines = text.removesuffix("\n").split("\n")
-    first, last = found.place.lines
+    first, last = file.place.lines
     if first > len(lines):
         warning = say(
             "The file has {count} {count:line|lines}, so there is no line {line}. This is the whole file.",
@@ -251,11 +251,11 @@ def _lines_excerpt(text: str, found: _GitHubFile) -> _FileExcerpt:
             line=first,
         )
         shown, more = bounded(text)
-        return _FileExcerpt(fence(shown, _fence_language(found.path, "plain")), (warning, *more))
+        return _FileExcerpt(fence(shown, _fence_language(file.path, "plain")), (warning, *more))
     last = min(last, len(lines))
     shown, warnings = bounded("\n".join(lines[first - 1 : last]))
-    said = f"{first}-{last} of {len(lines)}"
-    return _FileExcerpt(fence(shown, _fence_language(found.path, "plain")), warnings, said)
+    span = f"{first}-{last} of {len(lines)}"
+    return _FileExcerpt(fence(shown, _fence_language(file.path, "plain")), warnings, span)
 
 
 def _fence_language(path: str, kind: str) -> str:
@@ -303,15 +303,15 @@ class Notebook(Struct, frozen=True):
 def notebook(text: str) -> str | None:
     """Return the notebook as Markdown; None if it is not of version 4."""
     try:
-        found = msgspec.json.decode(text, type=Notebook)
+        book = msgspec.json.decode(text, type=Notebook)
     except (msgspec.DecodeError, RecursionError):
         return None
-    metadata = found.metadata
+    metadata = book.metadata
     if metadata.language_info and metadata.language_info.name:
         language = metadata.language_info.name
     else:
         language = metadata.kernelspec.language if metadata.kernelspec else ""
-    parts = [part for cell in found.cells for part in _cell_blocks(cell, language)]
+    parts = [part for cell in book.cells for part in _cell_blocks(cell, language)]
     return "\n\n".join(part for part in parts if part)
 
 

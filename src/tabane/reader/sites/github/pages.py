@@ -49,31 +49,31 @@ _WHERE = re.compile(r"\b(?:repo|org|user):\S+")
 async def issues(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the open ones, newest first, or those that the URL's own query asks for: at most a hundred."""
     kind = "pr" if place.rest == ("pulls",) else "issue"
-    asked = parse_qs(place.query)
-    wanted = _WHERE.sub("", asked.get("q", [""])[0]).strip()[:200] or f"is:{kind} is:open"
-    if not re.search(r"\b(?:is|type):(?:issue|pr)\b", wanted):
-        wanted = f"is:{kind} {wanted}"
-    number = asked.get("page", ["1"])[0]
+    parameters = parse_qs(place.query)
+    words = _WHERE.sub("", parameters.get("q", [""])[0]).strip()[:200] or f"is:{kind} is:open"
+    if not re.search(r"\b(?:is|type):(?:issue|pr)\b", words):
+        words = f"is:{kind} {words}"
+    number = parameters.get("page", ["1"])[0]
     number = number if re.fullmatch(r"[1-9]\d?", number) else "1"
-    found = await api.get(
-        "/search/issues", GitHubSearchPage, q=f"repo:{place.name} {wanted}", per_page=PAGE, page=number
+    results = await api.get(
+        "/search/issues", GitHubSearchPage, q=f"repo:{place.name} {words}", per_page=PAGE, page=number
     )
     what = "pulls" if kind == "pr" else "issues"
-    shown, all_ = len(found.items), found.total_count
+    shown, all_ = len(results.items), results.total_count
     some = say("Only {shown} of {all} {all:entry is|entries are} shown.", shown=shown, all=all_)
     return github_page(
         f"{api.endpoints.site}/{place.name}/{what}" + (f"?{place.query}" if place.query else ""),
         f"# {what.capitalize()} of {place.name}",
-        f"{numbered(all_, 'result')} for `{wanted}`",
-        "\n".join(_issue_line(each) for each in found.items),
+        f"{numbered(all_, 'result')} for `{words}`",
+        "\n".join(_issue_line(each) for each in results.items),
         title=f"{what.capitalize()} · {place.name}",
         warnings=(some,) if all_ > shown else (),
     )
 
 
 def _issue_line(each: GitHubIssue) -> str:
-    said = numbered(each.comments, "comment")
-    marks = [each.state, login(each.user), each.created_at[:10], said, labels(each)]
+    count = numbered(each.comments, "comment")
+    marks = [each.state, login(each.user), each.created_at[:10], count, labels(each)]
     return f"- [#{each.number} {one_line(each.title)}]({each.html_url}) ({' · '.join(filter(None, marks))})"
 
 
@@ -86,28 +86,28 @@ _NOTES = 20_000  # characters of the notes of one release in a list
 async def release(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return one release, by its tag or the latest."""
     which = f"tags/{quote(place.rest[0], safe='')}" if place.rest else "latest"
-    found = await api.get(f"/repos/{place.name}/releases/{which}", GitHubRelease)
-    title = f"{_release_name(found)} · {place.name}"
+    about = await api.get(f"/repos/{place.name}/releases/{which}", GitHubRelease)
+    title = f"{_release_name(about)} · {place.name}"
     return own_page(
-        found.html_url,
+        about.html_url,
         f"# {title}",
-        _release_facts(found),
-        body_of(found.body),
-        _asset_list(found.assets),
+        _release_facts(about),
+        body_of(about.body),
+        _asset_list(about.assets),
         title=title,
-        author=login(found.author),
-        date=found.published_at or found.created_at,
+        author=login(about.author),
+        date=about.published_at or about.created_at,
     )
 
 
 async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the last releases with their notes; if there are none, the tags."""
-    found = await api.get(f"/repos/{place.name}/releases", list[GitHubRelease], per_page=RELEASES)
-    if not found:
+    last_releases = await api.get(f"/repos/{place.name}/releases", list[GitHubRelease], per_page=RELEASES)
+    if not last_releases:
         return await tags(place, api)
     parts = [
         blocks(f"## {_release_name(each)}", _release_facts(each), body_of(each.body)[:_NOTES])
-        for each in found
+        for each in last_releases
     ]
     last = say("Only the last {count} {count:release is|releases are} shown.", count=RELEASES)
     return github_page(
@@ -115,32 +115,32 @@ async def releases(place: GitHubAddress, api: GitHubApi) -> Page:
         f"# Releases of {place.name}",
         *parts,
         title=f"Releases · {place.name}",
-        date=found[0].published_at,
-        warnings=(last,) if len(found) >= RELEASES else (),
+        date=last_releases[0].published_at,
+        warnings=(last,) if len(last_releases) >= RELEASES else (),
     )
 
 
 async def tags(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return the last tags, each with the commit that it is on."""
-    found = await api.get(f"/repos/{place.name}/tags", list[GitHubTag], per_page=PAGE)
-    lines = "\n".join(f"- {each.name} (`{each.commit.sha[:7]}`)" for each in found)
+    last_tags = await api.get(f"/repos/{place.name}/tags", list[GitHubTag], per_page=PAGE)
+    lines = "\n".join(f"- {each.name} (`{each.commit.sha[:7]}`)" for each in last_tags)
     return github_page(
         f"{api.endpoints.site}/{place.name}/tags",
         f"# Tags of {place.name}",
         lines or "*None.*",
         title=f"Tags · {place.name}",
-        warnings=(only_first(PAGE),) if len(found) >= PAGE else (),
+        warnings=(only_first(PAGE),) if len(last_tags) >= PAGE else (),
     )
 
 
-def _release_name(found: GitHubRelease) -> str:
-    return one_line(found.name or found.tag_name)
+def _release_name(about: GitHubRelease) -> str:
+    return one_line(about.name or about.tag_name)
 
 
-def _release_facts(found: GitHubRelease) -> str:
-    kind = "draft" if found.draft else "pre-release" if found.prerelease else ""
+def _release_facts(about: GitHubRelease) -> str:
+    kind = "draft" if about.draft else "pre-release" if about.prerelease else ""
     return known_facts(
-        tag=f"`{found.tag_name}`", author=login(found.author), date=found.published_at, kind=kind
+        tag=f"`{about.tag_name}`", author=login(about.author), date=about.published_at, kind=kind
     )
 
 
@@ -207,12 +207,12 @@ async def _root_entries(
     place: GitHubAddress, api: GitHubApi
 ) -> tuple[list[GitHubEntry], tuple[Message, ...]]:
     try:
-        found = await api.contents(place.name, "", None)
+        entries = await api.contents(place.name, "", None)
     except ReadError as error:
         if error.status != 404:
             raise
         return [], (say("The repository is empty."),)
-    return (found if isinstance(found, list) else [found]), ()
+    return (entries if isinstance(entries, list) else [entries]), ()
 
 
 async def _readme_section(
@@ -246,15 +246,15 @@ _ROLES = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 
 async def issue(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return an issue and its comments. A pull request has a number of the same row, and is read as such."""
-    found = await api.get(f"/repos/{place.name}/issues/{place.rest[0]}", GitHubIssue)
-    if found.pull_request is not None:
+    about = await api.get(f"/repos/{place.name}/issues/{place.rest[0]}", GitHubIssue)
+    if about.pull_request is not None:
         return await pull(place, api)
-    comments, warnings = await _read_comments(place, found, api)
-    reason = (found.state_reason or "").replace("_", " ")
-    state = f"{found.state} ({reason})" if reason and found.state == "closed" else found.state
-    known = known_facts(state=state, **_issue_facts(found))
+    comments, warnings = await _read_comments(place, about, api)
+    reason = (about.state_reason or "").replace("_", " ")
+    state = f"{about.state} ({reason})" if reason and about.state == "closed" else about.state
+    listed = known_facts(state=state, **_issue_facts(about))
     return await asyncio.to_thread(
-        lambda: _issue_page(found, known, [_conversation_section(comments, ())], warnings)
+        lambda: _issue_page(about, listed, [_conversation_section(comments, ())], warnings)
     )
 
 
@@ -263,14 +263,14 @@ async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
     too.
     """
     path = f"/repos/{place.name}/pulls/{place.rest[0]}"
-    found = await api.get(path, GitHubPull)
-    files, w1 = await api.pages(f"{path}/files", GitHubChangedFile, found.changed_files)
-    comments, w2 = await _read_comments(place, found, api)
+    about = await api.get(path, GitHubPull)
+    files, w1 = await api.pages(f"{path}/files", GitHubChangedFile, about.changed_files)
+    comments, w2 = await _read_comments(place, about, api)
     reviews, w3 = await api.pages(f"{path}/reviews", GitHubReview)
     notes: list[GitHubReviewComment] = []
     w4: tuple[Message, ...] = ()
-    if found.review_comments:
-        notes, w4 = await api.pages(f"{path}/comments", GitHubReviewComment, found.review_comments)
+    if about.review_comments:
+        notes, w4 = await api.pages(f"{path}/comments", GitHubReviewComment, about.review_comments)
 
     def laid_out() -> Page:
         detail = changed(files, patched=place.rest[1:2] in (("files",), ("changes",)))
@@ -280,60 +280,60 @@ async def pull(place: GitHubAddress, api: GitHubApi) -> Page:
         title = f"## Review comments ({len(notes)})"
         reviewed = blocks(title, *map(_review_thread, threads.values())) if notes else ""
         parts = [_conversation_section(comments, reviews), reviewed, detail.markdown]
-        known = _issue_facts(found)
-        state = "merged" if found.merged or found.merged_at else found.state
-        if found.draft and state == "open":
+        values = _issue_facts(about)
+        state = "merged" if about.merged or about.merged_at else about.state
+        if about.draft and state == "open":
             state = "open (draft)"
-        if found.merged_at:
-            known.pop("closed")
-        lines = f"+{found.additions:,} −{found.deletions:,}"
-        size = f"{numbered(found.commits, 'commit')}, {numbered(found.changed_files, 'file')}, {lines}"
+        if about.merged_at:
+            values.pop("closed")
+        lines = f"+{about.additions:,} −{about.deletions:,}"
+        size = f"{numbered(about.commits, 'commit')}, {numbered(about.changed_files, 'file')}, {lines}"
         listed = known_facts(
             state=state,
-            **known,
-            merged=found.merged_at and f"{found.merged_at} by {login(found.merged_by)}",
-            branches=f"{_branch_name(found.head)} → {_branch_name(found.base)}",
+            **values,
+            merged=about.merged_at and f"{about.merged_at} by {login(about.merged_by)}",
+            branches=f"{_branch_name(about.head)} → {_branch_name(about.base)}",
             changes=size,
         )
-        return _issue_page(found, listed, parts, (*w1, *w2, *w3, *w4, *detail.warnings))
+        return _issue_page(about, listed, parts, (*w1, *w2, *w3, *w4, *detail.warnings))
 
     return await asyncio.to_thread(laid_out)
 
 
 async def _read_comments(
-    place: GitHubAddress, found: GitHubIssue, api: GitHubApi
+    place: GitHubAddress, about: GitHubIssue, api: GitHubApi
 ) -> tuple[list[GitHubComment], tuple[Message, ...]]:
-    if not found.comments:
+    if not about.comments:
         return [], ()
-    path = f"/repos/{place.name}/issues/{found.number}/comments"
-    return await api.pages(path, GitHubComment, found.comments)
+    path = f"/repos/{place.name}/issues/{about.number}/comments"
+    return await api.pages(path, GitHubComment, about.comments)
 
 
-def _issue_page(found: GitHubIssue, known: str, parts: Sequence[str], warnings: tuple[Message, ...]) -> Page:
-    title = f"{one_line(found.title)} #{found.number}"
+def _issue_page(about: GitHubIssue, listed: str, parts: Sequence[str], warnings: tuple[Message, ...]) -> Page:
+    title = f"{one_line(about.title)} #{about.number}"
     return own_page(
-        found.html_url,
+        about.html_url,
         f"# {title}",
-        known,
-        body_of(found.body) or "*No description.*",
+        listed,
+        body_of(about.body) or "*No description.*",
         *parts,
         title=title,
-        author=login(found.user),
-        date=found.created_at or None,
+        author=login(about.user),
+        date=about.created_at or None,
         warnings=warnings,
     )
 
 
-def _issue_facts(found: GitHubIssue) -> dict[str, object]:
+def _issue_facts(about: GitHubIssue) -> dict[str, object]:
     return {
-        "author": login(found.user),
-        "opened": found.created_at,
-        "closed": found.closed_at,
-        "labels": labels(found),
-        "assignees": ", ".join(login(each) for each in found.assignees or ()),
-        "milestone": found.milestone.title if found.milestone else "",
-        "reactions": reacted(found.reactions),
-        "conversation": "locked" if found.locked else "",
+        "author": login(about.user),
+        "opened": about.created_at,
+        "closed": about.closed_at,
+        "labels": labels(about),
+        "assignees": ", ".join(login(each) for each in about.assignees or ()),
+        "milestone": about.milestone.title if about.milestone else "",
+        "reactions": reacted(about.reactions),
+        "conversation": "locked" if about.locked else "",
     }
 
 
@@ -344,16 +344,16 @@ def _branch_name(branch: object) -> str:
 
 def _conversation_section(comments: Sequence[GitHubComment], reviews: Sequence[GitHubReview]) -> str:
     """Comments and the words of reviews, in order of time."""
-    said = [(each.created_at, _comment_block(each)) for each in comments]
-    said += [
+    texts = [(each.created_at, _comment_block(each)) for each in comments]
+    texts += [
         (each.submitted_at or "", _review_block(each))
         for each in reviews
         if each.body or each.state in _VERDICTS
     ]
-    if not said:
+    if not texts:
         return ""
-    said.sort(key=lambda each: each[0])
-    return blocks(f"## Comments ({len(said)})", *(text for _, text in said))
+    texts.sort(key=lambda each: each[0])
+    return blocks(f"## Comments ({len(texts)})", *(text for _, text in texts))
 
 
 _VERDICTS = {
@@ -419,31 +419,31 @@ def changed(files: Sequence[GitHubChangedFile], *, patched: bool) -> GitHubFileC
 async def commit(place: GitHubAddress, api: GitHubApi) -> Page:
     """Return one commit with its message and patch."""
     path = f"/repos/{place.name}/commits/{quote(place.rest[0], safe='')}"
-    found = await api.get(path, GitHubCommit)
-    said: list[GitHubComment] = []
+    about = await api.get(path, GitHubCommit)
+    replies: list[GitHubComment] = []
     warnings: tuple[Message, ...] = ()
-    if found.commit.comment_count:
-        said, warnings = await api.pages(f"{path}/comments", GitHubComment, found.commit.comment_count)
-    detail = await asyncio.to_thread(changed, found.files or (), patched=True)
-    subject, _, body = found.commit.message.partition("\n")
-    size, stats = numbered(len(found.files or ()), "file"), found.stats
-    known = known_facts(
-        commit=found.sha,
-        author=_commit_author(found),
-        date=_commit_date(found),
-        parents=", ".join(each.sha[:7] for each in found.parents),
+    if about.commit.comment_count:
+        replies, warnings = await api.pages(f"{path}/comments", GitHubComment, about.commit.comment_count)
+    detail = await asyncio.to_thread(changed, about.files or (), patched=True)
+    subject, _, body = about.commit.message.partition("\n")
+    size, stats = numbered(len(about.files or ()), "file"), about.stats
+    listed = known_facts(
+        commit=about.sha,
+        author=_commit_author(about),
+        date=_commit_date(about),
+        parents=", ".join(each.sha[:7] for each in about.parents),
         changes=f"{size}, +{stats.additions:,} −{stats.deletions:,}" if stats is not None else "",
     )
     return own_page(
-        found.html_url,
+        about.html_url,
         f"# {subject}",
-        known,
+        listed,
         body.strip(),
         detail.markdown,
-        commented(said),
-        title=f"{subject} · {place.name}@{found.sha[:7]}",
-        author=_commit_author(found),
-        date=_commit_date(found) or None,
+        commented(replies),
+        title=f"{subject} · {place.name}@{about.sha[:7]}",
+        author=_commit_author(about),
+        date=_commit_date(about) or None,
         warnings=(*warnings, *detail.warnings),
     )
 
@@ -456,18 +456,18 @@ async def commits(place: GitHubAddress, api: GitHubApi) -> Page:
         return await api.get(where, list[GitHubCommit], sha=ref, path=path or None, per_page=COMMITS)
 
     if place.rest:
-        ref, path, found = await api.at_ref(place.name, place.rest, listed)
+        ref, path, last_commits = await api.at_ref(place.name, place.rest, listed)
     else:
-        ref, path, found = "", "", await listed(None, "")
+        ref, path, last_commits = "", "", await listed(None, "")
     where = "/".join(filter(None, (ref, path)))
     last = say("Only the last {count} {count:commit is|commits are} shown.", count=COMMITS)
     return github_page(
         f"{api.endpoints.site}/{place.name}/commits/{quote(where, safe='/')}".removesuffix("/"),
         f"# Commits of {place.name} {where}".rstrip(),
-        "\n".join(_commit_line(each) for each in found),
+        "\n".join(_commit_line(each) for each in last_commits),
         title=f"Commits · {place.name} {where}".rstrip(),
-        date=_commit_date(found[0]) if found else None,
-        warnings=(last,) if len(found) >= COMMITS else (),
+        date=_commit_date(last_commits[0]) if last_commits else None,
+        warnings=(last,) if len(last_commits) >= COMMITS else (),
     )
 
 
@@ -477,18 +477,18 @@ async def compare(place: GitHubAddress, api: GitHubApi) -> Page:
     if "..." not in span:
         span = span.replace("..", "...", 1) if ".." in span else f"HEAD...{span}"
     path = f"/repos/{place.name}/compare/{quote(span, safe='.:')}"
-    found = await api.get(path, GitHubComparison, per_page=COMMITS)
-    detail = await asyncio.to_thread(changed, found.files or (), patched=True)
+    comparison = await api.get(path, GitHubComparison, per_page=COMMITS)
+    detail = await asyncio.to_thread(changed, comparison.files or (), patched=True)
     title = f"{span} · {place.name}"
-    counted = f"{numbered(found.ahead_by, 'commit')} ahead, {found.behind_by:,} behind"
-    shown, all_ = len(found.commits), found.total_commits
+    counted = f"{numbered(comparison.ahead_by, 'commit')} ahead, {comparison.behind_by:,} behind"
+    shown, all_ = len(comparison.commits), comparison.total_commits
     first = say("Only the first {shown} of {all} {all:commit is|commits are} shown.", shown=shown, all=all_)
     return own_page(
-        found.html_url,
+        comparison.html_url,
         f"# {title}",
-        known_facts(state=found.status, difference=counted),
-        f"## Commits ({all_})" if found.commits else "",
-        "\n".join(_commit_line(each) for each in found.commits),
+        known_facts(state=comparison.status, difference=counted),
+        f"## Commits ({all_})" if comparison.commits else "",
+        "\n".join(_commit_line(each) for each in comparison.commits),
         detail.markdown,
         title=title,
         warnings=((first,) if all_ > shown else ()) + detail.warnings,
@@ -569,9 +569,11 @@ def _entry_line(entry: GitHubEntry) -> str:
 
 def readme_of(entries: Sequence[GitHubEntry]) -> GitHubEntry | None:
     """Return the README that GitHub would show of a folder: Markdown before others."""
-    found = [each for each in entries if each.type == "file" and _README.fullmatch(each.name)]
+    readmes = [each for each in entries if each.type == "file" and _README.fullmatch(each.name)]
     return min(
-        found, key=lambda each: (not each.name.lower().endswith(("md", "markdown")), each.name), default=None
+        readmes,
+        key=lambda each: (not each.name.lower().endswith(("md", "markdown")), each.name),
+        default=None,
     )
 
 
@@ -596,9 +598,9 @@ def body_of(text: str | None) -> str:
     return (text or "").replace("\r\n", "\n").strip()
 
 
-def commented(said: Sequence[GitHubComment]) -> str:
+def commented(replies: Sequence[GitHubComment]) -> str:
     """Return comments on a commit or a gist."""
-    return comments([(f"{login(each.user)} · {each.created_at}", each.body or "") for each in said])
+    return comments([(f"{login(each.user)} · {each.created_at}", each.body or "") for each in replies])
 
 
 def reacted(reactions: GitHubReactions | None) -> str:
