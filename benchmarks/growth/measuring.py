@@ -79,7 +79,7 @@ async def on_files(folder: str) -> AsyncIterator[Collection]:
     try:
         collection = await store.collection(SHAPE)
         yield collection
-        await collection.settle()
+        await collection.engine.settle()
     finally:
         await store.close()
 

@@ -19,16 +19,16 @@ import numpy as np
 from benchmarks.postgres.approximate import ClusteredVectors
 from benchmarks.report import machine, publish, table, timed
 from pymilvus import MilvusClient
+from tests.engine.team.postgres.collections import DatabaseCollection
 from tests.harness.milvus_server import MilvusServer, milvus_server
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
-from tabane.engine.team.milvus.index import MilvusIndex
-from tabane.engine.team.milvus.index_url import parsed as parsed_index
-from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.outside_index import IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Field, Filter, Kind, Range, Shape
@@ -91,7 +91,7 @@ async def measured(postgres: PostgresServer, milvus: MilvusServer, size: int) ->
     found.written_before = await _written(collection, data, "before")
     await plain.close()
 
-    link = IndexLink(MilvusIndex(parsed_index(milvus.url("timeout=5"))), 1)
+    link = IndexLink(MilvusIndex(parse_milvus_url(milvus.url("timeout=5"))), 1)
     turn = IndexTurn(database, link.follower)
     store = PostgresStore(database, "bench", None, filling=IndexFilling(link, turn))
     began = time.perf_counter()
@@ -123,7 +123,7 @@ def _filters(size: int) -> dict[str, Filter]:
 
 
 async def _compare(
-    collection: PostgresCollection,
+    collection: DatabaseCollection,
     milvus: MilvusServer,
     questions: Sequence[bytes],
     filters: dict[str, Filter],
@@ -148,12 +148,12 @@ def _count(client: MilvusClient, name: str) -> int:
 
 
 def _asking(
-    collection: PostgresCollection, question: bytes, where: Filter
+    collection: DatabaseCollection, question: bytes, where: Filter
 ) -> Callable[[], Awaitable[EngineHits]]:
     return lambda: _nearest(collection, question, where)
 
 
-async def _nearest(collection: PostgresCollection, question: bytes, where: Filter) -> EngineHits:
+async def _nearest(collection: DatabaseCollection, question: bytes, where: Filter) -> EngineHits:
     return await collection.nearest(VectorQuery({"text": question}), where, 10)
 
 
@@ -162,7 +162,7 @@ def _bare(client: MilvusClient, name: str, question: bytes, text: str) -> Callab
     unit = (vector / np.linalg.norm(vector)).astype("<f4")
 
     def searching() -> Any:
-        parameters = {"metric_type": "IP", "params": {"ef": 200}}
+        parameters = {"metric_type": "IP", "params": {"ef": 800}}
         return client.search(
             name,
             [unit],
@@ -175,7 +175,7 @@ def _bare(client: MilvusClient, name: str, question: bytes, text: str) -> Callab
     return lambda: asyncio.to_thread(searching)
 
 
-async def _written(collection: PostgresCollection, data: ClusteredVectors, prefix: str) -> float:
+async def _written(collection: DatabaseCollection, data: ClusteredVectors, prefix: str) -> float:
     """Return the rate of writes in parts of 100, and delete what was written."""
     records = data.records(0, 2000, prefix)
     began = time.perf_counter()
@@ -185,8 +185,8 @@ async def _written(collection: PostgresCollection, data: ClusteredVectors, prefi
     return rate
 
 
-async def _caught_up(collection: PostgresCollection, link: IndexLink) -> None:
-    await until(lambda: collection.feed.is_current(link.follower), "the index has everything", 900)
+async def _caught_up(collection: DatabaseCollection, link: IndexLink) -> None:
+    await until(lambda: collection.engine.feed.is_current(link.follower), "the index has everything", 900)
 
 
 def _recall(exact: Sequence[EngineHits], found: Sequence[EngineHits]) -> float:

@@ -24,7 +24,6 @@ from benchmarks.search.quality import Corpus, Query, scores
 from msgspec import structs
 from numpy.typing import NDArray
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.search.embedding.embedder import BYTES, Embedder, NoModel
@@ -32,7 +31,14 @@ from tabane.search.embedding.model_families import cosine_weight, family_of
 from tabane.search.embedding.model_files import hub_place
 from tabane.search.embedding.model_finder import ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
-from tabane.search.engine import EngineHits, JoinedRecords, LexicalQuery, NearestRequest, VectorQuery
+from tabane.search.engine import (
+    Collection,
+    EngineHits,
+    JoinedRecords,
+    LexicalQuery,
+    NearestRequest,
+    VectorQuery,
+)
 from tabane.search.fusion import CosineWeight, Scale, convex, reciprocal_ranks
 from tabane.search.pipeline import hybrid
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, Shape, TextField
@@ -72,7 +78,7 @@ class Rankings:
 class _Proving:
     """A collection that proves all of the nearest, whatever is asked for."""
 
-    def __init__(self, collection: StoredCollection) -> None:
+    def __init__(self, collection: Collection) -> None:
         self._collection = collection
 
     def __getattr__(self, name: str) -> Any:
@@ -193,7 +199,7 @@ async def rankings(corpus: Corpus, model: Embedder, folder: str) -> dict[str, Ra
 
 
 async def _ranked(
-    collection: StoredCollection, query: Query, vector: bytes, usual: float | None, weight: CosineWeight
+    collection: Collection, query: Query, vector: bytes, usual: float | None, weight: CosineWeight
 ) -> Rankings:
     words, meaning = LexicalQuery(query.text), VectorQuery({SPACE: vector})
     lexical = await collection.search(words, EVERYTHING, DEEPEST)
@@ -201,7 +207,7 @@ async def _ranked(
     keys = list(dict.fromkeys(hit.key for hit in (*nearest.hits, *lexical.hits)))
     cosines = await collection.similarities(meaning, keys)
     shipped = await hybrid(collection, words, meaning, EVERYTHING, 10, usual=usual, weight=weight)
-    proving = cast(StoredCollection, _Proving(collection))
+    proving = cast(Collection, _Proving(collection))
     proven = await hybrid(proving, words, meaning, EVERYTHING, 10, usual=usual, weight=weight)
     return Rankings(
         {hit.key: hit.score for hit in lexical.hits},

@@ -64,8 +64,8 @@ class Measured:
         if self._writing is not None:
             self._writing.cancel()
             await asyncio.gather(self._writing, return_exceptions=True)
-        if isinstance(self._collection.lexical, LexicalIndex):
-            await self._collection.lexical.settled()
+        if isinstance(self._collection.engine.lexical, LexicalIndex):
+            await self._collection.engine.lexical.settled()
 
     async def upsert(self, entry: Entry) -> None:
         await self._collection.upsert([_record(entry)])

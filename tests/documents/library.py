@@ -19,7 +19,6 @@ from tabane.documents.document_reader import DocumentContext
 from tabane.documents.document_writer import Event
 from tabane.documents.operations import DocumentLibrary, FileReading
 from tabane.documents.table import documents_table
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.errors import ModelError, ModelUnavailable
@@ -28,6 +27,7 @@ from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
 from tabane.search.embedding.embedder import Embedder, Kind, NoModel
+from tabane.search.engine import Collection
 from tabane.search.pipeline import Meaning, meaning_of
 from tabane.search.source import Reranker
 from tabane.wire import json
@@ -156,7 +156,7 @@ class Asked:
 
     def __init__(
         self,
-        collection: StoredCollection,
+        collection: Collection,
         models: Models,
         *,
         named: bool = False,
@@ -166,7 +166,7 @@ class Asked:
         patience: float = 5.0,
     ) -> None:
         self.collection, self.models, self.named = collection, models, named
-        self.woken = 0
+        self.woken = self.openings = 0
         self.now = NOW
         self.heard: list[tuple[str, Event]] = []
         context = _AskedContext(self, largest, patience)
@@ -231,10 +231,11 @@ class Asked:
     def _wake(self) -> None:
         self.woken += 1
 
-    async def _given(self) -> StoredCollection:
+    async def _given(self) -> Collection:
+        self.openings += 1
         return self.collection
 
-    async def _question(self, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
+    async def _question(self, collection: Collection, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
         there: Mapping[str, str] = {space.name: space.model for space in self.collection.spaces}
         return await meaning_of(text, there, self.models) if there else _none()
 

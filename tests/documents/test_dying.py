@@ -38,7 +38,7 @@ def _killed(home: Path, said: int) -> None:
 
 async def _whole(home: Path) -> None:
     async with opened(folder=str(home)) as asked:
-        found = await asked.documents.reading.text("notes/dying.md")
+        found = await (await asked.documents.reading()).text("notes/dying.md")
         assert found is not None
         document, text = found
         assert text in VERSIONS

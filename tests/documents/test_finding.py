@@ -116,6 +116,25 @@ class _Lines:
         return len(text.split())
 
 
+async def test_each_request_opens_the_collection_once() -> None:
+    requests: dict[str, dict[str, Any]] = {
+        "put_document": {"filepath": "other.md", "text": GUIDE},
+        "search": {"query": "bananas", "filters": {"year": 2020}},
+        "get_document": {"filepath": "guide.md"},
+        "get_documents_by_prefix": {"prefix": "g"},
+        "list_documents": {},
+        "list_document_folders": {},
+        "get_document_stats": {},
+        "delete_document": {"filepath": "other.md"},
+    }
+    async with opened() as asked:
+        await asked.put("guide.md", GUIDE, metadata={"year": 2020})
+        for name, params in requests.items():
+            before = asked.openings
+            await asked.call(name, **params)
+            assert asked.openings == before + 1, name
+
+
 async def test_modes_look_by_words_by_meaning_or_by_both() -> None:
     async with opened() as asked:
         await asked.put("a.txt", "tac act")
@@ -209,15 +228,13 @@ async def test_documents_are_listed_in_pages_and_by_their_beginnings() -> None:
         high = await asked.call("list_documents", filters={"n": {"gte": 3}}, prefix="a/", file_type="a")
         assert [each["filepath"] for each in high["documents"]] == ["a/03.txt", "a/04.txt"]
         assert "a/03.txt" in await asked.text("list_documents")
-        documents = asked.documents
-        assert [each.filepath for each in (await documents.reading.behind("b/03.txt", 3)).documents] == [
+        documents = await asked.documents.reading()
+        assert [each.filepath for each in (await documents.behind("b/03.txt", 3)).documents] == [
             "b/04.txt", "b_/00.txt", "b_/01.txt",
         ]  # fmt: skip
-        assert [each.filepath async for each in documents.reading.all("b_")] == [
-            f"b_/{n:02}.txt" for n in range(5)
-        ]
-        assert await documents.reading.text("none") is None
-        assert await documents.beginning("b", 6) == names[5:11]
+        assert [each.filepath async for each in documents.all("b_")] == [f"b_/{n:02}.txt" for n in range(5)]
+        assert await documents.text("none") is None
+        assert await asked.documents.beginning("b", 6) == names[5:11]
 
 
 async def test_statistics_count_documents_chunks_and_vectors() -> None:
@@ -292,7 +309,7 @@ async def test_a_search_during_puts_shows_documents_as_they_were_at_one_moment()
                 for passage in result["passages"]:
                     place = slice(passage["start"], passage["end"])
                     assert passage["text"] in [text[place] for text in texts]
-            whole = await asked.documents.reading.text("guide.md")
+            whole = await (await asked.documents.reading()).text("guide.md")
             assert whole is not None
             assert whole[1] in texts
         await writing

@@ -181,7 +181,7 @@ async def test_what_is_put_before_the_others_embeds_itself_alone() -> None:
         assert (details["chunks"], details["embedded"]) == (3, True)
         assert model.embedded[1:] == [["Dates do so in other lands, where it never rains."]]
         vectors = await asked.collection.vectors(
-            (await asked.documents.reading.behind(None, 1)).documents[0].keys, "text"
+            (await (await asked.documents.reading()).behind(None, 1)).documents[0].keys, "text"
         )
         assert vectors == [model.vector(text) for text in whole.split("\n\n")]
         await asked.put("fruit.txt", "\n\n".join(fruits))
@@ -335,7 +335,7 @@ async def test_a_put_whose_caller_left_is_done_before_the_next_one() -> None:
     async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         late = _Late(asked.collection)
-        asked.collection = late  # type: ignore[assignment]
+        asked.collection = late
         leaving = asyncio.create_task(asked.put("guide.md", GUIDE.replace("Oranges", "x").replace("e", "3")))
         await late.begun.wait()
         leaving.cancel()
@@ -344,7 +344,7 @@ async def test_a_put_whose_caller_left_is_done_before_the_next_one() -> None:
             await asyncio.sleep(0)
         late.gate.set()
         assert (await following)["updated"] is True
-        (document,) = (await asked.documents.reading.behind(None, 10)).documents
+        (document,) = (await (await asked.documents.reading()).behind(None, 10)).documents
         records = (await asked.collection.select(CHUNKS)).records
         assert [each.record.key for each in records] == document.keys
         assert await asked.whole("guide.md") == "Nothing of all that."
@@ -376,7 +376,7 @@ async def test_a_store_that_fails_is_told_and_nothing_is_half_written(
     async with opened() as asked:
         await asked.put("guide.md", GUIDE)
         failing = _Failing(asked.collection, deque([True]))
-        asked.collection = failing  # type: ignore[assignment]
+        asked.collection = failing
         with caplog.at_level(logging.WARNING, "tabane"):
             found = await asked.call(
                 "put_document", filepath="guide.md", text="secret words", metadata={"key": "secret"}
@@ -464,7 +464,7 @@ async def test_a_source_is_kept_and_is_no_change_to_a_reader() -> None:
         await asked.documents.put([Draft("a.txt", "apples", source="one")])
         (stored,) = await asked.documents.put([Draft("a.txt", "apples", source="two")])
         assert not isinstance(stored, StoreError)
-        (known,) = await asked.documents.reading.documents(["a.txt"])
+        (known,) = await (await asked.documents.reading()).documents(["a.txt"])
         assert known is not None
         assert known.source == "two"
         assert asked.heard == [("a.txt", "created")]

@@ -88,10 +88,10 @@ async def _same(asked: Asked, model: Mapping[str, Put]) -> None:
     assert shown == {name: (put.file_type, put.metadata) for name, put in model.items()}
     for name, put in model.items():
         assert await asked.whole(name) == put.text
-        whole = await asked.documents.reading.text(name)
+        whole = await (await asked.documents.reading()).text(name)
         assert whole is not None
         assert whole[1].encode() == put.text.encode()
-    documents = [each async for each in asked.documents.reading.all()]
+    documents = [each async for each in (await asked.documents.reading()).all()]
     keys = {key for document in documents for key in document.keys}
     records = (await asked.collection.select(CHUNKS, limit=1000)).records
     assert {each.record.key for each in records} == keys

@@ -260,6 +260,7 @@ def test_a_migration_to_files_that_is_killed_continues(home: Home, url: str) -> 
 
     interrupted(home, url, str(back), lambda: copied() > 0)
     assert (back / "store" / "copying").exists()
+    check_refused(Home(home.folder, "back", made=False), str(back / "store"))
     home.json("migrate", "--from", url, "--to", str(back))
     assert not (back / "store" / "copying").exists()
     assert contents(back, "documents", DOCUMENTS) == records
@@ -295,6 +296,21 @@ def test_a_source_that_changed_after_an_interruption_is_refused(
     refused = home.run("migrate", "--from", str(home.tabane), "--to", url)
     assert refused.status == 1
     assert "was changed after the migration began" in refused.err
+    back = home.run("migrate", "--from", url, "--to", str(home.folder / "back"))
+    assert back.status == 1
+    assert f"schema={schema} is incomplete" in back.err
+    home.environment["TABANE_ENGINE"] = url
+    check_refused(home, f"DROP SCHEMA {schema} CASCADE")
+
+
+def check_refused(home: Home, advice: str) -> None:
+    """Check that a hub does not open the target of a migration that has not ended, and says what to do."""
+    with running(home):
+        found = home.run("docs", "search", "text")
+        assert found.status == 1
+        for told in (found.err, home.run("doctor").out):
+            assert "is incomplete: a migration to it has not ended" in told
+            assert advice in told
 
 
 def test_a_home_whose_hub_runs_is_refused(home: Home, url: str) -> None:

@@ -7,11 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.conftest import absent
-from tests.harness.chroma_server import chroma_server
-from tests.harness.chroma_server import is_installed as chroma_is_installed
 from tests.harness.home import Home
 from tests.harness.home import hub as running
 from tests.harness.milvus_server import is_installed, milvus_server
@@ -61,18 +60,57 @@ def test_documents_are_kept_and_found_in_the_database(home: Home) -> None:
 
 
 @pytest.mark.heavy("a real PostgreSQL")
-def test_a_hub_searches_its_own_copy_which_follows_the_database(home: Home) -> None:
-    home.environment["TABANE_LOCAL_REPLICA"] = "true"
+def test_a_hub_reads_its_own_copy_while_the_database_is_away_and_says_so(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    port = reserved_port(home)
+    home.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": str(port)}
     (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps. 猫は寝ている。\n")
-    for turn in range(2):
+    metrics = f"http://127.0.0.1:{port}/metrics"
+    with postgres_server() as server:
+        home.environment["TABANE_ENGINE"] = server.url()
         with running(home):
-            if turn == 0:
-                assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
-            assert "note.md" in str(home.json("docs", "search", "sleeping cat"))
+            assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
             wait_until(lambda: _replica(home)["state"] == "current")
-            assert "note.md" in str(home.json("docs", "search", "猫"))
-            assert "replica of documents: up to date" in home.run("status").succeeded.out
-    assert (home.tabane / "replica").is_dir()
+            assert "cannot be reached" not in str(home.json("docs", "search", "猫"))
+            shown = home.run("status").succeeded.out
+            assert "local copy of documents: up to date" in shown
+            assert "answers in" in shown
+            page = httpx2.get(metrics).text
+            assert "\ntabane_database_up 1\n" in page
+            assert '\ntabane_replica_state{collection="documents",state="current"} 1\n' in page
+            server.kill()
+            _check_alone(home)
+            wait_until(lambda: "\ntabane_database_up 0\n" in httpx2.get(metrics).text)
+        with running(home):  # a hub that starts without the database
+            _check_alone(home)
+            server.start()
+            assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+            wait_until(lambda: _replica(home)["state"] == "current")
+            assert "cannot be reached" not in str(home.json("docs", "search", "猫"))
+            assert home.json("status")["engine"]["state"] == "ok"
+
+
+def _check_alone(home: Home) -> None:
+    """Check what a user sees while the database is away."""
+    for words in ("猫", "sleeping cat"):
+        found = home.json("docs", "search", words)
+        assert "note.md" in str(found)
+        assert "cannot be reached" in found["warning"]
+    key = found["results"][0]["filepath"]
+    assert "The cat sleeps." in home.run("docs", "get", key).succeeded.out
+    refused = home.run("docs", "put", str(home.folder / "note.md"))
+    assert refused.status == 1
+    assert "be reached" in refused.err
+    assert home.json("status")["engine"]["state"] == "unreadable"
+    shown = home.run("status").succeeded.out
+    assert "cannot be reached" in shown
+    assert "local copy of documents: answers alone" in shown
+    home.environment["LANG"] = "ja_JP.UTF-8"
+    assert "ローカルコピー" in home.run("status").succeeded.out
+    del home.environment["LANG"]
+    checked = home.run("doctor", "--quick")
+    assert checked.status == 1
+    assert "cannot be reached" in checked.out
 
 
 def _replica(home: Home) -> dict[str, Any]:
@@ -168,19 +206,37 @@ def test_an_index_that_is_away_is_named_and_searches_go_on(home: Home) -> None:
 
 
 @pytest.mark.heavy("a real PostgreSQL")
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (
+            "chroma+http://me:${CHROMA_PASSWORD}@host:8000",
+            'vector_index = "chroma+http://…" is no longer supported since 0.18: PostgreSQL',
+        ),
+        ("chroma:/srv/chroma", 'vector_index = "chroma:…" is no longer supported since 0.18: PostgreSQL'),
+        ("milvus://127.0.0.1:1?keywords=milvus", "keywords=milvus in vector_index is no longer supported"),
+        ("${WHERE}", ""),
+    ],
+)
+def test_a_hub_with_an_index_that_is_no_longer_supported_says_so_and_searches_in_postgresql(
+    home: Home, address: str, said: str
+) -> None:
+    (home.folder / "note.md").write_text("# Cats\n\nThe cat sleeps.\n")
+    home.environment |= {"TABANE_VECTOR_INDEX": address, "WHERE": "chroma+http://host:8000"}
+    with running(home):
+        assert home.run("docs", "add", str(home.folder / "note.md")).status == 0
+        assert "note.md" in str(home.json("docs", "search", "sleeping cat"))
+        assert said in home.run("doctor").out
+        assert ("vector_index" in home.json("status")["engine"]) == address.startswith("milvus")
+    assert (said or "is no longer supported") in (home.tabane / "logs" / "hub.log").read_text()
+
+
+@pytest.mark.heavy("a real PostgreSQL")
 def test_an_index_on_milvus_follows_the_database(home: Home) -> None:
     if not is_installed():
         absent("Milvus (make milvus)")
     with milvus_server() as milvus:
         check_followed(home, milvus.url(), "Milvus 2", f"milvus://127.0.0.1:{milvus.port}")
-
-
-@pytest.mark.heavy("a real PostgreSQL")
-def test_an_index_on_chroma_follows_the_database(home: Home) -> None:
-    if not chroma_is_installed():
-        absent("Chroma (make chroma)")
-    with chroma_server() as chroma:
-        check_followed(home, chroma.url(), "Chroma 1", f"chroma+http://127.0.0.1:{chroma.port}")
 
 
 def check_followed(home: Home, url: str, server: str, place: str) -> None:

@@ -9,8 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tabane.engine.team.milvus.index import MilvusIndex
-from tabane.engine.team.milvus.index_url import parsed
+from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
 from tabane.errors import StoreError
 from tests.harness.milvus_starter import PORTS
 from tests.harness.patience import LONG, wait_until
@@ -57,7 +56,7 @@ class MilvusServer:
 
     def _answers(self) -> bool:
         self._ended()
-        index = MilvusIndex(parsed(self.url()))
+        index = MilvusIndex(parse_milvus_url(self.url()))
         try:
             index.version()
         except StoreError:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from typing import Any, TypeVar
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.messages import Lang, say
@@ -20,6 +19,7 @@ from tabane.posts.post import SHAPE, SPACES, Post, record_of
 from tabane.posts.table import posts_table
 from tabane.search.chunking import Estimate, Measure
 from tabane.search.embedding.embedder import Embedder, NoModel
+from tabane.search.engine import Collection
 from tabane.search.records import EmbeddingSpace
 from tabane.search.source import Reranker
 from tabane.wire import json
@@ -75,7 +75,7 @@ class Filed:
 class Asked:
     """An open archive and its door."""
 
-    def __init__(self, archive: Archive, collection: StoredCollection) -> None:
+    def __init__(self, archive: Archive, collection: Collection) -> None:
         self.archive, self.collection = archive, collection
         self.door = Door(OperationTable(posts_table(lambda: archive)))
 
@@ -119,7 +119,7 @@ async def opened(
             shape = replace(SHAPE, spaces=tuple(EmbeddingSpace(name, DIMENSION, MODEL) for name in spaces))
             collection = await store.collection(shape)
 
-            async def given() -> StoredCollection:
+            async def given() -> Collection:
                 return collection
 
             asked = Asked(Archive(given, Known(queries or {}), lambda: zone), collection)

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.messages import say
 from tabane.reader.page import SHAPE
 from tabane.reader.page_cache import PageCache
 from tabane.search.embedding.embedder import Embedder, NoModel
+from tabane.search.engine import Collection
 from tabane.search.pipeline import Meaning
 from tabane.search.source import Reranker
 
@@ -52,7 +52,7 @@ class NoModels:
         return Words()
 
 
-async def no_meaning(text: str, spaces: Iterable[str]) -> Meaning | NoModel:
+async def no_meaning(collection: Collection, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
     return NoModel(say("There is no model here."))
 
 
@@ -70,7 +70,7 @@ class Shelved:
     """A shelf with what is behind it. ``wakes`` counts how often there was something to embed."""
 
     shelf: PageCache
-    collection: StoredCollection
+    collection: Collection
     clock: Clock
     wakes: list[None] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ async def shelved(most: int = 500_000_000, home: str | None = None) -> AsyncIter
             clock = Clock()
             wakes: list[None] = []
 
-            async def opened() -> StoredCollection:
+            async def opened() -> Collection:
                 return collection
 
             wake: Callable[[], None] = lambda: wakes.append(None)  # noqa: E731

@@ -11,7 +11,7 @@ import pytest
 
 from tabane.reader import hidden_text, paging, plain_text
 from tabane.reader.fetching.interface import FetchedResource
-from tabane.reader.sites import any_page, note, site_api, zenn
+from tabane.reader.sites import any_page, japanese_articles, site_adapter
 from tabane.text import invisible_characters
 from tests.harness.patience import assert_in_proportion
 
@@ -55,9 +55,9 @@ DONE: dict[str, Callable[[str], object]] = {
     "plain": plain_text.plain,
     "part": lambda text: (paging.part(text, 0, 1000), paging.part(text, len(text) // 2, 1000)),
     "signs": _signs,
-    "absolute": lambda text: site_api.absolute(text, str.upper),
-    "zenn": zenn._written,
-    "note": note._written,
+    "absolute": lambda text: site_adapter.absolute(text, str.upper),
+    "zenn": japanese_articles.zenn_html,
+    "note": japanese_articles.note_html,
     "visible": lambda text: (plain_text.visible_text(text), plain_text.title_of(text)),
 }
 

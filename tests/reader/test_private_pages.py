@@ -15,8 +15,7 @@ import pytest
 from tabane.errors import ReadError, TabaneError
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.reader import result_text
-from tabane.reader.cookies.cookie_folder import CookieFolder
-from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
+from tabane.reader.cookies import CookieFolder, CookieJar, ImportedCookie
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.operations import PrivateReader, ReaderOperations
 from tabane.reader.page import Page

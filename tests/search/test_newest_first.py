@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.store import Store
 from tabane.errors import ModelError
 from tabane.hub.sources.embedding_lane import NewestFirst, fill_newest
 from tabane.messages import Message
 from tabane.search.embedding.embedder import Kind, Take
+from tabane.search.engine import Collection
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, Shape, TextField
 from tests.harness.patience import LONG
 from tests.hub.sources.letter_models import LetterModel
@@ -90,7 +90,7 @@ async def test_a_text_that_cannot_be_embedded_keeps_no_older_one_from_its_vector
 @asynccontextmanager
 async def filled(
     folder: Path, bodies: Sequence[str], model: LetterModel
-) -> AsyncIterator[tuple[StoredCollection, EmbeddingSpace]]:
+) -> AsyncIterator[tuple[Collection, EmbeddingSpace]]:
     """A collection of these texts, the newest last, with an empty space for the model."""
     store = await Store.open(str(folder), "test")
     try:

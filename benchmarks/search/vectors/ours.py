@@ -62,8 +62,8 @@ class Measured:
         return Record(key=f"{number:07}", texts={"text": text}, fields=fields, payload=b"{}", vectors=vectors)
 
     async def filled(self) -> None:
-        if isinstance(self._collection.lexical, LexicalIndex):
-            await self._collection.lexical.settled()
+        if isinstance(self._collection.engine.lexical, LexicalIndex):
+            await self._collection.engine.lexical.settled()
 
     async def nearest(self, question: Question) -> list[int]:
         hits = await self._collection.nearest(_query(question), _limits(question), MOST)

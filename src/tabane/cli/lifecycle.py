@@ -15,7 +15,18 @@ import click
 
 from tabane.cli.hub_process import end_hub, reach_hub, running_report
 from tabane.cli.options import URL_HELP, mode_option, option, profile_names, server_names, with_hub, with_json
-from tabane.cli.output import Command, TableState, Terminal, emit, examples, filled, lang, text
+from tabane.cli.output import (
+    Command,
+    TableState,
+    Terminal,
+    emit,
+    examples,
+    filled,
+    lang,
+    local_second,
+    text,
+)
+from tabane.cli.terminal_text import StyledText
 from tabane.errors import HubError
 from tabane.hub.local import lock
 from tabane.messages import Message, say
@@ -243,18 +254,19 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     settings = report.pop("settings", None)
     report.pop("restartable", None)  # for programs
     report["status"] = TableState(report["status"])
-    if "engine" in report:
-        report["engine"] = _database(report["engine"])
-    if "group" in report:
-        report["group"] = _group(report["group"])
+    lines = {
+        "engine": _database_lines(report["engine"]) if "engine" in report else (),
+        "group": _group_lines(report["group"]) if "group" in report else (),
+    }
     peer = say("{address}: {requests} {requests:request|requests}")
     exposed = report.get("http_exposed", ())
     report["http_exposed"] = "\n".join(text(filled(peer, each)) for each in exposed)
     report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
     terminal.pairs(
-        (_LABELS.get(name, name.replace("_", " ")), value)
+        (_LABELS.get(name, name.replace("_", " ")) if number == 0 else "", line)
         for name, value in sorted(report.items(), key=_place)
         if value not in (None, "", []) and (value or name not in _SHOWN_ABOVE_ZERO)
+        for number, line in enumerate(lines.get(name, (value,)))
     )
     if settings:
         terminal.say("")
@@ -271,45 +283,49 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
         )
 
 
-def _database(found: dict[str, Any]) -> str:
-    """Return where the database is, its versions and indexes, or why it cannot be used."""
-    if found["state"] != "ok":
-        return str(found["error"])
-    place = f"{found['path']} ({found['server']}, pgvector {found['pgvector']})"
-    outside = [_outside(found["vector_index"])] if "vector_index" in found else []
-    replicas = map(_replica, found.get("replicas", ()))
-    return "\n".join([place, *map(_index, found.get("indexes", ())), *outside, *replicas])
+def _database_lines(found: dict[str, Any]) -> Iterator[StyledText]:
+    """Yield where the database is, its versions and indexes, or why it cannot be used; then the copies."""
+    if found["state"] == "ok":
+        answers = say("{path} answers in {latency_ms:.1f} ms ({server}, pgvector {pgvector}, {size:,} MB)")
+        yield StyledText(text(filled(answers, found | {"size": found["size"] >> 20})))
+    else:
+        yield StyledText(str(found["error"]), "red")
+    yield from (StyledText(_index(each)) for each in found.get("indexes", ()))
+    if "vector_index" in found:
+        yield from map(StyledText, _outside(found["vector_index"]))
+    for each in found.get("replicas", ()):
+        line, style = _REPLICAS.get(each["state"], _REPLICAS["failed"])
+        facts = {"error": "?", "name": each["collection"], "time": local_second(each.get("as_of") or 0)}
+        yield StyledText(text(filled(line, facts | each)), style)
 
 
-_REPLICAS = {
-    "current": say("replica of {name}: up to date"),
-    "behind": say("replica of {name}: change {change} of {newest}"),
-    "copying": say("replica of {name}: is being copied, searches go to the database"),
-    "away": say(
-        "replica of {name}: answers searches with what it has, because the database cannot be reached"
+_REPLICAS: dict[str, tuple[Message, str]] = {
+    "current": (say("local copy of {name}: up to date"), ""),
+    "behind": (say("local copy of {name}: {behind} {behind:change|changes} behind since {time}"), "yellow"),
+    "copying": (
+        say("local copy of {name}: is being made, the database answers meanwhile (row {row})"),
+        "yellow",
     ),
-    "failed": say("replica of {name}: failed, searches go to the database: {error}"),
+    "away": (
+        say("local copy of {name}: answers alone, as of {time}, because the database cannot be reached"),
+        "yellow",
+    ),
+    "failed": (say("local copy of {name}: failed, the database answers: {error}"), "red"),
 }
-
-
-def _replica(found: dict[str, Any]) -> str:
-    """Return the state of one replica."""
-    facts = {"change": 0, "newest": 0, "error": "?"} | found | {"name": found["collection"]}
-    return text(filled(_REPLICAS.get(found["state"], _REPLICAS["failed"]), facts))
 
 
 _MEMBERS = {"ready": say("ready"), "draining": say("draining"), "leaving": say("leaving")}
 
 
-def _group(found: dict[str, Any]) -> str:
+def _group_lines(found: dict[str, Any]) -> list[str | StyledText]:
     """Return the hubs of the group, one a line, and why it cannot be reached."""
     this, other = say("{address} ({version}, {state}), this hub"), say("{address} ({version}, {state})")
     rows = [each | {"state": _MEMBERS.get(each["state"], each["state"])} for each in found["hubs"]]
-    lines = [text(filled(this if each["this"] else other, each)) for each in rows]
-    return "\n".join([*lines, *filter(None, [found["problem"]])])
+    problem = [StyledText(found["problem"], "red")] if found["problem"] else []
+    return [*(text(filled(this if each["this"] else other, each)) for each in rows), *problem]
 
 
-def _outside(found: dict[str, Any]) -> str:
+def _outside(found: dict[str, Any]) -> list[str]:
     """Return where the index outside of the database is, its state, and how far it is."""
     behind = any(each["changes"] > each["change"] or each["rows"] > each["row"] for each in found["followed"])
     progress = say("{domain}: row {row} of {rows}, change {change} of {changes}")
@@ -322,7 +338,7 @@ def _outside(found: dict[str, Any]) -> str:
     else:
         state = say("vector index {place} ({server}): up to date")
     shown = filled(state, {"error": "?"}, found, {"place": found["path"]})
-    return "\n".join([text(shown), *(text(filled(progress, each)) for each in found["followed"])])
+    return [text(shown), *(text(filled(progress, each)) for each in found["followed"])]
 
 
 _INDEXES = {

@@ -428,12 +428,16 @@ def state_word(state: str) -> Message | str:
 def _on_terminal(cell: object) -> str:
     if isinstance(cell, ServerState):
         return text(words_of_state(cell).words)
+    if isinstance(cell, StyledText):
+        return _plain(cell.text)
     return text(state_word(cell)) if isinstance(cell, TableState) else _plain(cell)
 
 
 def _style(cell: object) -> str:
     if isinstance(cell, ServerState):
         return _COLORS[words_of_state(cell).tone]
+    if isinstance(cell, StyledText):
+        return cell.style
     return _STATES[cell][1] if isinstance(cell, TableState) and cell in _STATES else ""
 
 

@@ -20,11 +20,11 @@ from tabane.cli.output import Command, Group, Terminal, examples, local_minute, 
 from tabane.cli.passphrase import check_passphrase
 from tabane.errors import BadArguments, ReadError, UnknownName
 from tabane.messages import Message, say
-from tabane.reader.cookies.cookie_folder import CookieFolder
-from tabane.reader.cookies.imported_cookies import (
+from tabane.reader.cookies import (
     LARGEST_FILE,
     MOST_COOKIES,
     CookieChoice,
+    CookieFolder,
     CookieJar,
     authority,
     choose,

@@ -6,7 +6,7 @@ import asyncio
 import time
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from os.path import commonprefix
@@ -178,9 +178,8 @@ class PutEmbedding:
 MOST_TYPES = 100
 
 
-async def counted(collection: Callable[[], Awaitable[Collection]]) -> dict[str, Any]:
+async def counted(records: Collection) -> dict[str, Any]:
     """Return the statistics of one collection."""
-    records = await collection()
     space = space_of(records)
     documents, chunks, types, oldest, newest = await asyncio.gather(
         records.count(HEADS),
@@ -246,14 +245,14 @@ class DocumentPage(NamedTuple):
 
 
 class DocumentReader:
-    """The documents of one collection."""
+    """The documents of one open collection, as one request reads them."""
 
-    def __init__(self, collection: Callable[[], Awaitable[Collection]]) -> None:
+    def __init__(self, collection: Collection) -> None:
         self._collection = collection
 
     async def documents(self, filepaths: Sequence[str]) -> list[Document | None]:
         """Return the description of each, in their order; None if it does not exist."""
-        collection = await self._collection()
+        collection = self._collection
         descriptions: list[Document | None] = []
         for first in range(0, len(filepaths), MOST_AT_ONCE):
             keys = [head_key(filepath) for filepath in filepaths[first : first + MOST_AT_ONCE]]
@@ -266,8 +265,7 @@ class DocumentReader:
 
         ``after`` is the cursor of the previous page; ``limit`` is 1 to 1,000.
         """
-        collection = await self._collection()
-        page = await collection.select(And((HEADS, where)), after=after, limit=limit)
+        page = await self._collection.select(And((HEADS, where)), after=after, limit=limit)
         return DocumentPage([document_of(stored.record) for stored in page.records], page.after)
 
     async def behind(self, filepath: str | None, limit: int) -> DocumentPage:
@@ -305,11 +303,11 @@ class DocumentReader:
 
     async def part(self, document: Document, start: int, end: int) -> str | None:
         """Return ``text[start:end]``, None if the document has changed meanwhile."""
-        collection, chosen = await self._collection(), covering(document.chunks, start, end)
+        chosen = covering(document.chunks, start, end)
         keys = document.keys[chosen]
         texts: list[str] = []
         for at in range(0, len(keys), MOST_AT_ONCE):
-            for record in await collection.get(keys[at : at + MOST_AT_ONCE]):
+            for record in await self._collection.get(keys[at : at + MOST_AT_ONCE]):
                 if record is None:
                     return None
                 if record.fields.get(PART) == "document":
@@ -420,12 +418,13 @@ class FolderListing:
     A level of 100,000 documents takes 0.15 s to list, and one of a thousand 10 ms.
     """
 
-    def __init__(self, collection: Callable[[], Awaitable[Collection]], reading: DocumentReader) -> None:
-        self._collection, self._reading = collection, reading
+    def __init__(self) -> None:
         self._levels: OrderedDict[tuple[str, Filter], _FolderLevel] = OrderedDict()
         self._changes = -1
 
-    async def page(self, prefix: str, where: Filter, limit: int, cursor: str | None = None) -> FolderPage:
+    async def page(
+        self, collection: Collection, prefix: str, where: Filter, limit: int, cursor: str | None = None
+    ) -> FolderPage:
         """Return entries whose names begin with ``prefix`` and match; ``limit`` is 1 to 1,000.
 
         Raises BadArguments for a cursor that was not issued here.
@@ -435,17 +434,17 @@ class FolderListing:
         except ForeignCursor:
             message = say("cursor: it was not issued by list_document_folders")
             raise BadArguments(message, "cursor") from None
-        level = await self._read_level(prefix, where)
+        level = await self._read_level(collection, prefix, where)
         folders = level.folders[_page_start(after, level, "folders") :][:limit]
         left = limit - len(folders)
         names = level.documents[_page_start(after, level, "documents") :][:left]
-        documents = [document for document in await self._reading.documents(names) if document is not None]
+        heads = await DocumentReader(collection).documents(names)
+        documents = [document for document in heads if document is not None]
         total = len(level.documents) + sum(folder.documents for folder in level.folders)
         more = _next_cursor(level, folders, names, after)
         return FolderPage(folders, documents, len(level.folders), total, more)
 
-    async def _read_level(self, prefix: str, where: Filter) -> _FolderLevel:
-        collection = await self._collection()
+    async def _read_level(self, collection: Collection, prefix: str, where: Filter) -> _FolderLevel:
         changes, key = collection.changes, (prefix, where)
         if changes != self._changes:
             self._levels.clear()

@@ -440,13 +440,12 @@ class DocumentWriter:
         collection: Callable[[], Awaitable[Collection]],
         models: Models,
         embedding: PutEmbedding,
-        reading: DocumentReader,
         wake: Callable[[], None],
         context: DocumentContext,
         listeners: Sequence[DocumentListener],
     ) -> None:
         self._collection, self._models, self._embedding = collection, models, embedding
-        self._reading, self._wake, self._context, self._listeners = reading, wake, context, listeners
+        self._wake, self._context, self._listeners = wake, context, listeners
         # Locks by name of document. A lock exists only while it is held or waited for.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._running: set[asyncio.Future[Any]] = set()
@@ -496,7 +495,7 @@ class DocumentWriter:
         removed = 0
         async with self._locked(names):
             collection = await self._collection()
-            for document in await self._reading.documents(names):
+            for document in await DocumentReader(collection).documents(names):
                 if document is not None:
                     await collection.exchange((), document.keys)
                     self._tell_listeners(document.filepath, "deleted")
@@ -507,9 +506,11 @@ class DocumentWriter:
         """Store drafts with different names: embed them together, commit them one by one."""
         async with self._locked(draft.filepath for draft in drafts.values()):
             try:
-                before = await self._reading.documents([draft.filepath for draft in drafts.values()])
+                collection = await self._collection()
+                names = [draft.filepath for draft in drafts.values()]
+                before = await DocumentReader(collection).documents(names)
                 changes = await asyncio.to_thread(self._make_changes, drafts, before)
-                outcomes = await write_changes(await self._collection(), self._embedding, changes)
+                outcomes = await write_changes(collection, self._embedding, changes)
             except TabaneError as error:
                 return dict.fromkeys(drafts, error)
             if any(isinstance(each, PutOutcome) and not each.embedded for each in outcomes.values()):

@@ -347,7 +347,7 @@ _CODE_NAMES: Final = _word_set(
     "brewfile cmakelists.txt containerfile dockerfile gemfile gnumakefile jenkinsfile justfile makefile "
     "procfile rakefile vagrantfile"
 )
-CONVERTED: Final = _word_set("htm html xhtml pdf docx pptx xlsx epub odt odp ods ipynb rtf")
+CONVERTED: Final = _word_set("htm html xhtml pdf docx pptx xls xlsx epub odt odp ods ipynb rtf")
 """Endings of files with a format of their own. A converter reads them, if there is one."""
 
 _NO_TEXT: Final = _word_set(

@@ -508,13 +508,10 @@ class DocumentLibrary:
         self._collection, self._files, self._uploads = collection, files, uploads
         self._answers, self._labels = DocumentAnswers(context.folder), labels
         self.changed: list[DocumentListener] = []
-        self.reading = DocumentReader(collection)
         self.searching = DocumentSearch(collection, models, vectors, context, self._labels)
-        self._folders = FolderListing(collection, self.reading)
+        self._folders = FolderListing()
         embedding = PutEmbedding(models, context)
-        self._putting = DocumentWriter(
-            collection, models, embedding, self.reading, wake, context, self.changed
-        )
+        self._putting = DocumentWriter(collection, models, embedding, wake, context, self.changed)
 
     # For the rooms that put and read documents themselves
 
@@ -532,8 +529,8 @@ class DocumentLibrary:
 
     async def beginning(self, prefix: str, limit: int) -> list[str]:
         """Return names that begin so, in order; at most 1,000."""
-        where = await self.searching.heads(prefix, None, {})
-        return [document.filepath for document in (await self.reading.listed(where, limit)).documents]
+        page = await (await self.reading()).listed(self.searching.heads(prefix, None, {}), limit)
+        return [document.filepath for document in page.documents]
 
     # Operations
 
@@ -610,11 +607,14 @@ class DocumentLibrary:
             params.file_type,
             params.filters or {},
         )
-        answer = await self.searching.find(request)
+        collection = await self._collection()
+        answer = await self.searching.find(collection, request)
         documents = [hit.item.document for hit in answer.hits]
         self._note(caller, documents)
-        shown = await self._shown_texts(documents, params.include_documents, params.max_content_length)
-        space = space_of(await self._collection())
+        shown = await _shown_texts(
+            DocumentReader(collection), documents, params.include_documents, params.max_content_length
+        )
+        space = space_of(collection)
         echoed = {
             "top_k": request.limit,
             "query_vector_dimension": space.dimension if space else None,
@@ -630,7 +630,8 @@ class DocumentLibrary:
         """Return a document, or a part of it."""
         filepath = checked_filepath(params.filepath)
         length = params.length or given.DEFAULT_PART
-        part = await self.reading.answer_part(filepath, params.cursor, params.offset or 0, length)
+        reading = await self.reading()
+        part = await reading.answer_part(filepath, params.cursor, params.offset or 0, length)
         if part is None:
             return absence_answer(filepath, caller.lang)
         self._note(caller, [part.document])
@@ -640,10 +641,12 @@ class DocumentLibrary:
     @answered
     async def get_documents_by_prefix(self, caller: Caller, params: given.ByPrefix) -> Json:
         """Return the documents whose names begin with a prefix."""
-        where = await self.searching.heads(params.prefix, params.file_type, {})
-        page = await self.reading.listed(where, params.top_k or _BEGINNING)
+        reading, where = await self.reading(), self.searching.heads(params.prefix, params.file_type, {})
+        page = await reading.listed(where, params.top_k or _BEGINNING)
         self._note(caller, page.documents)
-        shown = await self._shown_texts(page.documents, params.include_documents, params.max_content_length)
+        shown = await _shown_texts(
+            reading, page.documents, params.include_documents, params.max_content_length
+        )
         echoed = {
             "prefix": params.prefix,
             "file_type": params.file_type,
@@ -655,22 +658,22 @@ class DocumentLibrary:
     @answered
     async def list_documents(self, caller: Caller, params: given.ListDocuments) -> Json:
         """Return a page of documents, in order of their names."""
-        where = await self.searching.heads(params.prefix or "", params.file_type, params.filters or {})
-        page = await self.reading.listed(where, params.limit or _BEGINNING, params.cursor)
+        where = self.searching.heads(params.prefix or "", params.file_type, params.filters or {})
+        page = await (await self.reading()).listed(where, params.limit or _BEGINNING, params.cursor)
         return list_answer(page.documents, page.after, caller.lang)
 
     @answered
     async def list_document_folders(self, caller: Caller, params: given.ListDocumentFolders) -> Json:
         """Return one level of the names of documents."""
         prefix = normalized(params.prefix or "")
-        where = await self.searching.heads(prefix, params.file_type, {})
-        page = await self._folders.page(prefix, where, params.limit or _BEGINNING, params.cursor)
+        where, limit = self.searching.heads(prefix, params.file_type, {}), params.limit or _BEGINNING
+        page = await self._folders.page(await self._collection(), prefix, where, limit, params.cursor)
         return folder_answer(page, prefix, caller.lang)
 
     @answered
     async def get_document_stats(self, caller: Caller, params: NoParameters) -> Json:
         """Return counts of documents, chunks and vectors."""
-        counts = await counted(self._collection)
+        counts = await counted(await self._collection())
         return self._answers.counted(counts, caller.lang)
 
     @answered
@@ -692,11 +695,16 @@ class DocumentLibrary:
             for result in await self.put(drafts)
         ]
 
-    async def _shown_texts(
-        self, documents: Sequence[Document], include: bool | None, longest: int | None
-    ) -> Mapping[str, str]:
-        """Return texts by name, or nothing if they are not requested."""
-        return {} if include is False else await self.reading.beginnings(documents, longest)
+    async def reading(self) -> DocumentReader:
+        """Return what reads the documents of the collection that is open now."""
+        return DocumentReader(await self._collection())
+
+
+async def _shown_texts(
+    reading: DocumentReader, documents: Sequence[Document], include: bool | None, longest: int | None
+) -> Mapping[str, str]:
+    """Return texts by name, or nothing if they are not requested."""
+    return {} if include is False else await reading.beginnings(documents, longest)
 
 
 def _log_text(error: TabaneError) -> str:

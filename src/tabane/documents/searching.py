@@ -350,27 +350,33 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
         reference = Reference("get_document", {"filepath": document.filepath})
         return HitCard(document.filepath, title, best.text, reference)
 
-    async def find(self, request: DocumentSearchRequest) -> DocumentAnswer:
+    async def find(self, collection: Collection, request: DocumentSearchRequest) -> DocumentAnswer:
         """Return the best documents. Raises BadArguments, and ModelMissing if the mode needs a model."""
         words = typed(encodable(request.query, "query"))
         if not sense(words):
             raise BadArguments(say("{parameter}: the search query is empty.", parameter="query"), "query")
-        where = await self.chunk_filter(request.file_type, request.filters)
-        return await self.ranked(words, where, request.limit, request.mode)
+        where = await self.chunk_filter(collection, request.file_type, request.filters)
+        return await self.ranked(collection, words, where, request.limit, request.mode)
 
     async def search(self, caller: Caller, request: SearchRequest) -> DocumentAnswer:
         """Return the best documents of a search over everything."""
         encodable(request.query, "query")
-        where = await self.chunk_filter(None, {})
-        answer = await self.ranked(words_of(request), where, request.limit, keywords=request.keywords)
+        words = words_of(request)
+        if not sense(words):
+            return SearchAnswer()
+        collection = await self._collection()
+        where = await self.chunk_filter(collection, None, {})
+        answer = await self.ranked(collection, words, where, request.limit, keywords=request.keywords)
         note_labels(self._labels, caller, (hit.item.document for hit in answer.hits))
         return answer
 
-    async def chunk_filter(self, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
+    async def chunk_filter(
+        self, collection: Collection, file_type: str | None, filters: Mapping[str, Any]
+    ) -> Filter:
         """Return the filter of chunks. Conditions on heads are resolved to documents. Raises BadArguments."""
-        return await resolved(await self._collection(), self._read_filters(file_type, filters))
+        return await resolved(collection, self._read_filters(file_type, filters))
 
-    async def heads(self, prefix: str, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
+    def heads(self, prefix: str, file_type: str | None, filters: Mapping[str, Any]) -> Filter:
         """Return the filter of documents whose names have that prefix. Raises BadArguments."""
         beginning, where = normalized(prefix), self._read_filters(file_type, filters)
         return And((HEADS, Prefix(DOCUMENT, beginning), where)) if beginning else And((HEADS, where))

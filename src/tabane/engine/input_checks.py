@@ -75,11 +75,33 @@ async def checked_records(records: Sequence[Record], shape: Shape, models: Mappi
 
 
 async def checked_exchange(records: Sequence[Record], gone: Sequence[str]) -> tuple[list[str], int]:
-    """Check an exchange of checked records. Return the keys to delete, and the rows for the writer."""
+    """Check an exchange of checked records. Return the keys to delete, and the rows for the writer.
+
+    A large exchange gets its own commit. Raises :class:`BadArguments` if it is too large, or if it writes and
+    deletes a key.
+    """
 
     def sized() -> tuple[list[str], int]:
         keys = [checked_key(key) for key in gone]
-        return keys, rows_of_exchange(records, keys)
+        twice = {record.key for record in records}.intersection(keys)
+        if twice:
+            raise BadArguments(
+                say("{key} is given both to be saved and to be removed", key=min(twice)), "gone"
+            )
+        size = sum(
+            len(each.payload) + len(msgspec.json.encode((each.texts, each.fields))) for each in records
+        )
+        vectors = sum(map(_vectors, records))
+        for bytes_of_part, most in ((vectors, LARGEST_VECTORS), (size, LARGEST_EXCHANGE)):
+            if bytes_of_part > most:
+                message = say(
+                    "an exchange of {size} {size:byte|bytes} is too large: at most {most}",
+                    size=bytes_of_part,
+                    most=most,
+                )
+                raise BadArguments(message, "records")
+        rows = len(records) + len(keys)
+        return keys, rows if size + vectors <= MOST_BYTES else max(rows, ALONE)
 
     is_short = len(records) + len(gone) <= _CHECKED_AT_ONCE
     return sized() if is_short else await asyncio.to_thread(sized)
@@ -147,19 +169,13 @@ def checked_attachment(
 MOST_BYTES = 1_000_000  # of a commit that others share
 
 
-MOST_OF_LONG = 1000  # records that are written in turns with others, before there must be room again
-MOST_BYTES_OF_LONG = 16_000_000
-
-
 def is_long(records: Sequence[Record]) -> bool:
     """Return whether records are too many, or too large, for a commit that others share."""
     return len(records) > MOST_ROWS or sum(map(_weight, records)) > MOST_BYTES
 
 
-def cut(
-    records: Sequence[Record], rows: int = MOST_ROWS, size_of_part: int = MOST_BYTES
-) -> Iterator[list[Record]]:
-    """Yield the records in order, in parts of at most so many rows and bytes: by default 100 and 1 MB.
+def cut(records: Sequence[Record], rows: int, size_of_part: int) -> Iterator[list[Record]]:
+    """Yield the records in order, in parts of at most so many rows and bytes.
 
     A larger record is its own part.
     """
@@ -187,32 +203,8 @@ def check_count(records: Sequence[Record], gone: Sequence[str]) -> None:
         raise BadArguments(message, "records")
 
 
-def rows_of_exchange(records: Sequence[Record], gone: Sequence[str]) -> int:
-    """Check an exchange, and return its rows for the writer. A large exchange gets its own commit.
-
-    Raises :class:`BadArguments` if it is too large, or if it both writes and deletes a key.
-    """
-    twice = {record.key for record in records}.intersection(gone)
-    if twice:
-        raise BadArguments(say("{key} is given both to be saved and to be removed", key=min(twice)), "gone")
-    size = sum(len(each.payload) + len(msgspec.json.encode((each.texts, each.fields))) for each in records)
-    vectors = sum(map(_vectors, records))
-    if size > LARGEST_EXCHANGE or vectors > LARGEST_VECTORS:
-        most = LARGEST_VECTORS if vectors > LARGEST_VECTORS else LARGEST_EXCHANGE
-        found = vectors if vectors > LARGEST_VECTORS else size
-        message = say(
-            "an exchange of {size} {size:byte|bytes} is too large: at most {most}", size=found, most=most
-        )
-        raise BadArguments(message, "records")
-    rows = len(records) + len(gone)
-    return rows if size + vectors <= MOST_BYTES else max(rows, ALONE)
-
-
 def _vectors(record: Record) -> int:
     return sum(map(len, record.vectors.values()))
-
-
-MOST_BOUNDS = 100_000  # of a histogram
 
 
 def check_bounded(name: str, value: int, least: int, most: int) -> None:
@@ -233,28 +225,13 @@ def checked_keys(keys: Sequence[str]) -> list[str]:
     return [unicodedata.normalize("NFC", key) for key in keys]
 
 
-def check_bounds(bounds: Sequence[float]) -> None:
-    """Raise unless a histogram can have so many bounds."""
-    check_bounded("bounds", len(bounds), 2, MOST_BOUNDS)
+NUMERIC = (Kind.NUMBER, Kind.DATE)
+TEXTUAL = (Kind.STRING, Kind.STRINGS)
 
 
-def check_textual(field: Field, what: str) -> None:
-    """Raise BadArguments unless the field has strings or lists of strings. ``what`` names the request."""
-    _check_kind(field, field.kind.textual, what)
-
-
-def check_numeric(field: Field, what: str) -> None:
-    """Raise BadArguments unless the field has numbers or dates. ``what`` names the request."""
-    _check_kind(field, field.kind.numeric, what)
-
-
-def check_string(field: Field, what: str) -> None:
-    """Raise BadArguments unless the field has strings. ``what`` names the request."""
-    _check_kind(field, field.kind is Kind.STRING, what)
-
-
-def _check_kind(field: Field, fits: bool, what: str) -> None:
-    if not fits:
+def check_kind(field: Field, kinds: Sequence[Kind], what: str) -> None:
+    """Raise BadArguments unless the field is of one of these kinds. ``what`` names the request."""
+    if field.kind not in kinds:
         message = say(
             "{field} is of type {kind}, so it cannot be used for {what}",
             field=field.name,

@@ -18,7 +18,7 @@ from tabane.posts import table as given
 from tabane.posts.post import DUPLICATE_FIELD, Post, comparable_user, duplicate_key, post_of
 from tabane.posts.query import LOG_TYPES, UserFilter, by_user, parsed, terms
 from tabane.posts.searching import Missing, Pair, PostAnswer, PostSearch, PostStream, nothing_missing
-from tabane.posts.statistics import PostAuthor, Statistics, TagCount, suggested, timeline
+from tabane.posts.statistics import Census, PostAuthor, Statistics, TagCount, suggested, timeline
 from tabane.posts.table import PostRows, Row, post_row
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection, Order
@@ -97,7 +97,7 @@ class Archive:
         missing: Missing = nothing_missing,
     ) -> None:
         self._collection, self._models, self._zone, self._ready = collection, models, zone, ready
-        self.statistics = Statistics(collection)
+        self.statistics = Statistics()
         self.searching = PostSearch(collection, models, self.statistics, zone, missing)
 
     # Searching
@@ -106,26 +106,36 @@ class Archive:
         """Return the posts nearest to a query."""
         settings = params.merged()
         answer = await self.searching.similar(
-            params.query, settings.options(), settings.top_k or _TOP_K, settings.diversity or 0.0
+            await self._collection(),
+            params.query,
+            settings.options(),
+            settings.top_k or _TOP_K,
+            settings.diversity or 0.0,
         )
         return _ranked_rows(answer, params.query)
 
     async def search_posts_by_text(self, caller: Caller, params: given.SearchText) -> PostRows:
         """Return the posts that contain words, newest first."""
         answer = await self.searching.holding(
-            params.search_term, params.source or "content", params.conditions(), params.limit or _LIMIT
+            await self._collection(),
+            params.search_term,
+            params.source or "content",
+            params.conditions(),
+            params.limit or _LIMIT,
         )
         return PostRows([post_row(hit.item) for hit in answer.hits], params.search_term, answer.warning)
 
     async def get_related_posts(self, caller: Caller, params: given.RelatedPosts) -> PostRows:
         """Return the posts nearest to a post."""
         post_id = int(params.post_id)
-        answer = await self.searching.related(post_id, params.options(), params.top_k or _TOP_K)
+        answer = await self.searching.related(
+            await self._collection(), post_id, params.options(), params.top_k or _TOP_K
+        )
         return _ranked_rows(answer, str(post_id))
 
     async def vector_search(self, caller: Caller, params: given.VectorSearch) -> AsyncIterator[StreamPart]:
         """Pairs of post and score, best first, 20,000 at a time; ``start_rank`` is the first one's rank."""
-        ranking = await self.searching.all(params.query, params.options())
+        ranking = await self.searching.all(await self._collection(), params.query, params.options())
         async for part in ranking_parts(ranking, params.top_k):
             yield part
 
@@ -134,7 +144,11 @@ class Archive:
     async def find_posts(self, caller: Caller, params: given.FindPosts) -> Row:
         """Return the best posts, each with the spans to mark in its content and the parts of its score."""
         answer = await self.searching.similar(
-            params.query, params.options(), params.top_k or _TOP_K, params.diversity or 0.0
+            await self._collection(),
+            params.query,
+            params.options(),
+            params.top_k or _TOP_K,
+            params.diversity or 0.0,
         )
         query, unfinished = parsed(params.query), params.keywords == "typing"
         words = marked_terms(typed(query.meaning))
@@ -151,7 +165,7 @@ class Archive:
     async def list_posts(self, caller: Caller, params: given.ListPosts) -> Row:
         """Return posts newest first, those without a time last, and how many match (first page only)."""
         collection = await self._collection()
-        where = await self.searching.having(params.conditions(), params.search_term)
+        where = await self.searching.having(collection, params.conditions(), params.search_term)
         if params.duplicates_of is not None:
             post_id = int(params.duplicates_of)
             (record,) = await collection.get([str(post_id)])
@@ -173,13 +187,13 @@ class Archive:
 
     async def list_post_users(self, caller: Caller, params: given.ListCounted) -> Row:
         """Return users with their numbers of posts, most posts first."""
-        users = (await self.statistics.census()).users
+        users = (await self.statistics.census(await self._collection())).users
         prefix = comparable_user(params.prefix or "")
         return await asyncio.to_thread(_counted_page, users, prefix, params, "user", comparable_user)
 
     async def list_post_tags(self, caller: Caller, params: given.ListCounted) -> Row:
         """Return tags with their numbers of posts, most posts first."""
-        tags = await self.statistics.tags()
+        tags = await self.statistics.tags(await self._collection())
         prefix = (params.prefix or "").casefold()
         return await asyncio.to_thread(_counted_page, tags, prefix, params, "tag", str.casefold)
 
@@ -187,13 +201,13 @@ class Archive:
 
     async def get_user_stats(self, caller: Caller, params: given.UserStats) -> PostRows:
         """Return the users with most posts."""
-        census = await self.statistics.census()
+        census = await self._census()
         users = census.users[: params.limit or _LIMIT]
         return PostRows([{"user": user.name, "post_count": user.posts} for user in users])
 
     async def get_database_stats(self, caller: Caller, params: NoParameters) -> Row:
         """Return the size and the period of the archive."""
-        census = await self.statistics.census()
+        census = await self._census()
         return {
             "total_posts": census.posts,
             "total_users": len(census.users),
@@ -202,40 +216,41 @@ class Archive:
 
     async def get_user_list(self, caller: Caller, params: NoParameters) -> list[str]:
         """Return the names of all users."""
-        return [user.name for user in (await self.statistics.census()).users]
+        return [user.name for user in (await self._census()).users]
 
     async def suggest_users(self, caller: Caller, params: given.SuggestUsers) -> Mapping[str, list[str]]:
         """Return the nearest names for each unknown name."""
-        return await suggested(await self.statistics.census(), params.user_list)
+        return await suggested(await self._census(), params.user_list)
 
     async def get_timeline(self, caller: Caller, params: given.Timeline) -> PostRows:
         """Count posts by period, in order. ``user``: only this user's posts."""
-        where = await self.searching.having(params.conditions(), params.search_term)
+        collection, unit = await self._collection(), params.unit or "month"
+        where = await self.searching.having(collection, params.conditions(), params.search_term)
         if params.user is not None:
             where = And((where, by_user(UserFilter(includes=[params.user]), {})))
-        census = await self.statistics.census()
-        collection, unit = await self._collection(), params.unit or "month"
+        census = await self.statistics.census(collection)
         counts = await timeline(collection, where, census.span, unit, self._zone())
         return PostRows([{"period": period, "post_count": count} for period, count in counts])
 
     async def get_post_facets(self, caller: Caller, params: given.Facet) -> PostRows:
         """Count the most frequent values among the matching posts."""
-        where = await self.searching.having(params.conditions(), params.search_term)
         collection, limit = await self._collection(), params.limit or _LIMIT
+        where = await self.searching.having(collection, params.conditions(), params.search_term)
         if params.field == "user":
             where = And((where, Not(Equal("user", ""))))  # posts without a user
         counts = await collection.facet(params.field, where, limit)
         names: Mapping[Any, str] = {}
         if params.field == "user":
-            names = {comparable_user(user.name): user.name for user in (await self.statistics.census()).users}
+            census = await self.statistics.census(collection)
+            names = {comparable_user(user.name): user.name for user in census.users}
         elif params.field == "log_type":
             names = {value: name for name, value in LOG_TYPES.items() if isinstance(name, str)}
         return PostRows([{"value": names.get(value, value), "post_count": count} for value, count in counts])
 
     async def get_status(self, caller: Caller, params: given.Status) -> Row:
         """Return the state of the archive, its model and its size."""
-        census = await self.statistics.census()
-        model = await self._model()
+        collection = await self._collection()
+        census, model = await self.statistics.census(collection), _model_of(collection)
         return {
             "status": "running",
             "ready": self._ready is None or self._ready(),
@@ -261,7 +276,7 @@ class Archive:
 
     async def embed_text(self, caller: Caller, params: given.EmbedText) -> Row:
         """Embed a text as a query, with the archive's model or else with the model in the settings."""
-        text, model = encodable(params.text, "text"), await self._model()
+        text, model = encodable(params.text, "text"), _model_of(await self._collection())
         if not model:
             embedder = await self._models.wanted()
             if isinstance(embedder, NoModel):
@@ -274,16 +289,19 @@ class Archive:
 
     async def export_posts(self, caller: Caller, params: given.ExportPosts) -> AsyncIterator[StreamPart]:
         """Stream the text in parts, which are written one after the other."""
-        where = (await self.searching.chosen(params.conditions())).all
         collection = await self._collection()
+        where = (await self.searching.chosen(collection, params.conditions())).all
         async for text in exported(collection, where, params.format or "jsonl"):
             yield StreamPart({"data": text}, True)
         yield StreamPart({"data": ""}, False)
 
-    async def _model(self) -> str:
-        """Return the model of the vectors of the contents; empty if there are no vectors."""
-        spaces = {space.name: space.model for space in (await self._collection()).spaces}
-        return spaces.get(_CONTENT, "")
+    async def _census(self) -> Census:
+        return await self.statistics.census(await self._collection())
+
+
+def _model_of(collection: Collection) -> str:
+    """Return the model of the vectors of the contents; empty if there are no vectors."""
+    return next((space.model for space in collection.spaces if space.name == _CONTENT), "")
 
 
 def safetensors(name: str, vector: bytes) -> bytes:

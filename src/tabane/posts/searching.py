@@ -367,11 +367,11 @@ class PostStream(Struct, frozen=True):
     pairs: AsyncIterator[list[Pair]]
 
 
-Missing = Callable[[Sequence[str]], Awaitable[Incomplete | None]]
+Missing = Callable[[Collection, Sequence[str]], Awaitable[Incomplete | None]]
 """Returns how much of these spaces is embedded; None if all of it is."""
 
 
-async def nothing_missing(spaces: Sequence[str]) -> None:
+async def nothing_missing(collection: Collection, spaces: Sequence[str]) -> None:
     """Report that every post has a vector."""
 
 
@@ -394,7 +394,8 @@ class PostSearch:
         if not request.query.strip():
             return SearchAnswer()
         options = PostSearchOptions("hybrid", keywords=request.keywords)
-        answer = await self.similar(escaped_meaning(request.query), options, request.limit)
+        text = escaped_meaning(request.query)
+        answer = await self.similar(await self._collection(), text, options, request.limit)
         return replace(answer, terms=marked_terms(typed(request.query)))
 
     def card(self, item: Post) -> HitCard:
@@ -404,7 +405,12 @@ class PostSearch:
         return HitCard(key, title or key, item.content, Reference("get_post", {"post_id": key}))
 
     async def similar(
-        self, text: str, options: PostSearchOptions, top_k: int, diversity: float = 0.0
+        self,
+        collection: Collection,
+        text: str,
+        options: PostSearchOptions,
+        top_k: int,
+        diversity: float = 0.0,
     ) -> PostAnswer:
         """Return the posts nearest to ``V|T``, without duplicates. Raises BadArguments and ModelError.
 
@@ -413,33 +419,33 @@ class PostSearch:
         """
         query = _read_query(text)
         weights = checked_weights(options.mode, options.weights)
-        collection = await self._collection()
-        chosen = _narrow_to_terms(await self.chosen(options.conditions), query.terms, source_of(options.mode))
+        chosen = await self.chosen(collection, options.conditions)
+        chosen = _narrow_to_terms(chosen, query.terms, source_of(options.mode))
         source, warning = await self._choose_ranking(collection, options, weights, query.meaning, chosen.all)
         if not (diversity and query.meaning):
             return _answer_of(await best_posts(collection, source, chosen.own, top_k), collection, warning)
         wide = await best_posts(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
         return _answer_of(await _diversify(collection, wide, top_k, diversity), collection, warning)
 
-    async def holding(self, text: str, source: Source, conditions: PostConditions, limit: int) -> PostAnswer:
+    async def holding(
+        self, collection: Collection, text: str, source: Source, conditions: PostConditions, limit: int
+    ) -> PostAnswer:
         """Return the posts that contain the terms of T, newest first, without duplicates."""
         words = _check_terms(terms(encodable(text, "search_term")), "search_term")
         if not words:
             raise _empty_query_error("search_term")
-        collection = await self._collection()
-        chosen = _narrow_to_terms(await self.chosen(conditions), words, source)
+        chosen = _narrow_to_terms(await self.chosen(collection, conditions), words, source)
         posts = await best_posts(collection, NewestPosts(chosen.all), chosen.own, limit)
         return _answer_of(posts, collection)
 
-    async def all(self, text: str, options: PostSearchOptions) -> PostStream:
+    async def all(self, collection: Collection, text: str, options: PostSearchOptions) -> PostStream:
         """Return every post that can be compared with V and contains T, in order, with duplicates.
 
         Without V: newest first, all with score 1.0. Mode hybrid ranks the best 1,000 only.
         """
         query = _read_query(text)
         weights = checked_weights(options.mode, options.weights)
-        collection = await self._collection()
-        chosen = await self.chosen(options.conditions)
+        chosen = await self.chosen(collection, options.conditions)
         where = _narrow_to_terms(chosen, query.terms, source_of(options.mode)).all
         if not query.meaning:
             blocks = collection.listing(Order("at", descending=True), where)
@@ -456,23 +462,24 @@ class PostSearch:
             lambda block: list(zip(map(int, block.keys), block.similarities, strict=True)),
         )
 
-    async def related(self, post_id: int, options: PostSearchOptions, top_k: int) -> PostAnswer:
+    async def related(
+        self, collection: Collection, post_id: int, options: PostSearchOptions, top_k: int
+    ) -> PostAnswer:
         """Return the posts nearest to one, by its vectors; if it has none, by its words."""
-        collection = await self._collection()
         record = (await collection.get([str(post_id)]))[0]
         if record is None:
             raise BadArguments(say("post_id: there is no post {post_id}", post_id=post_id), "post_id")
         post = post_of(record)
         weights = checked_weights(options.mode, options.weights)
         others = Not(Equal(DUPLICATE_FIELD, duplicate_key(post)))
-        chosen = (await self.chosen(options.conditions)).narrowed(shared=others)
+        chosen = (await self.chosen(collection, options.conditions)).narrowed(shared=others)
         vectors: dict[str, bytes] = {}
         for space in spaces_of(options.mode):
             if space in {each.name for each in collection.spaces}:
                 vector = (await collection.vectors([record.key], space))[0]
                 vectors |= {} if vector is None else {space: vector}
         source: HybridPosts | JoinedRanking
-        missing = await self._missing(spaces_of(options.mode))
+        missing = await self._missing(collection, spaces_of(options.mode))
         warning = missing.state if missing else None
         mixed = options.mode == "hybrid" or (options.mode_is_default and missing is not None)
         if len(vectors) == len(spaces_of(options.mode)) and not mixed:
@@ -492,20 +499,22 @@ class PostSearch:
             warning = query.warning or warning
         return _answer_of(await best_posts(collection, source, chosen.own, top_k), collection, warning)
 
-    async def having(self, conditions: PostConditions, search_term: str | None) -> Filter:
+    async def having(
+        self, collection: Collection, conditions: PostConditions, search_term: str | None
+    ) -> Filter:
         """Return the filter of posts that fulfill the conditions, and contain the terms of T if it is given.
 
         Raises :class:`BadArguments`.
         """
-        where = (await self.chosen(conditions)).all
+        where = (await self.chosen(collection, conditions)).all
         words = _check_terms(terms(encodable(search_term or "", "search_term")), "search_term")
         return And((where, words.filter("content")))
 
-    async def chosen(self, conditions: PostConditions) -> PostFilters:
+    async def chosen(self, collection: Collection, conditions: PostConditions) -> PostFilters:
         """Return the filters of the conditions. Raises :class:`BadArguments`."""
         users = conditions.users
         wants_counts = users.threshold_min is not None or users.threshold_max is not None
-        counts = (await self._statistics.census()).counts if wants_counts else {}
+        counts = (await self._statistics.census(collection)).counts if wants_counts else {}
         return PostFilters(
             shared=query.by_user(users, counts),
             own=And(
@@ -558,7 +567,7 @@ class PostSearch:
         if not set(names) <= spaces.keys():
             return None, False
         unread = next((spaces[name] for name in names if not reads(spaces[name], meaning)), None)
-        missing = await self._missing(names)
+        missing = await self._missing(collection, names)
         if unread is not None:
             warning = say(
                 "{model} reads English only, so these posts may not fit. Mode hybrid also looks for "
@@ -603,7 +612,7 @@ class PostSearch:
     async def _query_meaning(self, collection: Collection, text: str) -> Meaning | NoModel:
         names = spaces_of("hybrid")
         spaces = {space.name: space.model for space in collection.spaces}
-        missing = await self._missing(names)
+        missing = await self._missing(collection, names)
         if not set(names) <= spaces.keys():
             if missing:
                 return Meaning(None, incomplete=missing)

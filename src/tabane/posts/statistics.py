@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_left, insort
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import tzinfo
 from typing import NamedTuple, cast
 
@@ -108,16 +108,14 @@ def _sort_key(user: PostAuthor) -> tuple[int, str]:
 class Statistics:
     """The census of one collection, kept until the next write."""
 
-    def __init__(self, collection: Callable[[], Awaitable[Posts]]) -> None:
-        self._collection = collection
+    def __init__(self) -> None:
         self._counting = asyncio.Lock()
         self._census: tuple[Posts, int, Census] | None = None
         self._users = Users()
         self._tags: tuple[Posts, int, Sequence[TagCount]] | None = None
 
-    async def tags(self) -> Sequence[TagCount]:
+    async def tags(self, collection: Posts) -> Sequence[TagCount]:
         """Return the tags, those of most posts first; at most 200,000."""
-        collection = await self._collection()
         changes = collection.changes
         if self._tags is None or self._tags[:2] != (collection, changes):
             async with self._counting:
@@ -128,9 +126,8 @@ class Statistics:
                 self._tags = (collection, changes, [TagCount(*entry) for entry in by_count[:_MOST_TAGS]])
         return self._tags[2]
 
-    async def census(self) -> Census:
+    async def census(self, collection: Posts) -> Census:
         """Return the census, with every write that was acknowledged before the call."""
-        collection = await self._collection()
         async with self._counting:
             changes = collection.changes
             if self._census is None or self._census[:2] != (collection, changes):

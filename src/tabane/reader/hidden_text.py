@@ -230,7 +230,11 @@ def warnings_of(removed: Mapping[str, int], comments: int = 0) -> tuple[Message,
     warnings = []
     if removed:
         total = f"{sum(removed.values()):,}"
-        kinds = _list_removed(removed)
+        template = ", ".join(f"{{kind{at}}} {{count{at}}}" for at in range(len(removed)))
+        fields: dict[str, object] = {}
+        for at, (kind, count) in enumerate(sorted(removed.items())):
+            fields |= {f"kind{at}": _NAMES[kind], f"count{at}": f"{count:,}"}
+        kinds = Message(template, **fields)
         warnings.append(
             say(
                 "{count} invisible {count:character was|characters were} removed ({kinds}).",
@@ -258,15 +262,6 @@ def hidden_warnings(count: int) -> tuple[Message, ...]:
             count=count,
         ),
     )
-
-
-def _list_removed(removed: Mapping[str, int]) -> Message:
-    """Return kinds and how many of each, as one message."""
-    template = ", ".join(f"{{kind{at}}} {{count{at}}}" for at in range(len(removed)))
-    fields: dict[str, object] = {}
-    for at, (kind, count) in enumerate(sorted(removed.items())):
-        fields |= {f"kind{at}": _NAMES[kind], f"count{at}": f"{count:,}"}
-    return Message(template, **fields)
 
 
 _LONG = 100  # characters of an attribute or a title that count as a part of their own

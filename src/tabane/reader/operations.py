@@ -17,8 +17,7 @@ from tabane.errors import BadArguments, ReadError, TabaneError
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
 from tabane.reader import result_text
-from tabane.reader.cookies.cookie_folder import CookieFolder
-from tabane.reader.cookies.imported_cookies import CookieJar
+from tabane.reader.cookies import CookieFolder, CookieJar
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.fetching.interface import FetchedResource, SentCookies
 from tabane.reader.guard import Target, target

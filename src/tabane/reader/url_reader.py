@@ -313,14 +313,13 @@ def _combined_error(failed: Sequence[tuple[str, ReadError]]) -> ReadError:
     ]
     if not others:
         return telling
-    message = say("{reason} Also tried: {others}", reason=telling.message, others=_join_sentences(others))
+    names = [f"m{number}" for number in range(len(others))]
+    message = say(
+        "{reason} Also tried: {others}",
+        reason=telling.message,
+        others=Message(" ".join(f"{{{name}}}" for name in names), **dict(zip(names, others, strict=True))),
+    )
     return ReadError(message, telling.cause, status=telling.status, wait=telling.wait)
-
-
-def _join_sentences(messages: Sequence[Message]) -> Message:
-    """Return several sentences as one."""
-    names = [f"m{number}" for number in range(len(messages))]
-    return Message(" ".join(f"{{{name}}}" for name in names), **dict(zip(names, messages, strict=True)))
 
 
 async def _at_best(storing: Awaitable[_Value]) -> _Value | None:

@@ -1,8 +1,7 @@
-"""Protocols of a search engine under posts, documents and pages, and the values they exchange.
+"""The collection under posts, documents and pages, and the values that it exchanges with them.
 
-:class:`SearchableRecords` holds the records; :class:`SearchableTexts` and :class:`SearchableVectors` find
-them in data derived from the records. Fusion, thresholds and grouping are above them, once for all engines.
-The capabilities of an engine say which requests it supports.
+A :class:`Collection` holds records, and finds them in data derived from the records. Fusion, thresholds and
+grouping are above it, once for all engines.
 
 Failure policy of every method: wrong arguments raise :class:`~tabane.errors.BadArguments`, and nothing is
 done. A failure of the engine itself (disk full, files unreadable, another process, a server away) raises a
@@ -38,20 +37,6 @@ LARGEST_EXCHANGE = 16_000_000  # bytes of texts, fields and payloads of one
 LARGEST_VECTORS = 64_000_000  # bytes of vectors of one: they are as large as the text that they are of
 
 T = TypeVar("T")
-
-
-class Capability(Enum):
-    """A kind of request that an engine supports.
-
-    LEXICAL: words, phrases, exclusion, prefixes. SUBSTRING: :class:`~tabane.search.records.Contains` by an
-    index. VECTOR: nearest vectors. SCAN: all vectors in order of rows. If there is a space, the last two are
-    supported.
-    """
-
-    LEXICAL = "lexical"
-    SUBSTRING = "substring"
-    VECTOR = "vector"
-    SCAN = "scan"
 
 
 class Mode(Enum):
@@ -175,11 +160,75 @@ class ListedKeys(Struct, frozen=True):
     total: int
 
 
-class SearchableRecords(Protocol):
-    """The records of one collection. Acknowledged records survive any death of the process.
+class JoinedRecords(Protocol):
+    """The requests that can be joined into one: see :meth:`Collection.together`."""
 
-    Acknowledged means committed to disk, and found by every search, select and count that begins afterwards.
-    Records are checked before anything is written.
+    async def get(self, keys: Sequence[str]) -> list[Record | None]:
+        """Return the records of these keys, in order; None for a missing one. At most 1,000 keys."""
+        ...
+
+    async def select(
+        self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
+    ) -> SelectedPage:
+        """Return matching records in order. Ties, and all records without an order, are in order of keys.
+
+        ``after`` is the cursor of the page before. It holds the end of that page, not a count. So a record
+        that did not change between two pages occurs exactly once, whatever was written in the meantime.
+        ``limit`` is 1 to 1,000.
+        """
+        ...
+
+    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
+        """Return the key of the first matching record for each value of a field of strings.
+
+        The order is by a number or date, absent ones last, equal ones in order of keys. For filters that few
+        records match.
+        """
+        ...
+
+    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
+        """Return the similarity of each of these records, in their order. ``query.threshold`` has no effect.
+
+        None: there is no such record, or it has no vector in the requested spaces. At most 1,000 keys.
+        """
+        ...
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
+        """Return the most similar of the matching records, best first, equal ones in order of keys.
+
+        The score is the cosine, or the combination of cosines. ``total`` of the hits is the number of records
+        that were compared; with a threshold, of those that reach it. While the derived index of many vectors
+        is rebuilt, only the vectors in it are compared, and ``exact`` is False.
+        """
+        ...
+
+
+class NearestRequest(Struct, frozen=True):
+    """A request for the nearest records, from the first one on."""
+
+    query: VectorQuery
+    where: Filter
+    limit: int
+
+
+class Collection(JoinedRecords, Protocol):
+    """Records that can be searched: the door from the sources to an engine.
+
+    **Records.** Acknowledged records survive any death of the process. Acknowledged means committed to disk,
+    and found by every search, select and count that begins afterwards. Records are checked before anything is
+    written.
+
+    **Texts.** The index is derived, so no record is lost with it. Records that it does not have yet are found
+    too. While it is rebuilt, searches use the part that is ready, and ``EngineHits.exact`` is False.
+
+    **Vectors.** Scores are exact. A nearer record is missed only where thousands are about as near, as among
+    random vectors. Recall is in docs/development/performance.md. A record is found by the spaces in which it
+    has a vector. Without any in the requested spaces, it is not found.
+
+    Spaces can be added and dropped while the collection is open. Each change is one commit: a request sees
+    the spaces of one moment, and the death of the process leaves them as before or after. A shape creates the
+    spaces that it names, if they are missing, and does not change others. A request for a space that does not
+    exist, or not any more at its turn, raises :class:`~tabane.errors.BadArguments`.
     """
 
     @property
@@ -221,21 +270,6 @@ class SearchableRecords(Protocol):
         """
         ...
 
-    async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        """Return the records of these keys, in order; None for a missing one. At most 1,000 keys."""
-        ...
-
-    async def select(
-        self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
-    ) -> SelectedPage:
-        """Return matching records in order. Ties, and all records without an order, are in order of keys.
-
-        ``after`` is the cursor of the page before. It holds the end of that page, not a count. So a record
-        that did not change between two pages occurs exactly once, whatever was written in the meantime.
-        ``limit`` is 1 to 1,000.
-        """
-        ...
-
     async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
         """Return the values of a field among matching records, and how many records have each.
 
@@ -247,18 +281,35 @@ class SearchableRecords(Protocol):
         """Return the exact number of matching records."""
         ...
 
-
-class SearchableTexts(Protocol):
-    """Finds records by their texts. The index is derived, so no record is lost with it.
-
-    Records that the index does not have yet are found too. While it is rebuilt, searches use the part that
-    is ready, and ``EngineHits.exact`` is False.
-    """
+    # Counts
 
     @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Return the supported requests. Any other raises a StoreError that says what is missing."""
+    def changes(self) -> int:
+        """Return a number that grows with each write."""
         ...
+
+    async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
+        """Return the number of matching records for each value, in no order.
+
+        For fields of strings whose values are few compared with the records, or fit in memory.
+        """
+        ...
+
+    async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
+        """Return the number of matching records from each bound up to the next, which is excluded.
+
+        For numbers and dates. At most 100,000 bounds, in ascending order.
+        """
+        ...
+
+    def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
+        """Yield the keys of all matching records by a number or date, absent ones last, in blocks of 20,000.
+
+        They are of one moment, and equal ones are in order of rows. No record, no block.
+        """
+        ...
+
+    # Texts
 
     @property
     def remark(self) -> Message | None:
@@ -272,21 +323,7 @@ class SearchableTexts(Protocol):
         """
         ...
 
-
-class SearchableVectors(Protocol):
-    """Finds records by their vectors. Scores are exact.
-
-    A nearer record is missed only where thousands are about as near, as among random vectors. Recall is in
-    docs/development/performance.md.
-
-    A record is found by the spaces in which it has a vector. Without any in the requested spaces, it is not
-    found.
-
-    Spaces can be added and dropped while the collection is open. Each change is one commit: a request sees
-    the spaces of one moment, and the death of the process leaves them as before or after. A shape creates the
-    spaces that it names, if they are missing, and does not change others. A request for a space that does not
-    exist, or not any more at its turn, raises :class:`~tabane.errors.BadArguments`.
-    """
+    # Vectors
 
     @property
     def spaces(self) -> tuple[EmbeddingSpace, ...]:
@@ -323,13 +360,6 @@ class SearchableVectors(Protocol):
         """
         ...
 
-    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        """Return the similarity of each of these records, in their order. ``query.threshold`` has no effect.
-
-        None: there is no such record, or it has no vector in the requested spaces. At most 1,000 keys.
-        """
-        ...
-
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
         """Return the vectors of these records as given; None if there is none. At most 1,000 keys."""
         ...
@@ -357,15 +387,6 @@ class SearchableVectors(Protocol):
         """
         ...
 
-    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        """Return the most similar of the matching records, best first, equal ones in order of keys.
-
-        The score is the cosine, or the combination of cosines. ``total`` of the hits is the number of records
-        that were compared; with a threshold, of those that reach it. While the derived index of many vectors
-        is rebuilt, only the vectors in it are compared, and ``exact`` is False.
-        """
-        ...
-
     def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
         """Yield the similarities of all matching records at one moment, in order of rows, in blocks.
 
@@ -373,10 +394,6 @@ class SearchableVectors(Protocol):
         the index is being rebuilt, it waits up to a minute, then raises StoreBusy.
         """
         ...
-
-
-class RankableVectors(Protocol):
-    """Ranks all records by their similarity to a query."""
 
     def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
         """Yield all matching records that can be compared, most similar first, in blocks of 20,000.
@@ -386,71 +403,7 @@ class RankableVectors(Protocol):
         """
         ...
 
-
-class CountableRecords(Protocol):
-    """Counts over many records, and whether they may have changed."""
-
-    @property
-    def changes(self) -> int:
-        """Return a number that grows with each write."""
-        ...
-
-    async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
-        """Return the number of matching records for each value, in no order.
-
-        For fields of strings whose values are few compared with the records, or fit in memory.
-        """
-        ...
-
-    async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
-        """Return the number of matching records from each bound up to the next, which is excluded.
-
-        For numbers and dates. At most 100,000 bounds, in ascending order.
-        """
-        ...
-
-    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        """Return the key of the first matching record for each value of a field of strings.
-
-        The order is by a number or date, absent ones last, equal ones in order of keys. For filters that few
-        records match.
-        """
-        ...
-
-    def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
-        """Yield the keys of all matching records by a number or date, absent ones last, in blocks of 20,000.
-
-        They are of one moment, and equal ones are in order of rows. No record, no block.
-        """
-        ...
-
-
-class JoinedRecords(Protocol):
-    """The requests that can be joined. Those of the same name of a collection document them."""
-
-    async def get(self, keys: Sequence[str]) -> list[Record | None]: ...
-
-    async def select(
-        self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
-    ) -> SelectedPage: ...
-
-    async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]: ...
-
-    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]: ...
-
-    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits: ...
-
-
-class NearestRequest(Struct, frozen=True):
-    """A request for the nearest records, from the first one on."""
-
-    query: VectorQuery
-    where: Filter
-    limit: int
-
-
-class JoinableRequests(Protocol):
-    """Answers several requests as one."""
+    # Several requests
 
     async def together(
         self,
@@ -474,15 +427,3 @@ def demanding(query: VectorQuery | None, where: Filter) -> bool:
     if query is not None and len(query.vectors) > 1:
         return True
     return any(isinstance(leaf, Contains) for leaf in leaves(where))
-
-
-class Collection(
-    SearchableRecords,
-    SearchableTexts,
-    SearchableVectors,
-    RankableVectors,
-    CountableRecords,
-    JoinableRequests,
-    Protocol,
-):
-    """A collection with all of these interfaces."""

@@ -34,7 +34,6 @@ from tabane.search.engine import (
     LexicalQuery,
     Mode,
     NearestRequest,
-    SearchableVectors,
     VectorQuery,
     demanding,
 )
@@ -187,7 +186,7 @@ async def hybrid(
     Phrases and exclusions apply to all hits. If both are given, ``total`` is the number of candidates,
     because nearest vectors have no end.
 
-    Raises the errors of :meth:`~tabane.search.engine.SearchableTexts.search` and ``nearest``.
+    Raises the errors of :meth:`~tabane.search.engine.Collection.search` and ``nearest``.
     """
     if words is not None and meaning is not None:
         looked = min(max(depth, limit + offset), MOST_AT_ONCE)
@@ -490,7 +489,7 @@ T = TypeVar("T")
 
 SearchMode = Literal["hybrid", "vector", "lexical"]
 
-QueryVectors = Callable[[str, Iterable[str]], Awaitable[Meaning | NoModel]]
+QueryVectors = Callable[[Collection, str, Iterable[str]], Awaitable[Meaning | NoModel]]
 """Returns a text as vectors for these spaces of a collection, or why there are none."""
 
 _LAST_LETTER = re.compile(r"(?:^|(?<=\s))[A-Za-z0-9]$")
@@ -534,24 +533,27 @@ class CollectionSource(ABC, Generic[T]):
         """Return how an item reads in a list of several kinds."""
 
     async def search(self, caller: Caller, request: SearchRequest) -> SearchAnswer[T]:
-        return await self.ranked(words_of(request), self.where, request.limit, keywords=request.keywords)
+        words = words_of(request)
+        if not sense(words):
+            return SearchAnswer()
+        return await self.ranked(
+            await self._collection(), words, self.where, request.limit, keywords=request.keywords
+        )
 
     async def ranked(
         self,
+        collection: Collection,
         words: LexicalQuery,
         where: Filter,
         limit: int,
         mode: SearchMode = "hybrid",
         keywords: Keywords | None = None,
     ) -> SearchAnswer[T]:
-        """Return the best items. Raises ModelMissing if the mode is vector and there is no model.
+        """Return the best items for words that make sense. Raises ModelMissing if mode vector lacks a model.
 
         ``keywords`` is that of :class:`~tabane.search.source.SearchRequest`.
         """
-        if not sense(words):
-            return SearchAnswer()
-        collection = await self._collection()
-        query = await self._query(words, "lexical" if keywords else mode)
+        query = await self._query(collection, words, "lexical" if keywords else mode)
         asked = "" if keywords == "typing" else sense(words)  # what nobody finished is not reranked
         hits: list[SearchHit[T]] = []
         for _ in range(_TRIES):
@@ -562,10 +564,10 @@ class CollectionSource(ABC, Generic[T]):
         warning = joined(query.warning, collection.remark)
         return SearchAnswer(hits, marked_terms(words), warning, usual=query.usual)
 
-    async def _query(self, words: LexicalQuery, mode: SearchMode) -> HybridQuery:
+    async def _query(self, collection: Collection, words: LexicalQuery, mode: SearchMode) -> HybridQuery:
         if mode == "lexical":
             return HybridQuery(words)
-        found = await self._vectors(sense(words), self.spaces)
+        found = await self._vectors(collection, sense(words), self.spaces)
         if mode == "hybrid":
             return hybrid_query(words, found)
         if isinstance(found, NoModel):
@@ -656,7 +658,7 @@ async def records_of(collection: Collection, keys: Sequence[str]) -> Mapping[str
 
 
 async def diversified(
-    collection: SearchableVectors,
+    collection: Collection,
     space: str,
     ranked: Sequence[RankedRecord],
     limit: int,

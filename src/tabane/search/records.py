@@ -114,6 +114,10 @@ class Shape:
         if not all(0 < space.dimension <= LARGEST_DIMENSION for space in self.spaces):
             raise ValueError(f"a space has 1 to {LARGEST_DIMENSION} dimensions")
 
+    def holds_same(self, other: Shape) -> bool:
+        """Return whether records of the other shape fit: all but the spaces is equal."""
+        return (self.name, self.texts, self.fields) == (other.name, other.texts, other.fields)
+
     def space(self, name: str) -> EmbeddingSpace:
         """Return the space of that name. Raises :class:`BadArguments` with the names of all spaces."""
         for space in self.spaces:

@@ -127,6 +127,7 @@ def _wrong_name(entry: str) -> Message:
 _SCHEMES = ("postgresql", "postgres")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _INDEX_SCHEMES = ("milvus", "chroma", "chroma+http", "chroma+https")
+_CHROMA = re.compile(r"chroma(\+https?)?:(//)?")
 _SECRETS = ("password", "sslpassword", "token")
 
 
@@ -166,13 +167,35 @@ def check_vector_index(address: str, engine: str) -> None:
         )
 
 
+def names_chroma(address: str) -> bool:
+    """Return whether an address names an index on Chroma, which is no longer supported."""
+    return _CHROMA.match(address) is not None
+
+
+def removed_index(address: str) -> Message | None:
+    """Return what of the address of an index is ignored, without secrets; None if nothing is.
+
+    Chroma, and keywords on Milvus, were supported up to version 0.17. A hub with one of them starts.
+    """
+    if chroma := _CHROMA.match(address):
+        return say(
+            'vector_index = "{address}…" is no longer supported since 0.18: PostgreSQL and its replica serve '
+            "the searches. Remove the setting.",
+            address=chroma[0],
+        )
+    if "keywords=milvus" in re.split("[?&]", address):
+        return say(
+            "keywords=milvus in vector_index is no longer supported since 0.18: PostgreSQL and its replica "
+            "serve the searches by keywords. Remove the parameter."
+        )
+    return None
+
+
 def unreadable_index() -> ConfigurationError:
     """Return the error for the URL of an index that cannot be read."""
     return ConfigurationError(
         say(
-            "vector_index must be empty or a URL such as "
-            "milvus://user:${{MILVUS_PASSWORD}}@host:19530/database, chroma+https://host:8000 "
-            "or chroma:/folder"
+            "vector_index must be empty or a URL such as milvus://user:${{MILVUS_PASSWORD}}@host:19530/database"
         )
     )
 

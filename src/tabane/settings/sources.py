@@ -16,6 +16,7 @@ from tabane.settings.addresses import (
     check_listening,
     check_oauth,
     check_vector_index,
+    removed_index,
 )
 from tabane.settings.files import config_folder, data_folder, read_trusted
 from tabane.settings.limit_rules import DEFAULT_RULES, LimitRules
@@ -63,7 +64,10 @@ def load_settings(
     given.setdefault("servers", config.parent / "mcp-servers.json")
     if "home" not in given:
         given["home"] = data_folder(environ)
-    warnings = (*file.warnings(), *_misspelled(environ), *reader.warnings)
+    vector_index = given.get("vector_index", "")
+    check_vector_index(vector_index, given.get("engine", ""))
+    removed = removed_index(vector_index)
+    warnings = (*file.warnings(), *_misspelled(environ), *reader.warnings, *([removed] if removed else ()))
     settings = Settings(
         config=config, sources=reader.sources, warnings=warnings, limits=file.limits(), **given
     )
@@ -73,7 +77,6 @@ def load_settings(
     check_oauth(settings)
     check_engine(settings.engine)
     check_advertise(settings.advertise, settings.engine)
-    check_vector_index(settings.vector_index, settings.engine)
     if settings.restart_first > settings.restart_max:
         raise ConfigurationError(
             say(

@@ -102,9 +102,7 @@ class Settings:
         say(
             "Where the vectors of the database that engine names are searched. Empty: in that database, by "
             "pgvector. Or Milvus: milvus://user:${MILVUS_PASSWORD}@host:19530/database; needs "
-            "tabane[milvus]. Or a Chroma server: chroma+https://host:8000. Or a folder of Chroma, for one "
-            "hub: chroma:/folder; needs tabane[chroma]. The database remains the truth: the index follows "
-            "it, and can be deleted. "
+            "tabane[milvus]. The database remains the truth: the index follows it, and can be deleted. "
             "Parameters of the URL are in docs/scaling.md. A change takes effect after tabane restart."
         ),
     )
@@ -128,10 +126,12 @@ class Settings:
         ),
     )
     local_replica: bool = option.switch(
-        False,
+        True,
         say(
             "Whether this hub keeps a copy of what the database of engine contains, in home/replica, and "
-            "searches that. The copy follows each change. It may be deleted while the hub is stopped."
+            "reads that. It is faster, and searches go on while the database is away. The copy follows each "
+            "change, and takes about half the disk space of the database. It may be deleted while the hub is "
+            "stopped. Has no effect without engine."
         ),
     )
     registry_url: str = option.text(

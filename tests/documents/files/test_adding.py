@@ -97,7 +97,7 @@ class Shelf:
         return json.decode(json.encode(await self.door.invoke(CALLER, name, json.encode(params))))
 
     async def names(self) -> list[str]:
-        return [document.filepath async for document in self.asked.documents.reading.all()]
+        return [document.filepath async for document in (await self.asked.documents.reading()).all()]
 
 
 @asynccontextmanager

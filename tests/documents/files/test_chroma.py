@@ -9,7 +9,23 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tabane.documents.files import chroma_worker
 from tabane.documents.files.file_operations import draft_of
+from tests.conftest import absent
+
+_PYTHON = Path(__file__).parents[3] / "build" / "chroma" / "bin" / "python"
+"""The interpreter that has Chroma's library (``make chroma``)."""
+
+_COLLECTION = """
+import chromadb, sys
+made = chromadb.PersistentClient(sys.argv[1]).create_collection("documents")
+made.add(
+    ids=["a", "b"], documents=["# Kumquats", "犬"],
+    metadatas=[{"points": 3}, None], embeddings=[[1, 0], [0, 1]]
+)
+"""
 
 
 def row(**metadata: Any) -> dict[str, Any]:
@@ -36,3 +52,22 @@ def test_the_child_says_why_there_is_nothing_to_read(tmp_path: Path) -> None:
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     assert json.loads(done.stdout)["error"] in ("missing", "none")
+
+
+@pytest.mark.heavy("imports Chroma's library in two processes")
+def test_a_folder_of_chroma_is_read_and_stays_as_it_was(tmp_path: Path) -> None:
+    if not _PYTHON.exists():
+        absent("Chroma (make chroma)")
+    subprocess.run([_PYTHON, "-c", _COLLECTION, str(tmp_path)], check=True, cwd="/")
+    before = (tmp_path / "chroma.sqlite3").read_bytes()
+    worker = [str(_PYTHON), str(chroma_worker.__file__), str(tmp_path)]
+    done = subprocess.run(worker, check=True, capture_output=True, text=True, cwd="/")
+    first, *rows = map(json.loads, done.stdout.splitlines())
+    assert first == {"total": 2}
+    assert rows == [
+        {"id": "a", "text": "# Kumquats", "metadata": {"points": 3}},
+        {"id": "b", "text": "犬", "metadata": {}},
+    ]
+    assert (tmp_path / "chroma.sqlite3").read_bytes() == before
+    other = subprocess.run([*worker, "other"], check=True, capture_output=True, text=True, cwd="/")
+    assert json.loads(other.stdout)["error"] == "collection"

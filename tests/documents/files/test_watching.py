@@ -48,7 +48,7 @@ class Watched:
         self.asked, self.top, self.watch = asked, top, watch
 
     async def says(self, name: str) -> str | None:
-        found = await self.asked.documents.reading.text(str(self.top / name))
+        found = await (await self.asked.documents.reading()).text(str(self.top / name))
         return found[1] if found else None
 
     async def becomes(self, name: str, text: str | None) -> float:
@@ -58,7 +58,10 @@ class Watched:
         return await until(is_so)
 
     async def names(self) -> set[str]:
-        return {d.filepath.removeprefix(f"{self.top}/") async for d in self.asked.documents.reading.all()}
+        return {
+            d.filepath.removeprefix(f"{self.top}/")
+            async for d in (await self.asked.documents.reading()).all()
+        }
 
     async def are(self, *names: str) -> float:
         async def are_so() -> bool:

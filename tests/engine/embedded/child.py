@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from tabane.engine.embedded.clean_points import PAGES
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.database import MIGRATIONS, Database, Migration
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex, open_lexical
 from tabane.engine.embedded.store import PersistentVectorCache, Store
@@ -28,7 +27,7 @@ from tabane.errors import StoreError
 from tabane.search.records import EVERYTHING, Record
 from tests.engine.embedded import documents
 from tests.engine.embedded.lanes import LANES, Operation, operations
-from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.opening import EmbeddedCollection, embedded
 from tests.engine.embedded.shapes import SHAPE
 from tests.engine.embedded.vectors import lanes
 
@@ -78,9 +77,10 @@ async def bulk(order: dict[str, Any]) -> None:
     store = await Store.open(order["home"], "test", pages=order["pages"])
     collection = await store.collection(lanes.LARGE)
     await collection.upsert([lanes.large(number) for number in range(order["count"])])
-    assert collection.table.vectors is not None
-    await asyncio.to_thread(collection.table.vectors.settle)
+    assert collection.engine.table.vectors is not None
+    await asyncio.to_thread(collection.engine.table.vectors.settle)
     await collection.upsert([lanes.large(number) for number in range(order["count"], order["count"] + 5)])
+    await store.database.run(lambda connection: None)  # begins when the checkpoint behind that has ended
     say("done")
     await asyncio.sleep(3600)
 
@@ -98,7 +98,7 @@ async def exchange(order: dict[str, Any]) -> None:
     await asyncio.gather(_compacting(collection), _flushing(collection), *several)
 
 
-async def _documents(collection: StoredCollection, name: str, parts: int) -> None:
+async def _documents(collection: EmbeddedCollection, name: str, parts: int) -> None:
     there = await documents.generation_of(collection, name, parts)
     for generation in range(0 if there is None else there + 1, sys.maxsize):
         await documents.advance(collection, name, generation, parts)
@@ -111,7 +111,7 @@ async def spaces(order: dict[str, Any]) -> None:
     Generation N is of the model N, and has the vector of :func:`lanes.of_generation` for each record.
     """
 
-    async def succeed(collection: StoredCollection) -> None:
+    async def succeed(collection: EmbeddedCollection) -> None:
         say("open")
         keys = [f"k{number:03}" for number in range(lanes.RECORDS)]
         if not collection.spaces:
@@ -148,42 +148,42 @@ def kept_pair(number: int) -> tuple[bytes, bytes]:
     return key, key * (1 + number % 5)
 
 
-async def _vector_lane(collection: StoredCollection, seed: int, lane: int) -> None:
+async def _vector_lane(collection: EmbeddedCollection, seed: int, lane: int) -> None:
     for operation in operations(seed, lane):
         await perform(collection, lanes.with_vectors(operation))
         say(f"done {lane}")
 
 
-async def _flushing(collection: StoredCollection) -> None:
+async def _flushing(collection: EmbeddedCollection) -> None:
     """The vectors' own thread does this each 2 seconds: too seldom to be killed in it."""
-    assert collection.table.vectors is not None
+    assert collection.engine.table.vectors is not None
     while True:
-        await asyncio.to_thread(collection.table.vectors.settle)
+        await asyncio.to_thread(collection.engine.table.vectors.settle)
 
 
-async def _settling(collection: StoredCollection) -> None:
-    assert isinstance(collection.lexical, LexicalIndex)
+async def _settling(collection: EmbeddedCollection) -> None:
+    assert isinstance(collection.engine.lexical, LexicalIndex)
     while True:
-        await collection.lexical.settled()
+        await collection.engine.lexical.settled()
         say("settled")
 
 
-async def _lane(collection: StoredCollection, seed: int, lane: int) -> None:
+async def _lane(collection: EmbeddedCollection, seed: int, lane: int) -> None:
     for operation in operations(seed, lane):
         await perform(collection, operation)
         say(f"done {lane}")
 
 
-async def perform(collection: StoredCollection, operation: Operation) -> None:
+async def perform(collection: EmbeddedCollection, operation: Operation) -> None:
     if operation.keys:
         await collection.delete(operation.keys)
     else:
         await collection.upsert(operation.records)
 
 
-async def _compacting(collection: StoredCollection) -> None:
+async def _compacting(collection: EmbeddedCollection) -> None:
     while True:
-        await collection.compact()
+        await collection.engine.compact()
         await asyncio.sleep(0)
 
 

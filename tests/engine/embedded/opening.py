@@ -14,17 +14,20 @@ from typing import Any
 
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from tabane.engine.checked_collection import CheckedCollection
 from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
 from tabane.search.records import Shape
 from tests.engine.embedded.shapes import SHAPE
 
+EmbeddedCollection = CheckedCollection[StoredCollection]
+
 
 @asynccontextmanager
 async def embedded(
     home: Path | str | None = None, shape: Shape = SHAPE, **options: Any
-) -> AsyncIterator[StoredCollection]:
+) -> AsyncIterator[EmbeddedCollection]:
     """Open a collection in a folder, or in a new one."""
     with nullcontext(str(home)) if home else tempfile.TemporaryDirectory() as folder:
         store = await Store.open(folder, "test", **options)
@@ -55,7 +58,7 @@ class CollectionMachine(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        self._runner.run(self._collection.compact())
+        self._runner.run(self._collection.engine.compact())
 
     @rule()
     def reopen(self) -> None:

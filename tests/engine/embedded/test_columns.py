@@ -21,13 +21,13 @@ def some(count: int, likes: int) -> list[Record]:
 async def test_a_snapshot_stays_as_it_was_taken(tmp_path: Path) -> None:
     async with embedded(tmp_path) as collection:
         await collection.upsert(some(100, likes=1))
-        columns = collection.table.columns
+        columns = collection.engine.table.columns
         snapshot = columns.snapshot()
         held = [snapshot.alive, *(values.values for values in snapshot.columns.values())]
         before = [array.copy() for array in held]
         await collection.upsert(some(150, likes=2))
         await collection.delete([str(number) for number in range(50)])
-        await collection.compact()
+        await collection.engine.compact()
         for array, expected in zip(held, before, strict=True):
             np.testing.assert_array_equal(array, expected)
         assert columns.snapshot().changes > snapshot.changes
@@ -36,7 +36,7 @@ async def test_a_snapshot_stays_as_it_was_taken(tmp_path: Path) -> None:
 async def test_records_and_columns_are_read_at_one_moment(tmp_path: Path) -> None:
     """A reader that was overtaken by a write begins again, with both after it."""
     store = await Store.open(str(tmp_path), "test")
-    table = (collection := await store.collection(SHAPE)).table
+    table = (collection := await store.collection(SHAPE)).engine.table
     await collection.upsert(some(10, likes=1))
     connection = sqlite3.connect(tmp_path / "test.db", isolation_level=None, check_same_thread=False)
     connection.execute("BEGIN")

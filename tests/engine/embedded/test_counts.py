@@ -126,7 +126,7 @@ async def test_what_was_swept_since_a_count_is_not_counted_on() -> None:
         await collection.upsert([small(number) for number in range(100)] + [small(100, "alone")])
         assert (await collection.tally("user", EVERYTHING))["alone"] == 1
         await collection.delete(["100"])
-        await collection.compact()
+        await collection.engine.compact()
         assert await collection.tally("user", EVERYTHING) == {f"u{number}": 2 for number in range(50)}
 
 
@@ -141,7 +141,7 @@ async def test_what_moved_to_other_rows_is_counted_once(tmp_path: Path) -> None:
             assert sum((await collection.tally("user", EVERYTHING)).values()) == 4500
             page = await collection.select(EVERYTHING, order=(Order("at"),), limit=1)
             assert page.records[0].record.key == "1"
-            await collection.compact()
+            await collection.engine.compact()
 
 
 class _Watched(Masks):
@@ -156,7 +156,7 @@ class _Watched(Masks):
 
 async def test_after_a_small_write_not_all_is_counted_again_and_the_last_so_many_are_kept() -> None:
     async with embedded(shape=SMALL) as collection:
-        tallies, table = CountCache(), collection.table
+        tallies, table = CountCache(), collection.engine.table
         _Watched.times = 0
 
         async def asked(where: Filter) -> int:
@@ -187,6 +187,6 @@ async def test_a_string_that_was_swept_meanwhile_does_not_make_its_old_records_c
         await collection.upsert([gone])
         assert await collection.count(Equal("author", "ann")) == 1
         await collection.delete(["k"])
-        await collection.compact()
+        await collection.engine.compact()
         await collection.upsert([gone])
         assert await collection.count(Equal("author", "ann")) == 1

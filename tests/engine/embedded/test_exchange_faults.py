@@ -66,5 +66,5 @@ async def _survived(home: Path, *, thorough: bool) -> dict[str, int | None]:
             generation is not None for generation in found.values()
         )
         if thorough:
-            assert await collection.agrees()
+            assert await collection.engine.agrees()
         return found

@@ -26,7 +26,7 @@ async def settling(home: Path, shape: Shape) -> AsyncIterator[Collection]:
         async def settle() -> None:
             while True:
                 await lexical(collection).settled()
-                await collection.compact()
+                await collection.engine.compact()
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(settle())

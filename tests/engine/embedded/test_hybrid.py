@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.errors import ModelUnavailable
 from tabane.messages import say
 from tabane.search.chunking import Estimate, Measure
@@ -46,7 +45,7 @@ from tabane.search.records import (
     TextField,
 )
 from tabane.search.source import Reranker
-from tests.engine.embedded.opening import indexed
+from tests.engine.embedded.opening import EmbeddedCollection, indexed
 from tests.engine.embedded.vectors.oracle import cosine, packed
 
 T = TypeVar("T")
@@ -74,7 +73,7 @@ WHERES: list[Filter] = [EVERYTHING, Equal("who", "a")]
 
 
 @asynccontextmanager
-async def holding(records: Sequence[Record], shape: Shape = SHAPE) -> AsyncIterator[StoredCollection]:
+async def holding(records: Sequence[Record], shape: Shape = SHAPE) -> AsyncIterator[EmbeddedCollection]:
     async with indexed(shape=shape) as collection:
         await collection.upsert(records)
         yield collection
@@ -171,7 +170,7 @@ async def test_pages_of_one_ranking_alone_go_on_where_the_last_ended() -> None:
 class Asked:
     """A collection that notes what it is asked, in order."""
 
-    def __init__(self, collection: StoredCollection) -> None:
+    def __init__(self, collection: EmbeddedCollection) -> None:
         self._collection = collection
         self.notes: list[str] = []
         self.proven: list[int | None] = []

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.errors import BadArguments
 from tabane.search.engine import JoinedRecords, Order, VectorQuery
 from tabane.search.records import (
@@ -26,7 +25,7 @@ from tabane.search.records import (
     TextField,
     Value,
 )
-from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.opening import EmbeddedCollection, embedded
 from tests.engine.embedded.vectors.oracle import packed
 
 SHAPE = Shape(
@@ -48,7 +47,7 @@ def record(number: int, at: float | None = None) -> Record:
 
 
 @asynccontextmanager
-async def open_collection() -> AsyncIterator[StoredCollection]:
+async def open_collection() -> AsyncIterator[EmbeddedCollection]:
     async with embedded(shape=SHAPE) as collection:
         await collection.upsert([record(number) for number in range(60)])
         yield collection

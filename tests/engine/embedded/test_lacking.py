@@ -18,7 +18,9 @@ async def test_records_with_nothing_to_embed_are_not_read(tmp_path: Path) -> Non
         some = [Record(key=f"k{number}", fields={"has": ("content",)}) for number in range(COUNT)]
         last = Record(key="last", fields={"has": ("content", "reasoning")})
         await collection.upsert([*some, last])
-        await collection.table.database.read(lambda connection: connection.set_trace_callback(asked.append))
+        await collection.engine.table.database.read(
+            lambda connection: connection.set_trace_callback(asked.append)
+        )
         for _ in range(3):
             (found,) = await collection.lacking("reasoning", 0, 200, Equal("has", "reasoning"))
             assert found.record.key == "last"

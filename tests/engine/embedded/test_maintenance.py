@@ -100,10 +100,11 @@ async def test_a_check_finds_columns_that_say_something_else_and_mends_them(
     connection.commit()
     connection.close()
     store = await Store.open(str(tmp_path), "test")
-    await store.collection(SHAPE)
+    collection = await store.collection(SHAPE)
     assert await store.check() == ["notes"]
-    collection = await store.mend("notes")
+    await store.mend("notes")
     assert await store.check() == []
+    assert await store.collection(SHAPE) is collection  # whoever has it goes on with it
     await collection.delete(["k000001"])
     del model["k000001"]
     assert await store.check() == []
@@ -116,8 +117,8 @@ async def test_compaction_makes_rows_dense_and_forgets_strings(tmp_path: Path, m
         for turn in range(4):
             await collection.upsert(some(700, turn))
             put(model, some(700, turn), SHAPE)
-        assert len(collection.table.columns) > 2000
-        await collection.compact()
+        assert len(collection.engine.table.columns) > 2000
+        await collection.engine.compact()
         await agrees(collection, model)
     assert asked(tmp_path, "SELECT next - base FROM collection") == 700
     assert asked(tmp_path, "SELECT count(*) FROM tombstone_1") == 0
@@ -131,7 +132,7 @@ async def test_what_compaction_moved_out_of_a_block_stays_moved(tmp_path: Path, 
         for records in (some(SEGMENT + 500), some(1000, turn=1)):
             await collection.upsert(records)
             put(model, records, SHAPE)
-        await collection.compact()
+        await collection.engine.compact()
     assert asked(tmp_path, "SELECT min(first) FROM segment_1") < asked(
         tmp_path, "SELECT base FROM collection"
     )
@@ -145,7 +146,7 @@ async def test_many_holes_are_compacted_without_being_asked(tmp_path: Path) -> N
         for turn in range(1, 45):
             await collection.upsert(some(300, turn))
         async with asyncio.timeout(LONG):
-            while len(collection.table.columns) > 10_000:
+            while len(collection.engine.table.columns) > 10_000:
                 await collection.upsert(some(1, turn=99))
                 await collection.upsert(some(1, turn=98))
         assert await collection.count(EVERYTHING) == 300
@@ -157,7 +158,7 @@ async def test_writers_and_readers_go_on_during_compaction(tmp_path: Path, model
         for turn in range(3):
             await collection.upsert(some(2000, turn))
         put(model, some(2000, 2), SHAPE)
-        compacting = asyncio.create_task(collection.compact())
+        compacting = asyncio.create_task(collection.engine.compact())
         while not compacting.done():
             assert await collection.count(EVERYTHING) == len(model)
             records = some(len(model) + 1)[-1:]

@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.database import SLICE, Database, DatabaseLock, give_way
 from tabane.engine.embedded.store import Store
 from tabane.errors import StoreError, StoreLocked
@@ -30,7 +29,7 @@ from tabane.search.records import (
     Shape,
     TextField,
 )
-from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.opening import EmbeddedCollection, embedded
 from tests.engine.embedded.vectors.oracle import packed
 
 COUNT = 30_000
@@ -77,7 +76,7 @@ def _near(combination: Combination) -> VectorQuery:
     return VectorQuery({"one": vector(3, 3), "two": vector(3, 5)}, combination)
 
 
-LONG: dict[str, Callable[[StoredCollection], Awaitable[object]]] = {
+LONG: dict[str, Callable[[EmbeddedCollection], Awaitable[object]]] = {
     "substring": lambda notes: notes.count(Contains("absent")),
     "scan": lambda notes: _exhausted(notes.scan(_near(Combination.AVERAGE), EVERYTHING)),
     "product": lambda notes: notes.nearest(_near(Combination.PRODUCT), EVERYTHING, 10),
@@ -85,7 +84,7 @@ LONG: dict[str, Callable[[StoredCollection], Awaitable[object]]] = {
     "tally": lambda notes: notes.tally("tag", EVERYTHING),
     "listing": lambda notes: _exhausted(notes.listing(Order("likes"), EVERYTHING)),
     "export": lambda notes: notes.select(Prefix("tag", "t0299"), limit=1000),
-    "check-up": lambda notes: notes.agrees(),
+    "check-up": lambda notes: notes.engine.agrees(),
 }
 """What takes long by its nature."""
 
@@ -122,7 +121,7 @@ async def test_a_short_question_is_answered_before_a_long_one_that_is_under_way(
 
 
 async def _ordered(
-    collection: StoredCollection, work: Callable[[StoredCollection], Awaitable[object]], name: str
+    collection: EmbeddedCollection, work: Callable[[EmbeddedCollection], Awaitable[object]], name: str
 ) -> list[str]:
     """Ask the long one, then the short one; the order in which they were answered.
 
@@ -135,7 +134,7 @@ async def _ordered(
         await work(collection)
         done.append(name)
 
-    database = collection.table.database
+    database = collection.engine.table.database
     await database.read(lambda connection: connection.set_trace_callback(gate))
     long = asyncio.create_task(noted())
     await gate.reached()

@@ -61,7 +61,7 @@ async def test_records_of_a_write_replace_each_other_with_their_vectors(
         for space in ("one", "two"):
             wanted = [stored[key].vectors.get(space) for key in keys]
             assert await collection.vectors(keys, space) == wanted
-        assert await collection.agrees()
+        assert await collection.engine.agrees()
 
 
 def _record(key: int, text: int, spaces: int) -> Record:

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.columns import Columns, ColumnSnapshot
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
 from tabane.engine.embedded.masks import REMEMBERED, RowSet, SubstringCondition, SubstringFilter
@@ -29,7 +28,7 @@ from tabane.search.records import (
     TextField,
     matches,
 )
-from tests.engine.embedded.opening import indexed
+from tests.engine.embedded.opening import EmbeddedCollection, indexed
 
 SHAPE = Shape("posts", (TextField("content"), TextField("summary")), (Field("user", Kind.STRING),))
 WORDS = ["映画", "東京", "猫", "tokyo", "rain", "go", "の"]
@@ -66,7 +65,7 @@ def filters() -> list[Filter]:
     return found
 
 
-async def agrees(collection: StoredCollection, model: dict[str, Record]) -> None:
+async def agrees(collection: EmbeddedCollection, model: dict[str, Record]) -> None:
     for where in filters():
         expected = sum(matches(where, each) for each in model.values())
         assert await collection.count(where) == expected, where
@@ -75,7 +74,7 @@ async def agrees(collection: StoredCollection, model: dict[str, Record]) -> None
 @pytest.mark.heavy("thousands of records")
 async def test_what_texts_contain_is_found_in_the_index_the_tail_and_by_looking(tmp_path: Path) -> None:
     async with indexed(tmp_path, SHAPE) as collection:
-        assert isinstance(collection.lexical, LexicalIndex)
+        assert isinstance(collection.engine.lexical, LexicalIndex)
         model: dict[str, Record] = {}
 
         async def put(first: int, end: int) -> None:
@@ -84,7 +83,7 @@ async def test_what_texts_contain_is_found_in_the_index_the_tail_and_by_looking(
             await collection.upsert(records)
 
         await put(0, 900)
-        await collection.lexical.settled()
+        await collection.engine.lexical.settled()
         await agrees(collection, model)
         await put(900, 950)  # few: looked at themselves
         await agrees(collection, model)
@@ -98,9 +97,9 @@ async def test_what_texts_contain_is_found_in_the_index_the_tail_and_by_looking(
         await collection.upsert(other)
         model.update({each.key: each for each in other})
         await agrees(collection, model)
-        await collection.lexical.settled()
+        await collection.engine.lexical.settled()
         await agrees(collection, model)
-        await collection.compact()
+        await collection.engine.compact()
         await agrees(collection, model)
 
 

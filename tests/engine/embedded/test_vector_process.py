@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 import numpy as np
 import pytest
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.columns import ColumnSnapshot
 from tabane.engine.embedded.vector_process import ForeseenMatches, VectorSearchProcess
 from tabane.engine.embedded.vectors.space_index import Moment
@@ -28,7 +27,7 @@ from tabane.search.records import (
     Shape,
     TextField,
 )
-from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.opening import EmbeddedCollection, embedded
 
 COUNT, DIMENSION = 5000, 64  # enough vectors and dimensions for codes
 SHAPE = Shape(
@@ -50,7 +49,7 @@ def request(number: int = 0, limit: int = 10) -> NearestRequest:
     return NearestRequest(VectorQuery({"one": QUERIES[number].astype("<f4").tobytes()}), EVERYTHING, limit)
 
 
-async def hits(collection: StoredCollection, asked: NearestRequest) -> EngineHits:
+async def hits(collection: EmbeddedCollection, asked: NearestRequest) -> EngineHits:
     async def asking(posts: JoinedRecords) -> EngineHits:
         return await posts.nearest(asked.query, asked.where, asked.limit)
 
@@ -58,11 +57,11 @@ async def hits(collection: StoredCollection, asked: NearestRequest) -> EngineHit
 
 
 @asynccontextmanager
-async def open_collection(process: Process, count: int = COUNT) -> AsyncIterator[StoredCollection]:
+async def open_collection(process: Process, count: int = COUNT) -> AsyncIterator[EmbeddedCollection]:
     async with embedded(shape=SHAPE, searching=lambda: process) as collection:
         await collection.upsert([record(f"k{n}", VECTORS[n]) for n in range(count)])
-        assert collection.table.vectors is not None
-        await asyncio.to_thread(collection.table.vectors.settle)
+        assert collection.engine.table.vectors is not None
+        await asyncio.to_thread(collection.engine.table.vectors.settle)
         await collection.upsert([record("last", FAR)])  # shows what is in the files by now
         yield collection
     assert process.pid is None
@@ -115,7 +114,7 @@ async def test_a_record_that_is_deleted_after_it_was_found_is_not_a_hit() -> Non
             await there[0].delete([best[0]])
             return found
 
-    there: list[StoredCollection] = []
+    there: list[EmbeddedCollection] = []
     best: list[str] = []
     process = Late(many=1, crowded=1, smallest=1)
     async with open_collection(process) as collection:
@@ -154,14 +153,14 @@ async def test_what_the_process_cannot_search_is_searched_by_the_hub() -> None:
         asked = NearestRequest(request().query, And((Equal("tag", "t"), EVERYTHING)), 10)
         assert await hits(collection, asked) == await hits(collection, request())
         assert process.answered == 1
-        index = collection.table.vectors
+        index = collection.engine.table.vectors
         assert index is not None
         # Files that are gone cannot be mapped by a process that starts later.
         assert process.pid is not None
         os.kill(process.pid, signal.SIGKILL)
         view = index.moment(collection.changes)
         assert view is not None
-        folder = f"{collection.table.vector_folder}"
+        folder = f"{collection.engine.table.vector_folder}"
         os.rename(folder, folder + ".gone")
         try:
             await process.start()

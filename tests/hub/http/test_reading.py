@@ -14,8 +14,7 @@ from mcp.types import ImageContent
 from tabane.errors import TabaneError
 from tabane.operations import LOCAL, Caller, Face
 from tabane.operations.caller import Access
-from tabane.reader.cookies.cookie_folder import CookieFolder
-from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
+from tabane.reader.cookies import CookieFolder, CookieJar, ImportedCookie
 from tests.harness.http_hub import http_hub
 from tests.harness.identities import GivenAccess, NarrowedAccess
 from tests.harness.official_client import text

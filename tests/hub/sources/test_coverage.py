@@ -52,7 +52,7 @@ class Place:
             built.collection,
             LetterModels(model, wants=model.fingerprint),
             lambda: UTC,
-            missing=lambda spaces: embedding.missing(SHAPE.name, spaces),
+            missing=embedding.missing,
         )
         self._door = Door(OperationTable(posts_table(lambda: self.archive)))
 
@@ -262,8 +262,9 @@ async def test_texts_that_were_left_out_are_embedded_once_the_settings_name_the_
 
 async def test_a_collection_without_records_is_no_reason_to_warn(tmp_path: Path) -> None:
     async with archive(tmp_path, Gated(MANY)) as place:
-        assert await place.embedding.missing(SHAPE.name, ("content",)) is None
-        question = await place.embedding.question(SHAPE.name, "comet", ("content",))
+        collection = await place.built.collection()
+        assert await place.embedding.missing(collection, ("content",)) is None
+        question = await place.embedding.question(collection, "comet", ("content",))
         assert getattr(question, "query", "none there") is None
 
 

@@ -36,7 +36,7 @@ MANY = [note(number, f"note {number}", "aside" if number < 100 else "") for numb
 
 async def nearest(built: EmbeddingHub, text: str) -> str:
     collection = await built.collection()
-    question = await built.embedding.question("notes", text, ["body"])
+    question = await built.embedding.question(collection, text, ["body"])
     assert not isinstance(question, NoModel)
     assert question.query is not None
     return (await collection.nearest(question.query, EVERYTHING, 1)).hits[0].key
@@ -73,7 +73,7 @@ async def test_a_space_is_made_only_for_texts_that_are_there(tmp_path: Path) -> 
         await built.quiet()
         assert [space.name for space in collection.spaces] == ["body"]
         with pytest.raises(BadArguments, match=r"no vectors of aside\. Available: body"):
-            await built.embedding.question("notes", "x", ["aside"])
+            await built.embedding.question(collection, "x", ["aside"])
 
 
 async def test_without_a_model_the_reason_is_told_and_later_it_goes_on(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_without_a_model_the_reason_is_told_and_later_it_goes_on(tmp_path:
         await (await built.collection()).upsert([note(1, "zzz")])
         built.embedding.wake("notes")
         await built.quiet()
-        why = await built.embedding.question("notes", "zz", ["body"])
+        why = await built.embedding.question(await built.collection(), "zz", ["body"])
         assert isinstance(why, NoModel)
         assert str(why.reason) == "Nothing was found."
         models.wants = "a"
@@ -163,7 +163,7 @@ async def test_a_job_that_is_cancelled_leaves_what_it_did(tmp_path: Path) -> Non
         await built.jobs.cancel(built.jobs.get(job["job"]))
         await built.embedding.idle()
         assert await built.lacking() > 0
-        why = await built.embedding.question("notes", "x", ["body"])
+        why = await built.embedding.question(await built.collection(), "x", ["body"])
         assert not isinstance(why, NoModel)
         built.embedding.wake("notes")
         await built.quiet()

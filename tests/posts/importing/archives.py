@@ -14,12 +14,12 @@ from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.store import Store
 from tabane.messages import Message
 from tabane.posts.importing.import_report import PostsImportReport
 from tabane.posts.importing.importer import PostSources, import_posts, plan
 from tabane.posts.post import SHAPE, SPACES, Post, post_of
+from tabane.search.engine import Collection
 from tabane.search.records import EVERYTHING
 
 FIRST = 1_500_000_000_000_000_000
@@ -113,7 +113,7 @@ def write_zip(path: Path, **lists: Any) -> str:
     return str(path)
 
 
-def with_store(home: Path, work: Callable[[StoredCollection], Awaitable[T]]) -> T:
+def with_store(home: Path, work: Callable[[Collection], Awaitable[T]]) -> T:
     """Do work with the collection of posts in that folder."""
 
     async def run() -> T:
@@ -148,7 +148,7 @@ def posts_in(home: Path) -> dict[int, Post]:
 def all_in(home: Path) -> dict[int, tuple[Post, dict[str, bytes]]]:
     """Every post with its vectors."""
 
-    async def read(collection: StoredCollection) -> dict[int, tuple[Post, dict[str, bytes]]]:
+    async def read(collection: Collection) -> dict[int, tuple[Post, dict[str, bytes]]]:
         found: dict[int, tuple[Post, dict[str, bytes]]] = {}
         after: str | None = None
         while True:

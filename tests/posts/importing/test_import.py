@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.errors import BadArguments
 from tabane.posts.importing.importer import import_posts, plan
 from tabane.posts.post import Post
+from tabane.search.engine import Collection
 from tabane.search.records import EmbeddingSpace
 from tests.posts.importing.archives import (
     DIMENSION,
@@ -75,7 +75,7 @@ def test_everything_of_an_original_set_up_is_there_afterwards(setup: Path, tmp_p
     )
     assert found[C][1] == {"content": VECTORS[C]}
 
-    async def spaces(collection: StoredCollection) -> tuple[EmbeddingSpace, ...]:
+    async def spaces(collection: Collection) -> tuple[EmbeddingSpace, ...]:
         return collection.spaces
 
     assert with_store(tmp_path / "home", spaces) == tuple(
@@ -239,7 +239,7 @@ def test_vectors_of_another_model_or_dimension_are_refused_before_anything_is_wr
 def test_a_space_that_knows_its_model_more_exactly_takes_vectors_of_that_model(
     setup: Path, tmp_path: Path
 ) -> None:
-    async def made(collection: StoredCollection) -> None:
+    async def made(collection: Collection) -> None:
         await collection.add_space(EmbeddingSpace("content", DIMENSION, f"{MODEL}#0123"))
 
     with_store(tmp_path / "home", made)
@@ -292,7 +292,7 @@ def test_an_import_that_is_cancelled_goes_on_where_it_stood(tmp_path: Path) -> N
             if done > (total or 0) // 2:
                 self.task.cancel()
 
-    async def interrupted(collection: StoredCollection) -> None:
+    async def interrupted(collection: Collection) -> None:
         progress = Enough()
         progress.task = asyncio.create_task(import_posts(collection, plan([path]), progress, UTC))
         with pytest.raises(asyncio.CancelledError):

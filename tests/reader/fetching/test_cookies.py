@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
+from tabane.reader.cookies import CookieJar, ImportedCookie
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.fetching.interface import FetchedResource, SentCookies
 from tabane.reader.guard import target

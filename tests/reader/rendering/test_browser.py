@@ -125,4 +125,4 @@ def test_a_proxy_of_the_settings_is_not_gone_around(site: Site, show: Show) -> N
 def test_it_costs_nothing_before_the_first_page() -> None:
     program = "import sys; import tabane.reader.rendering; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert not {"httpcore2", "tabane.reader.rendering.browser_process"} & set(loaded.stdout.split())
+    assert not {"httpcore2", "tabane.reader.rendering.page_visit"} & set(loaded.stdout.split())

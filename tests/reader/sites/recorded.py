@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tabane.reader.sites.arxiv import ArxivAdapter
-from tabane.reader.sites.note import NoteAdapter
+from tabane.reader.sites.japanese_articles import NoteAdapter, ZennAdapter
 from tabane.reader.sites.site_adapter import SiteAdapter
 from tabane.reader.sites.youtube import YouTubeAdapter
-from tabane.reader.sites.zenn import ZennAdapter
 from tests.reader.site import Site
 from tests.reader.sites import (
     test_arxiv,

@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from tabane.errors import ReadError
-from tabane.reader.sites.note import NoteAdapter
-from tabane.reader.sites.qiita import QiitaAdapter
+from tabane.reader.sites.japanese_articles import NoteAdapter, QiitaAdapter, ZennAdapter
 from tabane.reader.sites.site_adapter import SiteAdapter
-from tabane.reader.sites.zenn import ZennAdapter
 from tests.reader.site import Site
 from tests.reader.sites.service import read, said, tell
 

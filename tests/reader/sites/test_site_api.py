@@ -12,8 +12,7 @@ import pytest
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.sites.site_adapter import UnexpectedAnswer
-from tabane.reader.sites.site_api import SiteApi, parse_json
+from tabane.reader.sites.site_adapter import SiteApi, UnexpectedAnswer, parse_json
 from tests.reader.fakes import FakeFetcher, answer, tools
 
 BASE = "https://a.test/api"

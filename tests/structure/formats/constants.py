@@ -11,7 +11,7 @@ from tabane.catalog.tools import listings
 from tabane.code import result_types as shapes
 from tabane.engine import query_plans as text_spaces
 from tabane.engine.embedded import database as migrations
-from tabane.engine.embedded.vectors import space_files
+from tabane.engine.embedded.vectors import space_files, vector_format
 from tabane.engine.embedded.vectors import space_files as vector_rows
 from tabane.guard.definitions import pins as pin_file
 from tabane.hub.backup import archive_format as manifest
@@ -41,7 +41,8 @@ def constants() -> dict[str, Any]:
             "usage": usage_rollups.VERSION,
             "analysis of texts": text_spaces.VERSION,
             "store": migrations.APPLICATION,
-            "vectors": space_files.FORMAT,
+            "vectors": vector_format.VERSION,
+            "codes of vectors": space_files.FORMAT,
             "rows of vectors": vector_rows.FORMAT,
         },
         "words": {

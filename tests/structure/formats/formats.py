@@ -52,9 +52,9 @@ from tabane.documents.document import ChunkSpan, Document
 from tabane.documents.document_reader import PartCursor, _FolderCursor
 from tabane.documents.files.file_operations import WatchedFolders
 from tabane.documents.files.readable_files import DocumentFolder, FileSource
-from tabane.engine.collection_replica import ReplicaMark, SpaceStep
+from tabane.engine.collection_replica import ReplicaMark
 from tabane.engine.embedded.clean_points import FileState, LogEnd
-from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest
+from tabane.engine.embedded.lexical.analysis_worker import AnalysisRequest
 from tabane.engine.embedded.lexical.tantivy_index import IndexWatermark
 from tabane.engine.embedded.vectors.search_requests import (
     MappedArray,
@@ -63,7 +63,7 @@ from tabane.engine.embedded.vectors.search_requests import (
     SentQuestion,
     SentSpace,
 )
-from tabane.engine.embedded.vectors.space_files import OwnersStamp, SpaceFilesState, _OwnersHeader
+from tabane.engine.embedded.vectors.space_files import CodeState, OwnersStamp, _OwnersHeader
 from tabane.engine.input_checks import RecordsCursor
 from tabane.group.profile_changes import ProfileChange, ProfileTable
 from tabane.group.signatures import ForwardedRequest, LinkHead
@@ -86,11 +86,11 @@ from tabane.operations import CallTarget
 from tabane.posts.operations import CountedPlace
 from tabane.posts.post import _PostPayload
 from tabane.reader.conversion import CleaningRequest, ConversionFailure, ConversionRequest, ConvertedPage
-from tabane.reader.cookies.imported_cookies import CookieJar, ImportedCookie
+from tabane.reader.cookies import CookieJar, ImportedCookie
 from tabane.reader.page import Page, Picture
 from tabane.reader.page_records import PageHead, PassageSpan
 from tabane.reader.paging import PageCursor
-from tabane.reader.rendering.browser_process import BrowserExit
+from tabane.reader.rendering.page_visit import BrowserExit
 from tabane.search.embedding.model_families import Pooling
 from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import (
@@ -175,7 +175,6 @@ FILES: dict[str, Any] = {
     "head of a page": PageHead,
     "span of a passage": PassageSpan,
     "replica": ReplicaMark,
-    "step of a replica": SpaceStep,
     "shape of a collection": Shape,
     "text of a shape": TextField,
     "field of a shape": Field,
@@ -184,7 +183,7 @@ FILES: dict[str, Any] = {
     "clean point of a database": FileState,
     "end of a log": LogEnd,
     "watermark of a lexical index": IndexWatermark,
-    "vectors of a space": SpaceFilesState,
+    "codes of a space": CodeState,
     "header of the rows of vectors": _OwnersHeader,
     "stamp of the rows of vectors": OwnersStamp,
     "facts of a fingerprint": Recipe,

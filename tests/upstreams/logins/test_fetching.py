@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from tabane.reader.guard.addresses import fault
+from tabane.reader.guard import fault
 from tabane.servers.server import Server
 from tabane.servers.server_keys import OAuthOptions
 from tabane.upstreams.logins.fetching import LoginHttp, LoginRequestFailed

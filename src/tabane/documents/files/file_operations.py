@@ -256,7 +256,7 @@ class DocumentFiles:
     async def _used_prefix(self, prefix: str) -> str:
         """Return the prefix of ids: with a colon if only ids with a colon exist, as after import-chroma."""
         colon = with_colon(prefix)
-        reading = self._documents.reading
+        reading = await self._documents.reading()
         if colon == prefix or await anext(reading.all(prefix + "/"), None) is not None:
             return prefix
         return prefix if await anext(reading.all(colon), None) is None else colon

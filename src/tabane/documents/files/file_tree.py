@@ -13,73 +13,53 @@ import re
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple
+
+from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 
-MOST_PATTERNS, LONGEST_PATTERN = 5000, 1000
+MOST_PATTERNS, LONGEST_PATTERN = 5000, 300
 """Limits of the patterns of one file, and of the characters of a pattern. Those beyond are ignored."""
 
-NameTest = Callable[[str], object]
-"""Test of a name. The truth of its result says whether the name matches."""
-
-_CLASSES: Final = {
-    "alnum": "a-zA-Z0-9",
-    "alpha": "a-zA-Z",
-    "blank": r" \t",
-    "cntrl": r"\x00-\x1f\x7f",
-    "digit": "0-9",
-    "graph": r"\x21-\x7e",
-    "lower": "a-z",
-    "print": r"\x20-\x7e",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r"\s",
-    "upper": "A-Z",
-    "xdigit": "0-9a-fA-F",
-}
-_DEEP: Final = re.compile(r"\*\*+")
+# What pathspec 1.1 writes for wildcards.
+_LEADING, _INNER, _END, _FOLDER = "^(?:.+/)?", "(?:/.+)?", "(?:(?P<ps_d>/)|$)", "(?P<ps_d>/)"
+_STAR: Final = re.compile(r"\[\^/\]\*((?:\[\^/\](?!\*)|[^/])*?)(?=\[\^/\]\*)")
+_ALONE: Final = {".": ".+", "/": ".+/.+", _FOLDER: ".*/"}  # expressions of patterns of stars alone
 
 
-class _MalformedPattern(Exception):
-    """A pattern that never matches anything."""
+class IgnoreRule(NamedTuple):
+    """One pattern. ``fits`` tests the path below the folder of its file, or the name if ``name_only``.
 
+    A folder has a slash at its end.
+    """
 
-@dataclass(frozen=True, slots=True)
-class IgnoreRule:
-    """One pattern. ``names`` has a test for each folder on the way, None for ``**``."""
-
-    negated: bool
-    folders_only: bool
-    names: tuple[NameTest | None, ...]
-    anchored: bool
-
-    def matches(self, parts: Sequence[str], is_folder: bool) -> bool:
-        """Return whether the pattern matches a path, given as its parts."""
-        if self.folders_only and not is_folder:
-            return False
-        if not self.anchored:
-            test = self.names[0]
-            return test is None or bool(test(parts[-1]))
-        return _match(self.names, parts)
+    fits: Callable[[str], object]
+    name_only: bool
+    ignores: bool
 
 
 class IgnoreRules:
     """The patterns of one file, or of a command line."""
 
     def __init__(self, lines: Iterable[str]) -> None:
-        found = (rule_of(line) for line, _ in zip(lines, range(MOST_PATTERNS), strict=False))
-        self._rules = [rule for rule in found if rule is not None]
+        rules = map(rule_of, islice(lines, MOST_PATTERNS))
+        self._rules = [rule for rule in rules if rule is not None]
         self._rules.reverse()
 
-    def __bool__(self) -> bool:
-        return bool(self._rules)
-
     def decide(self, parts: Sequence[str], is_folder: bool) -> bool | None:
-        """Return whether a path, relative to the folder of the file, is ignored. None if no rule matches."""
-        for rule in self._rules:
-            if rule.matches(parts, is_folder):
-                return not rule.negated
+        """Return whether a path, relative to the folder of the file, is ignored. None if no rule matches.
+
+        No folder above the path may be ignored.
+        """
+        end = "/" if is_folder else ""
+        name, path = parts[-1] + end, "/".join(parts) + end
+        for fits, name_only, ignores in self._rules:
+            if fits(name if name_only else path):
+                return ignores
         return None
 
 
@@ -108,164 +88,38 @@ def lines_of(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.removeprefix("\ufeff").split("\n")]
 
 
+@lru_cache(4096)
 def rule_of(line: str) -> IgnoreRule | None:
     """Parse a line to a rule. None for an empty line, a comment, or a pattern that never matches."""
-    if line.startswith("#") or len(line) > LONGEST_PATTERN:
-        return None
-    pattern = _without_spaces_behind(line)
-    negated = pattern.startswith("!")
-    pattern = pattern[negated:]
-    folders_only = pattern.endswith("/")
-    pattern = pattern[: len(pattern) - folders_only]
-    anchored = "/" in pattern
-    pattern = pattern.removeprefix("/")
-    if not pattern:
+    if len(line) > LONGEST_PATTERN:
         return None
     try:
-        names = tuple(map(_name_test, _segments(pattern)))
-    except _MalformedPattern:
+        pattern = GitIgnoreSpecPattern(line)
+    except (ValueError, re.error):
         return None
-    return IgnoreRule(negated, folders_only, names, anchored)
-
-
-def _without_spaces_behind(line: str) -> str:
-    r"""Return the pattern without spaces at its end, except for an escaped space (``\ ``)."""
-    end = len(line.rstrip(" "))
-    behind = len(line[:end]) - len(line[:end].rstrip("\\"))
-    return line[: end + 1] if behind % 2 and end < len(line) else line[:end]
-
-
-def _segments(pattern: str) -> list[str]:
-    r"""Split the pattern at its slashes. An escaped slash (``\/``) is a slash too."""
-    parts, start, at = [], 0, 0
-    while at < len(pattern):
-        if pattern[at] == "\\" and pattern[at + 1 : at + 2] != "/":
-            at += 2
-            continue
-        escaped = pattern[at] == "\\"
-        if escaped or pattern[at] == "/":
-            parts.append(pattern[start:at])
-            at += escaped
-            start = at + 1
-        at += 1
-    return [*parts, pattern[start:]]
-
-
-def _match(names: Sequence[NameTest | None], parts: Sequence[str]) -> bool:
-    """Return whether the tests match the folders of a path in order. ``**`` matches any number of them.
-
-    At the end, ``**`` matches at least one. Takes at most len(names) · len(parts) steps, because parts before
-    the last ``**`` are never matched again.
-    """
-    deep_at, resume = -1, 0
-    at = number = 0
-    while number < len(parts):
-        if at < len(names) and names[at] is None:
-            if at == len(names) - 1:
-                return True
-            deep_at, resume = at, number
-            at += 1
-        elif at < len(names) and _fits(names[at], parts[number]):
-            at, number = at + 1, number + 1
-        elif deep_at >= 0:
-            resume += 1
-            at, number = deep_at + 1, resume
-        else:
-            return False
-    return at == len(names)
-
-
-def _fits(test: NameTest | None, name: str) -> bool:
-    assert test is not None
-    return bool(test(name))
-
-
-def _name_test(segment: str) -> NameTest | None:
-    """Return the test for one part of a pattern. Plain names need no regular expression."""
-    if _DEEP.fullmatch(segment):
+    if pattern.regex is None:
         return None
-    if not re.search(r"[*?\[\\]", segment):
-        return segment.__eq__
-    if segment[0] == "*" and not re.search(r"[*?\[\\]", segment[1:]):
-        ending = segment[1:]
-        return lambda name: name.endswith(ending)
-    return re.compile(_segment_regex(segment), re.DOTALL).fullmatch
+    source = pattern.regex.pattern
+    middle = source.removeprefix(_LEADING).removesuffix(_END).removesuffix(_FOLDER).replace("[^/]", "")
+    name_only = source.startswith(_LEADING) and "/" not in middle
+    fits = re.compile(_linear_regex(source.removeprefix(_LEADING) if name_only else source), re.DOTALL)
+    return IgnoreRule(fits.fullmatch, name_only, bool(pattern.include))
 
 
-def _segment_regex(segment: str) -> str:
-    """Return one part of a pattern as a regular expression in which stars do not backtrack."""
-    pieces, stars, at = [""], 0, 0
-    while at < len(segment):
-        character = segment[at]
-        if character == "*":
-            stars += 1
-            pieces.append("")
-            at += 1
-            continue
-        written, at = _character_regex(segment, at)
-        pieces[-1] += written
-    if not stars:
-        return pieces[0]
-    middle = "".join(f"(?>.*?{piece})" for piece in pieces[1:-1] if piece)
-    return f"{pieces[0]}{middle}.*{pieces[-1]}"
+def _linear_regex(source: str) -> str:
+    """Return an expression for the path itself, in linear time; that of pathspec also finds what is below it.
 
-
-def _character_regex(segment: str, at: int) -> tuple[str, int]:
-    """Return the regular expression of one character or wildcard, and the position after it."""
-    character = segment[at]
-    if character == "?":
-        return ".", at + 1
-    if character == "[":
-        return _bracket_regex(segment, at + 1)
-    if character == "\\":
-        if at + 1 == len(segment):
-            raise _MalformedPattern
-        return re.escape(segment[at + 1]), at + 2
-    return re.escape(character), at + 1
-
-
-def _bracket_regex(segment: str, at: int) -> tuple[str, int]:
-    """Return the regular expression of ``[…]`` after its opening bracket.
-
-    Raises _MalformedPattern if unclosed.
+    A .gitignore is untrusted, and pathspec's expressions can backtrack for years. Of two stars, or of two
+    ``**``, the first takes as little as it can and is never tried again.
     """
-    negated = segment[at : at + 1] in ("!", "^")
-    at += negated
-    parts: list[str] = []
-    first = True
-    while first or segment[at : at + 1] != "]":
-        if at >= len(segment):
-            raise _MalformedPattern
-        first = False
-        part, at = _bracket_member(segment, at)
-        parts.append(part)
-    inside = "".join(parts)
-    if negated:
-        return (f"[^{inside}]" if inside else "."), at + 1
-    return (f"[{inside}]" if inside else "(?!)"), at + 1
-
-
-def _bracket_member(segment: str, at: int) -> tuple[str, int]:
-    """Return a class, a range or a character of ``[…]``, empty for a reversed range."""
-    named = re.compile(r"\[:([^\]]*):\]").match(segment, at)
-    if named:
-        if named[1] not in _CLASSES:
-            raise _MalformedPattern
-        return _CLASSES[named[1]], named.end()
-    low, at = _plain_character(segment, at)
-    if segment[at : at + 1] == "-" and segment[at + 1 : at + 2] not in ("", "]"):
-        high, at = _plain_character(segment, at + 1)
-        # git matches the first character of a range on its own, before it parses the range.
-        return (f"{re.escape(low)}-{re.escape(high)}" if low <= high else re.escape(low)), at
-    return re.escape(low), at
-
-
-def _plain_character(segment: str, at: int) -> tuple[str, int]:
-    if segment[at : at + 1] == "\\":
-        at += 1
-    if at >= len(segment):
-        raise _MalformedPattern
-    return segment[at], at + 1
+    if source in _ALONE:
+        return _ALONE[source]
+    if source.endswith("/"):
+        source += ".+"  # ``folder/**`` matches what is in the folder, not the folder
+    source = _STAR.sub(r"(?>[^/]*?\1)", source)
+    first, *others = source.replace(_LEADING, "(?:[^/]++/)*?").removeprefix("^").split(_INNER)
+    pieces = [first, *(f"(?:/[^/]++)*?{piece}" for piece in others)]
+    return "".join(f"(?>{piece}(?=/))" for piece in pieces[:-1]) + pieces[-1]
 
 
 MOST_FILES, MOST_FOLDERS, DEEPEST = 200_000, 50_000, 100
@@ -407,9 +261,9 @@ class FileTree:
             return
         above = folder.levels if before is None or before.rules is None else folder.levels[:-1]
         folder.levels, folder.rules = self._with_rules(above, parts, entries)
-        known = before.folders if before is not None and before.rules == folder.rules else {}
+        scanned = before.folders if before is not None and before.rules == folder.rules else {}
         for entry in entries:
-            self._take_entry(folder, parts, entry, known)
+            self._take_entry(folder, parts, entry, scanned)
         self._files += len(folder.files)
         self._folders += 1
         if self._files > MOST_FILES or self._folders > MOST_FOLDERS:
@@ -428,7 +282,7 @@ class FileTree:
         folder: _FolderNode,
         parts: tuple[str, ...],
         entry: os.DirEntry[str],
-        known: dict[str, _FolderNode],
+        scanned: dict[str, _FolderNode],
     ) -> None:
         try:
             is_folder = entry.is_dir(follow_symlinks=False)
@@ -444,14 +298,13 @@ class FileTree:
             if left_out:
                 return
             if not is_folder:
-                found = entry.stat(follow_symlinks=False)
-                folder.files[entry.name] = FileStat(found.st_size, found.st_mtime_ns, found.st_ino)
+                folder.files[entry.name] = _file_stat(entry)
                 return
         except OSError as error:
             self._report_error(entry.path, error)
             return
-        if entry.name in known and known[entry.name].number == entry.inode():
-            folder.folders[entry.name] = known[entry.name]
+        if entry.name in scanned and scanned[entry.name].number == entry.inode():
+            folder.folders[entry.name] = scanned[entry.name]
         elif len(parts) >= DEEPEST:
             self._listener(entry.path, say("folders are nested too deeply"))
         else:
@@ -465,14 +318,12 @@ class FileTree:
         if entry is None or not entry.is_file(follow_symlinks=False):
             return levels, None
         try:
-            found = entry.stat(follow_symlinks=False)
+            written = _file_stat(entry)
             rules = _rules_in(entry.path)
         except OSError as error:
             self._report_error(entry.path, error)
             return levels, None
-        return (*levels, IgnoreLevel(len(parts), rules)), FileStat(
-            found.st_size, found.st_mtime_ns, found.st_ino
-        )
+        return (*levels, IgnoreLevel(len(parts), rules)), written
 
     def _levels_above(self) -> Levels:
         """Return the rules of the repository that contains the top, outermost first.
@@ -513,17 +364,19 @@ class _ParentRules(IgnoreRules):
     def __init__(self, rules: IgnoreRules, names: tuple[str, ...]) -> None:
         self._inner, self._names = rules, names
 
-    def __bool__(self) -> bool:
-        return bool(self._inner)
-
     def decide(self, parts: Sequence[str], is_folder: bool) -> bool | None:
         return self._inner.decide((*self._names, *parts), is_folder)
 
 
+def _file_stat(entry: os.DirEntry[str]) -> FileStat:
+    state = entry.stat(follow_symlinks=False)
+    return FileStat(state.st_size, state.st_mtime_ns, state.st_ino)
+
+
 def _rules_in(path: str) -> IgnoreRules:
     with open(path, "rb") as file:
-        found = os.fstat(file.fileno())
-        data = file.read(_MOST_RULES) if stat.S_ISREG(found.st_mode) else b""
+        regular = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        data = file.read(_MOST_RULES) if regular else b""
     return IgnoreRules(lines_of(data.decode("utf-8", "surrogateescape")))
 
 

@@ -141,7 +141,9 @@ class FileAdding:
         for first in range(0, len(keys), LOOKED):
             gone = [
                 document.filepath
-                for document in await self._documents.reading.documents(keys[first : first + LOOKED])
+                for document in await (await self._documents.reading()).documents(
+                    keys[first : first + LOOKED]
+                )
                 if document
                 and (source := source_of(document))
                 and source.folder == folder.path
@@ -179,7 +181,7 @@ class FileAdding:
     ) -> None:
         for first in range(0, len(files), LOOKED):
             looks = list(self._comparable_files(folder, files[first : first + LOOKED], running))
-            documents = await self._documents.reading.documents([look.key for look in looks])
+            documents = await (await self._documents.reading()).documents([look.key for look in looks])
             by_name = {document.filepath: document for document in documents if document is not None}
             changed = [
                 look for look in looks if not _looks_same(folder, look, by_name.get(look.key), running)
@@ -294,7 +296,7 @@ class FileAdding:
         Files below an unreadable folder are spared, because they may still exist.
         """
         gone: list[str] = []
-        async for document in self._documents.reading.all(folder.common):
+        async for document in (await self._documents.reading()).all(folder.common):
             source = source_of(document)
             if document.filepath in keys or source is None or source.folder != folder.path:
                 continue

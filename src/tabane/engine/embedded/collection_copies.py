@@ -83,7 +83,7 @@ class EmbeddedSource(CopySource):
             f"SELECT id, row FROM {self._table.truth.vectors.table} WHERE row > ? AND row <= ? AND space = ?"
         )
         rows: dict[int, int] = dict(connection.execute(query, (after, last, storage.birth)).fetchall())
-        found = self._table.truth.vectors.file.vectors(storage, list(rows))
+        found = self._table.truth.vectors.files.vectors(storage, rows)
         return {rows[number]: vector for number, vector in found.items()}
 
 
@@ -125,9 +125,6 @@ class EmbeddedTarget(CopyTarget):
             self._write_progress(connection, done)
             return change
 
-        vectors = self._table.vectors
-        if vectors is not None and vectors.full:
-            await self._table.database.aside(lambda _: vectors.room())
         await self._table.write(writing, ALONE)
 
     async def finish(self, told: IndexedRecords) -> None:

@@ -16,12 +16,11 @@ Cells = tuple[Cell, ...]
 
 @dataclass(frozen=True, slots=True)
 class VectorPlacement:
-    """A new vector (with ``vector``), or a vector whose record moved to ``row`` or is gone (row 0)."""
+    """The row of the record that has a vector from now on; 0 if none has it any more."""
 
     space: str
     number: int
     row: int
-    vector: bytes | None = None
 
 
 class CollectionState(msgspec.Struct, frozen=True):
@@ -35,16 +34,15 @@ class CollectionState(msgspec.Struct, frozen=True):
     pruned: int
 
 
+@dataclass(frozen=True, slots=True)
 class SpaceStorage:
-    """One space of one collection, as it is stored in the file."""
+    """One space of one collection, as it is stored: ``birth`` is a number that no other space ever had,
+    ``generation`` counts how often its file was written anew.
+    """
 
-    def __init__(self, space: EmbeddingSpace, number: int, birth: int) -> None:
-        self.space = space
-        self.number = number
-        self.birth = birth
-        self.table = f"vector_{number}"
-        self.insert = f"INSERT INTO {self.table} (vector) VALUES (?)"
-        self.delete = f"DELETE FROM {self.table} WHERE id = ?"
+    space: EmbeddingSpace
+    birth: int
+    generation: int
 
 
 class CollectionSpaces:

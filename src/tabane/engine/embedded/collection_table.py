@@ -21,29 +21,23 @@ from tabane.engine.embedded.collection_state import CollectionChange, Collection
 from tabane.engine.embedded.columns import CodeIndexes, Columns, Mask
 from tabane.engine.embedded.database import Database, WriteTurn
 from tabane.engine.embedded.masks import Masks, SubstringCondition, SubstringFilter, SubstringIndex
-from tabane.engine.embedded.segments import SEGMENT, OpenVectorDatabase, open_collection, prune, seal_all
+from tabane.engine.embedded.segments import SEGMENT, OpenVectorFiles, open_collection, prune, seal_all
 from tabane.engine.embedded.truth import Truth
-from tabane.engine.embedded.vectors.space_index import VectorIndex
+from tabane.engine.embedded.vectors.space_index import DenseFile, VectorIndex
 from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth
 from tabane.engine.input_checks import ALONE
 from tabane.errors import StoreError, StoreReadOnly
-from tabane.search.engine import Capability, EngineHits, LexicalQuery
+from tabane.search.engine import EngineHits, LexicalQuery
 from tabane.search.records import Filter, Record, Shape
 
 T = TypeVar("T")
 
 _LONGEST_WAIT = 5.0  # seconds from a commit to the columns that show it
 _MOST_TRIES = 100
-_LONGEST_REMAKING = 600.0  # seconds that a check-up waits for
 
 
 class LexicalFollower(SubstringIndex, Protocol):
     """The lexical index of a table. It is notified of each commit, and answers as of the last one."""
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        """Return the requests that the index supports."""
-        ...
 
     @property
     def applied(self) -> int:
@@ -95,7 +89,7 @@ class CollectionTable:
         truth: Truth,
         columns: Columns,
         state: CollectionState,
-        vectors: OpenVectorDatabase,
+        vectors: OpenVectorFiles,
     ) -> None:
         self.database = database
         self.truth = truth
@@ -111,10 +105,10 @@ class CollectionTable:
         self._tidying = TableMaintenance(self)
 
     @classmethod
-    async def open(cls, database: Database, shape: Shape, vectors: OpenVectorDatabase) -> CollectionTable:
+    async def open(cls, database: Database, shape: Shape, vectors: OpenVectorFiles) -> CollectionTable:
         """Open the collection, or create it. If its shape changed, the columns are rebuilt.
 
-        ``vectors`` opens the file of vectors when it is needed.
+        ``vectors`` opens the files of vectors when they are needed.
         """
         truth, columns, state = await open_collection(database, shape, vectors)
         table = cls(database, truth, columns, state, vectors)
@@ -133,9 +127,7 @@ class CollectionTable:
     async def _open_vectors(self, truth: VectorTruth) -> None:
         folder, changes, after_crash = self.vector_folder, self.state.changes, self.database.recovered
         self.vectors = await self.database.aside(
-            lambda connection: VectorIndex.open(
-                connection, folder, truth, changes, self.columns.snapshot, after_crash=after_crash
-            )
+            lambda connection: VectorIndex.open(connection, folder, truth, changes, after_crash=after_crash)
         )
         self.shape = (await self.database.read(truth.spaces)).shape
 
@@ -153,10 +145,10 @@ class CollectionTable:
         """Return the vectors of the collection, which may have had none so far."""
         async with self._equipping:
             if self.truth.vectors is None:
-                file = await self._vector_room()
+                files = await self._vector_room()
                 await self.database.run(
                     lambda connection: VectorTruth.prepared(
-                        connection, file, self.truth.number, self.truth.shape
+                        connection, files, self.truth.number, self.truth.shape
                     ),
                     rows=ALONE,
                     committed=self._set_vectors,
@@ -166,7 +158,7 @@ class CollectionTable:
 
     def _set_vectors(self, vectors: VectorTruth) -> None:
         """Set the vectors in the writing thread, so that no write comes in between."""
-        self.vectors = VectorIndex(vectors, self.vector_folder, {}, self.state.changes, self.columns.snapshot)
+        self.vectors = VectorIndex(vectors, self.vector_folder, {}, self.state.changes)
         self.truth.vectors = vectors
 
     def tidy(self) -> None:
@@ -227,9 +219,7 @@ class CollectionTable:
         self, work: Callable[[sqlite3.Connection], CollectionChange], rows: int
     ) -> CollectionChange:
         """Do a write. When this returns, it is on disk, in the columns and known to the follower."""
-        change = await self.database.run(
-            lambda connection: self.followed(connection, work), rows=rows, committed=self._apply_commit
-        )
+        change = await self.database.run(work, rows=rows, committed=self._apply_commit)
         if self._tidying.wanted(change.state):
             self._tidying.wake()
         return change
@@ -301,14 +291,13 @@ class CollectionTable:
             return False  # a string that no column knows would have to be written first
 
     async def vectors_agree(self) -> bool:
-        """Return whether the files of vectors agree with the stored vectors, once they are complete.
+        """Return whether what is derived of the vectors agrees with them. Reads all.
 
-        Reads all.
+        Raises StoreCorrupt if vectors are not what was written.
         """
         vectors = self.vectors
         if vectors is None:
             return True
-        await asyncio.to_thread(vectors.wait_until_whole, _LONGEST_REMAKING)
         return await self.read(lambda _, connection: vectors.agrees(connection), aside=True)
 
     async def compact(self) -> None:
@@ -322,13 +311,6 @@ class CollectionTable:
             await asyncio.to_thread(self.vectors.close)
 
     # Writing
-
-    def followed(
-        self, connection: sqlite3.Connection, work: Callable[[sqlite3.Connection], CollectionChange]
-    ) -> CollectionChange:
-        """Do a write in the writing thread. If it fails, the vectors that it put in are taken out."""
-        with self.truth.vectors.file.together() if self.truth.vectors else contextlib.nullcontext():
-            return work(connection)
 
     def _apply_commit(self, change: CollectionChange) -> None:
         self.state = change.state
@@ -356,9 +338,7 @@ class _LongUpsert:
 
     def step(self, connection: sqlite3.Connection, turn: WriteTurn) -> CollectionChange:
         left = [] if self.stopped else self._records[len(self.results) :]
-        return self._table.followed(
-            connection, lambda connection: self._table.truth.upsert(connection, left, self._models, turn)
-        )
+        return self._table.truth.upsert(connection, left, self._models, turn)
 
     def committed(self, change: CollectionChange) -> None:
         """Note the results of a step that is on disk."""
@@ -389,7 +369,8 @@ class TableMaintenance:
     def wanted(self, state: CollectionState) -> bool:
         """Return whether there is enough to do after a write."""
         sealable = bool(self._table.shape.fields) and state.next - state.sealed >= SEGMENT
-        return self._wasteful or sealable
+        vectors = self._table.vectors
+        return self._wasteful or sealable or (vectors is not None and vectors.replaced > _SLACK)
 
     async def compact(self) -> None:
         """Compact the rows and delete unused strings."""
@@ -398,27 +379,27 @@ class TableMaintenance:
         while table.state.base <= last and self._holes:
             await self._compact_step()
         await self._sweep_strings()
-        await self._sweep_vectors()
         await self._sweep_dropped()
+        await self._rewrite_vectors()
 
     async def end(self) -> None:
-        """End the running task, seal complete segments, and delete unused vectors."""
+        """End the running task, and seal complete segments."""
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
         with contextlib.suppress(StoreError):
             await self._seal()
-            await self._sweep_vectors()
 
     async def _tidy(self) -> None:
         # After an error such as a full disk, a later write starts it again. The stored data stays correct.
         with contextlib.suppress(StoreError):
             await self._seal()
-            await self._sweep_vectors()
             await self._sweep_dropped()
             if self._wasteful:
                 await self.compact()
+            elif self._table.vectors is not None and self._table.vectors.replaced > _SLACK:
+                await self._rewrite_vectors()
 
     async def _seal(self) -> None:
         await seal_all(self._table.database, self._table.truth, self._table.columns)
@@ -470,11 +451,25 @@ class TableMaintenance:
         strings.drop(connection, [code for code in codes if code not in used])
         return codes[-1]
 
-    async def _sweep_vectors(self) -> None:
-        """Delete the vectors that no record has any more."""
-        vectors = self._table.truth.vectors
-        while vectors is not None and await self._table.database.run(vectors.sweep, rows=ALONE):
-            pass
+    async def _rewrite_vectors(self) -> None:
+        """Write files of vectors anew in which most vectors are of no record any more."""
+        vectors, database = self._table.vectors, self._table.database
+        if vectors is None:
+            return
+        vectors.replaced = 0
+        while (dense := await database.aside(vectors.dense)) is not None:
+
+            def switch(done: bool, dense: DenseFile = dense) -> None:
+                if done:
+                    vectors.switch(dense)
+
+            # Whether or not somebody waits for the end of this, it is committed or leaves nothing.
+            await database.run(
+                lambda connection, dense=dense: dense.commit(connection, vectors.truth),  # type: ignore[misc]
+                rows=ALONE,
+                committed=switch,
+            )
+            await asyncio.to_thread(dense.space.keep_codes)
 
     async def _sweep_dropped(self) -> None:
         """Delete the remaining data of dropped spaces."""

@@ -482,7 +482,22 @@ def _spaces(connection: sqlite3.Connection) -> None:
     )
 
 
-MIGRATIONS: tuple[Migration, ...] = (_collections, _spaces)
+def _vector_files(connection: sqlite3.Connection) -> None:
+    """Let the vectors of each space be in a file of its own, with a checksum for each.
+
+    ``generation`` counts how often that was written anew, 0 for a space that is in the database of vectors
+    of an older version still. ``next`` is the number of the next vector.
+    """
+    connection.execute("ALTER TABLE space ADD COLUMN generation INTEGER NOT NULL DEFAULT 0")
+    connection.execute("ALTER TABLE space ADD COLUMN next INTEGER NOT NULL DEFAULT 1")
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+    for (number,) in connection.execute("SELECT id FROM collection").fetchall():
+        if f"vector_{number}" in tables:
+            connection.execute(f"ALTER TABLE vector_{number} ADD COLUMN crc INTEGER NOT NULL DEFAULT 0")
+        connection.execute(f"DROP TABLE IF EXISTS given_up_{number}")
+
+
+MIGRATIONS: tuple[Migration, ...] = (_collections, _spaces, _vector_files)
 
 
 def version(connection: sqlite3.Connection) -> int:

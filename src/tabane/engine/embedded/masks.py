@@ -17,7 +17,6 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tabane.engine import input_checks
 from tabane.engine.embedded.columns import (
     ABSENT_FLAG,
     Array,
@@ -33,7 +32,7 @@ from tabane.engine.embedded.truth import StringTable, Truth
 from tabane.engine.input_checks import RecordsCursor
 from tabane.engine.query_plans import is_whole
 from tabane.search.analysis import substring_spelling
-from tabane.search.engine import Order, SelectedPage
+from tabane.search.engine import Order
 from tabane.search.records import (
     And,
     Condition,
@@ -48,6 +47,7 @@ from tabane.search.records import (
     Prefix,
     Range,
     Scalar,
+    StoredRecord,
     contains,
     leaves,
 )
@@ -536,19 +536,15 @@ class RecordPaging:
         self._snapshot = snapshot
 
     def page(
-        self, mask: Mask, order: Sequence[Order], after: RecordsCursor | None, limit: int
-    ) -> SelectedPage:
-        """Return the slots of a mask in order, from behind a cursor on, as records."""
+        self, mask: Mask, order: Sequence[Order], after: RecordsCursor | None, most: int
+    ) -> list[StoredRecord]:
+        """Return the first slots of a mask in order, from behind a cursor on, as records."""
         rows: list[int] = []
-        for slots, after_key in self._order_groups(mask, order, after, limit + 1):
-            rows.extend(self._rows_by_key(slots, after_key, limit + 1 - len(rows)))
-            if len(rows) > limit:
+        for slots, after_key in self._order_groups(mask, order, after, most):
+            rows.extend(self._rows_by_key(slots, after_key, most - len(rows)))
+            if len(rows) == most:
                 break
-        records = [self._truth.stored(self._connection, row) for row in rows[:limit]]
-        if len(rows) <= limit:
-            return SelectedPage(tuple(records))
-        last = records[-1].record
-        return SelectedPage(tuple(records), input_checks.cursor_after(last, order, self._truth.shape))
+        return [self._truth.stored(self._connection, row) for row in rows]
 
     def _order_groups(
         self, mask: Mask, order: Sequence[Order], after: RecordsCursor | None, most: int

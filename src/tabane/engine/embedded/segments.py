@@ -15,25 +15,28 @@ from tabane.engine.embedded.collection_state import CollectionState
 from tabane.engine.embedded.columns import Array, Columns, ColumnSnapshot, ColumnValues, Mask
 from tabane.engine.embedded.database import Database
 from tabane.engine.embedded.truth import RENUMBERED, Truth, shape_blob, shape_of
-from tabane.engine.embedded.vectors.vector_database import VectorDatabase
+from tabane.engine.embedded.vectors.older_vectors import OlderVectors
+from tabane.engine.embedded.vectors.vector_files import VectorFiles
 from tabane.engine.embedded.vectors.vector_truth import VectorTruth, any_spaces
 from tabane.engine.input_checks import ALONE
 from tabane.search.records import Shape
 
-OpenVectorDatabase = Callable[[], Awaitable[VectorDatabase]]
-"""Opens the file of vectors beside the database, if it is not open yet."""
+OpenVectorFiles = Callable[[], Awaitable[VectorFiles]]
+"""Opens the files of vectors beside the database, if they are not open yet."""
 
 
 async def open_collection(
-    database: Database, shape: Shape, vectors: OpenVectorDatabase
+    database: Database, shape: Shape, vectors: OpenVectorFiles
 ) -> tuple[Truth, Columns, CollectionState]:
     """Return the collection, made if it is new; where its shape changed, the columns are rebuilt.
 
     The spaces of the shape are not made here; those that are there are found.
     """
     spaced = await database.read(lambda connection: _spaced(connection, shape.name))
-    file = await vectors() if spaced else None
-    truth = await database.run(lambda connection: _prepared(connection, shape, file), rows=ALONE)
+    files = await vectors() if spaced else None
+    if files is not None:
+        await OlderVectors(database, files, shape.name).convert()
+    truth = await database.run(lambda connection: _prepared(connection, shape, files), rows=ALONE)
     columns, state = await database.run(lambda connection: _loaded(truth, connection), rows=ALONE)
     while columns.next < state.next:
         await database.run(lambda connection: read_on(truth, connection, columns, state.next), rows=ALONE)
@@ -54,34 +57,31 @@ def _spaced(connection: sqlite3.Connection, name: str) -> bool:
     return found is not None and (bool(shape_of(found[0]).spaces) or any_spaces(connection, name))
 
 
-def _prepared(connection: sqlite3.Connection, shape: Shape, file: VectorDatabase | None) -> Truth:
+def _prepared(connection: sqlite3.Connection, shape: Shape, files: VectorFiles | None) -> Truth:
     """Return the collection's truth, with its vectors if there are some."""
-    truth, before = _made(connection, shape)
-    if file is not None:
-        truth.vectors = VectorTruth.prepared(connection, file, truth.number, shape, before.spaces)
+    truth = _made(connection, shape)
+    if files is not None:
+        truth.vectors = VectorTruth.prepared(connection, files, truth.number, shape)
     if truth.state(connection).next > RENUMBERED:
         truth.renumber(connection)
     return truth
 
 
-def _made(connection: sqlite3.Connection, shape: Shape) -> tuple[Truth, Shape]:
-    """Return the collection's tables, made if it is new; its columns forgotten where its shape changed.
-
-    The shape that it had comes with it.
-    """
+def _made(connection: sqlite3.Connection, shape: Shape) -> Truth:
+    """Return the collection's tables, made if it is new; its columns forgotten where its shape changed."""
     found = connection.execute("SELECT id, shape FROM collection WHERE name = ?", (shape.name,)).fetchone()
     blob = shape_blob(shape)
     if found is None:
         cursor = connection.execute("INSERT INTO collection (name, shape) VALUES (?, ?)", (shape.name, blob))
         truth = Truth(int(cursor.lastrowid or 0), shape)
         truth.create(connection)
-        return truth, truth.shape
-    truth, before = Truth(found[0], shape), shape_of(found[1])
-    if before.fields != shape.fields:
+        return truth
+    truth = Truth(found[0], shape)
+    if shape_of(found[1]).fields != shape.fields:
         truth.unseal(connection)
     if found[1] != blob:
         connection.execute("UPDATE collection SET shape = ? WHERE id = ?", (blob, truth.number))
-    return truth, before
+    return truth
 
 
 def _loaded(truth: Truth, connection: sqlite3.Connection) -> tuple[Columns, CollectionState]:

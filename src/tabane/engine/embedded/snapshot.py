@@ -1,7 +1,8 @@
-"""Copies of databases as they are at one moment, made from outside the process that writes them.
+"""Copies of stores as they are at one moment, made from outside the process that writes them.
 
-Readers of SQLite never block its writer, and see one state while their transaction is open. The two files of
-a domain are committed one after the other, so their transactions must begin at the same moment.
+Readers of SQLite never block its writer, and see one state while their transaction is open. What that state
+says of a file of vectors is not changed any more in it, and a file that is open can be read though it is
+deleted.
 """
 
 from __future__ import annotations
@@ -11,11 +12,15 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from tabane.engine.embedded import failures
+from tabane.engine.embedded.collection_state import SpaceStorage
 from tabane.engine.embedded.database import examine
-from tabane.engine.embedded.vectors.vector_database import path_of
+from tabane.engine.embedded.vectors.vector_format import VectorHead, older_path_of, path_of
+from tabane.search.records import EmbeddingSpace
 
 Told = Callable[[int], object]
 """Called with the number of bytes that were copied since the last call."""
@@ -24,41 +29,40 @@ Source = tuple[str, sqlite3.Connection]
 """The path of a database, and a connection whose open transaction sees it."""
 
 _PAGES = 1024  # copied between two calls of ``told``
-_TRIES = 2000
-_AT_ONCE = 20  # tries without a pause
-_PAUSE = 0.005
+_TRIES = 20
+_PAUSE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSource:
+    """A file of vectors, open: its first ``size`` bytes are those of the moment."""
+
+    path: str
+    file: BinaryIO
+    size: int
 
 
 @contextlib.contextmanager
-def frozen(path: str, between: Callable[[], object] | None = None) -> Iterator[list[Source]]:
-    """Yield the database, and that of the vectors beside it if there is one, at the same moment.
+def frozen(path: str) -> Iterator[tuple[list[Source], list[VectorSource]]]:
+    """Yield the database and the files of vectors beside it, at the same moment. Blocks; raises StoreError.
 
-    ``between`` is called between the beginnings of both transactions. Blocks; raises StoreError.
+    The database of vectors that an older version wrote is yielded too, while anything is in it alone.
     """
-    vectors = path_of(path)
     for number in range(_TRIES):
-        if number >= _AT_ONCE:
-            time.sleep(_PAUSE)
         with contextlib.ExitStack() as opened:
             records = opened.enter_context(contextlib.closing(_open_to_read(path)))
-            if not os.path.exists(vectors):
-                _begin_transaction(records, path)
-                if not os.path.exists(vectors):
-                    yield [(path, records)]
-                    return
-            else:
-                beside, probe = (
-                    opened.enter_context(contextlib.closing(_open_to_read(vectors))) for _ in range(2)
-                )
-                before = _data_version(probe, vectors)
-                _begin_transaction(beside, vectors)
-                if between is not None:
-                    between()
-                _begin_transaction(records, path)
-                if _data_version(probe, vectors) == before:
-                    yield [(path, records), (vectors, beside)]
-                    return
-    raise failures.busy(path)
+            _begin_transaction(records, path)
+            with _convert_errors(path):
+                vectors = _vector_sources(opened, records, path, skip_lost=number == _TRIES - 1)
+            if vectors is not None:
+                sources, beside = [(path, records)], older_path_of(path)
+                if os.path.exists(beside) and _needs_older(records):
+                    older = opened.enter_context(contextlib.closing(_open_to_read(beside)))
+                    _begin_transaction(older, beside)
+                    sources.append((beside, older))
+                yield sources, vectors
+                return
+        time.sleep(_PAUSE)  # a file was written anew just now
 
 
 def copy(source: Source, target: Path, told: Told = lambda count: None) -> int:
@@ -114,10 +118,57 @@ def _connect(path: str, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _data_version(connection: sqlite3.Connection, path: str) -> int:
-    """Return a number that another process's commit changes."""
-    with _convert_errors(path):
-        return int(connection.execute("PRAGMA data_version").fetchone()[0])
+def _vector_sources(
+    opened: contextlib.ExitStack, records: sqlite3.Connection, path: str, *, skip_lost: bool
+) -> list[VectorSource] | None:
+    """Open the files of vectors. None if one is not there, unless these are skipped. Raises StoreError."""
+    found = []
+    for storage, following in _spaces(records):
+        place = path_of(path, storage)
+        try:
+            file = opened.enter_context(_open_file(place))
+            size = VectorHead.read(place, file.fileno(), storage).size(following)
+            found.append(VectorSource(place, file, size))
+        except FileNotFoundError:
+            if not skip_lost:
+                return None
+        except OSError as error:
+            raise failures.from_system(error, place) from error
+    return found
+
+
+@contextlib.contextmanager
+def _open_file(path: str) -> Iterator[BinaryIO]:
+    with open(path, "rb") as file:
+        yield file
+
+
+def _spaces(records: sqlite3.Connection) -> list[tuple[SpaceStorage, int]]:
+    """Return the spaces that have files, and the number that each gives next."""
+    if not _has(records, "generation"):
+        return []
+    query = (
+        "SELECT name, dimension, birth, generation, next FROM space WHERE generation > 0 AND name NOT NULL"
+    )
+    return [
+        (SpaceStorage(EmbeddingSpace(name, dimension), birth, generation), following)
+        for name, dimension, birth, generation, following in records.execute(query)
+    ]
+
+
+def _needs_older(records: sqlite3.Connection) -> bool:
+    """Return whether vectors may be in the database of an older version alone."""
+    if not _has(records, "generation"):
+        return True
+    waiting = "SELECT 1 FROM space WHERE generation = 0 AND name IS NOT NULL"
+    adopted = "SELECT 1 FROM collection WHERE json_array_length(shape, '$.spaces') > 0"
+    return any(records.execute(f"{query} LIMIT 1").fetchone() for query in (waiting, adopted))
+
+
+def _has(records: sqlite3.Connection, column: str) -> bool:
+    """Return whether the table of spaces has a column: this version's has."""
+    query = "SELECT 1 FROM pragma_table_info('space') WHERE name = ?"
+    return records.execute(query, (column,)).fetchone() is not None
 
 
 @contextlib.contextmanager

@@ -15,7 +15,6 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tabane.engine.embedded.clean_points import PAGES
@@ -26,10 +25,11 @@ from tabane.messages import say
 from tabane.search.records import Shape
 
 if TYPE_CHECKING:
+    from tabane.engine.checked_collection import CheckedCollection
     from tabane.engine.embedded.collection import StoredCollection
     from tabane.engine.embedded.collection_table import CollectionTable, LexicalFollower
     from tabane.engine.embedded.vector_process import VectorSearchProcess
-    from tabane.engine.embedded.vectors.vector_database import VectorDatabase
+    from tabane.engine.embedded.vectors.vector_files import Disk, VectorFiles
 
 MOST_BYTES = 1_000_000_000
 KEY = 32  # bytes
@@ -229,15 +229,15 @@ class Store:
         self,
         database: Database,
         lexical: OpenLexicalIndex | None,
-        pages: int = PAGES,
         searching: MakeSearchProcess | None = None,
+        disk: Disk | None = None,
     ) -> None:
         self.database = database
         self._lexical = lexical
-        self._pages = pages
         self._searching = searching
-        self._collections: dict[str, StoredCollection] = {}
-        self._vectors: VectorDatabase | None = None  # opened with the first collection that has some
+        self._disk = disk
+        self._collections: dict[str, CheckedCollection[StoredCollection]] = {}
+        self._vectors: VectorFiles | None = None  # opened with the first collection that has some
         self._kept: PersistentVectorCache | None = None
         self._opening = asyncio.Lock()
         self._opening_vectors = asyncio.Lock()
@@ -252,17 +252,18 @@ class Store:
         migrations: Sequence[Migration] = MIGRATIONS,
         pages: int = PAGES,
         searching: MakeSearchProcess | None = None,
+        disk: Disk | None = None,
     ) -> Store:
         """Open ``<folder>/<domain>.db``, created if it is new. Raises :class:`~tabane.errors.StoreError`.
 
         ``pages``: number of changed pages of a file after which a checkpoint is made. ``searching`` makes the
-        process that searches vectors of a collection; it starts under load only.
+        process that searches vectors of a collection; it starts under load only. ``disk``: writes vectors.
         """
         path = os.path.join(folder, f"{domain}.db")
         database = await asyncio.to_thread(Database.open, path, migrations, pages=pages)
-        return cls(database, lexical, pages, searching)
+        return cls(database, lexical, searching, disk)
 
-    async def collection(self, shape: Shape) -> StoredCollection:
+    async def collection(self, shape: Shape) -> CheckedCollection[StoredCollection]:
         """Return the collection of that shape, made if it is new. The same one at every call.
 
         Spaces of the shape are made if they are not there; those that the shape does not name stay.
@@ -270,24 +271,23 @@ class Store:
         """
         async with self._opening:
             found = self._collections.get(shape.name)
-            if found is None or replace(found.shape, spaces=()) != replace(shape, spaces=()):
-                if found is not None:
-                    await found.close()
+            if found is None:
+                found = self._collections[shape.name] = await self._opened(shape)
+            elif not found.shape.holds_same(shape):
+                await found.engine.close()
                 found = self._collections[shape.name] = await self._opened(shape)
         for space in shape.spaces:
             await found.add_space(space)
         return found
 
-    async def _opened(self, shape: Shape) -> StoredCollection:
+    async def _opened(self, shape: Shape) -> CheckedCollection[StoredCollection]:
         table = await self.table(shape)
-        from tabane.engine.embedded.collection import StoredCollection
+        from tabane.engine.embedded.collection import checked_collection
         from tabane.engine.embedded.vector_process import search_process
 
-        process = (self._searching or search_process)()
-        if self._lexical is None:
-            return StoredCollection(table, process=process)
         folder = os.path.splitext(self.database.path)[0] + f".{shape.name}"
-        return StoredCollection(table, await self._lexical(folder, table), process)
+        lexical = None if self._lexical is None else await self._lexical(folder, table)
+        return checked_collection(table, lexical, (self._searching or search_process)())
 
     async def table(self, shape: Shape) -> CollectionTable:
         """Open the table of a collection, without its index and maintenance. The caller closes it."""
@@ -296,18 +296,18 @@ class Store:
         await asyncio.to_thread(importlib.import_module, "tabane.engine.embedded.collection")
         from tabane.engine.embedded.collection_table import CollectionTable
 
-        return await CollectionTable.open(self.database, shape, self._vector_file)
+        return await CollectionTable.open(self.database, shape, self._vector_files)
 
-    async def _vector_file(self) -> VectorDatabase:
+    async def _vector_files(self) -> VectorFiles:
         async with self._opening_vectors:
             if self._vectors is None:
-                from tabane.engine.embedded.vectors.vector_database import VectorDatabase, path_of
+                from tabane.engine.embedded.vectors.vector_files import VectorFiles
+                from tabane.engine.embedded.vectors.vector_truth import all_spaces
 
-                path = path_of(self.database.path)
-                self._vectors = await asyncio.to_thread(
-                    VectorDatabase.open, path, after_crash=self.database.recovered, pages=self._pages
-                )
-                self.database.accompany(self._vectors)
+                files = VectorFiles(self.database.path, self._disk)
+                await self.database.aside(lambda connection: files.remove_others(all_spaces(connection)))
+                self.database.accompany(files)
+                self._vectors = files
             return self._vectors
 
     async def kept(self, most: int = 1_000_000_000) -> PersistentVectorCache:
@@ -323,29 +323,29 @@ class Store:
     async def check(self) -> list[str]:
         """Return the names of open collections whose columns or index do not agree with their records.
 
-        Raises StoreCorrupt if the file itself is damaged. Reads everything; used by checks only.
+        Raises StoreCorrupt if a file itself is damaged. Reads everything; used by checks only.
         """
         await self.database.examine()
-        if self._vectors is not None:
-            await asyncio.to_thread(self._vectors.examine)
-        return [name for name, each in self._collections.items() if not await each.agrees()]
+        return [name for name, each in self._collections.items() if not await each.engine.agrees()]
 
-    async def mend(self, name: str) -> StoredCollection:
-        """Open the collection of that name again, with all derived data rebuilt. Return it."""
+    async def mend(self, name: str) -> CheckedCollection[StoredCollection]:
+        """Rebuild all derived data of the collection of that name. Whoever has it may keep it."""
         async with self._opening:
-            found = self._collections.pop(name)
-            await found.close()
-            await self.database.run(found.table.truth.unseal)
-            await asyncio.to_thread(shutil.rmtree, found.table.vector_folder, ignore_errors=True)
-            found = self._collections[name] = await self._opened(found.shape)
-            if found.lexical is not None:
-                await found.lexical.remake()
-            return found
+            collection = self._collections.pop(name)
+            before = collection.engine
+            await before.close()
+            await self.database.run(before.table.truth.unseal)
+            await asyncio.to_thread(shutil.rmtree, before.table.vector_folder, ignore_errors=True)
+            collection.continue_with((await self._opened(before.shape)).engine)
+            self._collections[name] = collection
+            if collection.engine.lexical is not None:
+                await collection.engine.lexical.remake()
+            return collection
 
     async def close(self) -> None:
         """Close all collections and the file. A second call does nothing."""
         for collection in self._collections.values():
-            await collection.close()
+            await collection.engine.close()
         self._collections.clear()
         await self.database.close()
         if self._vectors is not None:

@@ -37,7 +37,7 @@ SMALLEST = 20_000
 """Vectors of a space from which on a search takes longer than a message to the process."""
 
 MOST_SENT = 4_000_000
-"""Bytes of rows and of vectors in memory that are sent with a moment. With more, it is searched here."""
+"""Bytes of rows that are sent with a moment. With more, it is searched here."""
 
 REST = 1.0
 """Seconds after the process died in which it is not started again."""
@@ -89,7 +89,7 @@ class _KnownMoment:
 def _is_unchanged(one: SpaceSnapshot, other: SpaceSnapshot) -> bool:
     if one.codes is not other.codes or one.straight != other.straight:
         return False
-    pairs = ((one.rows, other.rows), (one.data, other.data), (one.tail, other.tail))
+    pairs = ((one.rows, other.rows), (one.data, other.data))
     return all(_is_same_beginning(*pair) for pair in pairs)
 
 
@@ -181,7 +181,7 @@ class VectorSearchProcess:
             for name, view in zip(request.vectors, spaces, strict=True)
         ):
             return False
-        return any(view is not None and len(view.data) >= self._smallest for view in spaces)
+        return any(view is not None and view.coded >= self._smallest for view in spaces)
 
     async def start(self) -> None:
         """Start the process, unless it runs, and wait until it is ready. If it cannot be, it is not used."""

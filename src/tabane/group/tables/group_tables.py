@@ -14,8 +14,7 @@ import msgspec
 import psycopg
 
 from tabane.engine.input_checks import ALONE
-from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.migrations import lock
+from tabane.engine.team.postgres.database import PostgresDatabase, lock_schema
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
 from tabane.group.membership import (
     GONE_AFTER,
@@ -129,7 +128,7 @@ class GroupTables(GroupState):
 
     async def join(self, me: GroupMember) -> bytes:
         def joining(connection: psycopg.Connection) -> bytes:
-            lock(connection, self._database.schema)
+            lock_schema(connection, self._database.schema)
             connection.execute(TABLES)
             connection.execute(_MAKE_KEY, (os.urandom(KEY_BYTES),))
             connection.execute(_FORGET)

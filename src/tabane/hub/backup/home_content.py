@@ -14,7 +14,7 @@ from tabane.hub.people.flows.flow_files import PAIR_FILE as PAIRS
 from tabane.hub.servers.result_types import TYPE_FILE as TYPES
 from tabane.hub.stores.domain_stores import DERIVED, REPLICAS
 from tabane.hub.stores.domain_stores import FOLDER as STORE
-from tabane.reader.cookies.cookie_folder import FOLDER as COOKIES
+from tabane.reader.cookies import FOLDER as COOKIES
 from tabane.upstreams.logins.login_book import LOGINS_FILE
 
 AUDIT, AUDIT_HEAD, AUDIT_KEY = "audit", "audit.head", "audit.key"

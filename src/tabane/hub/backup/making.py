@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from tabane.engine.embedded.snapshot import Source, copy, frozen
+from tabane.engine.embedded.snapshot import Source, VectorSource, copy, frozen
 from tabane.errors import CallerError, ConfigurationError, StoreFull
 from tabane.hub.backup import archive_format as manifests
 from tabane.hub.backup.archive_format import (
@@ -138,13 +138,16 @@ class _Collection:
         settings, servers = self._settings(), self._servers(secrets.names)
         values = () if source.with_secrets else (*secrets.values, *settings.values, *servers.values)
         records, others = store_databases(self._source.home), other_databases(self._source.home)
-        self._reserve([*self._source.home.glob("store/*.db*"), *others, *plain_files(self._source.home)])
+        stored = (path for ending in ("db*", "vec") for path in self._source.home.glob(f"store/*.{ending}"))
+        self._reserve([*stored, *others, *plain_files(self._source.home)])
         for path in records:
-            with frozen(str(path)) as sources:
+            with frozen(str(path)) as (sources, vectors):
                 for each in sources:
                     self._copy_database(each)
+                for file in vectors:
+                    self._copy_vectors(file)
         for path in others:
-            with frozen(str(path)) as sources:
+            with frozen(str(path)) as (sources, _):
                 self._copy_database(sources[0])
         self._files(Redactor(values))
         if source.with_secrets:
@@ -206,6 +209,14 @@ class _Collection:
         target = self._folder / f"{len(self._parts)}.db"
         schema = copy(source, target, self._progress.add)
         self._add_file(self._place(path), target, schema)
+
+    def _copy_vectors(self, source: VectorSource) -> None:
+        target = self._folder / f"{len(self._parts)}.vec"
+        with open(target, "xb") as out:
+            for piece in manifests.pieces(source.file, source.size):
+                out.write(piece)
+                self._progress.add(len(piece))
+        self._add_file(self._place(Path(source.path)), target)
 
     def _files(self, redactor: Redactor) -> None:
         for path in plain_files(self._source.home):

@@ -300,6 +300,7 @@ def stores(installation: Installation) -> Iterator[DoctorFinding]:
         yield from (_index_finding(each) for each in row.get("indexes", ()) if each["state"] == "missing")
         if "vector_index" in row:
             yield _outside_finding(row["vector_index"])
+        yield from map(_replica_finding, row.get("replicas", ()))
 
 
 def _store_finding(installation: Installation, row: dict[str, Any]) -> DoctorFinding:
@@ -342,6 +343,18 @@ def _index_finding(index: dict[str, Any]) -> DoctorFinding:
     )
     hint = say("The hub starts its build with the next search or change. If that fails, the log says why.")
     return warning(title, hint)
+
+
+def _replica_finding(row: Mapping[str, Any]) -> DoctorFinding:
+    name = row["collection"]
+    if row["state"] == "failed":
+        hint = say("Searches go to the database, and cannot go on without it.")
+        return warning(say("The local copy of {name} fails: {error}", name=name, error=row["error"]), hint)
+    if row["state"] == "copying":
+        return note(say("The local copy of {name} is being made. The database answers meanwhile", name=name))
+    if row["state"] == "current":
+        return ok(say("The local copy of {name} is up to date", name=name))
+    return warning(say("The local copy of {name} lacks the latest changes of the database", name=name))
 
 
 def _outside_finding(index: dict[str, Any]) -> DoctorFinding:

@@ -252,6 +252,10 @@ class GroupRouting(RequestRouting):
         return self._group.joined
 
     @property
+    def hubs(self) -> int:
+        return len(self._group.report()["hubs"])
+
+    @property
     def draining(self) -> bool:
         """Return whether the hub is about to end, so that new clients should go to another one."""
         return self._group.me.state != "ready"

@@ -452,7 +452,8 @@ class HttpApp:
 
     async def _metrics(self, request: HttpRequest) -> HttpReply:
         named = self._gate.may_name(await self._gate.identify(request))
-        page = await self._counts.page(named=named)
+        hubs = None if self._group is None else self._group.hubs
+        page = await self._counts.page(named=named, hubs=hubs)
         return HttpReply(200, page.encode(), [(b"content-type", TEXT), (b"cache-control", b"no-store")])
 
 

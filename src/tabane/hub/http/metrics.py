@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tabane.build import this_build
 from tabane.catalog.operations.server_operations import state_of
@@ -23,6 +24,7 @@ from tabane.hub.telemetry.prometheus import (
     audit_families,
     call_families,
     counter,
+    database_families,
     exposition,
     gauge,
     labeled,
@@ -43,6 +45,9 @@ METHODS = frozenset((
     "notifications/roots/list_changed", "answer", "batch",
 ))  # fmt: skip
 """Methods that are counted by name. A client may send any name, so the others are counted as one."""
+
+FRESH = 5.0
+"""Seconds in which the database is asked once, however many pages are read."""
 
 STATES = ("disabled", *(state.value for state in UpstreamState))
 
@@ -66,6 +71,8 @@ class HttpMetrics:
         self.entrance: TlsEntrance | None = None
         self._requests: Counter[tuple[str, str, str, int]] = Counter()
         self._received = self._sent = 0
+        self._engine: dict[str, Any] = {}
+        self._asked = -FRESH
 
     def count(self, request: HttpRequest) -> None:
         """Count a request that was answered, or lost its client (status 0)."""
@@ -76,12 +83,20 @@ class HttpMetrics:
         self._received += request.received
         self._sent += request.sent
 
-    async def page(self, *, named: bool) -> str:
+    async def page(self, *, named: bool, hubs: int | None = None) -> str:
         """Return the page.
 
-        ``named``: with the version and the names of servers, tools and keys, which need the token.
+        ``named``: with the version and the names of servers, tools and keys, which need the token. ``hubs``:
+        how many are in the group of this one.
         """
+        if time.monotonic() - self._asked >= FRESH:
+            self._asked = time.monotonic()
+            self._engine = (await self._hub.stores.report()).get("engine", {})
         families, calls = list(self._families(named)), self._hub.audit.counters.frozen()
+        if self._engine:
+            families += database_families(self._engine, time.time())
+        if hubs is not None:
+            families.append(gauge("tabane_group_hubs", "Hubs of the group that are alive.", hubs))
 
         def written() -> str:
             return exposition([*families, *call_families(calls.read(), named)])

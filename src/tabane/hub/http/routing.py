@@ -21,6 +21,11 @@ class RequestRouting(Protocol):
         ...
 
     @property
+    def hubs(self) -> int:
+        """Return how many hubs of the group are alive, with this one."""
+        ...
+
+    @property
     def draining(self) -> bool:
         """Return whether the hub is about to end, so that new clients should go to another one."""
         ...

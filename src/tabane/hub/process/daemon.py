@@ -315,7 +315,7 @@ class Daemon(ClientReceiver, AdministeredHub):
         offers = [offer.row(hub.lang) for offer in await hub.sessions.offers.now()]
         found = await hub.access.report(hub.lang) | hub.audit.report() | await hub.documents.counts()
         group = {"group": self.group.report(hub.lang)} if self.group else {}
-        return found | {"projects_offered": offers} | await hub.stores.report() | group
+        return found | {"projects_offered": offers} | await hub.stores.report(hub.lang) | group
 
     async def try_port(self) -> None:
         """Listen at the port that was taken, if it is free by now; else find out who has it."""

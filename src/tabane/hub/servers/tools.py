@@ -91,7 +91,7 @@ def _fault_of_address(address: str) -> Message | None:
     """Return why a login may not go to an address; None if it may."""
     from ipaddress import ip_address
 
-    from tabane.reader.guard.addresses import fault
+    from tabane.reader.guard import fault
 
     return fault(ip_address(address.partition("%")[0]))
 

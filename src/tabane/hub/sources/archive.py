@@ -6,7 +6,6 @@ import asyncio
 import logging
 from dataclasses import asdict
 from datetime import tzinfo
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +60,7 @@ class PostArchive:
                 models,
                 self._zone,
                 ready=lambda: self.beginning is None,
-                missing=partial(embedding.missing, COLLECTION),
+                missing=embedding.missing,
             )
 
         self._archive = archive
@@ -112,7 +111,7 @@ class PostArchive:
 
     async def _open(self, progress: Progress) -> dict[str, Any]:
         progress.tell(0, 1)
-        await self._archive().statistics.census()
+        await self._archive().statistics.census(await self._collection())
         self._embedding.wake(COLLECTION)
         return {}
 
@@ -124,7 +123,7 @@ class PostArchive:
             if self.there:
                 await self._open(progress)
             raise
-        await self._archive().statistics.census()
+        await self._archive().statistics.census(await self._collection())
         self._embedding.wake(COLLECTION)
         return report
 

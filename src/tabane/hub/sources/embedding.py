@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments, ModelError
 from tabane.hub.context import HubContext
-from tabane.hub.stores.domain_stores import FOLDER, REPLICAS, UNFINISHED, Shapes, Stores
+from tabane.hub.stores.domain_stores import FOLDER, UNFINISHED, Shapes, Stores
 from tabane.messages import Message, say
 from tabane.operations import Caller, Lazy, Operation, Progress, Starter
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tabane.hub.sources.embedded_collections import EmbeddedCollection
     from tabane.hub.sources.embedding_lane import CollectionLane
     from tabane.search.embedding.embedder import NoModel
+    from tabane.search.engine import Collection
     from tabane.search.pipeline import Incomplete, Meaning
     from tabane.search.source import Models
     from tabane.settings import Settings
@@ -28,17 +29,14 @@ if TYPE_CHECKING:
 
 def stores_of(settings: Settings, environment: Mapping[str, str]) -> Stores:
     """Return the stores that the settings name, none of which is open yet."""
-    replicas, cache_size = None, settings.embedding_cache
-    if settings.local_replica:
-        from tabane.hub.stores.replicas import Replicas
-
-        replicas = Replicas(settings.home / REPLICAS)
+    cache_size = settings.embedding_cache
     if not settings.engine:
-        return Stores(settings.home, _shapes, replicas=replicas, cache_size=cache_size)
+        return Stores(settings.home, _shapes, cache_size=cache_size)
     from tabane.hub.sources.embedded_collections import OWN
     from tabane.hub.stores.postgres_engine import named_engine
 
-    return Stores(settings.home, _shapes, named_engine(settings, environment), OWN, replicas, cache_size)
+    engine = named_engine(settings, environment)
+    return Stores(settings.home, _shapes, engine, OWN, settings.local_replica, cache_size)
 
 
 def _shapes() -> Shapes:
@@ -117,16 +115,16 @@ class CollectionEmbedder:
         for lane in (self._lanes.opened or {}).values():
             await lane.idle()
 
-    async def question(self, name: str, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
+    async def question(self, collection: Collection, text: str, spaces: Iterable[str]) -> Meaning | NoModel:
         """Return the question as vectors for these spaces of a collection, or why there are none.
 
         Raises BadArguments if the collection has vectors, but none in such a space.
         """
-        return await self._lanes()[name].question(text, tuple(spaces))
+        return await self._lanes()[collection.shape.name].question(collection, text, tuple(spaces))
 
-    async def missing(self, name: str, spaces: Iterable[str]) -> Incomplete | None:
+    async def missing(self, collection: Collection, spaces: Iterable[str]) -> Incomplete | None:
         """Return how much of these spaces of a collection is embedded; None if all of it is."""
-        return await self._lanes()[name].missing(tuple(spaces))
+        return await self._lanes()[collection.shape.name].missing(collection, tuple(spaces))
 
     async def own_models(self) -> list[tuple[str, Message, str]]:
         """Return name, title and model of each collection that keeps the model of its vectors."""

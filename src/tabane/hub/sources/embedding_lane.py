@@ -22,7 +22,7 @@ from tabane.messages import Message, say
 from tabane.operations import Progress, Starter
 from tabane.operations.job_turns import Turn
 from tabane.search.embedding.embedder import NoModel, embed_parts
-from tabane.search.engine import SearchableVectors
+from tabane.search.engine import Collection
 from tabane.search.pipeline import Incomplete, Meaning, meaning_of
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, StoredRecord
 from tabane.search.source import Models
@@ -43,7 +43,7 @@ Text = Callable[[Record], str]
 
 
 async def fill(
-    collection: SearchableVectors,
+    collection: Collection,
     space: EmbeddingSpace,
     embedder: Embedder,
     text: Text,
@@ -79,7 +79,7 @@ def _after(done: int, told: Told) -> Told:
 
 
 async def _give_vectors(
-    collection: SearchableVectors,
+    collection: Collection,
     space: EmbeddingSpace,
     embedder: Embedder,
     text: Text,
@@ -124,7 +124,7 @@ class NewestFirst(Struct, frozen=True):
 
 
 async def fill_newest(
-    collection: SearchableVectors,
+    collection: Collection,
     space: EmbeddingSpace,
     embedder: Embedder,
     text: Text,
@@ -300,10 +300,10 @@ class CollectionLane:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._working
 
-    async def question(self, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
+    async def question(self, collection: Collection, text: str, spaces: tuple[str, ...]) -> Meaning | NoModel:
         """Return the question as vectors for these spaces, or why there are none. Raises BadArguments."""
-        missing = await self.missing(spaces)
-        models = {space.name: space.model for space in (await self._collection()).spaces}
+        missing = await self.missing(collection, spaces)
+        models = {space.name: space.model for space in collection.spaces}
         if not models.keys() & self._definition.spaces.keys():
             if missing is None:
                 return Meaning(None)  # nothing can be found
@@ -316,9 +316,8 @@ class CollectionLane:
         meaning = await meaning_of(text, {name: models[name] for name in spaces}, self._models)
         return meaning if isinstance(meaning, NoModel) else meaning._replace(incomplete=missing)
 
-    async def missing(self, spaces: tuple[str, ...]) -> Incomplete | None:
+    async def missing(self, collection: Collection, spaces: tuple[str, ...]) -> Incomplete | None:
         """Return what is not embedded. If there is any, begin to embed it unless that already runs."""
-        collection = await self._collection()
         gap = await self._coverage.incomplete(collection, spaces, self._problem)
         if gap is None or self._problem is not None or self._embeds:
             return gap

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 
 from tabane.hub.sources.embedded_collections import MANUAL, meaning_of_section
 from tabane.hub.sources.embedding import CollectionEmbedder
@@ -51,7 +50,7 @@ class ManualSource(CollectionSource[Record]):
     spaces = ("text",)
 
     def __init__(self, stores: Stores, models: Models, embedding: CollectionEmbedder) -> None:
-        super().__init__(self._indexed, models, partial(embedding.question, MANUAL.name))
+        super().__init__(self._indexed, models, embedding.question)
         self._stores, self._embedding = stores, embedding
         self._indexing = asyncio.Lock()
         self._current: Collection | None = None

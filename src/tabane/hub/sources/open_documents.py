@@ -80,7 +80,7 @@ class OpenDocuments:
         self.library = DocumentLibrary(
             self._collection,
             models,
-            partial(embedding.question, SHAPE.name),
+            embedding.question,
             partial(embedding.wake, SHAPE.name),
             HubDocumentContext(context),
             files=ReadableFiles(ReadableRoots(self._roots, ROOTS), texts).read,
@@ -108,12 +108,12 @@ class OpenDocuments:
 
     async def page(self, after: str | None, limit: int) -> tuple[Sequence[ListedDocument], bool]:
         """Return at most ``limit`` documents behind the key ``after``, and whether there are more."""
-        page = await self.library.reading.behind(after, limit)
+        page = await (await self.library.reading()).behind(after, limit)
         return [_listed(document) for document in page.documents], page.after is not None
 
     async def text(self, key: str, caller: Caller) -> tuple[ListedDocument, str] | None:
         """Return a document with its text, and note that the caller read it; None if there is none."""
-        version = await self.library.reading.text(key)
+        version = await (await self.library.reading()).text(key)
         if version is None:
             return None
         note_labels(self._labels, caller, version[:1])

@@ -17,7 +17,7 @@ from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import Stores
 from tabane.operations import LOCAL, Caller, Face
 from tabane.reader.conversion import PageConverter
-from tabane.reader.cookies.cookie_folder import CookieFolder
+from tabane.reader.cookies import CookieFolder
 from tabane.reader.fetching import PageFetcher, Policy
 from tabane.reader.operations import PrivateReader, ReaderOperations
 from tabane.reader.page import SHAPE
@@ -55,8 +55,7 @@ class OpenReader:
         self._context, self._stores, self._flows = context, stores, flows
         self.conversion = PageConverter(context.environment, errors=errors)
         self._fetchings = {asked: PageFetcher(self._policy(asked)) for asked in (False, True)}
-        vectors = partial(embedding.question, SHAPE.name)
-        self.searching = PageSearch(self._collection, models, vectors)
+        self.searching = PageSearch(self._collection, models, embedding.question)
         self._rendering = PageRenderer(
             self._policy(False), self._browser_choice, context.environment, errors=errors
         )

@@ -12,19 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from tabane.errors import StoreCorrupt, StoreError
+from tabane.errors import StoreBusy, StoreCorrupt, StoreError
+from tabane.messages import Lang, say
 from tabane.operations import Caller, Operation
 from tabane.operations.job_turns import SharedTurn, TurnOpener
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
+    from tabane.engine.checked_collection import CheckedCollection
+    from tabane.engine.collection_replica import Replicas
     from tabane.engine.embedded.store import PersistentVectorCache, Store
     from tabane.engine.team.postgres.change_feed import ChangeProbe
+    from tabane.engine.team.postgres.collection import PostgresCollection
     from tabane.engine.team.postgres.database import PostgresDatabase
+    from tabane.engine.team.postgres.store import PostgresStore
     from tabane.hub.stores.postgres_engine import PostgresEngine
-    from tabane.hub.stores.replicas import Replicas
     from tabane.search.engine import Collection as SearchableCollection
     from tabane.search.records import Shape
+
+    OpenTruth = tuple[PostgresStore, CheckedCollection[PostgresCollection]]
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +49,9 @@ UNFINISHED = ".embedding"
 DERIVED = frozenset({"cache"})
 """Domains with derived data only: if the file is lost, its contents are rebuilt."""
 
+_ASKED, _ASKED_AGAIN = 3.0, 0.3
+"""Seconds that the first request waits for a database to be opened, and others, before a replica answers."""
+
 Shapes = Mapping[str, Sequence["Shape"]]
 
 
@@ -57,8 +66,8 @@ class Stores:
 
     ``shapes`` returns the collections of each domain, and is called at the first use. ``postgres``: the
     database that holds them, except ``own``, which belong to this copy of Tabane and never leave its home.
-    ``replicas``: copies of what the database holds, which are searched instead. ``cache_size``: the largest
-    number of bytes of cached embeddings.
+    ``replicated``: copies of them in the home are read instead. ``cache_size``: the largest number of bytes
+    of cached embeddings.
     """
 
     def __init__(
@@ -67,11 +76,13 @@ class Stores:
         shapes: Callable[[], Shapes],
         postgres: PostgresEngine | None = None,
         own: Collection[str] = (),
-        replicas: Replicas | None = None,
+        replicated: bool = False,
         cache_size: int = 1 << 30,
     ) -> None:
-        self._folder, self._declared = home / FOLDER, shapes
-        self._postgres, self._own, self._replicas = postgres, own, replicas
+        self._folder, self._declared, self._copies = home / FOLDER, shapes, home / REPLICAS
+        self._postgres, self._own, self._replicated = postgres, own, replicated
+        self._replicas: Replicas | None = None
+        self._openings: dict[tuple[str, str], asyncio.Task[OpenTruth]] = {}
         self._cache_size = cache_size
         self._probe: ChangeProbe | None = None
         self._open: dict[str, Store] = {}
@@ -88,17 +99,42 @@ class Stores:
         return await (await self._store(domain)).collection(shape)
 
     async def _shared(self, postgres: PostgresEngine, domain: str, shape: Shape) -> SearchableCollection:
-        """Return a collection of the database, or its replica."""
-        store = await postgres.store(domain)
-        truth = await store.collection(shape)
-        if self._replicas is None:
-            return truth
-        from tabane.engine.team.postgres.change_feed import ChangeProbe, PostgresReplicationFeed
+        """Return a collection of the database, read from its replica.
 
+        If the database does not answer within seconds, return the replica as the last hub left it, if there
+        is one. Raises StoreError.
+        """
+        if not self._replicated:
+            return await (await postgres.store(domain)).collection(shape)
+        from tabane.engine.collection_replica import Replicas
+        from tabane.engine.team.postgres.change_feed import ChangeProbe
+
+        self._replicas = self._replicas or Replicas(self._copies)
+        place, patience = (domain, shape.name), _ASKED_AGAIN
+        if place not in self._openings:  # requests share an attempt
+            patience = _ASKED
+            self._openings[place] = asyncio.create_task(self._open_truth(postgres, domain, shape))
+        opening = self._openings[place]
+        await asyncio.wait([opening], timeout=patience)
+        problem = (
+            opening.exception() if opening.done() else StoreBusy(say("the database has not answered yet"))
+        )
+        if opening.done():
+            del self._openings[place]
+        source = await postgres.source(shape.name)
+        if isinstance(problem, StoreError):
+            alone = await self._replicas.alone(domain, shape, source, problem)
+            if alone is not None:
+                return alone
+        store, truth = await asyncio.shield(opening)
         self._probe = self._probe or ChangeProbe(store.database)
-        feed = PostgresReplicationFeed(truth.feed, self._probe)
-        source = f"{shape.name} in {store.database.place}, schema {store.database.schema}"
-        return await self._replicas.replicated(domain, truth, feed, source)
+        return await self._replicas.replicated(
+            domain, truth.engine, truth.engine.feed, self._probe, source, indexed=postgres.has_index
+        )
+
+    async def _open_truth(self, postgres: PostgresEngine, domain: str, shape: Shape) -> OpenTruth:
+        store = await postgres.store(domain)
+        return store, await store.collection(shape)
 
     def holds(self, domain: str) -> bool:
         """Return whether anything of that domain was ever stored. Of a database, that is not known."""
@@ -131,12 +167,17 @@ class Stores:
 
         return opened
 
-    async def report(self) -> dict[str, Any]:
+    async def report(self, lang: Lang = "en") -> dict[str, Any]:
         """Return the database, its versions, state and replicas; nothing if files hold everything."""
-        return {} if self._postgres is None else {"engine": await self._postgres.report() | self._copies()}
+        return (
+            {}
+            if self._postgres is None
+            else {"engine": await self._postgres.report(lang) | {"replicas": self.replicas()}}
+        )
 
-    def _copies(self) -> dict[str, Any]:
-        return {} if self._replicas is None else {"replicas": self._replicas.report()}
+    def replicas(self) -> list[dict[str, Any]]:
+        """Return the state of each replica that was used."""
+        return [] if self._replicas is None else self._replicas.report()
 
     def _is_shared(self, domain: str) -> bool:
         """Return whether the database holds collections of that domain."""
@@ -148,7 +189,7 @@ class Stores:
         """Return the cache of embeddings, which has a limited number of bytes."""
         return await (await self._store("cache")).kept(self._cache_size)
 
-    async def check(self, *, mend: bool) -> list[dict[str, Any]]:
+    async def check(self, *, mend: bool, lang: Lang = "en") -> list[dict[str, Any]]:
         """Return the state of each store on disk:
 
         domain, path, ``state`` (ok, mended, stale, damaged, unreadable; unused: the setting engine names a
@@ -160,7 +201,7 @@ class Stores:
         rows = (
             []
             if self._postgres is None
-            else [{"domain": "*", **await self._postgres.check(), **self._copies()}]
+            else [{"domain": "*", **await self._postgres.check(lang), "replicas": self.replicas()}]
         )
         for domain in self._shapes:
             path = self._folder / f"{domain}.db"
@@ -183,6 +224,8 @@ class Stores:
 
     async def close(self) -> None:
         """Close every store; what was acknowledged is on disk already."""
+        openings, self._openings = list(self._openings.values()), {}
+        await asyncio.gather(*openings, return_exceptions=True)
         if self._replicas is not None:
             await self._replicas.close()
         if self._probe is not None:
@@ -198,7 +241,7 @@ class Stores:
 
     async def check_stores(self, caller: Caller, params: CheckStores) -> dict[str, Any]:
         """Return the state of each store, as :meth:`check`."""
-        return {"results": await self.check(mend=params.mend)}
+        return {"results": await self.check(mend=params.mend, lang=caller.lang)}
 
     async def _checked(self, domain: str, path: Path, mend: bool) -> dict[str, Any]:
         try:
@@ -238,6 +281,14 @@ class Stores:
         from tabane.engine.embedded.lexical.lexical_index import open_lexical
         from tabane.engine.embedded.store import Store
 
+        if domain not in DERIVED and (self._folder / MARK).exists():
+            raise StoreError(
+                say(
+                    "{folder} is incomplete: a migration to it has not ended. To continue it, run the same "
+                    "tabane migrate command again. To give it up, stop the hub and delete that folder",
+                    folder=self._folder,
+                )
+            )
         private_folder(self._folder, parents=False)
         return await Store.open(str(self._folder), domain, lexical=open_lexical)
 

@@ -49,7 +49,6 @@ Indexed = Callable[[int, int], None]
 
 _LOCK = "hub.lock"
 _POLLED = 0.5  # seconds between two reports about an index
-_LONGEST_INDEXING = 3600.0  # seconds until the vectors of a home are indexed
 
 
 class MigrationPlace(Protocol):
@@ -101,7 +100,7 @@ def place_of(address: str, settings: Settings, environment: Mapping[str, str]) -
                 raise
             raise StoreError(needs_package()) from error
 
-        return DatabasePlace(parsed(filled).place, PostgresEngine(filled))
+        return DatabasePlace(parsed(filled).place, PostgresEngine(filled, migrating=True))
     if parts.scheme not in ("", "file") or not parts.path:
         raise CallerError(
             say(
@@ -156,7 +155,7 @@ class HomePlace:
     async def collection(self, domain: str, shape: Shape, told: Indexed) -> Collection:
         """Return a collection as the hub uses it, with complete indexes."""
         found = await (await self._store(domain, indexed=True)).collection(shape)
-        index = found.lexical
+        index, table = found.engine.lexical, found.engine.table
         assert isinstance(index, LexicalIndex)
         settled = asyncio.ensure_future(index.settled())
         while not settled.done():
@@ -164,8 +163,8 @@ class HomePlace:
                 told(*index.progress)
             await asyncio.wait([settled], timeout=_POLLED)
         await settled
-        if found.table.vectors is not None:
-            await asyncio.to_thread(found.table.vectors.wait_until_whole, _LONGEST_INDEXING)
+        if table.vectors is not None:
+            await asyncio.to_thread(table.vectors.settle)
         return found
 
     async def _table(self, domain: str, shape: Shape) -> CollectionTable:
@@ -358,6 +357,14 @@ class Migration:
         await self._target.release()
 
     async def _begin(self) -> None:
+        if await self._source.is_begun():
+            raise HubError(
+                say(
+                    "{source} is incomplete: a migration to it has not ended. Nothing was changed. End that "
+                    "migration first, or give it up",
+                    source=self._source.name,
+                )
+            )
         if await self._target.is_begun():
             return
         for domain, shape in self._shapes:

@@ -8,11 +8,15 @@ from typing import Any
 
 from tabane.engine.candidate_index import CandidateIndex
 from tabane.engine.query_plans import japanese
+from tabane.engine.team.postgres.collection_copies import has_copies
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.outside_index import IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.engine.team.postgres.vector_table import follower_report, index_report
+from tabane.errors import StoreError
+from tabane.messages import say
 
 
 class OpenEngine:
@@ -33,13 +37,18 @@ class OpenEngine:
         return self.stores[domain]
 
     async def report(self) -> dict[str, Any]:
-        """Return place, versions, approximate indexes, and the index outside. Raises StoreError."""
-        versions = self.database.versions
+        """Return place, versions, size in bytes, milliseconds of an answer, and indexes.
+
+        Raises StoreError.
+        """
+        server, size, seconds = await self.database.measure()
         report: dict[str, Any] = {
             "state": "ok",
             "path": self.database.place,
-            "server": f"PostgreSQL {versions.server}",
-            "pgvector": versions.pgvector,
+            "server": f"PostgreSQL {server}",
+            "pgvector": self.database.versions.pgvector,
+            "latency_ms": round(1000 * seconds, 2),
+            "size": size,
             "indexes": [],
         }
         if self.filling is not None:
@@ -64,15 +73,33 @@ class OpenEngine:
 
 
 async def open_engine(
-    address: str, indexed_from: int | None, index: Callable[[], CandidateIndex] | None
+    address: str,
+    indexed_from: int | None,
+    index: Callable[[], CandidateIndex | None] | None,
+    *,
+    migrating: bool,
 ) -> OpenEngine:
-    """Open the database at a URL, and the index outside of it. Raises StoreError and ConfigurationError."""
+    """Open the database at a URL, and the index outside of it. Raises StoreError and ConfigurationError.
+
+    ``migrating``: the database may be incomplete, because a migration to it has not ended.
+    """
     database = await PostgresDatabase.open(parsed(address))
-    if index is None:
-        return OpenEngine(database, indexed_from, None)
     try:
-        link = IndexLink(await asyncio.to_thread(index), indexed_from)
+        if not migrating and await database.read(has_copies):
+            raise StoreError(
+                say(
+                    "{place} is incomplete: a migration to it has not ended. To continue it, run the same "
+                    "tabane migrate command again. To give it up, run in the database: "
+                    "DROP SCHEMA {schema} CASCADE",
+                    place=database.place,
+                    schema=database.schema,
+                )
+            )
+        outside = await asyncio.to_thread(index) if index is not None else None
     except BaseException:
         await database.close()
         raise
+    if outside is None:
+        return OpenEngine(database, indexed_from, None)
+    link = IndexLink(outside, indexed_from)
     return OpenEngine(database, indexed_from, IndexFilling(link, IndexTurn(database, link.follower)))

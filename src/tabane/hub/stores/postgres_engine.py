@@ -8,25 +8,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import re
 from collections.abc import Callable, Mapping
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from tabane.engine.team.postgres.engine_url import parsed as parsed_engine
 from tabane.errors import ConfigurationError, StoreError, TabaneError
 from tabane.extras import extra_command
-from tabane.messages import Message, say
+from tabane.messages import Lang, Message, say
 from tabane.servers.variables import variables_of
 from tabane.settings import Settings
-from tabane.settings.addresses import check_engine, unreadable_index
+from tabane.settings.addresses import check_engine, names_chroma, removed_index
 
 if TYPE_CHECKING:
     from tabane.engine.candidate_index import CandidateIndex
     from tabane.engine.team.postgres.database import PostgresDatabase
     from tabane.engine.team.postgres.store import PostgresStore
     from tabane.hub.stores.open_engine import OpenEngine
+
+
+log = logging.getLogger(__name__)
 
 
 class EngineAddress:
@@ -40,8 +44,11 @@ class EngineAddress:
         return filled_address(self._settings.engine, self._settings, self._environment)
 
 
-IndexOpener = Callable[[], "CandidateIndex"]
-"""Returns the index outside of the database, which is not connected yet. Raises ConfigurationError."""
+IndexOpener = Callable[[], "CandidateIndex | None"]
+"""Returns the index outside of the database, which is not connected yet. Raises ConfigurationError.
+
+None: the setting names an index that is no longer supported.
+"""
 
 _PATIENCE = 5  # seconds that a report waits for a connection
 
@@ -51,7 +58,7 @@ class PostgresEngine:
 
     ``address`` is the URL of the database with its password. ``indexed_from``: number of vectors from which
     they have an approximate index; None: they have none. ``index``: opens an index outside of the database,
-    which has the vectors instead.
+    which has the vectors instead. ``migrating``: a migration may open a database that is incomplete.
     """
 
     def __init__(
@@ -59,14 +66,23 @@ class PostgresEngine:
         address: str | EngineAddress,
         indexed_from: int | None = None,
         index: IndexOpener | None = None,
+        *,
+        migrating: bool = False,
     ) -> None:
         self._address, self._indexed_from, self._index = address, indexed_from, index
+        self._migrating = migrating
         self._opened: OpenEngine | None = None
         self._opening = asyncio.Lock()
+        self._place: str | None = None
 
     def is_open(self, domain: str) -> bool:
         """Return whether the store of a domain is open."""
         return self._opened is not None and domain in self._opened.stores
+
+    @property
+    def has_index(self) -> bool:
+        """Return whether an index outside of the database has the vectors."""
+        return self._index is not None
 
     async def store(self, domain: str) -> PostgresStore:
         """Return the store of a domain. Raises StoreError and ConfigurationError."""
@@ -78,10 +94,21 @@ class PostgresEngine:
         async with self._opening:
             return (await self._open()).database
 
-    async def report(self) -> dict[str, Any]:
+    async def source(self, collection: str) -> str:
+        """Return what names a collection and its database in a replica. Raises ConfigurationError."""
+        if self._place is None:
+            url = parsed_engine(await self._filled())
+            self._place = f"{url.place}, schema {url.schema}"
+        return f"{collection} in {self._place}"
+
+    async def _filled(self) -> str:
+        address = self._address
+        return await asyncio.to_thread(address.filled) if isinstance(address, EngineAddress) else address
+
+    async def report(self, lang: Lang = "en") -> dict[str, Any]:
         """Return the place and the versions of the database, or why it cannot be used; within seconds.
 
-        ``indexes``: the approximate indexes of large collections.
+        ``indexes``: the approximate indexes of large collections. ``lang`` is that of the error.
         """
         try:
             async with asyncio.timeout(_PATIENCE):
@@ -89,30 +116,23 @@ class PostgresEngine:
                     opened = await self._open()
                 return await opened.report()
         except TimeoutError:
-            return {"state": "unreadable", "error": str(say("the database has not answered yet"))}
+            return {"state": "unreadable", "error": say("the database has not answered yet").render(lang)}
         except TabaneError as error:
-            return {"state": "unreadable", "error": str(error)}
+            return {"state": "unreadable", "error": error.text(lang)}
 
-    async def check(self) -> dict[str, Any]:
+    async def check(self, lang: Lang = "en") -> dict[str, Any]:
         """Return the report after a question to the server, and one to the index."""
-        report = await self.report()
+        report = await self.report(lang)
         if self._opened is not None and self._opened.filling is not None:
             with contextlib.suppress(StoreError, TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
                     await self._opened.filling.link.connect()
-            report = await self.report()
-        if self._opened is not None and report["state"] == "ok":
-            try:
-                await self._opened.database.read(lambda connection: connection.execute("SELECT 1"))
-            except StoreError as error:
-                return {**report, "state": "unreadable", "error": str(error)}
+            report = await self.report(lang)
         return report
 
     async def _open(self) -> OpenEngine:
         if self._opened is None:
-            address = self._address
-            if isinstance(address, EngineAddress):
-                address = await asyncio.to_thread(address.filled)
+            address = await self._filled()
             try:
                 await asyncio.to_thread(importlib.import_module, "tabane.hub.stores.open_engine")
             except ImportError as error:
@@ -121,7 +141,9 @@ class PostgresEngine:
                 raise StoreError(needs_package()) from error
             from tabane.hub.stores.open_engine import open_engine
 
-            self._opened = await open_engine(address, self._indexed_from, self._index)
+            self._opened = await open_engine(
+                address, self._indexed_from, self._index, migrating=self._migrating
+            )
         return self._opened
 
     async def close(self) -> None:
@@ -139,31 +161,23 @@ def needs_package() -> Message:
     )
 
 
-def opened_index(address: str) -> CandidateIndex:
-    """Return the index at that URL. It connects with its first call. Raises ConfigurationError. Blocks."""
-    scheme = urlsplit(address).scheme
-    if scheme.startswith("chroma"):
-        from tabane.engine.team.chroma.index import chroma_index
-        from tabane.engine.team.chroma.service import parsed as parsed_service
-
-        return chroma_index(parsed_service(address))
-    if scheme == "milvus":
-        from tabane.engine.team.milvus.index import MilvusIndex
-        from tabane.engine.team.milvus.index_url import parsed
-
-        return MilvusIndex(parsed(address))
-    raise unreadable_index()
-
-
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
 def named_engine(settings: Settings, environment: Mapping[str, str]) -> PostgresEngine:
     """Return the database that the setting engine names, which must not be empty. It is not opened yet."""
 
-    def index() -> CandidateIndex:
-        address = filled_address(settings.vector_index, settings, environment, "vector_index")
-        return opened_index(address)
+    def index() -> CandidateIndex | None:
+        address = settings.vector_index
+        if not names_chroma(address):
+            address = filled_address(address, settings, environment, "vector_index")
+            if settings.vector_index.startswith("${") and (removed := removed_index(address)):
+                log.warning("%s", removed)  # of other addresses, the settings warn
+        if names_chroma(address):
+            return None
+        from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
+
+        return MilvusIndex(parse_milvus_url(address))
 
     return PostgresEngine(
         EngineAddress(settings, environment),

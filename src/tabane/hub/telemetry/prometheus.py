@@ -121,6 +121,39 @@ def audit_families(counts: AuditCounts) -> Iterator[MetricFamily]:
     yield gauge("tabane_audit_lag_seconds", lag, counts.lag)
 
 
+REPLICA_STATES = ("current", "behind", "copying", "away", "failed")
+
+
+def database_families(engine: Mapping[str, Any], now: float) -> Iterator[MetricFamily]:
+    """Yield the metrics of the database, its replicas, and the index outside, from the status."""
+    yield gauge("tabane_database_up", "1 if the database answers, else 0.", float(engine["state"] == "ok"))
+    if "size" in engine:
+        latency = engine["latency_ms"] / 1000
+        yield gauge("tabane_database_latency_seconds", "Time of one question to the database.", latency)
+        yield gauge("tabane_database_size_bytes", "Bytes of the database.", engine["size"])
+    replicas = [(each["collection"], each) for each in engine.get("replicas", ())]
+    states = [(name, each, float(row["state"] == each)) for name, row in replicas for each in REPLICA_STATES]
+    text = "1 for the state that the local copy of a collection is in, 0 for the others."
+    yield gauge("tabane_replica_state", text, labeled("collection state", states))
+    behind = [(name, row["behind"]) for name, row in replicas]
+    text = "Changes of the database that the local copy lacks, as far as they are known."
+    yield gauge("tabane_replica_changes_behind", text, labeled("collection", behind))
+    ages = [
+        (name, 0.0 if row["state"] == "current" else max(0.0, now - row["as_of"]))
+        for name, row in replicas
+        if row["as_of"] is not None
+    ]
+    text = "Time since the local copy had all changes of the database."
+    yield gauge("tabane_replica_age_seconds", text, labeled("collection", ages))
+    if "vector_index" in engine:
+        index = engine["vector_index"]
+        text = "1 if the index of vectors outside of the database answers, else 0."
+        yield gauge("tabane_vector_index_up", text, float(index["state"] == "ready"))
+        lag = [(each["collection"], each["rows"] - each["row"]) for each in index["followed"]]
+        text = "Rows that the index of vectors lacks."
+        yield gauge("tabane_vector_index_rows_behind", text, labeled("collection", lag))
+
+
 def _of_servers(servers: Mapping[str, ServerCounts]) -> Iterator[MetricFamily]:
     ends = (
         (name, end, count) for name, server in servers.items() for end, count in server.ends.items() if count

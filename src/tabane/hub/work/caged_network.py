@@ -6,7 +6,7 @@ import sys
 from ipaddress import ip_address
 
 from tabane.guard.cages.network_proxy import HostRules, serve
-from tabane.reader.guard.addresses import fault
+from tabane.reader.guard import fault
 
 
 def main() -> None:

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from tabane.messages import Message, say
-from tabane.reader.extraction.content import content
+from tabane.reader.extraction.content import PageContent, content
 from tabane.reader.extraction.html_tree import parsed, parsed_within_limits
 from tabane.reader.extraction.metadata import (
-    PageMetadata,
     base_of,
     beginning,
     metadata,
@@ -26,7 +25,6 @@ from tabane.reader.extraction.metadata import (
 )
 from tabane.reader.extraction.page_kinds import (
     LOADS_MORE,
-    PageKind,
     endless_lists,
     evidence,
     loads_more,
@@ -50,77 +48,96 @@ _MOST_ROOTS = 100  # elements that may be an empty place for a script, or plead 
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractedArticle:
-    """The content that was read.
+def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
+    """Return the page that HTML is: its content as Markdown, its title, author, date, site, language and
+    address.
 
-    ``script``: the page seems to be made by a script. ``removed`` are the invisible characters in the
-    content, by kind; the rest is as in Content. ``machine``: the text is the one from the metadata for
-    machines; ``notes`` describe how that text was used, and what the limits of a page left out.
-    ``collapsed``, ``late`` and ``limited`` are as in PageContent.
-    ``kind`` is set if it is not what was asked for; ``onward`` are the addresses that a browser would
-    load in its place.
+    Bytes are decoded as they say themselves, or else by ``charset``, which a header gave. Links are absolute
+    against ``url``. Any input gives a page; ``markdown`` is empty if nothing was found.
     """
-
-    markdown: str
-    metadata: PageMetadata
-    letters: int
-    share: float
-    hidden: int
-    script: bool
-    removed: Mapping[str, int]
-    machine: bool = False
-    collapsed: int = 0
-    late: int = 0
-    limited: bool = False
-    notes: tuple[Message, ...] = ()
-    kind: PageKind | None = None
-    onward: tuple[str, ...] = ()
-
-
-def article(html: str, url: str) -> ExtractedArticle:
-    """Parse the page once, read its metadata, find its content and convert it to Markdown."""
-    root, limits = parsed_within_limits(html)
+    text = decode_leniently(html, charset, "text/html") if isinstance(html, bytes) else html
+    root, limits = parsed_within_limits(text)
     base = base_of(root, url)
     open_documents(root, parsed)
-    known = metadata(root, url)
+    about = metadata(root, url)
     script = _is_scripted(root)
     dialogs = consent_dialogs(root)
     aside = frozenset(() if dialogs.alone and not script else dialogs.elements)
-    seen = evidence(root, url, closed=known.closed, scripted=script, consent=dialogs.alone, without=aside)
+    seen = evidence(root, url, closed=about.closed, scripted=script, consent=dialogs.alone, without=aside)
     onward = onward_addresses(root, url)
     for element in root.iter("noframes"):
         element.text = visible_text(element.text or "")  # the parser reads no markup there
     lists = endless_lists(root)
-    found = content(root, aside)
+    main = content(root, aside)
     more = loads_more(lists, root)
-    kind = page_kind(seen, found.visible, found.kept)
+    kind = page_kind(seen, main.visible, main.kept)
     removed: Counter[str] = Counter()
-    text = markdown(found.elements, base, removed=removed)
-    letters = found.letters
-    other = used(known.body, found.visible, found.kept, closed=known.closed) if known.body else None
-    if other is not None and other.text:
-        text, letters, removed = other.text, len(other.text), Counter()
-    return ExtractedArticle(
-        text,
-        known,
-        letters,
-        found.share,
-        found.hidden,
-        script and letters < _LITTLE_TEXT,
-        removed,
-        machine=bool(other and other.text),
-        collapsed=found.collapsed,
-        late=found.late,
-        limited=found.limited,
-        notes=(
-            *limits,
-            *((other.warning,) if other else ()),
-            *((LOADS_MORE,) if more and kind is None else ()),
-        ),
-        kind=kind,
+    written = markdown(main.elements, base, removed=removed)
+    letters = main.letters
+    machine = used(about.body, main.visible, main.kept, closed=about.closed) if about.body else None
+    if machine is not None and machine.text:
+        written, letters, removed = machine.text, len(machine.text), Counter()
+    warnings = [*limits]
+    if machine is not None:
+        warnings.append(machine.warning)
+    if more and kind is None:
+        warnings.append(LOADS_MORE)
+    if kind is not None:
+        warnings.append(kind.warning)
+    from_machine = machine is not None and bool(machine.text)
+    warnings += _content_warnings(main, letters, script=script, odd=kind is not None, whole=not from_machine)
+    return Page(
+        url=url,
+        markdown=written,
+        title=about.title,
+        author=about.author,
+        date=about.date,
+        site=about.site,
+        lang=about.lang,
+        canonical=about.canonical,
+        way="json-ld" if from_machine else "extracted",
+        share=round(main.share, 3),
+        warnings=(*warnings, *warnings_of(removed)),
+        kind=kind.name if kind else "",
         onward=onward,
     )
+
+
+def _content_warnings(
+    main: PageContent, letters: int, *, script: bool, odd: bool, whole: bool
+) -> Iterator[Message]:
+    """Yield what a reader should know of the content. ``odd``: it is not what was asked for; ``whole``: it is
+    not the text for machines, which has no marked parts.
+    """
+    if odd:
+        pass
+    elif script and letters < _LITTLE_TEXT:
+        yield say("The page seems to need JavaScript. This is only the text that it shows without it.")
+    elif not letters:
+        yield say("No content was found on the page.")
+    elif letters < _LITTLE_TEXT and main.share < 0.2:
+        yield say(
+            "Only little content was found on the page: {percent}% of its text.",
+            percent=round(100 * main.share),
+        )
+    yield from hidden_warnings(main.hidden)
+    if main.collapsed and whole:
+        yield say(
+            "{count} {count:part|parts} that the page shows only after a click {count:is|are}"
+            " included and marked.",
+            count=main.collapsed,
+        )
+    if main.late and whole:
+        yield say(
+            "{count} {count:part|parts} that the page hides until a script shows {count:it|them}"
+            " {count:is|are} included and marked.",
+            count=main.late,
+        )
+    if main.limited:
+        yield say(
+            "The style sheets of the page are too large to apply completely."
+            " Visible text may be missing, or hidden text included."
+        )
 
 
 def _is_scripted(root: Element) -> bool:
@@ -141,76 +158,6 @@ def _is_scripted(root: Element) -> bool:
         if length > 4000:
             break
     return _PLEA.search(" ".join(texts)[:4000]) is not None
-
-
-def extract(html: str | bytes, url: str, charset: str | None = None) -> Page:
-    """Return the page that HTML is: its content as Markdown, its title, author, date, site, language and
-    address.
-
-    Bytes are decoded as they say themselves, or else by ``charset``, which a header gave. Links are absolute
-    against ``url``. Any input gives a page; ``markdown`` is empty if nothing was found.
-    """
-    text = decode_leniently(html, charset, "text/html") if isinstance(html, bytes) else html
-    found = article(text, url)
-    return Page(
-        url=url,
-        markdown=found.markdown,
-        title=found.metadata.title,
-        author=found.metadata.author,
-        date=found.metadata.date,
-        site=found.metadata.site,
-        lang=found.metadata.lang,
-        canonical=found.metadata.canonical,
-        way="json-ld" if found.machine else "extracted",
-        share=round(found.share, 3),
-        warnings=(*_warnings(found), *warnings_of(found.removed)),
-        kind=found.kind.name if found.kind else "",
-        onward=found.onward,
-    )
-
-
-def _warnings(found: ExtractedArticle) -> list[Message]:
-    warnings = [*found.notes]
-    if found.kind is not None:
-        warnings.append(found.kind.warning)
-    elif found.script:
-        warnings.append(
-            say("The page seems to need JavaScript. This is only the text that it shows without it.")
-        )
-    elif not found.letters:
-        warnings.append(say("No content was found on the page."))
-    elif found.letters < _LITTLE_TEXT and found.share < 0.2:
-        warnings.append(
-            say(
-                "Only little content was found on the page: {percent}% of its text.",
-                percent=round(100 * found.share),
-            )
-        )
-    warnings += hidden_warnings(found.hidden)
-    if found.collapsed and not found.machine:
-        warnings.append(
-            say(
-                "{count} {count:part|parts} that the page shows only after a click {count:is|are}"
-                " included and marked.",
-                count=found.collapsed,
-            )
-        )
-    if found.late and not found.machine:
-        warnings.append(
-            say(
-                "{count} {count:part|parts} that the page hides until a script shows {count:it|them}"
-                " {count:is|are} included and marked.",
-                count=found.late,
-            )
-        )
-    if found.limited:
-        warnings.append(
-            say(
-                "The style sheets of the page are too large to apply completely."
-                " Visible text may be missing, or hidden text included."
-            )
-        )
-    return warnings
 
 
 _VENDORS = re.compile(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import log1p
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from tabane.reader.markdown.elements import speaks
 
@@ -80,6 +80,7 @@ SILENT = frozenset((
     "option", "textarea", "object", "embed", "iframe", "canvas", "audio", "video", "map", "param",
     "source", "track", "datalist",
 ))  # fmt: skip
+_Value = TypeVar("_Value")
 _ENTER, _TAIL, _END = range(3)
 _WHOLE = frozenset(("pre", "table"))
 _SPACE = re.compile(r"\s+")
@@ -373,6 +374,28 @@ def up(box: ElementBox) -> Iterator[ElementBox]:
         at = at.parent
 
 
+def nearest(
+    box: ElementBox, known: dict[int, _Value], own: Callable[[ElementBox], _Value | None], otherwise: _Value
+) -> _Value:
+    """Return what ``own`` says of the nearest box around one, from itself on, of which it says anything.
+
+    ``known`` has what is known of boxes by their ``id()``; what is found for the boxes on the way is added,
+    so that each is asked once.
+    """
+    below: list[ElementBox] = []
+    value: _Value | None = None
+    for at in up(box):
+        value = known.get(id(at))
+        if value is None:
+            below.append(at)
+            value = own(at)
+        if value is not None:
+            break
+    result = otherwise if value is None else value
+    known.update((id(at), result) for at in below)
+    return result
+
+
 _SENTENCE_END = re.compile(r"[.!?。!?…:;][\"'”’」』)\]]*$")
 _COMMAS = re.compile(r"[,、，;]|(?<=[^\d])\.(?=\s)|。")
 _DATE = re.compile(r"\b(19|20)\d\d\b|\d{1,2}:\d\d|\bago\b|年|前$")
@@ -570,24 +593,9 @@ def _box_features(box: ElementBox, root: ElementBox, apart: dict[int, int]) -> l
         repeated.linked / max(1, repeated.letters),
     ]
     row += [log1p(box.repeats), log1p(box.nth)]
-    row.append(float(_steps_apart(box, apart)))
+    # Steps up from the best box to the first that is around this one too; 0 within it.
+    row.append(float(nearest(box, apart, lambda _: None, _FAR_APART)))
     return row
-
-
-def _steps_apart(box: ElementBox, known: dict[int, int]) -> int:
-    """Return how many steps up from the best box a box is around it; 0 within it.
-
-    ``known`` has the boxes around the best one, and is completed with those that were asked for.
-    """
-    below: list[ElementBox] = []
-    found = _FAR_APART
-    for at in up(box):
-        if (before := known.get(id(at))) is not None:
-            found = before
-            break
-        below.append(at)
-    known.update((id(at), found) for at in below)
-    return found
 
 
 def _best_box(boxes: Sequence[ElementBox]) -> ElementBox:
@@ -610,23 +618,12 @@ def _best_box(boxes: Sequence[ElementBox]) -> ElementBox:
 def _block_range(best: ElementBox, blocks: Sequence[ContentBlock]) -> tuple[int, int]:
     """Return numbers of the first and last block within a box."""
     inside: dict[int, bool] = {}
-    within = [number for number, block in enumerate(blocks) if _is_within(block.box, best, inside)]
+    within = [
+        number
+        for number, block in enumerate(blocks)
+        if nearest(block.box, inside, lambda at: True if at is best else None, False)
+    ]
     return (within[0], within[-1]) if within else (0, len(blocks) - 1)
-
-
-def _is_within(box: ElementBox, best: ElementBox, inside: dict[int, bool]) -> bool:
-    """Return whether a box is in another. What is known of the boxes around it is not searched again."""
-    below: list[ElementBox] = []
-    found = False
-    for at in up(box):
-        known = inside.get(id(at))
-        if known is None:
-            below.append(at)
-        found = known if known is not None else at is best
-        if found or known is not None:
-            break
-    inside.update((id(at), found) for at in below)
-    return found
 
 
 def _title_headings(blocks: Sequence[ContentBlock], title: str) -> set[int]:

@@ -27,6 +27,7 @@ from tabane.reader.extraction.blocks import (
     WordlessElement,
     iterwalk,
     measured,
+    nearest,
     up,
 )
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
@@ -76,9 +77,10 @@ def _tree_source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
     yield from _tree_source(node[3], margin + " ", features)
 
 
-def forest(name: str = "forest.json.gz") -> DecisionForest:
+@cache
+def forest() -> DecisionForest:
     """Return the forest that is in a file of this room."""
-    data = json.loads(gzip.decompress(files(__package__).joinpath(name).read_bytes()))
+    data = json.loads(gzip.decompress(files(__package__).joinpath("forest.json.gz").read_bytes()))
     return DecisionForest(data["base"], data["trees"])
 
 
@@ -173,11 +175,6 @@ class PageContent:
     limited: bool = False
 
 
-@cache
-def _forest() -> DecisionForest:
-    return forest()
-
-
 def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
@@ -206,7 +203,10 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
         aside = [False] * len(blocks)
     else:
         inside: dict[int, bool] = {}
-        aside = [_is_within(block.box, without, inside) for block in blocks]
+        aside = [
+            nearest(block.box, inside, lambda at: True if at.element in without else None, False)
+            for block in blocks
+        ]
     whole = sum(block.letters for block, out in zip(blocks, aside, strict=True) if not out)
     kept = choice(cutting) if blocks else []
     kept = [keep and not out for keep, out in zip(kept, aside, strict=True)]
@@ -232,22 +232,6 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
     )
 
 
-def _is_within(box: ElementBox, elements: Collection[Element], known: dict[int, bool]) -> bool:
-    """Return whether a box is within one of the elements; ``known`` has the boxes that were asked for."""
-    way: list[int] = []
-    found = False
-    for at in up(box):
-        if id(at) in known:
-            found = known[id(at)]
-            break
-        way.append(id(at))
-        if at.element in elements:
-            found = True
-            break
-    known.update(dict.fromkeys(way, found))
-    return found
-
-
 def title(root: Element) -> str:
     """Return the title in the page's head, in one line."""
     element = root.find(".//title")
@@ -268,7 +252,7 @@ def rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[
 def _probability(cutting: BlockSegmentation) -> list[float]:
     """Return how probable it is of each block that it is content."""
     blocks = cutting.blocks
-    judge = _forest()
+    judge = forest()
     if len(blocks) <= _MOST:
         return [judge.probability(row) for row in rows(cutting)]
     shapes = _same_path_blocks(blocks)

@@ -77,7 +77,17 @@ class HiddenElementDetector:
             self._walk_tree(lenient=False)
         if self._shows_less_than(_LITTLE if self._scripts else _LEAST):
             self._walk_tree(lenient=True)
-        self._settle_controls()
+        # What only hidden controls would open is hidden; the rest is collapsed.
+        for element, controls in self._opened.items():
+            if not controls or any(self._is_shown(control) for control in controls):
+                self.collapsed.append(element)
+            elif element.tag == "details":
+                for child in element:
+                    if isinstance(child.tag, str):
+                        self._hidden[child] = Reason.DISPLAY
+            else:
+                self._hidden[element] = Reason.DISPLAY
+        self.late += self._waiting
         self._set_apart()
 
     @property
@@ -136,7 +146,16 @@ class HiddenElementDetector:
         if "aria-hidden" in attributes and attributes["aria-hidden"].lower() == "true":
             return self._decide(element, around, Judgment(around, Reason.DISPLAY))
         if tag in _DECORATED or "hidden" in attributes or "popover" in attributes:
-            known = (*known, *_attribute_hints(tag, attributes))
+            found: Declarations = ()
+            if "hidden" in attributes:
+                found = declared("display", "none")
+                if attributes["hidden"].lower() == "until-found":
+                    found = declared("content-visibility", "hidden")
+            if "popover" in attributes:
+                found = declared("display", "none")
+            if tag in _DECORATED:
+                found = (*found, *_declared_by_attributes(tag, attributes))
+            known = (*known, *found)
         elif not known and self._is_plain(attributes, around):
             return around
         judgment = self._judge(element, attributes, around, known)
@@ -280,19 +299,6 @@ class HiddenElementDetector:
 
     # After the walk
 
-    def _settle_controls(self) -> None:
-        """Hide what only hidden controls would open; the rest is collapsed."""
-        for element, controls in self._opened.items():
-            if not controls or any(self._is_shown(control) for control in controls):
-                self.collapsed.append(element)
-            elif element.tag == "details":
-                for child in element:
-                    if isinstance(child.tag, str):
-                        self._hidden[child] = Reason.DISPLAY
-            else:
-                self._hidden[element] = Reason.DISPLAY
-        self.late += self._waiting
-
     def _is_shown(self, control: Element) -> bool:
         around = itertools.chain((control,), control.iterancestors())
         return not any(each in self._hidden or each in self._silent for each in around)
@@ -338,20 +344,6 @@ def _of_names(written: str) -> Declarations:
     if utility[0].strip() == "invisible":
         return declared("visibility", "hidden")
     return declared("display", "none")
-
-
-def _attribute_hints(tag: str, attributes: Mapping[str, str]) -> Declarations:
-    """Return what attributes and the browser itself declare; style sheets can override it."""
-    found: Declarations = ()
-    if "hidden" in attributes:
-        found = declared("display", "none")
-        if attributes["hidden"].lower() == "until-found":
-            found = declared("content-visibility", "hidden")
-    if "popover" in attributes:
-        found = declared("display", "none")
-    if tag in _DECORATED:
-        found = (*found, *_declared_by_attributes(tag, attributes))
-    return found
 
 
 def _declared_by_attributes(tag: str, attributes: Mapping[str, str]) -> Iterator[tuple[str, str, bool]]:

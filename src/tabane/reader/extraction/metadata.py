@@ -278,10 +278,7 @@ def _linked_objects(root: Element) -> Iterator[dict[str, Any]]:
     for script in itertools.islice(scripts, _MOST):
         text = (script.text or "")[:_LONGEST]
         try:
-            value = json.loads(
-                _WRAPPED.sub("", text),
-                strict=False,
-            )
+            value = json.loads(_WRAPPED.sub("", text), strict=False)
         except (ValueError, RecursionError):
             continue
         yield from itertools.islice(_objects_in(value), 500)
@@ -431,15 +428,8 @@ def _iso_day(year: str, month: str, day: str) -> str | None:
         return None
 
 
-def _iso_moment(
-    year: str,
-    month: str,
-    day: str,
-    hour: str | None,
-    minute: str | None,
-    second: str | None,
-    zone: str | None,
-) -> str | None:
+def _iso_moment(year: str, month: str, day: str, *time: str | None) -> str | None:
+    hour, minute, second, zone = time
     whole = _iso_day(year, month, day)
     if whole is None or hour is None:
         return whole

@@ -98,15 +98,7 @@ def page_kind(known: PageEvidence, visible: Sequence[str], kept: Sequence[bool])
     ``visible`` are all its texts in order, and ``kept`` says which of them were taken for content.
     """
     seen = _Said(known, visible, kept)
-    return (
-        _bot_wall(seen)
-        or _consent_wall(seen)
-        or _login_page(seen)
-        or _age_gate(seen)
-        or _not_found(seen)
-        or _parked_page(seen)
-        or _paywall_page(seen)
-    )
+    return _bot_wall(seen) or next((kind for is_kind, kind in _KINDS if is_kind(seen)), None)
 
 
 class _Said:
@@ -166,9 +158,7 @@ def _bot_wall(seen: _Said) -> PageKind | None:
     if not seen.short:
         return None
     known = seen.known
-    if vendor := by_marks(known.source):
-        return wall_of(vendor)
-    if vendor := by_marks(seen.text[:2_000]):
+    if vendor := by_marks(known.source) or by_marks(seen.text[:2_000]):
         return wall_of(vendor)
     if known.links > 15 or seen.letters > 1_200:
         return None
@@ -177,9 +167,8 @@ def _bot_wall(seen: _Said) -> PageKind | None:
     captcha = _CAPTCHA.search(known.source) is not None and not _asks_more(known)
     # A script alone is not a check: many pages measure their visitors with one.
     alone = seen.letters < 80 and not known.scripted and _WIDGET.search(known.source) is not None
-    if said >= 3 or (said >= 1 and (titled or captcha)) or (captcha and alone):
-        return wall_of(None)
-    return None
+    certain = said >= 3 or (said >= 1 and (titled or captcha)) or (captcha and alone)
+    return wall_of(None) if certain else None
 
 
 def _asks_more(known: PageEvidence) -> bool:
@@ -219,21 +208,10 @@ _ACCEPT = re.compile(
 )
 
 
-def _consent_wall(seen: _Said) -> PageKind | None:
-    known = seen.known
-    if not (_is_consent(seen) or (known.consent and not known.scripted)):
-        return None
-    return PageKind(
-        "consent-wall",
-        say(
-            "The site shows a cookie consent request instead of the page. Ask the user to answer it in a "
-            "browser, and to import that browser's cookies: tabane reader cookies HOST FILE."
-        ),
-    )
-
-
 def _is_consent(seen: _Said) -> bool:
     known = seen.known
+    if known.consent and not known.scripted:
+        return True
     if seen.letters > 5_000:
         return False
     parts = urlsplit(known.url)
@@ -275,19 +253,6 @@ _LOGIN_NEEDED = re.compile(
     r"|(?:閲覧|ご覧になる|表示する|アクセスする)(?:に|ため)(?:は|に)、?(?:ログイン|サインイン|会員登録)",
     re.IGNORECASE,
 )
-
-
-def _login_page(seen: _Said) -> PageKind | None:
-    if not _is_login(seen):
-        return None
-    return PageKind(
-        "login",
-        say(
-            "The site shows a login page instead of the content. If the user has an account, ask them "
-            "to import "
-            "the cookies of a browser that is logged in: tabane reader cookies HOST FILE."
-        ),
-    )
 
 
 def _is_login(seen: _Said) -> bool:
@@ -334,23 +299,15 @@ _AGE_BUTTONS = re.compile(
 )
 
 
-def _age_gate(seen: _Said) -> PageKind | None:
+def _is_age_gate(seen: _Said) -> bool:
     known = seen.known
     # The rest of the page may be in its source already; then it is content.
-    if seen.letters > _SHORT or seen.longest > _PARAGRAPH or known.links > 25:
-        return None
-    if _AGE.search(seen.text) is None:
-        return None
-    asked = bool({"date", "select", "number", "tel"} & set(known.inputs)) or _AGE_BUTTONS.search(known.labels)
-    if not (asked and (seen.titled(_AGE_TITLE) or seen.letters < _BRIEF)):
-        return None
-    return PageKind(
-        "age-gate",
-        say(
-            "The site asks for the reader's age instead of showing the page. Ask the user to answer in a "
-            "browser, and to import that browser's cookies: tabane reader cookies HOST FILE."
-        ),
+    if not seen.short or known.links > 25 or _AGE.search(seen.text) is None:
+        return False
+    answer = bool({"date", "select", "number", "tel"} & set(known.inputs)) or _AGE_BUTTONS.search(
+        known.labels
     )
+    return bool(answer) and (seen.titled(_AGE_TITLE) or seen.letters < _BRIEF)
 
 
 # -- nothing there ----------------------------------------------------------------------------------------
@@ -389,24 +346,17 @@ _GONE_TEXT = re.compile(
 _OF_A_PAGE = re.compile(r"404|page|url|ページ")
 
 
-def _not_found(seen: _Said) -> PageKind | None:
-    known = seen.known
+def _is_missing(seen: _Said) -> bool:
     # Menus and footers may be long; what is neither may not.
     if seen.content > 800 or seen.longest > _PARAGRAPH or seen.letters > 4 * _SHORT:
-        return None
-    names = (*_title_parts(known.title), *known.headings[:2])
-    found = [name for name in names if _GONE_TITLE.fullmatch(name.strip(" .!。！…😕"))]
-    if not found:
-        return None
-    rest = "\n".join(text for text in seen.visible if text.strip().lower() not in found)[:8_000]
-    if _GONE_TEXT.search(rest) is None and not (
-        len(found) >= 2 and seen.content < 250 and _OF_A_PAGE.search(" ".join(found))
-    ):
-        return None
-    return PageKind(
-        "not-found",
-        say("The site says that this page does not exist, although the status is 200. Check the URL."),
-    )
+        return False
+    names = (*_title_parts(seen.known.title), *seen.known.headings[:2])
+    titles = [name for name in names if _GONE_TITLE.fullmatch(name.strip(" .!。！…😕"))]
+    if not titles:
+        return False
+    rest = "\n".join(text for text in seen.visible if text.strip().lower() not in titles)[:8_000]
+    alone = len(titles) >= 2 and seen.content < 250 and _OF_A_PAGE.search(" ".join(titles))
+    return bool(alone) or _GONE_TEXT.search(rest) is not None
 
 
 _PARKED = re.compile(
@@ -434,17 +384,11 @@ _PARKING = re.compile(
 )
 
 
-def _parked_page(seen: _Said) -> PageKind | None:
-    if not seen.short:
-        return None
-    stated = _PARKED.search(f"{seen.known.title}\n{seen.text}") is not None
-    lander = _PARKING.search(seen.known.source) is not None and seen.letters < _BRIEF
-    if not lander and not (stated and seen.letters < _BRIEF and seen.known.links <= 25):
-        return None
-    return PageKind(
-        "parked",
-        say("There is no website at this address, only a placeholder page of the domain or the server."),
-    )
+def _is_parked(seen: _Said) -> bool:
+    if not seen.short or seen.letters >= _BRIEF:
+        return False
+    stated = seen.known.links <= 25 and _PARKED.search(f"{seen.known.title}\n{seen.text}") is not None
+    return stated or _PARKING.search(seen.known.source) is not None
 
 
 # -- paywalls ------------------------------------------------------------------------------------------
@@ -472,19 +416,6 @@ _PAY = re.compile(
 )
 _PROMPT = 260  # letters of a block that asks for a subscription; a paragraph about that is longer
 _AFTER = 600  # letters of content that may follow it: what follows more is shown
-
-
-def _paywall_page(seen: _Said) -> PageKind | None:
-    if not _is_cut(seen):
-        return None
-    return PageKind(
-        "paywall",
-        say(
-            "Only a part of the page is readable. The rest is for subscribers or members. If the user "
-            "is one, "
-            "ask them to import their browser's cookies: tabane reader cookies HOST FILE."
-        ),
-    )
 
 
 def _is_cut(seen: _Said) -> bool:
@@ -527,6 +458,27 @@ _STRONG = re.compile(
     r"|(?:create|sign up for) an?|続きを"
     r"|全文を|から先は|この(?:記事|続き)|続きは|subscribers|paid"
 )
+
+
+_KINDS = (
+    (_is_consent, PageKind("consent-wall", say(
+        "The site shows a cookie consent request instead of the page. Ask the user to answer it in a "
+        "browser, and to import that browser's cookies: tabane reader cookies HOST FILE."))),
+    (_is_login, PageKind("login", say(
+        "The site shows a login page instead of the content. If the user has an account, ask them to import "
+        "the cookies of a browser that is logged in: tabane reader cookies HOST FILE."))),
+    (_is_age_gate, PageKind("age-gate", say(
+        "The site asks for the reader's age instead of showing the page. Ask the user to answer in a "
+        "browser, and to import that browser's cookies: tabane reader cookies HOST FILE."))),
+    (_is_missing, PageKind("not-found", say(
+        "The site says that this page does not exist, although the status is 200. Check the URL."))),
+    (_is_parked, PageKind("parked", say(
+        "There is no website at this address, only a placeholder page of the domain or the server."))),
+    (_is_cut, PageKind("paywall", say(
+        "Only a part of the page is readable. The rest is for subscribers or members. If the user is one, "
+        "ask them to import their browser's cookies: tabane reader cookies HOST FILE."))),
+)  # fmt: skip
+"""What decides whether a page is of a kind, and the kind, in the order in which they are asked."""
 
 
 # -- pages that go on ------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from tabane.reader.guard import target
 
 if TYPE_CHECKING:
     from tabane.reader.fetching.network import RequestTurns, Source
-    from tabane.reader.fetching.session import PolicySession
+    from tabane.reader.fetching.redirects import PolicySession
 
 __all__ = ["PageFetcher", "Policy", "Resolver"]
 
@@ -122,8 +122,8 @@ class PageFetcher:
 
     async def _made(self, policy: Policy) -> PolicySession:
         # In a thread: it takes a tenth of a second, in which the hub has other things to do.
-        await asyncio.to_thread(importlib.import_module, "tabane.reader.fetching.session")
-        from tabane.reader.fetching.session import open_session
+        await asyncio.to_thread(importlib.import_module, "tabane.reader.fetching.redirects")
+        from tabane.reader.fetching.redirects import open_session
 
         session = await open_session(
             policy, self._resolve, self._source, self._turns, self._clock, self._wall, self._sleep

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 from tabane import __version__
 from tabane.messages import Message
-from tabane.reader.cookies.imported_cookies import CookieJar
+from tabane.reader.cookies import CookieJar
 from tabane.reader.guard import Target
 
 
@@ -129,29 +128,22 @@ class SystemResolver:
     async def __call__(self, host: str) -> list[str]:
         if not self._under_way.acquire(blocking=False):
             raise socket.gaierror(socket.EAI_AGAIN, "too many lookups are under way")
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[list[str]] = loop.create_future()
-        threading.Thread(target=self._look_up, args=(host, loop, found), name="lookup", daemon=True).start()
-        return await found
+        addresses: Future[list[str]] = Future()
+        threading.Thread(target=self._look_up, args=(host, addresses), name="lookup", daemon=True).start()
+        return await asyncio.wrap_future(addresses)
 
-    def _look_up(self, host: str, loop: asyncio.AbstractEventLoop, found: asyncio.Future[list[str]]) -> None:
+    def _look_up(self, host: str, addresses: Future[list[str]]) -> None:
+        answer: list[str] | Exception
         try:
             rows = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-            addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
-            tell = partial(_set_result, found, addresses)
+            answer = list(dict.fromkeys(str(row[4][0]) for row in rows))
         except (OSError, UnicodeError) as error:
-            tell = partial(_set_error, found, error)
+            answer = error
         finally:
             self._under_way.release()
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-            loop.call_soon_threadsafe(tell)
-
-
-def _set_result(found: asyncio.Future[list[str]], what: list[str]) -> None:
-    if not found.done():
-        found.set_result(what)
-
-
-def _set_error(found: asyncio.Future[list[str]], what: Exception) -> None:
-    if not found.done():
-        found.set_exception(what)
+        if not addresses.set_running_or_notify_cancel():
+            return  # nobody waits any more
+        if isinstance(answer, Exception):
+            addresses.set_exception(answer)
+        else:
+            addresses.set_result(answer)

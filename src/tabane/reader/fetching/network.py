@@ -262,7 +262,10 @@ class GuardedHttpClient:
             async with aclosing(stream()) as pieces:
                 yield StreamedResponse(response.status, lowered(response.headers), pieces)
         finally:
-            await _end_response(response, spent)
+            # Over HTTP/2 an unread response would keep filling the connection, so it is closed.
+            await response.aclose()
+            if not spent and response.extensions.get("http_version") == b"HTTP/2":
+                await response.extensions["network_stream"].aclose()
 
     async def close(self) -> None:
         """Close every connection."""
@@ -304,13 +307,6 @@ class GuardedHttpClient:
         if isinstance(error, httpcore2.ConnectError):
             return connecting(error, target.host, target.port)
         return broken(error, target.authority)
-
-
-async def _end_response(response: httpcore2.Response, spent: bool) -> None:
-    """Over HTTP/2 an unread response would keep filling the connection, so it is closed."""
-    await response.aclose()
-    if not spent and response.extensions.get("http_version") == b"HTTP/2":
-        await response.extensions["network_stream"].aclose()
 
 
 def _proxy_of(url: str) -> httpcore2.Proxy:

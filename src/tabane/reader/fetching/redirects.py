@@ -1,8 +1,10 @@
-"""One fetch, from the requested URL to the response at the end of its redirects.
+"""One fetch, from the requested URL to the response at the end of its redirects, under one policy.
 
 Some sites set a cookie, redirect to the same page, and go in a circle without it. Cookies that servers set
 while they redirect one read (RFC 6265, 5.2 to 5.4) are never stored. A cookie is sent to the host that set it
 and, if it names a domain above that host, to the hosts of that domain.
+
+This module is imported late, at the first fetch: it loads httpcore2, h2 and brotli.
 """
 
 from __future__ import annotations
@@ -15,19 +17,22 @@ from email.utils import parsedate_to_datetime
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.cookies.imported_cookies import LONGEST_COOKIE, ImportedCookie, domain_of, may_be_sent
+from tabane.reader.cookies import LONGEST_COOKIE, ImportedCookie, domain_of, may_be_sent
 from tabane.reader.extraction import page_kinds
-from tabane.reader.fetching.interface import FetchedResource, Policy, SentCookies
-from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, StreamedResponse
+from tabane.reader.fetching.interface import FetchedResource, Policy, Resolver, SentCookies
+from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, Source, StreamedResponse
+from tabane.reader.fetching.network import source as local_address
 from tabane.reader.fetching.responses import (
     TransientFetchError,
     body,
     kept,
+    late,
     media,
     refusal,
     seconds_to_wait,
     walled,
 )
+from tabane.reader.fetching.robots import LIMIT, RobotsCache
 from tabane.reader.guard import Guard, Target, target
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
@@ -273,3 +278,52 @@ def _is_over(said: dict[str, str], now: float) -> bool:
         return "expires" in said and parsedate_to_datetime(said["expires"]).timestamp() <= now
     except (ValueError, OverflowError):
         return False
+
+
+_ROBOTS = "text/plain,*/*;q=0.5"
+
+
+@dataclass(slots=True)
+class PolicySession:
+    """The connections and robots.txt files under one policy, and the number of fetches that use them."""
+
+    context: FetchContext
+    robots: RobotsCache
+    users: int = 0
+
+    async def fetch(
+        self, url: str, headers: Mapping[str, str], accept: str | None, cookies: SentCookies | None
+    ) -> FetchedResource:
+        """Return the whole resource at ``url``.
+
+        Raises ReadError, with cause ``timeout`` when the policy's time is over.
+        """
+        policy = self.context.policy
+        chain = RedirectChain(self.context, self.robots.judge if policy.robots else None, cookies=cookies)
+        try:
+            async with asyncio.timeout(policy.timeout) as limit:
+                return await chain.go(url, headers, accept)
+        except TimeoutError:
+            if limit.expired():
+                raise late(chain.phase, policy.timeout) from None
+            raise
+
+
+async def open_session(
+    policy: Policy,
+    resolve: Resolver,
+    source: Source | None,
+    turns: RequestTurns | None,
+    clock: Callable[[], float],
+    wall: Callable[[], float],
+    sleep: Callable[[float], Awaitable[None]],
+) -> PolicySession:
+    """Return a session under ``policy``. ``turns`` are those of an earlier session, whose limits go on."""
+    guard = Guard(policy.allowed, policy.ports, resolves=policy.proxy is None)
+    network = await asyncio.to_thread(GuardedHttpClient, policy, guard, resolve, source or local_address)
+    context = FetchContext(policy, guard, network, turns or RequestTurns(clock, sleep), sleep, wall)
+
+    async def robots_file(url: str) -> FetchedResource:
+        return await RedirectChain(context, limit=LIMIT, cut=True).go(url, {}, _ROBOTS)
+
+    return PolicySession(context, RobotsCache(robots_file, policy.product, policy.robots_timeout, clock))

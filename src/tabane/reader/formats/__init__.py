@@ -172,6 +172,7 @@ _READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
     "pdf": _read_pdf,
     "image": _read_image,
     "docx": _read_office,
+    "xls": _read_office,
     "xlsx": _read_office,
     "pptx": _read_office,
     "odt": _read_office,

@@ -170,24 +170,20 @@ class _ChapterReader:
                 written = ""
             else:
                 self._styles.put_into(root, name)
-                self._remove_hidden(root, body)
+                detector = HiddenElementDetector(root)
+                found = [each for each in body.iter() if isinstance(each.tag, str) and detector.hides(each)]
+                gone = set(found)
+                for each in found:
+                    if any(above in gone for above in each.iterancestors()):
+                        continue
+                    self.hidden += any(str(text).strip() for text in each.itertext())
+                    drop(each)
                 _remove_inner_addresses(body, posixpath.basename(name))
                 written = markdown([body], self.url)
             if written:
                 self.parts.append(written)
                 room -= len(written)
         return 0
-
-    def _remove_hidden(self, root: HtmlElement, body: HtmlElement) -> None:
-        """Remove the elements that nobody sees, and count the outermost of them that have text."""
-        detector = HiddenElementDetector(root)
-        found = [each for each in body.iter() if isinstance(each.tag, str) and detector.hides(each)]
-        gone = set(found)
-        for each in found:
-            if any(above in gone for above in each.iterancestors()):
-                continue
-            self.hidden += any(str(text).strip() for text in each.itertext())
-            drop(each)
 
 
 def _parse_chapter(text: str) -> HtmlElement | None:

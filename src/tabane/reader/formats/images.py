@@ -162,10 +162,6 @@ def _picture_of(image: Image, body: bytes) -> Picture:
         image.draft("RGB", (_SIDE * 2, _SIDE * 2))  # decodes at a fraction of the size
     if image.size[0] * image.size[1] > _PIXELS:
         raise too_large(_IMAGE, f"{wide} × {high}", f"{_PIXELS // 1_000_000} MP")
-    return _scale_down(image)
-
-
-def _scale_down(image: Image) -> Picture:
     from PIL import ImageOps
 
     drawn = image.mode in ("P", "1", "L", "LA", "PA") or "transparency" in image.info

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 Kind = Literal[
     "html", "plain", "code", "markdown", "json", "ndjson", "xml", "csv", "tsv", "pdf", "image",
-    "docx", "xlsx", "pptx", "odt", "ods", "odp", "epub", "whole", "wiki",
+    "docx", "xls", "xlsx", "pptx", "odt", "ods", "odp", "epub", "whole", "wiki",
 ]  # fmt: skip
 
 WHOLE_MEDIA = "application/vnd.tabane.whole+html"
@@ -25,6 +25,7 @@ WHOLE_MEDIA = "application/vnd.tabane.whole+html"
 WIKI_MEDIA = "application/vnd.tabane.mediawiki+html"
 """Media type with which an adapter marks HTML of Parsoid."""
 
+_COMPOUND = "application/x-ole-storage"
 _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", 0, "image"),
     (b"\xff\xd8\xff", 0, "image"),
@@ -35,7 +36,7 @@ _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
     (b"BM", 0, "bmp"),
     (b"II*\x00", 0, "image"),
     (b"MM\x00*", 0, "image"),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0, "application/x-ole-storage"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 0, _COMPOUND),
     (b"\x1f\x8b", 0, "application/gzip"),
     (b"7z\xbc\xaf'\x1c", 0, "application/x-7z-compressed"),
     (b"Rar!\x1a\x07", 0, "application/vnd.rar"),
@@ -192,6 +193,8 @@ def _kind_by_signature(body: bytes) -> Kind | None:
                 return "image"
             if kind == "image":
                 return "image"
+            if kind == _COMPOUND and is_workbook(body):
+                return "xls"
             raise UnsupportedMediaType(kind)
     return None
 
@@ -244,6 +247,18 @@ def _is_utf16(body: bytes) -> bool:
         return True
     sides = (body[:64:2].count(0) * 2 > len(body[:64:2]), body[1:64:2].count(0) * 2 > len(body[1:64:2]))
     return sides[0] != sides[1]
+
+
+def is_workbook(body: bytes) -> bool:
+    """Return whether a compound file is a workbook or encrypted, by the names of its streams."""
+
+    def has(name: str) -> bool:
+        return name.encode("utf-16-le") in body
+
+    # Texts and presentations of that time may have workbooks in them.
+    return has("EncryptedPackage") or (
+        has("Workbook") and not has("WordDocument") and not has("PowerPoint Document")
+    )
 
 
 UNREADABLE_INDEX = (zipfile.BadZipFile, ValueError, NotImplementedError)

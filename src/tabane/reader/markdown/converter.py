@@ -12,8 +12,19 @@ from typing import Literal, NamedTuple
 
 from lxml.html import HtmlElement
 
-from tabane.reader.markdown import code_blocks, spans
-from tabane.reader.markdown.elements import BLOCKS, HEADINGS, LISTS, address, classes, paragraphs_of, text_of
+from tabane.reader.markdown import spans
+from tabane.reader.markdown.elements import (
+    BLOCKS,
+    HEADINGS,
+    LISTS,
+    address,
+    around_several,
+    classes,
+    fenced,
+    in_table,
+    paragraphs_of,
+    text_of,
+)
 from tabane.reader.markdown.inline import InlineConverter, notes
 from tabane.reader.markdown.spans import Piece, joined
 
@@ -56,7 +67,7 @@ class MarkdownConverter:
         self._base, self._links = base, links
         self._inline = InlineConverter(base, self.notes, links=links)
         self._mixed = _ancestors_of(elements, BLOCKS)
-        self._shared = code_blocks.around_several(elements)
+        self._shared = around_several(elements)
         self._headed = _ancestors_of(elements, HEADINGS.keys())
         self._depth = 0
         self._card: str | None = None  # address of the current card
@@ -168,14 +179,8 @@ class MarkdownConverter:
 
     def listing(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return the element as a code block; nothing if it is empty."""
-        code = code_blocks.fenced(element, self._shared)
+        code = fenced(element, self._shared)
         return [MarkdownBlock(code, "code")] if code else []
-
-    def _write_data_table(self, element: HtmlElement) -> list[MarkdownBlock]:
-        return tabled(self, element)
-
-    def _write_definitions(self, element: HtmlElement) -> list[MarkdownBlock]:
-        return defined(self, element)
 
     def _write_quotation(self, element: HtmlElement) -> list[MarkdownBlock]:
         blocks = self.blocks(element)
@@ -184,9 +189,6 @@ class MarkdownConverter:
         text = stacked(blocks)
         quoted = "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
         return [MarkdownBlock(quoted, "quotation")] if text else []
-
-    def _write_rule(self, _element: HtmlElement) -> list[MarkdownBlock]:
-        return [MarkdownBlock("---", "rule")]
 
     def _write_item(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return a list item without its list."""
@@ -219,10 +221,10 @@ _WRITING: Mapping[str, Callable[[MarkdownConverter, HtmlElement], list[MarkdownB
     "pre": MarkdownConverter.listing,
     "listing": MarkdownConverter.listing,
     "xmp": MarkdownConverter.listing,
-    "table": MarkdownConverter._write_data_table,
-    "dl": MarkdownConverter._write_definitions,
+    "table": lambda writer, element: tabled(writer, element),
+    "dl": lambda writer, element: defined(writer, element),
     "blockquote": MarkdownConverter._write_quotation,
-    "hr": MarkdownConverter._write_rule,
+    "hr": lambda writer, element: [MarkdownBlock("---", "rule")],
     "li": MarkdownConverter._write_item,
     "summary": MarkdownConverter._write_summary,
 }
@@ -454,7 +456,7 @@ class _TableRow(NamedTuple):
 
 def tabled(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlock]:
     """Return the table's caption and the table; or the blocks of its cells, if it is not one of data."""
-    listing = code_blocks.in_table(element)
+    listing = in_table(element)
     if listing is not None:
         return writer.listing(listing)
     rows = list(_table_rows(element))

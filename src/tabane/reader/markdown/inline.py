@@ -12,7 +12,6 @@ from lxml.etree import iterwalk
 from lxml.html import HtmlElement
 
 from tabane.reader.markdown import spans
-from tabane.reader.markdown.code_blocks import source
 from tabane.reader.markdown.elements import (
     BLOCKS,
     PLAYERS,
@@ -26,6 +25,7 @@ from tabane.reader.markdown.elements import (
     is_formula,
     is_task_box,
     short_text,
+    source,
     text_of,
 )
 from tabane.reader.markdown.spans import (
@@ -190,27 +190,19 @@ class InlineConverter:
             return
         found.extend([text[: len(text) - len(text.lstrip())], AtomicSpan(code), text[len(text.rstrip()) :]])
 
-    def _write_break(self, _element: HtmlElement, found: list[Piece]) -> None:
-        found.append(HardLineBreak())
-
-    def _write_superscript(self, element: HtmlElement, found: list[Piece]) -> None:
-        self._write_script("^", element, found)
-
-    def _write_subscript(self, element: HtmlElement, found: list[Piece]) -> None:
-        self._write_script("_", element, found)
-
-    def _write_script(self, sign: str, element: HtmlElement, found: list[Piece]) -> None:
+    def _write_script(self, element: HtmlElement, found: list[Piece]) -> None:
         """Exponents as ``10^3``, indexes as ``x_i``, but ``H2O`` and ``1st`` as everybody writes them."""
+        sign = "^" if element.tag == "sup" else "_"
         inside = self.pieces(element)
         text = short_text(element, _LONGEST_VALUE)
-        if text is None or not _VALUE.fullmatch(text):
-            found.extend(inside)
-            return
         before = _last_char(found)
-        if not before.isalnum() or (sign == "_" and text.isdigit() and before.isalpha()):
-            found.extend(inside)
-            return
-        if any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside):
+        if (
+            text is None
+            or not _VALUE.fullmatch(text)
+            or not before.isalnum()
+            or (sign == "_" and text.isdigit() and before.isalpha())
+            or any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside)
+        ):
             found.extend(inside)
             return
         found.append(AtomicSpan(f"{sign}{text}" if re.fullmatch(r"\w+", text) else f"{sign}({text})"))
@@ -296,9 +288,9 @@ class InlineConverter:
 _WRITING: Mapping[str, Callable[[InlineConverter, HtmlElement, list[Piece]], None]] = {
     "a": InlineConverter._write_link,
     "img": InlineConverter._write_image,
-    "br": InlineConverter._write_break,
-    "sup": InlineConverter._write_superscript,
-    "sub": InlineConverter._write_subscript,
+    "br": lambda _converter, _element, pieces: pieces.append(HardLineBreak()),
+    "sup": InlineConverter._write_script,
+    "sub": InlineConverter._write_script,
     "ruby": InlineConverter._write_ruby,
     "rt": InlineConverter._write_reading,
     "q": InlineConverter._write_quotation,
@@ -373,7 +365,16 @@ def formula(element: HtmlElement) -> Formula | None:
         return None
     names = set(classes(element))
     if tag == "mjx-container" or names & _WRAPPERS or element.get("data-tex"):
-        return _of_wrapper(element, names)
+        shown = bool(names & {"katex-display", "display"}) or element.get("display") == "true"
+        math = next(element.iter("math"), None)
+        if math is not None:
+            return _made_formula(_of_mathml(math), shown or math.get("display") == "block")
+        if tex := element.get("data-tex"):
+            return _given(tex, shown)
+        text = text_of(element)
+        if "math-container" in names or (names & {"inline", "display"} and "math" in names):
+            return _made_formula(text, shown or text.strip().startswith(("$$", "\\[")))
+        return None
     return None
 
 
@@ -396,19 +397,6 @@ def _of_image(element: HtmlElement) -> Formula | None:
     if not re.search(r"\b(?:latex|tex|math|mwe-math-fallback-image-\w+)\b", names):
         return None
     return _given(element.get("alt") or "", "display" in names)
-
-
-def _of_wrapper(element: HtmlElement, names: set[str]) -> Formula | None:
-    shown = bool(names & {"katex-display", "display"}) or element.get("display") == "true"
-    math = next(element.iter("math"), None)
-    if math is not None:
-        return _made_formula(_of_mathml(math), shown or math.get("display") == "block")
-    if tex := element.get("data-tex"):
-        return _given(tex, shown)
-    text = text_of(element)
-    if "math-container" in names or (names & {"inline", "display"} and "math" in names):
-        return _made_formula(text, shown or text.strip().startswith(("$$", "\\[")))
-    return None
 
 
 def _given(tex: str, shown: bool) -> Formula | None:

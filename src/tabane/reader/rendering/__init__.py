@@ -4,12 +4,10 @@ A new browser is started for each page and ends with it. It has no network acces
 goes through a proxy on loopback, which opens only what the guard allows. The rendered page comes back as
 HTML, over a socket that no other program has.
 
-browser_process   start and end of the browser of one page
 browser_watchdog  process that kills the browser and deletes its profile, even if the hub crashes
 chromium          where a browser is installed, its command line, the limits of a page, the DevTools protocol
 egress_proxy      the only way out: judged, counted, limited
-page_progress     whether the content of a page is there yet
-page_visit        one page, from its URL to its HTML
+page_visit        the browser of one page, from its start and the URL to the HTML and its end
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from tabane.reader.rendering.chromium import RenderLimits, browser
 
 if TYPE_CHECKING:
     from tabane.reader.fetching.network import Source
-    from tabane.reader.rendering.browser_process import RenderedPage
+    from tabane.reader.rendering.page_visit import RenderedPage
 
 
 __all__ = ["PageRenderer", "RenderLimits"]
@@ -120,8 +118,8 @@ class PageRenderer:
 
     async def _render(self, program: str, url: str, choice: BrowserChoice) -> FetchedResource:
         # In a thread: it takes a while, in which the hub has other things to do.
-        await asyncio.to_thread(importlib.import_module, "tabane.reader.rendering.browser_process")
-        from tabane.reader.rendering.browser_process import RenderedPage
+        await asyncio.to_thread(importlib.import_module, "tabane.reader.rendering.page_visit")
+        from tabane.reader.rendering.page_visit import RenderedPage
 
         if self._closed:
             raise ReadError(say("The reader is stopping."), "broken")

@@ -41,7 +41,11 @@ def main() -> None:
             sys.exit(0)
         line += piece
     order = json.loads(line)
-    _adopt_orphans()
+    # Orphaned descendants become children of this process instead of init (Linux).
+    with contextlib.suppress(ImportError, OSError, AttributeError):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_ADOPTS, 1, 0, 0, 0)
     keeper = BrowserWatchdog(order)
     try:
         report = keeper.keep()
@@ -66,7 +70,13 @@ class BrowserWatchdog:
         """Start it, wait for its end and return the report. Raises OSError if it cannot be started."""
         order = self._order
         profile, user = order["profile"], order["user"]
-        _at_3_and_4(order["talk"])
+        # The socket moves to descriptors 3 and 4. It may be one of the two, so it is duplicated first.
+        socket = order["talk"]
+        aside = fcntl.fcntl(socket, fcntl.F_DUPFD_CLOEXEC, 5)
+        os.close(socket)
+        os.dup2(aside, 3)
+        os.dup2(aside, 4)
+        os.close(aside)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if user is not None:
             os.chown(profile, user, user)
@@ -120,23 +130,6 @@ class BrowserWatchdog:
             _reap_children()
             time.sleep(0.005)
         _reap_children()
-
-
-def _adopt_orphans() -> None:
-    """Make orphaned descendants children of this process instead of init (Linux)."""
-    with contextlib.suppress(ImportError, OSError, AttributeError):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_ADOPTS, 1, 0, 0, 0)
-
-
-def _at_3_and_4(socket: int) -> None:
-    """Move the socket to descriptors 3 and 4. It may be one of the two already, so it is duplicated first."""
-    aside = fcntl.fcntl(socket, fcntl.F_DUPFD_CLOEXEC, 5)
-    os.close(socket)
-    os.dup2(aside, 3)
-    os.dup2(aside, 4)
-    os.close(aside)
 
 
 def _browser_environ(profile: str) -> dict[str, str]:

@@ -82,16 +82,19 @@ class AnyPageAdapter:
     def __init__(self, renderer: Renderer | None = None) -> None:
         self._renderer = renderer
 
-    def takes(self, url: str) -> bool:
-        """Return True: any page can be read."""
-        return True
-
     async def read(self, url: str, tools: ReadingTools) -> Page | None:
         """Return the best page that can be had at ``url``. Raises ReadError."""
         try:
             fetched = await _fetch_page(url, tools)
         except ReadError as error:
-            return await self._instead(url, error, tools)
+            if error.cause == "wall" and self._renderer is not None:
+                rendered, _ = await _render(url, self._renderer, tools)
+                if rendered is not None and rendered.kind not in NOT_KEPT:
+                    return rendered
+            listed = await _read_llms_txt(url, tools) if error.status in _MAY_BE_LISTED else None
+            if listed is None:
+                raise error
+            return replace(listed, warnings=(*listed.warnings, _error_note(error)))
         return await self._page(fetched, tools, (url,))
 
     async def _page(self, fetched: FetchedResource, tools: ReadingTools, way: tuple[str, ...]) -> Page:
@@ -100,17 +103,6 @@ class AnyPageAdapter:
             return await self._of_html(fetched, tools, way)
         page = await _convert(fetched, tools)
         return await asyncio.to_thread(_prune_menus, page) if is_dump(way[-1], fetched) else page
-
-    async def _instead(self, url: str, error: ReadError, tools: ReadingTools) -> Page:
-        """Return what can be had of a page that is refused. Raises ``error`` if that is nothing."""
-        if error.cause == "wall" and self._renderer is not None:
-            rendered, _ = await _render(url, self._renderer, tools)
-            if rendered is not None and rendered.kind not in NOT_KEPT:
-                return rendered
-        listed = await _read_llms_txt(url, tools) if error.status in _MAY_BE_LISTED else None
-        if listed is None:
-            raise error
-        return replace(listed, warnings=(*listed.warnings, _error_note(error)))
 
     async def _of_html(self, fetched: FetchedResource, tools: ReadingTools, way: tuple[str, ...]) -> Page:
         found, why = await _try_extraction(fetched, tools)
@@ -174,7 +166,13 @@ class AnyPageAdapter:
         for address in [*addresses, guessed] if guessed else addresses:
             better = await _fetch_markdown(address, tools)
             if better is not None and await asyncio.to_thread(_says_the_same, better, page):
-                return _with_facts(better, page, fetched)
+                better = replace(better, url=fetched.url, way="markdown")
+                if page is None:
+                    return better
+                names = ("title", "author", "date", "site", "lang", "canonical")
+                return replace(
+                    better, **{name: getattr(better, name) or getattr(page, name) for name in names}
+                )
         failed: ReadError | None = None
         if little and hints.programs and self._renderer is not None:
             rendered, failed = await _render(url, self._renderer, tools)
@@ -202,10 +200,6 @@ class PageSourceAdapter:
     """Returns the response body as text, unchanged: the source of any page."""
 
     name = "raw"
-
-    def takes(self, url: str) -> bool:
-        """Return True: any page has a source."""
-        return True
 
     async def read(self, url: str, tools: ReadingTools) -> Page | None:
         """Return the response body as text. Raises ReadError."""
@@ -361,15 +355,6 @@ async def _fetch_markdown(url: str, tools: ReadingTools) -> Page | None:
         log.debug("no Markdown beside a page: %s", error)
         return None
     return page if page.markdown.strip() else None
-
-
-def _with_facts(better: Page, page: Page | None, fetched: FetchedResource) -> Page:
-    """Return the Markdown page, with author, date and other metadata of the HTML added."""
-    better = replace(better, url=fetched.url, way="markdown")
-    if page is None:
-        return better
-    names = ("title", "author", "date", "site", "lang", "canonical")
-    return replace(better, **{name: getattr(better, name) or getattr(page, name) for name in names})
 
 
 async def _render(url: str, renderer: Renderer, tools: ReadingTools) -> tuple[Page | None, ReadError | None]:

@@ -12,8 +12,16 @@ from xml.etree import ElementTree
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample, UnexpectedAnswer
-from tabane.reader.sites.site_api import blocks, facts, one_line, query
+from tabane.reader.sites.site_adapter import (
+    ReadingTools,
+    SitePages,
+    SiteSample,
+    UnexpectedAnswer,
+    blocks,
+    facts,
+    one_line,
+    query,
+)
 
 _PATH = re.compile(
     r"/(abs|pdf|html)/((?:\d{4}\.\d{4,5}|[a-z-]{2,20}(?:\.[A-Z]{2})?/\d{7})(?:v\d{1,3})?)(?:\.pdf)?/?"

@@ -21,8 +21,18 @@ from tabane.messages import Message, say
 from tabane.reader.formats.text import fence
 from tabane.reader.markdown import spans
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
-from tabane.reader.sites.site_api import SiteApi, blocks, decode_each, facts, one_line
+from tabane.reader.sites.site_adapter import (
+    KeyLookup,
+    ReadingTools,
+    SiteApi,
+    SitePages,
+    SiteSample,
+    blocks,
+    decode_each,
+    facts,
+    no_keys,
+    one_line,
+)
 
 
 class NotionMarks(Struct, frozen=True, gc=False):
@@ -185,7 +195,26 @@ class NotionBlockReader:
             if not level:
                 break
         self._deep = sum(_has_more(node) for node in level)
-        return nodes, tuple(self._warnings())
+        warnings = []
+        if self._why is not None:
+            warnings.append(
+                say(
+                    "{count} {count:part|parts} of the page could not be read: {reason}",
+                    count=self._unread,
+                    reason=self._why.message,
+                )
+            )
+        elif self._unread:
+            warnings.append(
+                say(
+                    "The page has more parts than can be read at once: {count} {count:part was|parts "
+                    "were} left out.",
+                    count=self._unread,
+                )
+            )
+        if self._deep:
+            warnings.append(say("Blocks below level {depth} are left out.", depth=DEPTH))
+        return nodes, tuple(warnings)
 
     async def _below(self, level: list[NotionBlock]) -> list[NotionBlock]:
         """Read the next level, and attach each block to its parent."""
@@ -227,28 +256,6 @@ class NotionBlockReader:
             cursor = part.next_cursor
             if not part.has_more or not cursor:
                 return found
-
-    def _warnings(self) -> list[Message]:
-        warnings = []
-        if self._why is not None:
-            warnings.append(
-                say(
-                    "{count} {count:part|parts} of the page could not be read: {reason}",
-                    count=self._unread,
-                    reason=self._why.message,
-                )
-            )
-        elif self._unread:
-            warnings.append(
-                say(
-                    "The page has more parts than can be read at once: {count} {count:part was|parts "
-                    "were} left out.",
-                    count=self._unread,
-                )
-            )
-        if self._deep:
-            warnings.append(say("Blocks below level {depth} are left out.", depth=DEPTH))
-        return warnings
 
 
 def _has_more(node: NotionBlock) -> bool:

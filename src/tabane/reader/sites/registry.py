@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from tabane.reader.sites.arxiv import ArxivAdapter
 from tabane.reader.sites.github import GitHubAdapter
-from tabane.reader.sites.note import NoteAdapter
+from tabane.reader.sites.japanese_articles import NoteAdapter, QiitaAdapter, ZennAdapter
 from tabane.reader.sites.notion import NotionAdapter
-from tabane.reader.sites.qiita import QiitaAdapter
 from tabane.reader.sites.site_adapter import KeyLookup, SiteAdapter
 from tabane.reader.sites.stackoverflow import StackOverflowAdapter
 from tabane.reader.sites.wikipedia import WikipediaAdapter
 from tabane.reader.sites.youtube import YouTubeAdapter
-from tabane.reader.sites.zenn import ZennAdapter
 
 
 def all_site_adapters(keys: KeyLookup) -> tuple[SiteAdapter, ...]:

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 from urllib.parse import SplitResult
 
 from msgspec import Struct
@@ -16,8 +16,15 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.media_type_detection import WHOLE_MEDIA
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import KeyLookup, ReadingTools, SitePages, SiteSample, no_keys
-from tabane.reader.sites.site_api import SiteApi, moment
+from tabane.reader.sites.site_adapter import (
+    KeyLookup,
+    ReadingTools,
+    SiteApi,
+    SitePages,
+    SiteSample,
+    moment,
+    no_keys,
+)
 
 PAGE = 100
 """Items of a page, the most that the API gives."""
@@ -67,7 +74,6 @@ class StackQuestion(Struct, frozen=True):
     view_count: int = 0
     answer_count: int = 0
     creation_date: int = 0
-    last_activity_date: int = 0
     tags: list[str] = []
     owner: StackOwner | None = None
     closed_reason: str | None = None
@@ -77,23 +83,11 @@ _Shape = TypeVar("_Shape")
 _Item = TypeVar("_Item", StackQuestion, StackAnswer, StackComment)
 
 
-class StackItems(Struct, frozen=True, kw_only=True):
-    """The wrapper of every response of the API; ``items`` are decoded by the endpoint."""
+class StackItems(Struct, Generic[_Item], frozen=True):
+    """The wrapper of every response of the API."""
 
+    items: list[_Item]
     has_more: bool = False
-    quota_remaining: int | None = None
-
-
-class StackQuestions(StackItems, frozen=True):
-    items: list[StackQuestion]
-
-
-class StackAnswers(StackItems, frozen=True):
-    items: list[StackAnswer]
-
-
-class StackComments(StackItems, frozen=True):
-    items: list[StackComment]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +123,7 @@ class StackOverflowAdapter(SitePages[tuple[str, str, str]]):
         site, kind, id_ = place
         api = _StackApi(tools, self._base, site, self._keys("STACKEXCHANGE_KEY") or None)
         if kind in ("a", "answers"):
-            found = await api.get(f"answers/{id_}", StackAnswers)
+            found = await api.get(f"answers/{id_}", StackItems[StackAnswer])
             id_ = str(_first_item(found.items).question_id)
         thread = await _read_thread(id_, api)
         page = await tools.converting.page(
@@ -183,12 +177,12 @@ def _is_site(host: str) -> bool:
 
 
 async def _read_thread(id_: str, api: _StackApi) -> _StackThread:
-    question = _first_item((await api.get(f"questions/{id_}", StackQuestions)).items)
+    question = _first_item((await api.get(f"questions/{id_}", StackItems[StackQuestion])).items)
     warnings: list[Message] = []
     answers: list[StackAnswer] = []
     if question.answer_count:
         found = await api.get(
-            f"questions/{id_}/answers", StackAnswers, order="desc", sort="votes", pagesize=PAGE
+            f"questions/{id_}/answers", StackItems[StackAnswer], order="desc", sort="votes", pagesize=PAGE
         )
         answers = sorted(found.items, key=lambda each: (not each.is_accepted, -each.score, each.answer_id))
         if found.has_more:
@@ -213,7 +207,7 @@ async def _read_comments(
     for number in range(1, COMMENT_PAGES + 1):
         try:
             some = await api.get(
-                path, StackComments, order="asc", sort="creation", pagesize=PAGE, page=number
+                path, StackItems[StackComment], order="asc", sort="creation", pagesize=PAGE, page=number
             )
         except ReadError as error:
             return found, (say("Some of it could not be read: {reason}", reason=error.message),)

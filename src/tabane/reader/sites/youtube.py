@@ -20,8 +20,16 @@ from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page import Page
-from tabane.reader.sites.site_adapter import ReadingTools, SitePages, SiteSample, UnexpectedAnswer
-from tabane.reader.sites.site_api import SiteApi, blocks, facts, one_line
+from tabane.reader.sites.site_adapter import (
+    ReadingTools,
+    SiteApi,
+    SitePages,
+    SiteSample,
+    UnexpectedAnswer,
+    blocks,
+    facts,
+    one_line,
+)
 
 _Shape = TypeVar("_Shape")
 

@@ -110,11 +110,11 @@ def own_traits(files: Mapping[str, bytes]) -> ModelTraits:
 
     ``files`` are the contents of those of :data:`DESCRIBING` that exist.
     """
-    pooling = _object(files.get("1_Pooling/config.json"))
-    prompts = _object(files.get("config_sentence_transformers.json")).get("prompts") or {}
+    pooling = object_in(files.get("1_Pooling/config.json"))
+    prompts = object_in(files.get("config_sentence_transformers.json")).get("prompts") or {}
     lengths = [
-        _object(files.get("sentence_bert_config.json")).get("max_seq_length"),
-        _object(files.get("tokenizer_config.json")).get("model_max_length"),
+        object_in(files.get("sentence_bert_config.json")).get("max_seq_length"),
+        object_in(files.get("tokenizer_config.json")).get("model_max_length"),
     ]
     return ModelTraits(
         pooling=next((pool for flag, pool in _POOLINGS.items() if pooling.get(flag)), None),
@@ -149,14 +149,6 @@ def _length(said: object) -> int | None:
 def _prompt(prompts: Any, *names: str) -> str | None:
     found = (prompts.get(name) for name in names) if isinstance(prompts, dict) else ()
     return next((text for text in found if isinstance(text, str)), None)
-
-
-def _object(content: bytes | None) -> dict[str, Any]:
-    try:
-        value = msgspec.json.decode(content or b"{}")
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 _ENDPOINT = "https://huggingface.co"
@@ -304,7 +296,7 @@ def object_in(content: bytes | None) -> dict[str, Any]:
     """Return a JSON object; empty if the content is none."""
     try:
         value = msgspec.json.decode(content or b"{}")
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return {}
     return value if isinstance(value, dict) else {}
 

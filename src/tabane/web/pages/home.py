@@ -216,6 +216,14 @@ def _hub_problems(status: Mapping[str, Any]) -> list[Attention]:
     if status.get("problem"):
         text = say("The settings or the servers file have an error. The earlier ones are in force.")
         problems.append(Attention(text, "/settings", "bad", status["problem"]))
+    engine = status.get("engine", {})
+    if engine.get("state", "ok") != "ok":
+        text = say("The database cannot be reached.")
+        problems.append(Attention(text, "/health", "bad", engine["error"]))
+    failed = [each for each in engine.get("replicas", ()) if each["state"] == "failed"]
+    if failed:
+        text = say("The local copy of the database fails. Searches go to the database.")
+        problems.append(Attention(text, "/health", "warn", failed[0]["error"]))
     if status.get("disk_problem"):
         problems.append(Attention(say("The disk is full."), "/health", "bad", status["disk_problem"]))
     if status.get("audit_problem"):

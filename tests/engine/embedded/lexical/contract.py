@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.search.engine import Capability, Collection, LexicalQuery, Mode
+from tabane.search.engine import Collection, LexicalQuery, Mode
 from tabane.search.pipeline import typed
 from tabane.search.records import EVERYTHING, And, Contains, Equal, Not, Range, Record
 from tests.engine.embedded.contract import EngineContract
@@ -34,12 +34,11 @@ TWO = [
 
 
 class LexicalContract(EngineContract):
-    """Capability LEXICAL."""
+    """Words, phrases, exclusion and prefixes."""
 
     @asynccontextmanager
     async def holding(self, texts: list[str]) -> AsyncIterator[Collection]:
         async with self.empty() as collection:
-            assert Capability.LEXICAL in collection.capabilities
             await collection.upsert(bodies(texts))
             yield collection
 
@@ -229,7 +228,7 @@ SPELT = [
 
 
 class SubstringContract(EngineContract):
-    """Capability SUBSTRING."""
+    """Filters by what a text contains."""
 
     async def test_marks_that_look_alike_are_one_and_unseen_ones_do_not_count(self) -> None:
         async with self.empty() as collection:
@@ -263,7 +262,6 @@ class SubstringContract(EngineContract):
     async def test_texts_are_found_by_what_they_hold(self, needle: str, keys: list[str]) -> None:
         texts = ["東京都の春", "京都へ", "かな", "カナ", "Hello World", "read_file", "😀", "x" * 80, "x" * 69]
         async with self.empty() as collection:
-            assert Capability.SUBSTRING in collection.capabilities
             await collection.upsert(bodies(texts))
             page = await collection.select(Contains(needle))
             assert [stored.record.key for stored in page.records] == keys

@@ -12,7 +12,7 @@ BODY = Shape("notes", (TextField("body"),))
 
 
 def lexical(collection: Collection) -> LexicalIndex:
-    found = collection.lexical  # type: ignore[attr-defined]
+    found = collection.engine.lexical  # type: ignore[attr-defined]
     assert isinstance(found, LexicalIndex)
     return found
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.lexical.lexical_index import LexicalIndex
 from tabane.engine.query_plans import Japanese
 from tabane.errors import BadArguments
 from tabane.search.engine import LexicalQuery
 from tabane.search.records import EVERYTHING, Record, Shape, TextField
-from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.opening import EmbeddedCollection, embedded
 
 SHAPE = Shape("notes", (TextField("body"),))
 MANY = [Record(key=str(number), texts={"body": f"rain number{number}"}) for number in range(300)]
@@ -34,7 +33,7 @@ class Counted(Japanese):
 
 
 @asynccontextmanager
-async def open_collection(home: Path, dictionary: Counted) -> AsyncIterator[StoredCollection]:
+async def open_collection(home: Path, dictionary: Counted) -> AsyncIterator[EmbeddedCollection]:
     async def lexical(folder: str, table: Any) -> LexicalIndex:
         return await LexicalIndex.open(folder, table, dictionary)
 
@@ -49,8 +48,8 @@ async def test_the_texts_of_a_large_exchange_are_cut_once_and_before_it_is_done(
         exchanged = list(dictionary.texts)
         dictionary.texts.clear()
         hits = await collection.search(LexicalQuery("rain"), EVERYTHING, 10)
-        assert collection.lexical is not None
-        await collection.lexical.agrees()  # by now all of it is in the index
+        assert collection.engine.lexical is not None
+        await collection.engine.lexical.agrees()  # by now all of it is in the index
         later = list(dictionary.texts)
     assert sorted(exchanged) == sorted(record.texts["body"] for record in MANY)
     assert hits.total == len(MANY)

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
-from tabane.engine.embedded.lexical.analysis_worker import AnalysisWorker
+from tabane.engine.embedded.lexical.analysis_worker import (
+    AnalysisRequest,
+    AnalysisWorker,
+    packed_request,
+    read_answer,
+)
 from tabane.engine.embedded.lexical.index_builder import MANY, PART, AnalysisProcess, EntryAnalysis
 from tabane.engine.embedded.lexical.memory_segment import MemorySegment, SegmentEntry
 from tabane.engine.query_plans import Japanese, JoinedAnalysis, RecordAnalyzer
@@ -122,10 +126,10 @@ async def test_all_records_of_a_bulk_are_found_while_it_is_indexed_and_afterward
         await collection.upsert(bodies(texts))
         wanted = sum(text.startswith("rain3 ") for text in texts)
         assert len(await found(collection, "rain3", limit=1000)) == wanted
-        await collection.settle()
+        await collection.engine.settle()
         assert lexical(collection).indexed == len(texts)
         assert len(await found(collection, "rain3", limit=1000)) == wanted
-        assert await collection.agrees()
+        assert await collection.engine.agrees()
 
 
 async def test_an_index_that_is_closed_within_a_bulk_is_complete_after_the_next_opening(

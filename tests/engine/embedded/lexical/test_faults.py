@@ -138,7 +138,7 @@ async def test_compaction_takes_what_is_gone_out_of_the_index(tmp_path: Path) ->
     async with indexed(tmp_path) as collection:
         await collection.delete([f"k{number}" for number in range(4000) if number % 40])
         await lexical(collection).settled()
-        await collection.compact()
+        await collection.engine.compact()
         await says_the_truth(collection)
     assert size() < before / 4
 
@@ -151,7 +151,7 @@ async def test_an_index_that_was_put_back_from_earlier_is_caught_up(tmp_path: Pa
     async with indexed(tmp_path) as collection:
         await collection.delete([f"k{number:03}" for number in range(0, 50, 3)])
         await collection.upsert(bodies(f"東京 note {number + 7} " for number in range(10)))
-        await collection.compact()
+        await collection.engine.compact()
     shutil.rmtree(folder(tmp_path))
     shutil.copytree(tmp_path / "earlier", folder(tmp_path))
     async with indexed(tmp_path) as collection:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.errors import BadArguments
-from tabane.search.engine import Capability, Combination, VectorQuery
+from tabane.search.engine import Combination, VectorQuery
 from tabane.search.records import EVERYTHING, And, EmbeddingSpace, Equal, Filter, Not, Range, Record, Shape
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.model import Model, put
@@ -59,10 +59,6 @@ class VectorsContract(EngineContract):
     """The protocol Vectors, of a collection of the shape SHAPE."""
 
     shape = SHAPE
-
-    async def test_it_says_that_it_can(self) -> None:
-        async with self.empty() as collection:
-            assert {Capability.VECTOR, Capability.SCAN} <= collection.capabilities
 
     @settings(max_examples=50, deadline=None)
     @given(st.lists(RECORDS, max_size=25), st.lists(QUERIES, min_size=1, max_size=4), st.integers(1, 8))
@@ -318,7 +314,6 @@ class VectorsContract(EngineContract):
             assert len(await collection.lacking("more")) == 60
             assert len(await collection.lacking("image")) == 20
         async with self.engine(tmp_path, none) as collection:
-            assert Capability.VECTOR in collection.capabilities
             check(await collection.nearest(query, EVERYTHING, 9), expected, 9)
             assert await collection.delete(["k00000"]) == 1
             assert await collection.upsert(records[:2]) == [True, False]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tabane.errors import BadArguments
-from tabane.search.engine import Capability, Collection, VectorQuery
+from tabane.search.engine import Collection, VectorQuery
 from tabane.search.records import EVERYTHING, MOST_FIELDS, EmbeddingSpace, Equal, Field, Kind, Record, Shape
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.vectors.oracle import packed
@@ -42,7 +42,6 @@ class SpacesContract(EngineContract):
 
     async def test_a_collection_without_spaces_says_so(self) -> None:
         async with self.empty() as collection:
-            assert not {Capability.VECTOR, Capability.SCAN} & collection.capabilities
             assert collection.spaces == ()
             query = VectorQuery({"text": packed([1])})
             for asked in (
@@ -64,7 +63,6 @@ class SpacesContract(EngineContract):
             await collection.upsert([Record(key=key) for key in "abc"])
             await collection.add_space(EmbeddingSpace("text", 2, "model#1"))
             assert collection.spaces == collection.shape.spaces == (EmbeddingSpace("text", 2, "model#1"),)
-            assert {Capability.VECTOR, Capability.SCAN} <= collection.capabilities
             rows = [each.row for each in await collection.lacking("text")]
             assert len(rows) == 3
             assert (await collection.nearest(VectorQuery({"text": one}), EVERYTHING, 5)).hits == ()

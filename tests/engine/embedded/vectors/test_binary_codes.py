@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tabane.engine.embedded.vectors.vector_kernel import BinaryCodes, encoded, lowest, mean_of
+from tabane.engine.embedded.vectors.vector_kernel import BinaryCodes, encoded, lowest, mean_of, units_of
 from tabane.engine.vector_request import Matrix
 
 
 def codes_of(count: int, dimension: int, seed: int) -> tuple[Matrix, BinaryCodes]:
     chance = np.random.default_rng(seed)
-    data = chance.standard_normal((count, dimension), dtype=np.float32) + np.float32(0.3)
+    data = units_of(chance.standard_normal((count, dimension), dtype=np.float32) + np.float32(0.3))
     mean = mean_of(data)
     return data, BinaryCodes(mean, encoded(data, mean))
 
@@ -85,6 +85,6 @@ def test_the_lowest_are_those_that_a_sort_puts_first(distances: list[int], most:
 
 def test_what_codes_mean_is_told_by_vectors_that_are_read_once() -> None:
     vectors, codes = codes_of(1000, 64, 2)
-    some = codes.sample(vectors)
-    assert np.array_equal(some.vectors, vectors[some.slots])
+    some = codes.sample(vectors * np.float32(4))
+    assert np.array_equal(some.vectors, units_of(vectors)[some.slots])
     assert codes.sample(vectors) is some

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import math
 import os
 import random
 import shutil
@@ -16,17 +14,17 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.store import Store
-from tabane.engine.embedded.vectors.space_index import MOST_TAKEN
+from tabane.errors import StoreCorrupt
 from tabane.search.engine import VectorQuery
-from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, Shape
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Record
 from tests.engine.embedded.dying import Nursery
 from tests.engine.embedded.lanes import LANES, after, operations, outcomes
 from tests.engine.embedded.model import Model, agrees, all_of
-from tests.engine.embedded.opening import embedded
+from tests.engine.embedded.opening import EmbeddedCollection, embedded
 from tests.engine.embedded.vectors.contract import crowd
 from tests.engine.embedded.vectors.lanes import BARE, RECORDS, SHAPE, of_generation, space_of, vectors_of
+from tests.engine.embedded.vectors.older import make_older
 from tests.engine.embedded.vectors.oracle import SHAPE as OTHER
 from tests.engine.embedded.vectors.oracle import packed
 from tests.harness.patience import until
@@ -76,7 +74,7 @@ async def _survived(home: Path, seed: int, said: list[str], lanes: list[Model]) 
     return found
 
 
-async def _own_vectors(collection: StoredCollection, records: list[Record]) -> None:
+async def _own_vectors(collection: EmbeddedCollection, records: list[Record]) -> None:
     for space in SHAPE.spaces:
         keys = [record.key for record in records]
         expected = [vectors_of(record).get(space.name) for record in records]
@@ -86,20 +84,13 @@ async def _own_vectors(collection: StoredCollection, records: list[Record]) -> N
         )
         wanted = {key for key, vector in zip(keys, expected, strict=True) if vector}
         assert {hit.key for hit in hits.hits} == wanted
-    assert await collection.agrees()
+    assert await collection.engine.agrees()
 
 
 def _kept(home: Path) -> int:
-    """How many vectors the file holds."""
-    connection = sqlite3.connect(home / "test.vectors.db")
-    try:
-        tables = connection.execute("SELECT number FROM space").fetchall()
-        counts = (
-            connection.execute(f"SELECT count(*) FROM vector_{number}").fetchone() for (number,) in tables
-        )
-        return sum(count for (count,) in counts)
-    finally:
-        connection.close()
+    """How many vectors records have."""
+    with contextlib.closing(sqlite3.connect(home / "test.db")) as connection:
+        return int(connection.execute("SELECT count(*) FROM vector_1").fetchone()[0])
 
 
 def _folder(home: Path, space: str) -> Path:
@@ -107,6 +98,11 @@ def _folder(home: Path, space: str) -> Path:
     with contextlib.closing(sqlite3.connect(home / "test.db")) as connection:
         found = connection.execute("SELECT birth FROM space WHERE name = ?", (space,)).fetchone()
     return home / "test.notes.vectors" / f"{found[0]:016x}"
+
+
+def _vectors(home: Path, space: str) -> Path:
+    """Where the vectors of a space are."""
+    return next(home.glob(f"test.{_folder(home, space).name}-*.vec"))
 
 
 @pytest.mark.heavy("kills real processes, many times")
@@ -147,12 +143,13 @@ async def _generation(home: Path) -> int:
             hits = await collection.nearest(VectorQuery({name: of_generation(number)}), EVERYTHING, 1000)
             assert {hit.key for hit in hits.hits} == set(keys) - lacking
             assert all(abs(hit.score - 1) < 1e-6 for hit in hits.hits)
-        assert await collection.agrees()
-        await collection.compact()
+        assert await collection.engine.agrees()
+        await collection.engine.compact()
         of_all = [await collection.vectors(keys, name) for name in spaces]
         kept = sum(vector is not None for of_one in of_all for vector in of_one)
     assert _kept(home) == kept
     assert len(list((home / "test.notes.vectors").glob("*"))) <= len(spaces)
+    assert len(list(home.glob("*.vec"))) == len(spaces)
     return int(spaces["text"].model) if "text" in spaces else 0
 
 
@@ -161,7 +158,7 @@ async def test_a_store_from_before_spaces_had_models_is_taken_over(tmp_path: Pat
     records = crowd(300)
     async with embedded(tmp_path, OTHER) as collection:
         await collection.upsert(records)
-    _made_older(tmp_path)
+    make_older(tmp_path, 1)
     store = await Store.open(str(tmp_path), "test")
     collection = await store.collection(BARE)
     assert collection.spaces == OTHER.spaces
@@ -177,68 +174,35 @@ async def test_a_store_from_before_spaces_had_models_is_taken_over(tmp_path: Pat
         assert await collection.vectors(keys, "text") == [record.vectors.get("image") for record in records]
 
 
-def _made_older(home: Path) -> None:
-    older = {
-        "name": "notes",
-        "spaces": [{"name": "text", "dimension": 5}, {"name": "image", "dimension": 70}],
-    }
-    with contextlib.closing(sqlite3.connect(home / "test.db", isolation_level=None)) as connection:
-        connection.execute("DROP TABLE space")
-        connection.execute("UPDATE collection SET shape = ?", (json.dumps(older).encode(),))
-        connection.execute("PRAGMA user_version = 1")
-    with contextlib.closing(sqlite3.connect(home / "test.vectors.db", isolation_level=None)) as connection:
-        connection.execute(
-            "CREATE TABLE older (number INTEGER PRIMARY KEY AUTOINCREMENT, collection TEXT NOT NULL, "
-            "name TEXT NOT NULL, dimension INTEGER NOT NULL, birth INTEGER NOT NULL UNIQUE, "
-            "UNIQUE (collection, name))"
-        )
-        connection.execute("INSERT INTO older SELECT * FROM space")
-        connection.execute("DROP TABLE space")
-        connection.execute("ALTER TABLE older RENAME TO space")
-        connection.execute("PRAGMA user_version = 1")
+@pytest.mark.parametrize("version", [1, 2])
+async def test_vectors_that_are_lost_while_a_store_is_upgraded_are_lacking(
+    tmp_path: Path, version: int
+) -> None:
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(crowd(20))
+    make_older(tmp_path, version)
+    (tmp_path / "test.vectors.db").unlink()
+    async with embedded(tmp_path, OTHER) as collection:
+        assert len(await collection.lacking("text")) == 20
 
 
-async def test_what_is_made_anew_does_not_keep_a_collection_closed(tmp_path: Path) -> None:
-    """More is missing than is read at once: what is there answers, and says that it is not all."""
-    count = MOST_TAKEN + 5000
-    near, far = packed([1, 0, 0]), packed([0, 1, 0])
-    records = [Record(key=f"k{n:05}", vectors={"text": far if n % 2 else near}) for n in range(count)]
-    shape = Shape("notes", spaces=(EmbeddingSpace("text", 3),))
-    query = VectorQuery({"text": near})
-    async with embedded(tmp_path, shape) as collection:
+async def test_without_a_place_for_codes_all_is_found(tmp_path: Path) -> None:
+    """All vectors are compared one by one until there is one."""
+    records = crowd(5000)
+    async with embedded(tmp_path, OTHER) as collection:
         await collection.upsert(records)
     shutil.rmtree(tmp_path / "test.notes.vectors")
     (tmp_path / "test.notes.vectors").touch()  # so that no folder can be made there, until it is removed
-    async with embedded(tmp_path, shape) as collection:
-        hits = await collection.nearest(query, EVERYTHING, 10)
-        assert not hits.exact
-        keys = ["k00000", "k00001", f"k{count - 1:05}", "absent"]
-        assert await collection.similarities(query, keys) == [1.0, 0.0, float(count % 2), None]
-        assert await collection.vectors(keys[:2], "text") == [near, far]
-        await collection.upsert([Record(key="new", vectors={"text": near})])
-        hits = await collection.nearest(query, EVERYTHING, 10)
-        assert [hit.key for hit in hits.hits] == ["new"]
-        await collection.delete(["k00002"])
-        scanned = asyncio.create_task(_scanned(collection, query))
-        (tmp_path / "test.notes.vectors").unlink()
-        found = await scanned
-        assert len(found) == count
-        assert found["new"] == 1.0
-        hits = await collection.nearest(query, EVERYTHING, 10)
-        assert hits.exact
-        assert [hit.key for hit in hits.hits[:3]] == ["k00000", "k00004", "k00006"]
-        assert hits.total == count
-        assert await collection.agrees()
-    store = await Store.open(str(tmp_path), "test")
-    assert (await (await store.collection(shape)).nearest(query, EVERYTHING, 1)).exact
-    await store.close()
-
-
-async def _scanned(collection: StoredCollection, query: VectorQuery) -> dict[str, float]:
-    found: dict[str, float] = {}
-    async for block in collection.scan(query, EVERYTHING):
-        found |= dict(zip(block.keys, block.similarities, strict=True))
-    return found
+    async with embedded(tmp_path, OTHER) as collection:
+        query = VectorQuery({"image": records[7].vectors["image"]})
+        for _ in range(2):
+            hits = await collection.nearest(query, EVERYTHING, 10)
+            assert hits.exact
+            assert hits.hits[0].key == "k00007"
+            with contextlib.suppress(FileNotFoundError):
+                (tmp_path / "test.notes.vectors").unlink()
+        await until(lambda: (tmp_path / "test.notes.vectors").is_dir())
+        assert await collection.engine.agrees()
 
 
 def _shortened(path: Path) -> None:
@@ -265,7 +229,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("harm", [_shortened, _overwritten, Path.unlink])
-@pytest.mark.parametrize("name", ["standing.json", "numbers-1", "unit-1", "codes-1"])
+@pytest.mark.parametrize("name", ["standing.json", "codes-1-1", "rows"])
 async def test_files_that_are_torn_are_made_anew(
     tmp_path: Path, filled: Path, name: str, harm: Callable[[Path], None]
 ) -> None:
@@ -274,17 +238,9 @@ async def test_files_that_are_torn_are_made_anew(
     assert path.exists()
     harm(path)
     async with embedded(tmp_path, OTHER) as collection:
-        assert await collection.agrees()
+        assert await collection.engine.agrees()
         query = VectorQuery({"image": crowd(7000)[1].vectors["image"]})
         assert (await collection.nearest(query, EVERYTHING, 1)).hits[0].key == "k00001"
-
-
-def _exchanged(path: Path) -> None:
-    """Two vectors in each other's place: nothing that is seen without a look at the truth."""
-    with path.open("r+b") as file:
-        held = file.read(41 * 70 * 4)
-        file.seek(39 * 70 * 4)
-        file.write(held[-70 * 4 :] + held[-2 * 70 * 4 : -70 * 4])
 
 
 def _flipped(path: Path) -> None:
@@ -296,12 +252,11 @@ def _flipped(path: Path) -> None:
         file.write(bytes(255 - byte for byte in word))
 
 
-@pytest.mark.parametrize(("name", "harm"), [("unit-1", _exchanged), ("codes-1", _flipped)])
-async def test_a_check_up_finds_files_that_say_something_else_and_mends_them(
-    tmp_path: Path, filled: Path, name: str, harm: Callable[[Path], None]
+async def test_a_check_up_finds_codes_that_say_something_else_and_mends_them(
+    tmp_path: Path, filled: Path
 ) -> None:
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
-    harm(_folder(tmp_path, "image") / name)
+    _flipped(_folder(tmp_path, "image") / "codes-1-1")
     store = await Store.open(str(tmp_path), "test")
     await store.collection(OTHER)
     assert await store.check() == ["notes"]
@@ -310,11 +265,55 @@ async def test_a_check_up_finds_files_that_say_something_else_and_mends_them(
     await store.close()
 
 
+def _exchanged(path: Path) -> None:
+    """Two vectors in each other's place."""
+    with path.open("r+b") as file:
+        file.seek(4096 + 39 * 70 * 4)
+        held = file.read(2 * 70 * 4)
+        file.seek(4096 + 39 * 70 * 4)
+        file.write(held[70 * 4 :] + held[: 70 * 4])
+
+
+async def test_a_check_up_finds_vectors_that_are_not_what_was_written(tmp_path: Path, filled: Path) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    _exchanged(_vectors(tmp_path, "image"))
+    store = await Store.open(str(tmp_path), "test")
+    await store.collection(OTHER)
+    with pytest.raises(StoreCorrupt, match="is damaged"):
+        await store.check()
+    await store.close()
+
+
+@pytest.mark.parametrize("harm", [_shortened, _overwritten])
+async def test_vectors_that_are_torn_are_said_to_be(
+    tmp_path: Path, filled: Path, harm: Callable[[Path], None]
+) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    harm(_vectors(tmp_path, "image"))
+    with pytest.raises(StoreCorrupt, match="is damaged"):
+        async with embedded(tmp_path, OTHER):
+            pass
+
+
+async def test_after_a_death_the_newest_vectors_are_compared_with_their_checksums(tmp_path: Path) -> None:
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(crowd(100))
+    _exchanged(_vectors(tmp_path, "image"))
+    async with embedded(tmp_path, OTHER):
+        pass
+    (tmp_path / "test.db.lock").write_bytes(b"open  \n")
+    with pytest.raises(StoreCorrupt, match="is damaged"):
+        async with embedded(tmp_path, OTHER):
+            pass
+
+
 async def test_vectors_that_are_lost_are_lacking_and_not_somebody_elses(tmp_path: Path) -> None:
     async with embedded(tmp_path, OTHER) as collection:
         await collection.upsert(crowd(20))
-    (tmp_path / "test.vectors.db").unlink()
+    for path in tmp_path.glob("*.vec"):
+        path.unlink()
     async with embedded(tmp_path, OTHER) as collection:
+        assert collection.spaces == OTHER.spaces
         assert len(await collection.lacking("text")) == 20
         await collection.upsert([Record(key="new", vectors={"text": packed([1, 0, 0, 0, 0])})])
         hits = await collection.nearest(VectorQuery({"text": packed([1, 0, 0, 0, 0])}), EVERYTHING, 9)
@@ -333,14 +332,6 @@ async def test_vectors_whose_records_are_lost_are_deleted(tmp_path: Path) -> Non
     assert _kept(tmp_path) == len(crowd(1)[0].vectors)
 
 
-def _slots(folder: Path, dimension: int) -> float:
-    """Count the slots of the files, those of both generations while one replaces the other."""
-    try:
-        return sum(path.stat().st_size for path in folder.glob("unit-*")) / (4 * dimension)
-    except FileNotFoundError:  # just now
-        return math.inf
-
-
 @pytest.mark.heavy("kills real processes, many times")
 async def test_files_in_which_most_are_dead_become_dense(tmp_path: Path) -> None:
     records = crowd(12_000)
@@ -350,14 +341,13 @@ async def test_files_in_which_most_are_dead_become_dense(tmp_path: Path) -> None
             [Record(key=each.key, vectors=records[7].vectors) for each in records[:11_500]]
         )
         await collection.delete([each.key for each in records[:11_000]])
-        assert collection.table.vectors is not None
+        assert collection.engine.table.vectors is not None
         query = VectorQuery({"text": records[7].vectors["text"]})
         before = await collection.nearest(query, EVERYTHING, 1000)
-        await collection.compact()
+        await collection.engine.compact()
     async with embedded(tmp_path, OTHER) as collection:
         # It may have begun at any moment, also in the midst of the deletion: 10,000 dead ones may be left.
-        folder = _folder(tmp_path, "text")
-        await until(lambda: _slots(folder, 5) <= 11_000)
+        assert _vectors(tmp_path, "text").stat().st_size <= 11_000 * 5 * 4 + 11_000 * 8 + 8192
         after = await collection.nearest(query, EVERYTHING, 1000)
         assert [hit.key for hit in after.hits] == [hit.key for hit in before.hits]
-        assert await collection.agrees()
+        assert await collection.engine.agrees()

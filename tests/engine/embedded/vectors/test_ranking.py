@@ -8,11 +8,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from tabane.engine.embedded.collection import StoredCollection
 from tabane.engine.embedded.truth import NumericKeys
 from tabane.search.engine import VectorQuery
 from tabane.search.records import EVERYTHING, Equal, Filter
-from tests.engine.embedded.opening import embedded, indexed
+from tests.engine.embedded.opening import EmbeddedCollection, embedded, indexed
 from tests.engine.embedded.vectors.oracle import SHAPE, packed
 from tests.engine.embedded.vectors.ranking import RankingContract, numbered
 
@@ -24,7 +23,7 @@ async def test_keys_that_are_numbers_are_read_once_for_all_scans() -> None:
     query = VectorQuery({"text": packed([1, 0, 0, 0, 0])})
     asked: list[str] = []
 
-    async def scanned(collection: StoredCollection, where: Filter = EVERYTHING) -> list[str]:
+    async def scanned(collection: EmbeddedCollection, where: Filter = EVERYTHING) -> list[str]:
         return [key async for block in collection.scan(query, where) for key in block.keys]
 
     async with embedded(shape=SHAPE) as collection:
@@ -37,7 +36,8 @@ async def test_keys_that_are_numbers_are_read_once_for_all_scans() -> None:
         expected = [str(number) for number in range(100_000, 145_100)]
         assert await scanned(collection) == expected
         traced = [
-            collection.table.database.read(lambda one: one.set_trace_callback(asked.append)) for _ in range(8)
+            collection.engine.table.database.read(lambda one: one.set_trace_callback(asked.append))
+            for _ in range(8)
         ]
         await asyncio.gather(*traced)  # both connections that read
         assert await scanned(collection) == expected
@@ -60,8 +60,8 @@ async def test_a_key_that_was_read_after_it_had_gone_is_looked_up() -> None:
     async with embedded(shape=SHAPE) as collection:
         await collection.upsert(numbered(range(5)))
         await collection.delete(["3"])
-        keys = NumericKeys(collection.table.truth)
-        await collection.table.database.read(lambda connection: keys.read_on(connection, 6))
+        keys = NumericKeys(collection.engine.table.truth)
+        await collection.engine.table.database.read(lambda connection: keys.read_on(connection, 6))
         assert keys.of(np.array([1, 2, 3])) == ["0", "1", "2"]
         assert keys.of(np.array([3, 4])) is None
         assert keys.of(np.array([6])) is None

@@ -45,12 +45,12 @@ def view(
     *,
     coded: bool,
 ) -> SpaceSnapshot:
-    """The vectors in files, but for the last ones."""
-    data, tail = vectors[:-TAIL], vectors[-TAIL:]
+    """The vectors, with codes but for the last ones."""
+    data = vectors[:-TAIL]
     mean = mean_of(data)
     codes = BinaryCodes(mean, encoded(data, mean), kernel) if coded else None
     straight = bool((np.diff(rows) == 1).all())
-    return SpaceSnapshot(rows, data, tail, codes, straight, kernel=kernel)
+    return SpaceSnapshot(rows, vectors, codes, straight, kernel=kernel)
 
 
 SPACES = {name: clustered(seed) for seed, name in enumerate("abc")}
@@ -264,7 +264,7 @@ def test_only_the_proven_ones_are_as_if_all_were_compared() -> None:
 def test_what_is_not_in_the_files_yet_is_found_where_nothing_else_is_meant() -> None:
     vectors = SPACES["a"]
     codes = BinaryCodes(mean_of(vectors[:6000]), encoded(vectors[:6000], mean_of(vectors[:6000])))
-    views = {"a": SpaceSnapshot(ROWS["a"], vectors[:6000], vectors[6000:], codes, straight=True)}
+    views = {"a": SpaceSnapshot(ROWS["a"], vectors, codes, straight=True)}
     mask = np.arange(len(ALL)) >= 6000
     asked = question(3, "a", Combination.AVERAGE)
     found = VectorSpaceSearch(asked, views, mask, 1).best(10)

@@ -104,8 +104,8 @@ class SpacesMachine(CollectionMachine):
 
     @rule()
     def flush(self) -> None:
-        if self._collection.table.vectors is not None:
-            self._collection.table.vectors.settle()
+        if self._collection.engine.table.vectors is not None:
+            self._collection.engine.table.vectors.settle()
 
     @invariant()
     def agree(self) -> None:
@@ -122,7 +122,7 @@ class SpacesMachine(CollectionMachine):
             scores = {hit.key: hit.score for hit in hits.hits}
             told = self._runner.run(self._collection.similarities(query, _KEYS))
             assert told == [pytest.approx(scores[key]) if key in scores else None for key in _KEYS]
-        assert self._runner.run(self._collection.agrees())
+        assert self._runner.run(self._collection.engine.agrees())
 
 
 SpacesMachine.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)

@@ -104,11 +104,30 @@ def test_products_are_those_of_the_selected_rows(
 ) -> None:
     rows, query = rows_of(count, dimension, seed), rows_of(1, dimension, seed + 1)[0]
     slots = numbers(*data.draw(st.lists(st.integers(0, count - 1), max_size=1500)))
-    found = kernel.dot_rows(rows, slots, query)
-    expected = (rows[slots].astype(np.float64) * query.astype(np.float64)).sum(axis=1)
-    assert found.dtype == np.float32
+    found, squares = kernel.dot_rows(rows, slots, query)
+    doubled = rows[slots].astype(np.float64)
+    expected = (doubled * query.astype(np.float64)).sum(axis=1)
+    assert found.dtype == squares.dtype == np.float32
     assert np.allclose(found, expected, rtol=0, atol=1e-6)
-    assert kernel.exact_dot_rows(rows, slots, query).tolist() == expected.tolist()
+    assert np.allclose(squares, 1, rtol=0, atol=1e-6)
+    exact, exact_squares = kernel.exact_dot_rows(rows, slots, query)
+    assert exact.tolist() == expected.tolist()
+    assert exact_squares.tolist() == (doubled * doubled).sum(axis=1).tolist()
+
+
+@each_kernel
+@pytest.mark.parametrize("length", [1e-44, 1e-38, 1e-30, 1e-16, 1e-3, 1.0, 7.0, 1e14, 1e16, 1e30, 1e38])
+def test_cosines_do_not_depend_on_the_length_of_rows(kernel: VectorKernel, length: float) -> None:
+    """Not even where float32 cannot hold the square of the length."""
+    rows, query = rows_of(40, 70, 1), rows_of(1, 70, 2)[0]
+    scaled = np.asarray(rows * np.float64(length), dtype=np.float32)
+    scaled[::2] = rows[::2]
+    scaled = scaled[np.abs(scaled).max(axis=1) > 0]
+    doubled = scaled.astype(np.float64)
+    expected = doubled @ query.astype(np.float64) / np.linalg.norm(doubled, axis=1)
+    slots = np.arange(len(scaled))
+    assert np.allclose(kernel.cosines(scaled, slots, query), expected, rtol=0, atol=1e-6)
+    assert np.allclose(kernel.exact_cosines(scaled, slots, query), expected, rtol=0, atol=1e-14)
 
 
 @each_kernel
@@ -117,14 +136,15 @@ def test_exact_products_are_added_in_one_order(kernel: VectorKernel, dimension: 
     """Scores do not depend on the installation, to the last bit."""
     rows, query = rows_of(20, dimension, 3), rows_of(1, dimension, 4)[0]
     expected = (rows.astype(np.float64) * query.astype(np.float64)).sum(axis=1)
-    assert kernel.exact_dot_rows(rows, np.arange(20), query).tolist() == expected.tolist()
+    assert kernel.exact_dot_rows(rows, np.arange(20), query)[0].tolist() == expected.tolist()
 
 
 @each_kernel
 def test_equal_rows_have_equal_products_wherever_they_are(kernel: VectorKernel) -> None:
     rows = np.repeat(rows_of(1, 70, 1), 3000, axis=0)
-    found = kernel.dot_rows(rows, np.arange(0, 3000, 7), rows_of(1, 70, 2)[0])
-    assert len(set(found.tolist())) == 1
+    slots, query = np.arange(0, 3000, 7), rows_of(1, 70, 2)[0]
+    for found in (kernel.cosines(rows, slots, query), kernel.exact_cosines(rows, slots, query)):
+        assert len(set(found.tolist())) == 1
 
 
 @each_kernel
@@ -134,7 +154,7 @@ def test_rows_may_lie_anywhere_in_memory(kernel: VectorKernel) -> None:
     for some in (rows[:, 32:64], rows[::-3, :32]):
         some.flags.writeable = False
         slots = np.arange(len(some))
-        assert np.allclose(kernel.dot_rows(some, slots, query), some @ query, rtol=0, atol=1e-6)
+        assert np.allclose(kernel.dot_rows(some, slots, query)[0], some @ query, rtol=0, atol=1e-6)
 
 
 @each_kernel

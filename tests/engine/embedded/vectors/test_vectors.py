@@ -50,8 +50,8 @@ class VectorMachine(CollectionMachine):
 
     @rule()
     def flush(self) -> None:
-        assert self._collection.table.vectors is not None
-        self._collection.table.vectors.settle()
+        assert self._collection.engine.table.vectors is not None
+        self._collection.engine.table.vectors.settle()
 
     @rule(query=QUERIES, limit=st.integers(1, 9))
     def search(self, query: VectorQuery, limit: int) -> None:
@@ -70,7 +70,7 @@ class VectorMachine(CollectionMachine):
                 key for key in keys if space.name not in self._model[key].vectors
             ]
             self._agree_on_waiting(space.name)
-        assert self._runner.run(self._collection.agrees())
+        assert self._runner.run(self._collection.engine.agrees())
 
     def _agree_on_waiting(self, space: str) -> None:
         """Those without a vector are counted and come by their likes, the most first and none last."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
+from tabane.engine.checked_collection import CheckedCollection
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
@@ -14,7 +15,8 @@ from tabane.engine.team.postgres.store import PostgresStore
 from tabane.search.records import Shape
 from tests.harness.postgres_server import PostgresServer
 
-OpenCollection = Callable[[Path, Shape], AbstractAsyncContextManager[PostgresCollection]]
+DatabaseCollection = CheckedCollection[PostgresCollection]
+OpenCollection = Callable[[Path, Shape], AbstractAsyncContextManager[DatabaseCollection]]
 
 
 def schema_of(home: Path) -> str:
@@ -25,7 +27,7 @@ def opening(server: PostgresServer, indexed_from: int | None = None) -> OpenColl
     """Return a function that opens a collection in the schema of a home."""
 
     @asynccontextmanager
-    async def opened(home: Path, shape: Shape) -> AsyncIterator[PostgresCollection]:
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[DatabaseCollection]:
         database = await PostgresDatabase.open(parsed(server.url(schema_of(home))))
         store = PostgresStore(database, "test", None, indexed_from)
         try:

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import numpy as np
 
-from tabane.engine.candidate_index import CandidateIndex, IndexedVector, IndexVersion, SparseVector
-from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.candidate_index import CandidateIndex, IndexedVector
 from tabane.engine.team.postgres.database import IndexTurn, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
-from tabane.engine.team.postgres.outside_index import IndexFilling, IndexLink
+from tabane.engine.team.postgres.index_follower import IndexFilling
+from tabane.engine.team.postgres.outside_index import IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.engine.vector_request import checked_request
 from tabane.errors import StoreError
 from tabane.messages import say
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.records import EVERYTHING, Filter, Record, Shape, matches
-from tests.engine.team.postgres.collections import OpenCollection, schema_of
+from tests.engine.team.postgres.collections import DatabaseCollection, OpenCollection, schema_of
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 
@@ -41,22 +41,21 @@ class MemoryIndex:
     slowest = 0.0
     most = 5000
 
-    def __init__(self, *, blunt: bool = False, sparse: bool = False) -> None:
-        self.sparse = sparse
+    def __init__(self, *, blunt: bool = False) -> None:
         self.sets: dict[str, MemorySet] = {}
         self.away, self.blunt = False, blunt
         self.searches = 0
         self._gate = threading.Lock()
 
-    def version(self) -> IndexVersion:
+    def version(self) -> str:
         self._check()
-        return IndexVersion("Memory 1", self.sparse)
+        return "Memory 1"
 
     def mark(self, name: str, shape: Shape) -> str | None:
         self._check()
         return self.sets[name].mark if name in self.sets else None
 
-    def reset(self, name: str, dimension: int | None, shape: Shape) -> None:
+    def reset(self, name: str, dimension: int, shape: Shape) -> None:
         self._check()
         self.sets[name] = MemorySet()
 
@@ -71,7 +70,7 @@ class MemoryIndex:
             for row in rows:
                 self._set(name).vectors.pop(row, None)
 
-    def advance(self, name: str, mark: str) -> str:
+    def advance(self, name: str, mark: str, *, complete: bool) -> str:
         self._check()
         self._set(name).mark = mark
         return mark
@@ -80,7 +79,7 @@ class MemoryIndex:
         return not self.blunt
 
     def nearest(
-        self, name: str, vector: bytes | SparseVector, where: Filter, shape: Shape, most: int, note: str
+        self, name: str, vector: bytes, where: Filter, shape: Shape, most: int, note: str
     ) -> Sequence[int]:
         self._check()
         self.searches += 1
@@ -88,10 +87,7 @@ class MemoryIndex:
             found = list(self._set(name).vectors.values())
         if where != EVERYTHING and not self.blunt:
             found = [each for each in found if matches(where, Record(key="k", fields=dict(each.fields)))]
-        if isinstance(vector, bytes):
-            return _nearest(vector, found)[:most]
-        scores = {each.row: _product(vector, each.vector) for each in found}
-        return sorted((row for row in scores if scores[row]), key=lambda row: -scores[row])[:most]
+        return _nearest(vector, found)[:most]
 
     def drop(self, name: str) -> None:
         self._check()
@@ -113,20 +109,15 @@ class MemoryIndex:
 def _nearest(vector: bytes, found: Sequence[IndexedVector]) -> list[int]:
     """Return the rows, those with the largest product first."""
     asked = np.frombuffer(vector, "<f4").astype(np.float64)
-    packed = b"".join(each.vector for each in found if isinstance(each.vector, bytes))
+    packed = b"".join(each.vector for each in found)
     products = (np.frombuffer(packed, "<f4").reshape(-1, len(asked)) * asked).sum(axis=1)
     return [found[place].row for place in np.argsort(-products, kind="stable").tolist()]
-
-
-def _product(one: SparseVector, other: bytes | SparseVector) -> float:
-    assert not isinstance(other, bytes)
-    return sum(number * other.get(place, 0.0) for place, number in one.items())
 
 
 @asynccontextmanager
 async def linked(
     server: PostgresServer, index: CandidateIndex, home: Path, shape: Shape, least: int = 1
-) -> AsyncIterator[tuple[PostgresCollection, IndexLink]]:
+) -> AsyncIterator[tuple[DatabaseCollection, IndexLink]]:
     """Yield a collection in the schema of a home, and the link to its index."""
     database = await PostgresDatabase.open(parsed(server.url(schema_of(home))))
     link = IndexLink(index, least)
@@ -141,10 +132,10 @@ async def linked(
         await database.close()
 
 
-class CaughtUpCollection(PostgresCollection):
+class CaughtUpCollection(DatabaseCollection):
     """The same collection, whose index has everything before each search by vectors."""
 
-    def __init__(self, of: PostgresCollection, link: IndexLink) -> None:
+    def __init__(self, of: DatabaseCollection, link: IndexLink) -> None:
         self.__dict__.update(of.__dict__)
         self._link = link
 
@@ -159,7 +150,7 @@ def opening_outside(server: PostgresServer) -> OpenCollection:
     indexes: dict[Path, MemoryIndex] = {}
 
     @asynccontextmanager
-    async def opened(home: Path, shape: Shape) -> AsyncIterator[PostgresCollection]:
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[DatabaseCollection]:
         index = indexes.setdefault(home, MemoryIndex())
         async with linked(server, index, home, shape) as (collection, _):
             yield collection
@@ -167,5 +158,7 @@ def opening_outside(server: PostgresServer) -> OpenCollection:
     return opened
 
 
-async def catch_up(collection: PostgresCollection, link: IndexLink, every: float = 0.01) -> None:
-    await until(lambda: collection.feed.is_current(link.follower), "the index has everything", every=every)
+async def catch_up(collection: DatabaseCollection, link: IndexLink, every: float = 0.01) -> None:
+    await until(
+        lambda: collection.engine.feed.is_current(link.follower), "the index has everything", every=every
+    )

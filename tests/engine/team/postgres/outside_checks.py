@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tabane.engine.candidate_index import CandidateIndex
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.outside_index import LinkState
 from tabane.search.engine import EngineHits
 from tabane.search.records import EVERYTHING, Range, Record
-from tests.engine.team.postgres.collections import opening
+from tests.engine.team.postgres.collections import DatabaseCollection, opening
 from tests.engine.team.postgres.outside import catch_up, linked
 from tests.engine.team.postgres.test_approximate_index import FILTERS, SHAPE, Crowd, asked
 from tests.harness.patience import until
@@ -50,7 +49,7 @@ async def exact_hits(server: PostgresServer, home: Path, crowd: Crowd) -> dict[s
 
 
 async def check_recall(
-    collection: PostgresCollection, crowd: Crowd, exact: dict[str, list[EngineHits]]
+    collection: DatabaseCollection, crowd: Crowd, exact: dict[str, list[EngineHits]]
 ) -> None:
     for name, where in FILTERED.items():
         found = [await asked(collection, each, where) for each in crowd.questions]
@@ -70,7 +69,7 @@ def check_hits(found: list[EngineHits], exact: list[EngineHits]) -> None:
     assert common >= 0.99 * sum(len(known.hits) for known in exact)
 
 
-async def check_changes(collection: PostgresCollection, crowd: Crowd) -> None:
+async def check_changes(collection: DatabaseCollection, crowd: Crowd) -> None:
     for question in crowd.questions[:5]:
         best = [hit.key for hit in (await asked(collection, question, EVERYTHING)).hits]
         await collection.delete(best[:5])
@@ -84,7 +83,7 @@ def opposite(crowd: Crowd, number: int) -> bytes:
     return bytes((crowd.vectors[number % len(crowd.vectors)] * -1).tobytes())
 
 
-async def write_during_kill(collection: PostgresCollection, crowd: Crowd, kill: Callable[[], object]) -> int:
+async def write_during_kill(collection: DatabaseCollection, crowd: Crowd, kill: Callable[[], object]) -> int:
     """Write while the server is killed. Return how many records were acknowledged."""
     killed, count = asyncio.Event(), 0
 
@@ -103,13 +102,13 @@ async def write_during_kill(collection: PostgresCollection, crowd: Crowd, kill: 
     return count
 
 
-async def check_written(collection: PostgresCollection, crowd: Crowd, numbers: Iterable[int]) -> None:
+async def check_written(collection: DatabaseCollection, crowd: Crowd, numbers: Iterable[int]) -> None:
     for number in numbers:
         found = await asked(collection, opposite(crowd, number), EVERYTHING)
         assert f"killed{number}" in {hit.key for hit in found.hits}
 
 
-async def wait_until_used(collection: PostgresCollection, index: CountsSearches, question: bytes) -> None:
+async def wait_until_used(collection: DatabaseCollection, index: CountsSearches, question: bytes) -> None:
     async def is_used() -> bool:
         before = index.answered
         await asked(collection, question, EVERYTHING)

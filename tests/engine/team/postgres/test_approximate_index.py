@@ -11,11 +11,10 @@ import numpy as np
 import psycopg
 import pytest
 
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Field, Filter, Kind, Range, Record, Shape
-from tests.engine.team.postgres.collections import opening, schema_of
+from tests.engine.team.postgres.collections import DatabaseCollection, opening, schema_of
 from tests.harness.patience import until, wait_until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
@@ -66,7 +65,7 @@ def uses(server: PostgresServer, home: Path) -> int:
     return int(str(found[0][0])) if found else 0
 
 
-async def asked(collection: PostgresCollection, vector: bytes, where: Filter) -> EngineHits:
+async def asked(collection: DatabaseCollection, vector: bytes, where: Filter) -> EngineHits:
     return await collection.nearest(VectorQuery({"text": vector}), where, 10)
 
 

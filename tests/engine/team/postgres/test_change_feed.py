@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from tabane.engine.team.postgres.change_feed import ChangeFeed
-from tabane.engine.team.postgres.collection import PostgresCollection
-from tabane.engine.team.postgres.migrations import MIGRATIONS
+from tabane.engine.team.postgres.database import MIGRATIONS
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Field, Kind, Record, Shape
 from tests.engine.embedded.model import all_of
 from tests.engine.embedded.vectors.oracle import packed
-from tests.engine.team.postgres.collections import opening, schema_of
+from tests.engine.team.postgres.collections import DatabaseCollection, opening, schema_of
 from tests.harness.postgres_server import PostgresServer
 
 SHAPE = Shape(
@@ -48,7 +47,7 @@ class Copy:
             pass
 
 
-async def truth(collection: PostgresCollection) -> dict[int, Record]:
+async def truth(collection: DatabaseCollection) -> dict[int, Record]:
     """Return the records with their vectors, by row."""
     found = {}
     for stored in (await collection.select(EVERYTHING, limit=1000)).records:
@@ -80,7 +79,7 @@ class Changes:
             author = f"a{self._chance.randrange(9)}"
             yield Record(key=f"k{self._chance.randrange(40)}", fields={"author": author}, vectors=vectors)
 
-    async def one(self, collection: PostgresCollection) -> None:
+    async def one(self, collection: DatabaseCollection) -> None:
         match self._chance.randrange(4):
             case 0:
                 await collection.upsert(list(self._records()))
@@ -107,9 +106,9 @@ async def test_a_copy_that_follows_while_others_write_holds_what_the_collection_
             await changes.one(collection)
         for _ in range(40):
             await changes.one(collection)
-            await copy.step(collection.feed, most)
-        await copy.catch_up(collection.feed, most)
-        assert await collection.feed.is_current(copy.name)
+            await copy.step(collection.engine.feed, most)
+        await copy.catch_up(collection.engine.feed, most)
+        assert await collection.engine.feed.is_current(copy.name)
         assert copy.records == await truth(collection)
         assert logged(postgres, tmp_path) == 0
 
@@ -118,7 +117,7 @@ async def test_batches_are_bounded_and_the_last_one_is_of_the_last_change(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
     async with opening(postgres)(tmp_path, SHAPE) as collection:
-        feed = collection.feed
+        feed = collection.engine.feed
         position = await feed.join("copy")
         await collection.upsert([Record(key=f"k{n}", vectors={"text": packed([1, 2, 3])}) for n in range(30)])
         rows = [stored.row for stored in (await collection.select(EVERYTHING)).records]
@@ -147,11 +146,11 @@ async def test_nothing_is_logged_without_a_follower(postgres: PostgresServer, tm
         for _ in range(20):
             await changes.one(collection)
         assert logged(postgres, tmp_path) == 0
-        await collection.feed.join("copy")
+        await collection.engine.feed.join("copy")
         for _ in range(20):
             await changes.one(collection)
         assert logged(postgres, tmp_path) > 0
-        await collection.feed.leave("copy")
+        await collection.engine.feed.leave("copy")
         for _ in range(20):
             await changes.one(collection)
         assert logged(postgres, tmp_path) == 0
@@ -160,12 +159,12 @@ async def test_nothing_is_logged_without_a_follower(postgres: PostgresServer, tm
 async def test_the_log_reaches_back_to_the_slowest_follower(postgres: PostgresServer, tmp_path: Path) -> None:
     async with opening(postgres)(tmp_path, SHAPE) as collection:
         changes, fast, slow = Changes(4), Copy("fast"), Copy("slow")
-        await slow.step(collection.feed)
+        await slow.step(collection.engine.feed)
         for _ in range(30):
             await changes.one(collection)
-            await fast.catch_up(collection.feed)
+            await fast.catch_up(collection.engine.feed)
         assert logged(postgres, tmp_path) > 0
-        await slow.catch_up(collection.feed)
+        await slow.catch_up(collection.engine.feed)
         assert slow.records == fast.records == await truth(collection)
         assert logged(postgres, tmp_path) == 0
 
@@ -178,26 +177,26 @@ async def test_a_follower_that_is_too_far_behind_begins_again_with_another_mark(
         changes, copy = Changes(5), Copy()
         for _ in range(20):
             await changes.one(collection)
-        await copy.catch_up(collection.feed)
-        before = await collection.feed.join("copy")
+        await copy.catch_up(collection.engine.feed)
+        before = await collection.engine.feed.join("copy")
         postgres.execute(f"UPDATE {schema}.collection SET changes = changes + 2000000")
         await collection.upsert([Record(key="one")])
         await collection.delete(["one"])
-        assert await collection.feed.position("copy") is None
-        assert await collection.feed.after("copy", before, 10) is None
+        assert await collection.engine.feed.position("copy") is None
+        assert await collection.engine.feed.after("copy", before, 10) is None
         assert logged(postgres, tmp_path) == 0
-        now = await collection.feed.join("copy")
+        now = await collection.engine.feed.join("copy")
         assert now.row == 0
         assert not {now.mark, now.coming} & {before.mark, before.coming}
         copy = Copy()
-        await copy.catch_up(collection.feed)
+        await copy.catch_up(collection.engine.feed)
         assert copy.records == await truth(collection)
 
 
 async def test_a_position_can_be_left_by_one_process_only(postgres: PostgresServer, tmp_path: Path) -> None:
     async with opening(postgres)(tmp_path, SHAPE) as collection:
         await collection.upsert([Record(key="one")])
-        feed = collection.feed
+        feed = collection.engine.feed
         start = await feed.join("copy")
         batch = await feed.after("copy", start, 10)
         assert batch is not None
@@ -215,7 +214,7 @@ async def test_spaces_keep_their_numbers_when_they_are_renamed(
     async with opening(postgres)(tmp_path, SHAPE) as collection:
 
         async def numbers() -> dict[str, int]:
-            batch = await collection.feed.after("copy", await collection.feed.join("copy"), 10)
+            batch = await collection.engine.feed.after("copy", await collection.engine.feed.join("copy"), 10)
             assert batch is not None
             return {each.space.name: each.number for each in batch.spaces}
 
@@ -245,9 +244,9 @@ async def test_a_database_of_version_1_is_brought_up_to_date_without_loss(
     async with opening(postgres)(tmp_path, SHAPE) as collection:
         assert await truth(collection) == before
         copy = Copy()
-        await copy.catch_up(collection.feed)
+        await copy.catch_up(collection.engine.feed)
         await collection.delete(["kept"])
-        await copy.catch_up(collection.feed)
+        await copy.catch_up(collection.engine.feed)
         assert copy.records == await truth(collection)
         assert "kept" not in {record.key for record in await all_of(collection)}
     assert postgres.execute(f"SELECT version FROM {schema}.format") == [(len(MIGRATIONS),)]

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.database import Patience, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, StoreNewer, StoreReadOnly
 from tabane.search.records import EVERYTHING, Record
+from tests.engine.team.postgres.collections import DatabaseCollection
 from tests.engine.team.postgres.writing import SHAPE, check_whole, record
 from tests.harness.patience import LONG
 from tests.harness.postgres_server import PostgresServer, postgres_server
@@ -28,7 +28,7 @@ ROUNDS = int(os.environ.get("TABANE_TEST_KILLS", "3"))
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[PostgresCollection]:
+async def opened(url: str) -> AsyncIterator[DatabaseCollection]:
     database = await PostgresDatabase.open(parsed(url), Patience(restart=0.2))
     store = PostgresStore(database, "test", None)
     try:
@@ -49,7 +49,7 @@ def mortal() -> Iterator[PostgresServer]:
 async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(mortal: PostgresServer) -> None:
     chance, acknowledged = random.Random(5), list[str]()
 
-    async def writing(collection: PostgresCollection, lane: str, enough: asyncio.Event, count: int) -> None:
+    async def writing(collection: DatabaseCollection, lane: str, enough: asyncio.Event, count: int) -> None:
         for number in range(10_000):
             try:
                 await collection.upsert([record(f"{lane}-{number}")])
@@ -196,7 +196,7 @@ async def test_row_numbers_of_several_writers_follow_their_commits(postgres: Pos
     async with opened(postgres.url(schema)) as one, opened(postgres.url(schema)) as other:
         done = asyncio.Event()
 
-        async def write(collection: PostgresCollection, lane: str) -> None:
+        async def write(collection: DatabaseCollection, lane: str) -> None:
             for number in range(40):
                 await collection.upsert([Record(key=f"{lane}{number}")])
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.search.engine import LexicalQuery
 from tabane.search.records import EVERYTHING, Contains, Record
 from tests.engine.embedded.shapes import SHAPE
-from tests.engine.team.postgres.collections import opening, schema_of
+from tests.engine.team.postgres.collections import DatabaseCollection, opening, schema_of
 from tests.harness.patience import until
 from tests.harness.postgres_server import PostgresServer
 
@@ -20,7 +19,7 @@ def parts(server: PostgresServer, home: Path, token: str) -> int:
     return int(str(server.execute(f"SELECT count(*) FROM ({tables}) p WHERE token = '{token}'")[0][0]))
 
 
-async def searched(collection: PostgresCollection, text: str) -> set[str]:
+async def searched(collection: DatabaseCollection, text: str) -> set[str]:
     hits = await collection.search(LexicalQuery(text), EVERYTHING, 1000)
     return {hit.key for hit in hits.hits}
 
@@ -37,6 +36,29 @@ async def test_many_small_writes_are_joined_and_phrases_still_found(
         hits = await collection.search(phrase, EVERYTHING, 1000)
         assert {hit.key for hit in hits.hits} == {f"k{number}" for number in range(1, 100, 2)}
     assert 1 < parts(postgres, tmp_path, "t_body appl") < 40
+
+
+async def test_space_of_joined_parts_is_given_back(postgres: PostgresServer, tmp_path: Path) -> None:
+    """The server itself looks once a minute, and here never."""
+    table = f"{schema_of(tmp_path)}.posting_1_0"
+
+    def size() -> int:
+        return int(str(postgres.execute(f"SELECT pg_total_relation_size('{table}')")[0][0]))
+
+    async with opening(postgres)(tmp_path, SHAPE) as collection:
+        postgres.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+
+        async def write(first: int) -> None:
+            for number in range(first, first + 33):
+                text = " ".join(f"word{number}x{place}" for place in range(400))
+                await collection.upsert([Record(key=f"k{number}", texts={"body": text})])
+
+        await write(0)
+        filled = size()
+        for turn in range(1, 6):
+            await write(33 * turn)
+            await until(lambda: size() < 2 * filled, "space is given back")
+        assert await searched(collection, "word3x7") == {"k3"}
 
 
 async def test_entries_of_replaced_records_are_removed(postgres: PostgresServer, tmp_path: Path) -> None:
@@ -61,7 +83,7 @@ async def test_texts_that_an_earlier_version_analyzed_are_analyzed_again(
     """The rows as version 0.13 wrote them: other spelling, other pairs, other words."""
     schema = schema_of(tmp_path)
 
-    async def found(collection: PostgresCollection, text: str) -> tuple[set[str], int]:
+    async def found(collection: DatabaseCollection, text: str) -> tuple[set[str], int]:
         return await searched(collection, text), await collection.count(Contains(text))
 
     texts = {"a": "葛\U000e0100城の駅", "b": "サ−バ−と9時〜17時", "c": "plain words"}

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.database import READERS, Patience, PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
@@ -20,6 +19,7 @@ from tabane.errors import ConfigurationError, StoreBusy, StoreError, StoreFull, 
 from tabane.group.membership import GroupMember
 from tabane.group.tables.group_tables import GroupTables
 from tabane.search.records import EVERYTHING
+from tests.engine.team.postgres.collections import DatabaseCollection
 from tests.engine.team.postgres.writing import SHAPE, check_whole, record
 from tests.harness.certificates import HubCertificate
 from tests.harness.network_proxy import NetworkProxy, network_proxy
@@ -51,7 +51,7 @@ def url(schema: str, *proxies: NetworkProxy, more: str = "", user: str = "postgr
 
 
 @asynccontextmanager
-async def opened(address: str, patience: Patience | None = BRIEF) -> AsyncIterator[PostgresCollection]:
+async def opened(address: str, patience: Patience | None = BRIEF) -> AsyncIterator[DatabaseCollection]:
     database = await PostgresDatabase.open(parsed(address), patience)
     store = PostgresStore(database, "test", None)
     try:
@@ -61,7 +61,7 @@ async def opened(address: str, patience: Patience | None = BRIEF) -> AsyncIterat
         await database.close()
 
 
-async def refusal(collection: PostgresCollection, *, write: bool = False) -> StoreError:
+async def refusal(collection: DatabaseCollection, *, write: bool = False) -> StoreError:
     """The error of a request, which never has the password."""
     with pytest.raises(StoreError) as raised:
         await (collection.upsert([record("refused")]) if write else collection.count(EVERYTHING))

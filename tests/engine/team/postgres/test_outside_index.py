@@ -13,7 +13,7 @@ import pytest
 from tabane.engine.team.postgres.outside_index import LinkState
 from tabane.search.engine import EngineHits, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Range, Record
-from tests.engine.team.postgres.collections import opening
+from tests.engine.team.postgres.collections import opening, schema_of
 from tests.engine.team.postgres.outside import MemoryIndex, catch_up, linked
 from tests.engine.team.postgres.test_approximate_index import DIMENSION, FILTERS, SHAPE, Crowd, asked
 from tests.harness.patience import until
@@ -57,6 +57,25 @@ async def test_what_is_acknowledged_is_found_while_the_index_lags(
             now = [hit.key for hit in (await asked(collection, question, EVERYTHING)).hits]
             assert set(now[:2]) == {f"new{best[0]}", last.record.key}
         assert index.searches > before
+
+
+async def test_a_set_of_keywords_that_version_0_17_made_is_dropped(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    crowd, index, schema = Crowd(50), MemoryIndex(), schema_of(tmp_path)
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
+        await collection.upsert(crowd.records())
+        await catch_up(collection, link)
+    [name] = index.sets
+    keywords = f"{name.rpartition('_')[0]}_0"
+    index.sets[keywords] = deepcopy(index.sets[name])
+    postgres.execute(f"""UPDATE {schema}.follower SET note = note::jsonb || '{{"0": "1"}}'""")
+    async with linked(postgres, index, tmp_path, SHAPE) as (collection, link):
+        await collection.upsert([Record(key="new", vectors={"text": crowd.questions[0]})])
+        await catch_up(collection, link)
+        best = (await asked(collection, crowd.questions[0], EVERYTHING)).hits[0]
+        assert best.key == "new"
+    assert index.sets.keys() == {name}
 
 
 async def test_a_record_that_is_replaced_again_and_again_is_always_found(

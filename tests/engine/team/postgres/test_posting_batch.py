@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.engine.team.postgres.posting_table import ENTRY, PostingBatch
+from tabane.engine.team.postgres.lexical_index import ENTRY, PostingBatch
 from tabane.search.analysis import GAP
 
 TOKENS = st.lists(st.sampled_from(["a", "b", "猫だ", "x" * 300, "x" * 301, "n\0", GAP]), max_size=12)

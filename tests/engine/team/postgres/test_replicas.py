@@ -14,24 +14,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from tabane.engine.collection_copying import MOST_REPLICATED, ChangedRecords, ReplicaPosition
 from tabane.engine.collection_replica import (
+    MOST_REPLICATED,
     CollectionReplica,
+    ReplicaFiles,
     ReplicaMark,
-    ReplicaMarkFile,
+    Replicas,
     ReplicatedCollection,
 )
-from tabane.engine.team.postgres.change_feed import ChangeFeed, ChangeProbe, PostgresReplicationFeed
-from tabane.engine.team.postgres.collection import PostgresCollection
+from tabane.engine.team.postgres.change_feed import ChangeBatch, ChangeFeed, ChangeProbe
+from tabane.engine.team.postgres.collection_state import FeedPosition
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, TabaneError
-from tabane.hub.stores.domain_stores import REPLICAS
-from tabane.hub.stores.replicas import ReplicaFiles, Replicas
+from tabane.hub.stores.domain_stores import REPLICAS, Stores
+from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.operations import Caller, Face
 from tabane.search.embedding.model_files import minilm
-from tabane.search.engine import EngineHits, LexicalQuery, VectorQuery
+from tabane.search.engine import Collection, EngineHits, JoinedRecords, LexicalQuery, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Record, Shape
 from tests.engine.embedded.contract import RecordsContract
 from tests.engine.embedded.exchanging import ExchangeContract
@@ -40,8 +41,9 @@ from tests.engine.embedded.vectors.contract import VectorsContract
 from tests.engine.embedded.vectors.oracle import packed
 from tests.engine.embedded.vectors.ranking import RankingContract
 from tests.engine.embedded.vectors.spaces import SpacesContract
-from tests.engine.team.postgres.collections import schema_of
+from tests.engine.team.postgres.collections import DatabaseCollection, schema_of
 from tests.engine.team.postgres.writing import SHAPE, check_whole, record
+from tests.harness.network_proxy import network_proxy
 from tests.harness.patience import LONG, until
 from tests.harness.postgres_server import PostgresServer, postgres_server
 from tests.harness.running_hub import RunningHub, running_hub
@@ -55,12 +57,14 @@ class ReplicatedHome:
 
     def __init__(
         self,
-        collection: ReplicatedCollection,
-        truth: PostgresCollection,
+        collection: Collection,
+        truth: DatabaseCollection,
         replicas: Replicas,
-        feed: PostgresReplicationFeed,
+        feed: ChangeFeed,
+        probe: ChangeProbe,
     ) -> None:
-        self.collection, self.truth, self._replicas, self.feed = collection, truth, replicas, feed
+        self.collection, self.truth, self._replicas = collection, truth, replicas
+        self.feed, self.probe = feed, probe
 
     @property
     def state(self) -> object:
@@ -77,16 +81,18 @@ async def replicated(
     shape: Shape,
     url: str,
     patience: float = LONG,
-    feeding: type[PostgresReplicationFeed] = PostgresReplicationFeed,
+    feeding: Callable[[ChangeFeed], ChangeFeed] = lambda feed: feed,
+    *,
+    indexed: bool = False,
 ) -> AsyncIterator[ReplicatedHome]:
     database = await PostgresDatabase.open(parsed(url))
     store, replicas = PostgresStore(database, "test", None), Replicas(home / REPLICAS, patience)
     probe = ChangeProbe(database)
     try:
         truth = await store.collection(shape)
-        feed = feeding(truth.feed, probe)
-        collection = await replicas.replicated("test", truth, feed, url)
-        yield ReplicatedHome(collection, truth, replicas, feed)
+        feed = feeding(truth.engine.feed)
+        collection = await replicas.replicated("test", truth.engine, feed, probe, url, indexed=indexed)
+        yield ReplicatedHome(collection, truth, replicas, feed, probe)
     finally:
         await replicas.close()
         await probe.close()
@@ -94,14 +100,14 @@ async def replicated(
         await database.close()
 
 
-OpenReplicated = Callable[[Path, Shape], AbstractAsyncContextManager[ReplicatedCollection]]
+OpenReplicated = Callable[[Path, Shape], AbstractAsyncContextManager[Collection]]
 
 
 def opening(server: PostgresServer) -> OpenReplicated:
     """Return a function that opens a collection whose replica is current before anything is asked."""
 
     @asynccontextmanager
-    async def opened(home: Path, shape: Shape) -> AsyncIterator[ReplicatedCollection]:
+    async def opened(home: Path, shape: Shape) -> AsyncIterator[Collection]:
         async with replicated(home, shape, server.url(schema_of(home))) as found:
             await found.settled()
             yield found.collection
@@ -179,6 +185,159 @@ async def test_searches_are_answered_while_the_database_is_away(tmp_path: Path) 
             await asyncio.to_thread(server.start)
             await home.collection.upsert([record("found")])
             assert await check_whole(home.collection, [*keys, "found"]) == 21
+
+
+async def test_no_search_fails_while_the_database_is_killed_and_started(tmp_path: Path) -> None:
+    with postgres_server() as server:
+        async with replicated(tmp_path, SHAPE, server.url()) as home:
+            keys = [f"k{number}" for number in range(20)]
+            await home.collection.upsert([record(key) for key in keys])
+            await home.settled()
+            asking, asked, remarks = True, 0, set[bool]()
+
+            async def searching() -> None:
+                nonlocal asked
+                while asking:
+                    found = await home.collection.search(LexicalQuery("東京"), EVERYTHING, 100)
+                    assert len(found.hits) >= 20
+                    got = await home.collection.get(keys)
+                    assert None not in got
+                    assert await home.collection.count(EVERYTHING) >= 20
+                    remarks.add(home.collection.remark is not None)
+                    asked += 1
+
+            tasks = [asyncio.create_task(searching()) for _ in range(3)]
+            for turn in range(2):
+                await asyncio.to_thread(server.kill)
+                before = asked
+                await until(lambda before=before: asked > before + 20, "searches of the copy alone")  # type: ignore[misc]
+                assert home.state == "away"
+                assert "cannot be reached" in str(home.collection.remark)
+                await asyncio.to_thread(server.start)
+                await until(lambda: home.state == "current", "the copy has caught up by itself")
+                await home.collection.upsert([record(f"after {turn}")])
+                assert await home.collection.get([f"after {turn}"]) != [None]
+            asking = False
+            await asyncio.gather(*tasks)
+            assert remarks == {True, False}
+            assert home.collection.remark is None
+            assert await check_whole(home.collection, keys) == 22
+
+
+async def test_the_nearest_come_from_an_index_outside_and_from_the_copy_without_it(tmp_path: Path) -> None:
+    with postgres_server() as server:
+        async with replicated(tmp_path, SHAPE, server.url(), feeding=GatedFeed, indexed=True) as home:
+            assert isinstance(home.feed, GatedFeed)
+            await home.collection.upsert([record("one")])
+            await home.settled()
+            home.feed.gate.clear()
+            await home.collection.upsert([record("two")])
+            assert (await _nearest(home, "text", 3)).total == 2  # which the copy does not have
+            assert await home.collection.together(_count_nearest) == 2
+            home.feed.gate.set()
+            await until(lambda: home.state == "current", "the copy has both")
+            await asyncio.to_thread(server.kill)
+            assert (await _nearest(home, "text", 3)).total == 2
+
+
+async def _count_nearest(records: JoinedRecords) -> int:
+    return (await records.nearest(VectorQuery({"text": packed([1] * 3)}), EVERYTHING, 10)).total
+
+
+async def test_a_silent_database_counts_as_away_within_seconds(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    with network_proxy(postgres.socket) as network:
+        url = f"postgresql://postgres@127.0.0.1:{network.port}/postgres?schema={schema_of(tmp_path)}"
+        async with replicated(tmp_path, SHAPE, url) as home:
+            await home.collection.upsert([record("k")])
+            await home.settled()
+            network.silent = True
+            async with asyncio.timeout(LONG / 2):  # the server itself is given up after 150 seconds
+                for _ in range(5):
+                    assert await home.collection.count(EVERYTHING) == 1
+            assert home.state == "away"
+            network.silent = False
+            await until(lambda: home.state == "current", "the database answers again")
+
+
+async def test_a_hub_that_starts_without_its_database_reads_the_copy_it_had(tmp_path: Path) -> None:
+    with postgres_server() as server:
+        url = server.url()
+        stores = _stores(tmp_path, url)
+        collection = await stores.collection("documents", SHAPE)
+        await collection.upsert([record("k"), record("gone")])
+        assert await collection.delete(["gone"]) == 1
+        await until(lambda: _states(stores) == ["current"], "the copy is complete")
+        await stores.close()
+        await asyncio.to_thread(server.kill)
+        stores = _stores(tmp_path, url)
+        try:
+            alone = await stores.collection("documents", SHAPE)
+            got = await asyncio.create_task(_get(alone, ["k", "gone"]))  # a request is a task of its own
+            assert [each and each.key for each in got] == ["k", None]
+            assert len((await alone.search(LexicalQuery("東京"), EVERYTHING, 10)).hits) == 1
+            assert "cannot be reached" in str(alone.remark)
+            assert _states(stores) == ["away"]
+            for writing in (alone.upsert([record("new")]), alone.delete(["k"]), alone.lacking("text")):
+                with pytest.raises(StoreError, match="cannot be reached"):
+                    await writing
+            await asyncio.to_thread(server.start)
+            collection = await stores.collection("documents", SHAPE)
+            await collection.upsert([record("new")])
+            assert await check_whole(collection, ["k", "new"]) == 2
+            await until(lambda: _states(stores) == ["current"], "the copy follows again")
+            assert collection.remark is None
+        finally:
+            await stores.close()
+
+
+async def test_an_import_that_the_database_does_not_survive_leaves_the_copy_readable(
+    tmp_path: Path,
+) -> None:
+    """The copy is between two moments then, and nothing but itself can answer."""
+    with postgres_server() as server:
+        async with replicated(tmp_path, SHAPE, server.url(), feeding=GatedFeed) as home:
+            assert isinstance(home.feed, GatedFeed)
+            await home.collection.upsert([record("first")])
+            await home.settled()
+            home.feed.gate.clear()
+            keys = [f"k{number:05}" for number in range(MOST_REPLICATED + 500)]
+            await home.collection.upsert([Record(key=key, texts={"body": "text"}) for key in keys])
+            home.feed.pages = 1
+            gate = home.feed
+            await until(lambda: gate.pages == 0 and home.state == "behind", "one page is applied")
+            await asyncio.to_thread(server.kill)
+            assert await home.collection.get(["first"]) != [None]
+            assert await home.collection.count(EVERYTHING) > 1
+            await asyncio.to_thread(server.start)
+            home.feed.gate.set()
+            await until(lambda: home.state == "current", "the copy has caught up")
+            assert await home.collection.count(EVERYTHING) == len(keys) + 1
+
+
+async def test_a_copy_that_does_not_fit_on_the_disk_is_not_begun(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(schema_of(tmp_path))
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.upsert([record("k")])
+        files = SmallDisk(tmp_path / "small", "test", SHAPE)
+        replica = CollectionReplica(url, files)
+        replica.follow(home.feed, home.probe)
+        await until(lambda: replica.report()["state"] == "failed", "the disk is too small")
+        assert "local_replica = false" in str(replica.report()["error"])
+        collection = ReplicatedCollection(home.truth.engine, replica)
+        assert await collection.count(EVERYTHING) == 1
+        assert not list((tmp_path / "small").glob("*"))
+        await replica.close()
+
+
+class SmallDisk(ReplicaFiles):
+    """Has one free byte."""
+
+    def free(self) -> int:
+        return 1
 
 
 async def test_a_replica_goes_on_where_it_was(postgres: PostgresServer, tmp_path: Path) -> None:
@@ -268,55 +427,66 @@ async def test_vectors_that_come_later_and_spaces_that_change_are_followed(
         await home.settled()
 
 
-async def test_a_replica_that_was_cut_off_while_a_space_took_a_name_keeps_its_vectors(
+async def test_spaces_that_exchange_their_names_meanwhile_keep_their_vectors(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    url, other = postgres.url(schema_of(tmp_path)), tmp_path / "other"
-    other.mkdir()
-
+    url = postgres.url(schema_of(tmp_path))
     async with replicated(tmp_path, SHAPE, url) as home:
         await home.collection.upsert([record("k")])
-        await home.collection.add_space(EmbeddingSpace("old", 3, "m1"))
-        await home.collection.add_space(EmbeddingSpace("new", 2, "m2"))
-        (waiting,) = await home.collection.lacking("new")
-        await home.collection.attach({waiting.row: {"new": packed([1, 1])}}, "m2")
+        for name, dimension in (("old", 3), ("new", 2)):
+            await home.collection.add_space(EmbeddingSpace(name, dimension, "m"))
+            (waiting,) = await home.collection.lacking(name)
+            await home.collection.attach({waiting.row: {name: packed([1] * dimension)}}, "m")
+        await home.settled()
+    before = _mark(tmp_path)
+    async with replicated(_folder(tmp_path, "other"), SHAPE, url) as home:
+        for name, by in (("between", "old"), ("old", "new"), ("new", "between")):
+            await home.truth.succeed(name, by)
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.settled()
+        assert (await _nearest(home, "new", 3)).total == (await _nearest(home, "old", 2)).total == 1
+        assert home.state == "current"
+    assert _mark(tmp_path) == before  # nothing was copied again
+
+
+async def test_a_replica_that_was_cut_off_while_spaces_changed_is_copied_anew(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(schema_of(tmp_path))
+    async with replicated(tmp_path, SHAPE, url) as home:
+        await home.collection.upsert([record("k")])
+        await home.collection.add_space(EmbeddingSpace("more", 2, "m"))
+        (waiting,) = await home.collection.lacking("more")
+        await home.collection.attach({waiting.row: {"more": packed([1, 1])}}, "m")
         await home.settled()
     file = next((tmp_path / "replica").glob("*.mark"))
-    numbers = {name: int(number) for number, name in json.loads(file.read_bytes())["spaces"].items()}
-    async with replicated(tmp_path, SHAPE, url) as home:
-        await home.collection.succeed("old", "new")
-        await home.settled()
     mark = json.loads(file.read_bytes())
-    mark["spaces"] |= {str(numbers["new"]): "new"}
-    mark["step"] = {"kind": "rename", "number": numbers["new"], "name": "old", "old": "new"}
-    file.write_text(json.dumps(mark))
-    name = _mark(tmp_path)
-    async with replicated(other, SHAPE, url) as home:
-        await home.truth.succeed("fresh", "old")
+    file.write_text(json.dumps(mark | {"spaces": None}))
     async with replicated(tmp_path, SHAPE, url) as home:
         await home.settled()
-        assert (await _nearest(home, "fresh", 2)).total == 1
-        assert home.state == "current"
-    assert _mark(tmp_path) == name  # nothing was copied again
-    assert json.loads(file.read_bytes())["spaces"][str(numbers["new"])] == "fresh"
+        assert (await _nearest(home, "more", 2)).total == 1
+    assert _mark(tmp_path) != mark["name"]
 
 
-class GatedFeed(PostgresReplicationFeed):
+class GatedFeed(ChangeFeed):
     """Gives out no changes while its gate is closed."""
 
-    def __init__(self, feed: ChangeFeed, probe: ChangeProbe) -> None:
-        super().__init__(feed, probe)
+    def __init__(self, feed: ChangeFeed) -> None:
+        vars(self).update(vars(feed))
         self.gate, self.waiting = asyncio.Event(), asyncio.Event()
         self.gate.set()
+        self.pages = 0.0  # that pass although it is closed
 
-    async def after(self, name: str, position: ReplicaPosition, most: int) -> ChangedRecords | None:
+    async def after(self, follower: str, position: FeedPosition, most: int) -> ChangeBatch | None:
         await self._pass()
-        found = await super().after(name, position, most)
+        found = await super().after(follower, position, most)
         await self._pass()  # it may have begun before the gate was closed
         return found
 
     async def _pass(self) -> None:
-        if not self.gate.is_set():
+        if self.pages:
+            self.pages -= 0.5  # each page passes twice
+        elif not self.gate.is_set():
             self.waiting.set()
             await self.gate.wait()
 
@@ -343,17 +513,17 @@ async def test_the_next_block_of_a_scan_waits_for_a_deletion_that_has_not_arrive
         assert read == keys[:-500]
 
 
-class SlowMarks(ReplicaMarkFile):
+class SlowMarks(ReplicaFiles):
     """Writes a mark only once its gate is open, as a slow disk would."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, "test", SHAPE)
         self.writing, self.gate, self.ends = threading.Event(), threading.Event(), 0
 
-    def write(self, mark: ReplicaMark) -> None:
+    def write_mark(self, mark: ReplicaMark) -> None:
         self.writing.set()
         assert self.gate.wait(LONG)
-        super().write(mark)
+        super().write_mark(mark)
         self.ends += 1
 
 
@@ -362,11 +532,9 @@ async def test_closing_waits_for_a_mark_that_is_being_written(
 ) -> None:
     url = postgres.url(schema_of(tmp_path))
     async with replicated(tmp_path, SHAPE, url) as home:
-        folder = tmp_path / "second"
-        marks = SlowMarks(folder / "test.mark")
-        files = ReplicaFiles(folder, "test", SHAPE)
-        replica = CollectionReplica(url, home.feed, files, marks)
-        replica.start()
+        marks = SlowMarks(tmp_path / "second")
+        replica = CollectionReplica(url, marks)
+        replica.follow(home.feed, home.probe)
         await asyncio.to_thread(marks.writing.wait, LONG)
         closing = asyncio.ensure_future(replica.close())
         await asyncio.wait([closing], timeout=0.05)
@@ -375,11 +543,28 @@ async def test_closing_waits_for_a_mark_that_is_being_written(
         assert still_waits
         await closing
         assert marks.ends == 1
-        await files.close()
 
 
 async def _nearest(home: ReplicatedHome, space: str, dimension: int) -> EngineHits:
     return await home.collection.nearest(VectorQuery({space: packed([1] * dimension)}), EVERYTHING, 10)
+
+
+async def _get(collection: Collection, keys: list[str]) -> list[Record | None]:
+    return await collection.get(keys)
+
+
+def _stores(home: Path, url: str) -> Stores:
+    return Stores(home, lambda: {"documents": [SHAPE]}, PostgresEngine(url), replicated=True)
+
+
+def _states(stores: Stores) -> list[object]:
+    return [each["state"] for each in stores.replicas()]
+
+
+def _folder(parent: Path, name: str) -> Path:
+    path = parent / name
+    path.mkdir()
+    return path
 
 
 def _mark(home: Path) -> str:

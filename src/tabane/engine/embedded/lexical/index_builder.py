@@ -33,7 +33,7 @@ from tabane.engine.embedded import failures
 from tabane.engine.embedded.collection_state import CollectionChange, CollectionState
 from tabane.engine.embedded.collection_table import CollectionTable
 from tabane.engine.embedded.database import give_way
-from tabane.engine.embedded.lexical.analysis_requests import AnalysisRequest, packed_request, read_answer
+from tabane.engine.embedded.lexical.analysis_worker import AnalysisRequest, packed_request, read_answer
 from tabane.engine.embedded.lexical.memory_segment import (
     MemorySegment,
     PendingGeneration,

@@ -60,7 +60,7 @@ from tabane.engine.query_plans import (
 )
 from tabane.errors import StoreError
 from tabane.messages import say
-from tabane.search.engine import Capability, EngineHit, EngineHits, LexicalQuery
+from tabane.search.engine import EngineHit, EngineHits, LexicalQuery
 from tabane.search.records import Contains, Filter, Record, matches
 
 MOST_FETCHED = 50_000  # hits of one look into the index; ties beyond are broken by the index
@@ -353,7 +353,6 @@ def _unescaped(quoted: str) -> str:
     return "".join(pieces)
 
 
-_CAPABILITIES = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
 _LONGEST_WAIT = 30.0  # seconds
 _MOST_TRIES = 100
 _ANALYZED_AT_ONCE = 64  # records
@@ -366,8 +365,6 @@ async def open_lexical(folder: str, table: CollectionTable) -> LexicalIndex:
 
 class LexicalIndex(LexicalFollower):
     """Finds the records of one collection by their words. Made by :meth:`open`."""
-
-    capabilities = _CAPABILITIES
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""Vectors: a database of their own, mapped files derived from it, exact search over these files."""
+"""Vectors: one append-only file for each space, binary codes derived from it, exact search over both."""

@@ -119,24 +119,33 @@ typedef struct {
     const float *query;
 } Rows;
 
-INLINE float dot(const float *row, const float *query, Py_ssize_t dimension)
+/* With the query, and of the row with itself: the row is read once. */
+INLINE void dot(const float *row, const float *query, Py_ssize_t dimension, float *product, float *square)
 {
-    float sums[LANES];
+    float sums[LANES], squares[LANES];
     Py_ssize_t i = 0;
     int lane, half;
     memset(sums, 0, sizeof sums);
+    memset(squares, 0, sizeof squares);
     for (; i + LANES <= dimension; i += LANES)
-        for (lane = 0; lane < LANES; lane++)
+        for (lane = 0; lane < LANES; lane++) {
             sums[lane] += row[i + lane] * query[i + lane];
-    for (lane = 0; i < dimension; i++, lane++)
+            squares[lane] += row[i + lane] * row[i + lane];
+        }
+    for (lane = 0; i < dimension; i++, lane++) {
         sums[lane] += row[i] * query[i];
+        squares[lane] += row[i] * row[i];
+    }
     for (half = LANES / 2; half; half /= 2)
-        for (lane = 0; lane < half; lane++)
+        for (lane = 0; lane < half; lane++) {
             sums[lane] += sums[lane + half];
-    return sums[0];
+            squares[lane] += squares[lane + half];
+        }
+    *product = sums[0];
+    *square = squares[0];
 }
 
-INLINE void dot_block(const Rows *of, const int64_t *slots, Py_ssize_t size, float *products)
+INLINE void dot_block(const Rows *of, const int64_t *slots, Py_ssize_t size, float *products, float *squares)
 {
     const Py_ssize_t bytes = of->dimension * (Py_ssize_t)sizeof(float);
     Py_ssize_t i, at;
@@ -146,7 +155,8 @@ INLINE void dot_block(const Rows *of, const int64_t *slots, Py_ssize_t size, flo
             for (at = 0; at < bytes; at += LINE)
                 PREFETCH(next + at);
         }
-        products[i] = dot((const float *)(of->rows + slots[i] * of->stride), of->query, of->dimension);
+        dot((const float *)(of->rows + slots[i] * of->stride), of->query, of->dimension, products + i,
+            squares + i);
     }
 }
 
@@ -196,18 +206,22 @@ INLINE double exact_dot(const float *row, const float *query, Py_ssize_t dimensi
     }
 }
 
-INLINE void exact_block(const Rows *of, const int64_t *slots, Py_ssize_t size, double *products)
+INLINE void exact_block(const Rows *of, const int64_t *slots, Py_ssize_t size, double *products,
+                        double *squares)
 {
     Py_ssize_t i;
-    for (i = 0; i < size; i++)
-        products[i] = exact_dot((const float *)(of->rows + slots[i] * of->stride), of->query, of->dimension);
+    for (i = 0; i < size; i++) {
+        const float *row = (const float *)(of->rows + slots[i] * of->stride);
+        products[i] = exact_dot(row, of->query, of->dimension);
+        squares[i] = exact_dot(row, row, of->dimension);
+    }
 }
 
 /* Variants by instruction set */
 
 typedef void (*AddBits)(const Codes *, Py_ssize_t, const int64_t *, Py_ssize_t, uint16_t *);
-typedef void (*DotBlock)(const Rows *, const int64_t *, Py_ssize_t, float *);
-typedef void (*ExactBlock)(const Rows *, const int64_t *, Py_ssize_t, double *);
+typedef void (*DotBlock)(const Rows *, const int64_t *, Py_ssize_t, float *, float *);
+typedef void (*ExactBlock)(const Rows *, const int64_t *, Py_ssize_t, double *, double *);
 
 #define VARIANT(name, attributes, adding)                                                              \
     attributes static void add_##name(const Codes *of, Py_ssize_t first, const int64_t *slots,         \
@@ -219,14 +233,14 @@ typedef void (*ExactBlock)(const Rows *, const int64_t *, Py_ssize_t, double *);
             adding(of, first, slots, size, counts);                                                    \
     }                                                                                                  \
     attributes static void dot_##name(const Rows *of, const int64_t *slots, Py_ssize_t size,           \
-                                      float *products)                                                 \
+                                      float *products, float *squares)                                 \
     {                                                                                                  \
-        dot_block(of, slots, size, products);                                                          \
+        dot_block(of, slots, size, products, squares);                                                 \
     }                                                                                                  \
     attributes static void exact_##name(const Rows *of, const int64_t *slots, Py_ssize_t size,         \
-                                        double *products)                                              \
+                                        double *products, double *squares)                             \
     {                                                                                                  \
-        exact_block(of, slots, size, products);                                                        \
+        exact_block(of, slots, size, products, squares);                                               \
     }
 
 VARIANT(plain, , add_by_arithmetic)
@@ -349,7 +363,7 @@ static int add_all(const Variant *variant, const Codes *of, const int64_t *slots
 }
 
 static int dot_all(const Variant *variant, const Rows *of, const int64_t *slots, Py_ssize_t size,
-                   void *products, int exact)
+                   void *products, void *squares, int exact)
 {
     int64_t copy[BLOCK];
     Py_ssize_t first;
@@ -358,9 +372,9 @@ static int dot_all(const Variant *variant, const Rows *of, const int64_t *slots,
         if (!copied(slots + first, part, of->count, copy))
             return -1;
         if (exact)
-            variant->exact(of, copy, part, (double *)products + first);
+            variant->exact(of, copy, part, (double *)products + first, (double *)squares + first);
         else
-            variant->dot(of, copy, part, (float *)products + first);
+            variant->dot(of, copy, part, (float *)products + first, (float *)squares + first);
     }
     return 0;
 }
@@ -438,25 +452,27 @@ done:
     return answer;
 }
 
-/* Products of rows and the query: of type float32, or exact ones of type float64. */
+/* Products of rows with the query and with themselves: of type float32, or exact ones of type float64. */
 static PyObject *products_of_rows(PyObject *arguments, int exact)
 {
-    PyObject *objects[4], *answer = NULL;
-    Py_buffer views[4];
-    Py_buffer *rows = &views[0], *slots = &views[1], *query = &views[2], *products = &views[3], *end = views;
+    PyObject *objects[5], *answer = NULL;
+    Py_buffer views[5];
+    Py_buffer *rows = &views[0], *slots = &views[1], *query = &views[2], *products = &views[3],
+              *squares = &views[4], *end = views;
     const char *name = NULL;
     const Variant *variant;
     Rows of;
     Py_ssize_t size;
     int failed;
-    if (!PyArg_ParseTuple(arguments, "OOOO|z", &objects[0], &objects[1], &objects[2], &objects[3],
-                          &name) ||
+    if (!PyArg_ParseTuple(arguments, "OOOOO|z", &objects[0], &objects[1], &objects[2], &objects[3],
+                          &objects[4], &name) ||
         (variant = variant_named(name)) == NULL)
         return NULL;
     if (take(objects[0], end, "rows", FLOAT32, 2, 0) < 0 || (end++, 0) ||
         take(objects[1], end, "slots", INT64, 1, 0) < 0 || (end++, 0) ||
         take(objects[2], end, "query", FLOAT32, 1, 0) < 0 || (end++, 0) ||
-        take(objects[3], end, "products", exact ? FLOAT64 : FLOAT32, 1, PyBUF_WRITABLE) < 0 || (end++, 0))
+        take(objects[3], end, "products", exact ? FLOAT64 : FLOAT32, 1, PyBUF_WRITABLE) < 0 || (end++, 0) ||
+        take(objects[4], end, "squares", exact ? FLOAT64 : FLOAT32, 1, PyBUF_WRITABLE) < 0 || (end++, 0))
         goto done;
     of.rows = rows->buf;
     of.stride = rows->strides[0];
@@ -464,15 +480,15 @@ static PyObject *products_of_rows(PyObject *arguments, int exact)
     of.dimension = rows->shape[1];
     of.query = query->buf;
     size = slots->shape[0];
-    if (query->shape[0] != of.dimension || products->shape[0] != size) {
+    if (query->shape[0] != of.dimension || products->shape[0] != size || squares->shape[0] != size) {
         PyErr_SetString(PyExc_ValueError, "arrays do not fit together");
         goto done;
     }
     if (size < WORTH_RELEASING / (of.dimension + 1))
-        failed = dot_all(variant, &of, slots->buf, size, products->buf, exact);
+        failed = dot_all(variant, &of, slots->buf, size, products->buf, squares->buf, exact);
     else {
         PyThreadState *state = PyEval_SaveThread();
-        failed = dot_all(variant, &of, slots->buf, size, products->buf, exact);
+        failed = dot_all(variant, &of, slots->buf, size, products->buf, squares->buf, exact);
         PyEval_RestoreThread(state);
     }
     if (failed)
@@ -516,10 +532,11 @@ static PyMethodDef METHODS[] = {
      "add_differing_bits(words, wanted, numbers, counts, slots, variant=None)\n\n"
      "Add to counts how many bits of the numbered words differ from the wanted ones, code by code."},
     {"dot_rows", dot_rows, METH_VARARGS,
-     "dot_rows(rows, slots, query, products, variant=None)\n\n"
-     "Put the dot product of each selected row and the query into products."},
+     "dot_rows(rows, slots, query, products, squares, variant=None)\n\n"
+     "Put the dot product of each selected row and the query into products, and that with itself into "
+     "squares."},
     {"exact_dot_rows", exact_dot_rows, METH_VARARGS,
-     "exact_dot_rows(rows, slots, query, products, variant=None)\n\n"
+     "exact_dot_rows(rows, slots, query, products, squares, variant=None)\n\n"
      "Do the same with numbers of 64 bits, added in the order of numpy."},
     {"variants", variants, METH_NOARGS, "Return the names of variants for this processor, the best one last."},
     {NULL, NULL, 0, NULL},

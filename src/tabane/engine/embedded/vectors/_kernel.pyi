@@ -16,6 +16,7 @@ def dot_rows(
     slots: NDArray[Any],
     query: NDArray[Any],
     products: NDArray[Any],
+    squares: NDArray[Any],
     variant: str | None = None,
     /,
 ) -> None: ...
@@ -24,6 +25,7 @@ def exact_dot_rows(
     slots: NDArray[Any],
     query: NDArray[Any],
     products: NDArray[Any],
+    squares: NDArray[Any],
     variant: str | None = None,
     /,
 ) -> None: ...

@@ -41,7 +41,6 @@ class SentSpace(msgspec.Struct, frozen=True, array_like=True):
     slots: int
     straight: bool
     data: MappedArray
-    tail: bytes
     mean: bytes
     words: MappedArray
 
@@ -51,9 +50,8 @@ class SentSpace(msgspec.Struct, frozen=True, array_like=True):
         rows = np.frombuffer(self.rows, dtype=np.int64)
         if self.straight:
             rows = np.arange(rows[0], rows[0] + self.slots, dtype=np.int64)
-        tail = np.frombuffer(self.tail, dtype=np.float32).reshape(-1, data.shape[1])
         codes = BinaryCodes(np.frombuffer(self.mean, dtype=np.float32), self.words.opened())
-        return SpaceSnapshot(rows, data, tail, codes, self.straight)
+        return SpaceSnapshot(rows, data, codes, self.straight)
 
 
 class SentMoment(msgspec.Struct, frozen=True, array_like=True):
@@ -143,20 +141,20 @@ def sent_moment(
     """Return what is sent of a moment; None if vectors are not in files, or ``most`` bytes are exceeded."""
     found = {name: sent_space(view) for name, view in spaces.items()}
     sent = {name: space for name, space in found.items() if space is not None}
-    if len(sent) < len(found) or sum(len(space.rows) + len(space.tail) for space in sent.values()) > most:
+    if len(sent) < len(found) or sum(len(space.rows) for space in sent.values()) > most:
         return None
     return SentMoment(origin, len(alive), np.packbits(alive).tobytes(), sent)
 
 
 def sent_space(view: SpaceSnapshot) -> SentSpace | None:
-    """Return what is sent of a space; None if it is not whole, or its vectors are not in files."""
+    """Return what is sent of a space; None if it has no codes, or its vectors are not in files."""
     data = mapped(view.data)
     words = None if view.codes is None else mapped(view.codes.words)
-    if data is None or words is None or view.codes is None or not view.whole:
+    if data is None or words is None or view.codes is None:
         return None
     rows = view.rows[:1] if view.straight else view.rows
     mean = np.asarray(view.codes.mean, dtype=np.float32).tobytes()
-    return SentSpace(rows.tobytes(), len(view.rows), view.straight, data, view.tail.tobytes(), mean, words)
+    return SentSpace(rows.tobytes(), len(view.rows), view.straight, data, mean, words)
 
 
 def mapped(array: Array) -> MappedArray | None:

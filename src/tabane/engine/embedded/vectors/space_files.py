@@ -1,12 +1,11 @@
-"""Mapped files derived from the vectors of one space: numbers, unit vectors, binary codes.
+"""Files derived from the vectors of one space: their binary codes, and the rows of their records.
 
-Vectors are appended. :class:`SpaceFilesState` is written after them, so it never claims more than the
-files hold. Files that do not fit together are made again from the vector database.
+Codes are appended. :class:`CodeState` is written after them, so it never claims more than the files hold.
+Files that do not fit together, or to the vectors, are made again.
 
-Vectors by number, the rows of their records, and a file that keeps these rows between two openings. The
-database has the same information, but reading it takes a second for a million vectors. So the rows in
-memory are written to a file when a collection is closed, with the number of its last write. The file is
-used only if that is still the last write, and if the files of vectors are the same.
+The rows of all vectors, in order of these, between two openings: the database has the same information, but
+reading it takes a second for a million vectors. So the rows in memory are written to a file when a collection
+is closed, with the number of its last write. The file is used only if that is still the last write.
 """
 
 from __future__ import annotations
@@ -15,56 +14,20 @@ import contextlib
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
 
 import msgspec
 import numpy as np
 
-from tabane.engine.embedded.collection_state import SpaceStorage
-from tabane.engine.embedded.columns import Array, Mask
-from tabane.engine.embedded.vectors.vector_database import VectorDatabase
-from tabane.engine.embedded.vectors.vector_kernel import BinaryCodes, encoded, mean_of, width
-from tabane.engine.vector_request import Matrix, normalized
-
-_ROWS_STEP = 4096  # vectors
-
-
-def read_vectors(file: VectorDatabase, storage: SpaceStorage, numbers: Array) -> tuple[Array, Matrix]:
-    """Return the vectors that still exist, normalized, and their numbers. ``numbers`` are in order."""
-    wanted = set(numbers.tolist())
-    between = file.between(storage, int(numbers[0]), int(numbers[-1])) if wanted else ()
-    found = [(number, vector) for number, vector in between if number in wanted]
-    if not found:
-        return np.empty(0, dtype=np.int64), np.empty((0, storage.space.dimension), dtype=np.float32)
-    matrix = normalized(b"".join(vector for _, vector in found), storage.space.dimension)
-    return np.array([number for number, _ in found], dtype=np.int64), matrix
-
-
-def slots_of_numbers(numbers: Array, wanted: Array) -> tuple[Array, Mask]:
-    """Return the slot of each wanted number among sorted numbers, and whether it exists."""
-    slots = np.searchsorted(numbers, wanted)
-    exists = slots < len(numbers)
-    exists[exists] = numbers[slots[exists]] == wanted[exists]
-    return slots, exists
-
-
-def rows_of(numbers: Array, known: Array) -> Array:
-    """Return the rows of vectors by number, 0 if no record has the vector.
-
-    ``known``: sorted numbers and rows.
-    """
-    rows = np.zeros(len(numbers), dtype=np.int64)
-    slots, exists = slots_of_numbers(known[:, 0], numbers)
-    rows[exists] = known[slots[exists], 1]
-    return rows
-
+from tabane.engine.embedded.columns import Array
+from tabane.engine.embedded.vectors.vector_kernel import BinaryCodes, encoded, mean_of, units_of, width
+from tabane.engine.vector_request import Matrix
 
 NAME = "rows"
-_ROWS_FORMAT = 1
+_ROWS_FORMAT = 2
 
 
 class OwnersStamp(msgspec.Struct, frozen=True):
-    """Identity of the vectors that rows belong to: birth, generation, count, and CRC of their numbers.
+    """Identity of the vectors that rows belong to: birth and generation of their file, and their count.
 
     The rows are those after write number ``changes`` of the collection.
     """
@@ -72,7 +35,6 @@ class OwnersStamp(msgspec.Struct, frozen=True):
     birth: int
     generation: int
     count: int
-    numbers: int
     changes: int
     format: int = _ROWS_FORMAT
 
@@ -85,6 +47,7 @@ class _OwnersHeader(msgspec.Struct, frozen=True):
 def write(folder: str, mark: OwnersStamp, rows: Array) -> None:
     """Write the file atomically. Raises OSError."""
     raw = rows.astype(np.int64, copy=False).tobytes()
+    os.makedirs(folder, mode=0o700, exist_ok=True)
     partial = os.path.join(folder, NAME + ".part")
     with open(partial, "wb") as file:
         file.write(msgspec.json.encode(_OwnersHeader(mark, zlib.crc32(raw))) + b"\n")
@@ -110,248 +73,166 @@ def read(folder: str, mark: OwnersStamp) -> Array | None:
     return np.frombuffer(raw, dtype=np.int64)
 
 
-FORMAT = 1
+FORMAT = 2
 CODED = 4096  # vectors from which on codes are worth it
 _CODED_DIMENSION = 64  # and dimensions: too few bits tell too little
-_STEP = 8192
+_STEP = 2048
 _LOOKED_AT = 32  # vectors at an end
-_CLOSE = 1e-4  # to 1: the length of a unit vector in float32, squared
 _ALIGNED = 4096  # bytes of a page: what stands behind the mean begins at one
 
 
-class SpaceFilesState(msgspec.Struct, frozen=True):
-    """``count`` vectors of the space that was born as ``birth``; ``check`` is the CRC of their numbers.
+class CodeState(msgspec.Struct, frozen=True):
+    """The first ``count`` vectors were looked at, of that generation of the space born as ``birth``.
 
-    ``codes`` numbers the file of codes, 0 for none; it has room for ``capacity`` vectors, and its mean
-    was taken over ``meant`` of them. The last append began at slot ``last`` (-1: not known), and the unit
-    vectors of it have the CRC ``last_check``: what was written before it was on the disk before it.
+    ``codes`` numbers the file of their codes, 0 for none; it has room for ``capacity`` vectors, and its mean
+    was taken over ``meant`` of them. The last append began at slot ``last``: what was written before it was
+    on the disk before it.
     """
 
     birth: int
     dimension: int
+    generation: int
     format: int = FORMAT
-    generation: int = 1
     count: int = 0
-    check: int = 0
     codes: int = 0
     capacity: int = 0
     meant: int = 0
-    last: int = -1
-    last_check: int = 0
+    last: int = 0
 
 
-class VectorSpaceFiles:
-    """The files of one space, for one thread at a time; what is mapped may be read by any."""
+class CodeFiles:
+    """The codes of one space, for one thread at a time; what is mapped may be read by any."""
 
-    def __init__(self, folder: str, state: SpaceFilesState) -> None:
+    def __init__(self, folder: str, state: CodeState) -> None:
         self._folder = folder
         self.state = state
 
     @classmethod
-    def open(cls, folder: str, birth: int, dimension: int, *, after_crash: bool = False) -> VectorSpaceFiles:
-        """Return the contents of the folder; nothing if damaged or of another space. Raises OSError.
+    def open(cls, folder: str, afresh: CodeState, data: Matrix, *, after_crash: bool = False) -> CodeFiles:
+        """Return the contents of the folder; nothing if damaged or not of these vectors. Raises OSError.
 
         ``after_crash``: the last process died, so everything that its last append wrote is checked.
         """
-        afresh = SpaceFilesState(birth=birth, dimension=dimension)
-        found = cls(folder, _read(folder) or afresh)
-        if not found._fits(afresh) or (after_crash and not found._last_fits()):
-            found.remove()
+        state = _read(folder)
+        found = cls(folder, afresh if state is None else state)
+        if not found._fits(afresh, data, after_crash=after_crash):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(folder)
             return cls(folder, afresh)
-        if not found._codes_fit() or (after_crash and not found._last_codes_fit()):
-            found.state = msgspec.structs.replace(found.state, capacity=0)
-        found._clear()
+        found.clear()
         return found
 
-    @classmethod
-    def fresh(cls, folder: str, birth: int, dimension: int) -> VectorSpaceFiles:
-        """No vectors yet, and nothing on the disk."""
-        return cls(folder, SpaceFilesState(birth=birth, dimension=dimension))
-
-    def remove(self) -> None:
-        """Delete all of it. What is mapped stays readable. Raises OSError."""
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(self._folder)
-
-    def _fits(self, afresh: SpaceFilesState) -> bool:
+    def _fits(self, afresh: CodeState, data: Matrix, *, after_crash: bool) -> bool:
+        """Return whether codes of the same vectors are theirs. Not all are looked at."""
         state = self.state
-        if (state.format, state.birth, state.dimension) != (FORMAT, afresh.birth, afresh.dimension):
+        same = ("birth", "dimension", "generation", "format")
+        if any(getattr(state, name) != getattr(afresh, name) for name in same) or state.count > len(data):
             return False
-        try:
-            whole = os.path.getsize(self._path("unit")) >= state.count * state.dimension * 4
-            return whole and zlib.crc32(self.numbers().tobytes()) == state.check and self._units_fit()
-        except (OSError, ValueError):
-            return state.count == 0
+        codes, places = self.codes(), some(state.count)
+        if codes is None:
+            return not state.capacity
+        sample = np.array_equal(encoded(units_of(data[places]), codes.mean), codes.words[:, places])
+        return sample and (not after_crash or self._agree(codes, data, state.last))
 
-    def _units_fit(self) -> bool:
-        """Whether vectors at both ends and some in between are of length 1: not all of them are looked at."""
-        near = self.data()[some(self.state.count)].astype(np.float64)
-        return bool((np.abs((near * near).sum(axis=1) - 1) < _CLOSE).all())
+    def agree(self, data: Matrix) -> bool:
+        """Return whether all codes are those of their vectors. Reads all."""
+        codes = self.codes()
+        return codes is None or self._agree(codes, data, 0)
 
-    def _last_fits(self) -> bool:
-        """Return whether the unit vectors of the last append are unchanged."""
-        last = self.state.last
-        return last < 0 or zlib.crc32(self.data()[last:].data) == self.state.last_check
-
-    def _last_codes_fit(self) -> bool:
-        """Return whether the codes of the last append match its vectors."""
-        codes, last = self.codes(), max(0, self.state.last)
-        return codes is None or np.array_equal(encoded(self.data()[last:], codes.mean), codes.words[:, last:])
-
-    def _codes_fit(self) -> bool:
-        """Return whether the codes of the same vectors are theirs; if there are none, too."""
-        codes, places = self.codes(), some(self.state.count)
-        return codes is None or np.array_equal(
-            encoded(self.data()[places], codes.mean), codes.words[:, places]
+    def _agree(self, codes: BinaryCodes, data: Matrix, first: int) -> bool:
+        parts = (slice(at, min(at + _STEP, self.state.count)) for at in range(first, self.state.count, _STEP))
+        return all(
+            np.array_equal(encoded(units_of(data[part]), codes.mean), codes.words[:, part]) for part in parts
         )
 
-    def codes_agree(self, count: int) -> bool:
-        """Return whether all codes of the first vectors are theirs. Reads all."""
-        codes, data = self.codes(), self.data()
-        parts = (slice(first, min(first + _STEP, count)) for first in range(0, count, _STEP))
-        return codes is not None and all(
-            np.array_equal(encoded(data[part], codes.mean), codes.words[:, part]) for part in parts
-        )
-
-    def mark(self, changes: int) -> OwnersStamp:
-        """Return what the rows of these vectors are of, after that write of the collection."""
-        state = self.state
-        return OwnersStamp(state.birth, state.generation, state.count, state.check, changes)
-
-    def owners(self, changes: int) -> Array | None:
-        """Return the rows of the vectors, where they were kept after that very write."""
-        return read(self._folder, self.mark(changes))
-
-    def keep_owners(self, rows: Array, changes: int) -> None:
-        """Keep the rows of the vectors until the next opening. Raises OSError."""
-        if self.state.count:
-            write(self._folder, self.mark(changes), rows)
-
-    def _path(self, name: str) -> str:
-        number = self.state.codes if name == "codes" else self.state.generation
-        return os.path.join(self._folder, f"{name}-{number}")
-
-    def numbers(self) -> Array:
-        """Return the numbers of the vectors. Raises ValueError if there are fewer."""
-        if not self.state.count:
-            return np.empty(0, dtype=np.int64)
-        found = np.fromfile(self._path("numbers"), dtype=np.int64, count=self.state.count)
-        if len(found) < self.state.count:
-            raise ValueError("numbers are missing")
-        return found
-
-    def data(self) -> Matrix:
-        """Return the unit vectors, mapped."""
-        shape = (self.state.count, self.state.dimension)
-        if not self.state.count:
-            return np.empty(shape, dtype=np.float32)
-        return np.asarray(np.memmap(self._path("unit"), dtype=np.float32, mode="r", shape=shape))
+    def _path(self, state: CodeState) -> str:
+        return os.path.join(self._folder, f"codes-{state.generation}-{state.codes}")
 
     def codes(self) -> BinaryCodes | None:
         """Return the codes, mapped; None if there are none, or none that can be used."""
-        if not self.state.capacity:
+        state = self.state
+        if not state.capacity:
             return None
         try:
-            mean = np.fromfile(self._path("codes"), dtype=np.float32, count=self.state.dimension)
-            return BinaryCodes(mean, np.asarray(self._words("r")[:, : self.state.count]))
+            mean = np.fromfile(self._path(state), dtype=np.float32, count=state.dimension)
+            return BinaryCodes(mean, np.asarray(self._words(state, "r")[:, : state.count]))
         except (OSError, ValueError):
             return None
 
-    def _words(self, mode: str) -> np.memmap[tuple[int, int], np.dtype[np.uint64]]:
-        state = self.state
+    def _words(self, state: CodeState, mode: str) -> np.memmap[tuple[int, int], np.dtype[np.uint64]]:
         shape = (width(state.dimension), state.capacity)
-        offset = _offset(state.dimension)
-        return np.memmap(self._path("codes"), np.uint64, mode, offset, shape)  # type: ignore[call-overload,no-any-return]
+        return np.memmap(self._path(state), np.uint64, mode, _offset(state.dimension), shape)  # type: ignore[call-overload,no-any-return]
 
-    def append(self, numbers: Array, matrix: Matrix) -> None:
-        """Append vectors, durably. Raises OSError."""
-        state = self.state
+    def append(self, data: Matrix) -> None:
+        """Take in the vectors behind those that were looked at. ``data`` has all. Raises OSError."""
+        state, following = self.state, len(data)
         os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        _put(self._path("unit"), state.count * state.dimension * 4, matrix.tobytes())
-        _put(self._path("numbers"), state.count * 8, numbers.tobytes())
-        following = state.count + len(numbers)
-        check = zlib.crc32(numbers.tobytes(), state.check)
-        last_check = zlib.crc32(np.ascontiguousarray(matrix).data)
-        moved = msgspec.structs.replace(
-            state, count=following, check=check, last=state.count, last_check=last_check
-        )
-        if following <= state.capacity and following < 4 * state.meant:
-            codes, words = self.codes(), self._words("r+")
-            if codes is not None:
-                words[:, state.count : following] = encoded(matrix, codes.mean)
-                words.flush()
-        self.state = moved
-        if self._codable and (following > moved.capacity or following >= 4 * moved.meant):
-            self._recode()
-        self._write()
+        if following < CODED or state.dimension < _CODED_DIMENSION:
+            self.state = msgspec.structs.replace(state, count=following, last=state.count)
+        elif following <= state.capacity and following < 4 * state.meant:
+            mean = np.fromfile(self._path(state), dtype=np.float32, count=state.dimension)
+            self._encode(state, mean, data, state.count)
+            self.state = msgspec.structs.replace(state, count=following, last=state.count)
+        else:
+            self._recode(data)
+        self.keep()
 
-    def recode(self) -> None:
-        """Rebuild the codes. Raises OSError."""
-        if self._codable:
-            self._recode()
-            self._write()
-
-    @property
-    def _codable(self) -> bool:
-        return self.state.count >= CODED and self.state.dimension >= _CODED_DIMENSION
-
-    def _recode(self) -> None:
-        """Codes in a file of their own, with room for more."""
-        state, data = self.state, self.data()
-        old = self._path("codes") if state.codes else None
-        again = state.count >= 4 * state.meant or self.codes() is None
-        mean = (
-            mean_of(data)
-            if again
-            else np.fromfile(self._path("codes"), dtype=np.float32, count=self.state.dimension)
+    def _recode(self, data: Matrix) -> None:
+        """Codes in a file of their own, with room for more; with a new mean if there are many more."""
+        old, codes = self.state, self.codes()
+        kept = 0 if codes is None or len(data) >= 4 * old.meant else old.count
+        mean = codes.mean if codes is not None and kept else mean_of(data)
+        state = msgspec.structs.replace(
+            old,
+            count=len(data),
+            codes=old.codes + 1,
+            capacity=len(data) + len(data) // 4 + CODED,
+            meant=old.meant if kept else len(data),
+            last=old.count,
         )
-        self.state = state = msgspec.structs.replace(
-            state,
-            codes=state.codes + 1,
-            capacity=state.count + state.count // 4 + CODED,
-            meant=state.count if again else state.meant,
-        )
-        with open(self._path("codes"), "wb") as file:
+        self._make(state, mean)
+        if codes is not None and kept:
+            self._words(state, "r+")[:, :kept] = codes.words
+        self._encode(state, mean, data, kept)
+        self.state = state
+        if old.codes:
+            _gone(self._path(old))
+
+    def _make(self, state: CodeState, mean: Matrix) -> None:
+        with open(self._path(state), "wb") as file:
             file.write(mean.tobytes())
             file.truncate(_offset(state.dimension) + 8 * width(state.dimension) * state.capacity)
-        words = self._words("r+")
-        for first in range(0, state.count, _STEP):
-            part = data[first : first + _STEP]
-            words[:, first : first + len(part)] = encoded(part, mean)
+
+    def _encode(self, state: CodeState, mean: Matrix, data: Matrix, first: int) -> None:
+        words = self._words(state, "r+")
+        for at in range(first, len(data), _STEP):
+            part = data[at : at + _STEP]
+            words[:, at : at + len(part)] = encoded(units_of(part), mean)
         words.flush()
-        if old is not None:
-            _gone(old)
 
-    def dense(self, slots: Array) -> VectorSpaceFiles:
-        """The same space with these vectors alone, in files of another generation: to be adopted or not."""
-        state = self.state
-        other = VectorSpaceFiles(
-            self._folder,
-            SpaceFilesState(
-                birth=state.birth,
-                dimension=state.dimension,
-                generation=state.generation + 1,
-                codes=state.codes,
-            ),
-        )
-        other._unwritten = True
-        numbers, data = self.numbers(), self.data()
-        for first in range(0, len(slots), _STEP):
-            part = slots[first : first + _STEP]
-            other.append(numbers[part], data[part])
-        return other
+    def dense(self, slots: Array, generation: int) -> CodeFiles:
+        """Return the codes of some of the vectors, for a new generation. It is kept by :meth:`keep`.
 
-    _unwritten = False  # whether the state is kept back until :meth:`adopt`
+        Raises OSError.
+        """
+        codes = self.codes()
+        state = CodeState(self.state.birth, self.state.dimension, generation)
+        count = int(np.searchsorted(slots, self.state.count))  # those behind are taken in later
+        if codes is not None and count >= CODED:
+            capacity = count + count // 4 + CODED
+            state = msgspec.structs.replace(
+                state, count=count, codes=1, capacity=capacity, meant=count, last=count
+            )
+            self._make(state, codes.mean)
+            words = self._words(state, "r+")
+            for number in range(len(words)):
+                words[number, :count] = codes.words[number][slots[:count]]
+            words.flush()
+        return CodeFiles(self._folder, state)
 
-    def adopt(self) -> None:
-        """Be what the folder holds from now on."""
-        self._unwritten = False
-        self._write()
-        self._clear()
-
-    def _write(self) -> None:
-        if self._unwritten:
-            return
+    def keep(self) -> None:
+        """Be what the folder holds from now on. Raises OSError."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
         partial = os.path.join(self._folder, "standing.part")
         with open(partial, "wb") as file:
             file.write(msgspec.json.encode(self.state))
@@ -359,14 +240,27 @@ class VectorSpaceFiles:
             os.fsync(file.fileno())
         os.replace(partial, os.path.join(self._folder, "standing.json"))
 
-    def _clear(self) -> None:
-        """Remove files of other generations."""
-        if not os.path.isdir(self._folder):
-            return
-        kept = {os.path.basename(self._path(name)) for name in ("unit", "numbers", "codes")}
-        for name in os.listdir(self._folder):
-            if name not in (*kept, "standing.json", NAME):
+    def clear(self) -> None:
+        """Remove other files. Raises OSError."""
+        if os.path.isdir(self._folder):
+            kept = {os.path.basename(self._path(self.state)), "standing.json", NAME}
+            for name in set(os.listdir(self._folder)) - kept:
                 _gone(os.path.join(self._folder, name))
+
+    def remove(self) -> None:
+        """Delete all of it. What is mapped stays readable. Raises OSError."""
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(self._folder)
+
+    def owners(self, count: int, changes: int) -> Array | None:
+        """Return the rows of so many vectors, if they were kept after that very write."""
+        return read(self._folder, OwnersStamp(self.state.birth, self.state.generation, count, changes))
+
+    def keep_owners(self, rows: Array, changes: int) -> None:
+        """Keep the rows of the vectors until the next opening. Raises OSError."""
+        if len(rows):
+            mark = OwnersStamp(self.state.birth, self.state.generation, len(rows), changes)
+            write(self._folder, mark, rows)
 
 
 def some(count: int) -> Array:
@@ -379,28 +273,14 @@ def _offset(dimension: int) -> int:
     return -(-dimension * 4 // _ALIGNED) * _ALIGNED
 
 
-def _put(path: str, offset: int, data: bytes) -> None:
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        for first in _pieces(len(data)):
-            os.pwrite(fd, data[first : first + (1 << 24)], offset + first)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _pieces(length: int) -> Iterator[int]:
-    yield from range(0, length, 1 << 24)
-
-
 def _gone(path: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
 
-def _read(folder: str) -> SpaceFilesState | None:
+def _read(folder: str) -> CodeState | None:
     try:
         with open(os.path.join(folder, "standing.json"), "rb") as file:
-            return msgspec.json.decode(file.read(), type=SpaceFilesState)
+            return msgspec.json.decode(file.read(), type=CodeState)
     except (OSError, msgspec.MsgspecError):
         return None

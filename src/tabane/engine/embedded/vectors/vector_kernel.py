@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tabane.engine.vector_request import Array, Matrix
+from tabane.engine.vector_request import Array, Matrix, normalized
 
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 _TOGETHER = 3  # words whose bits are counted in one byte
 _BLOCK = 32_768  # codes whose counts stay in the processor's own memory
 _GATHERED = 1024  # vectors of a step: what is picked out stays in the processor's own memory
+_SMALL, _LARGE = 1e-30, 1e30  # squares of lengths that float32 works out; others are told by float64
 _CROWDED = 3  # times as many vectors are sooner read in a row than picked out
 
 
@@ -47,17 +48,36 @@ class VectorKernel(Protocol):
         """
         ...
 
-    def dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Matrix:
-        """Return the dot products, float32, of the query with the rows at these slots (int64).
+    def dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> tuple[Matrix, Matrix]:
+        """Return the dot products, float32, of the rows at these slots (int64) with the query, and of each
+        row with itself.
 
         They are right to 1e-6 for unit vectors. Rows may be in any order, and are read fastest in theirs.
         Raises IndexError if there is no such row, ValueError if arrays do not fit together.
         """
         ...
 
-    def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Floats:
+    def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> tuple[Floats, Floats]:
         """Return the same as float64: sums of exact products. They are added in one order by all kernels."""
         ...
+
+    def cosines(self, rows: Matrix, slots: Array, query: Matrix) -> Matrix:
+        """Return the cosines, float32, of the rows at these slots with the query, a unit vector.
+
+        They are right to 1e-6. Raises as :meth:`dot_rows`.
+        """
+        products, squares = self.dot_rows(rows, slots, query)
+        extreme = np.flatnonzero(~((squares > _SMALL) & (squares < _LARGE)))
+        with np.errstate(all="ignore"):
+            found = products / np.sqrt(squares)
+        if len(extreme):
+            found[extreme] = self.exact_cosines(rows, slots[extreme], query)
+        return np.asarray(found, dtype=np.float32)
+
+    def exact_cosines(self, rows: Matrix, slots: Array, query: Matrix) -> Floats:
+        """Return the same as float64: equal rows have equal ones, by all kernels."""
+        products, squares = self.exact_dot_rows(rows, slots, query)
+        return np.asarray(products / np.sqrt(squares))
 
 
 class NumpyKernel(VectorKernel):
@@ -81,30 +101,33 @@ class NumpyKernel(VectorKernel):
             for sums in room.sums_of(some, wanted, numbers.tolist(), picked, len(counts[part])):
                 np.add(counts[part], sums, out=counts[part])
 
-    def dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Matrix:
+    def dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> tuple[Matrix, Matrix]:
         """See :class:`VectorKernel`. Row by row: as fast as a matrix product, whose own threads are slow if
         the processors are busy.
         """
         if rows.shape[1:] != query.shape:
             raise ValueError("arrays do not fit together")
         _check(slots, len(rows))
-        found = np.empty(len(slots), dtype=np.float32)
-        for first in range(0, len(slots), _GATHERED):
-            part = slots[first : first + _GATHERED]
-            low, high = int(part.min()), int(part.max()) + 1
-            if high - low <= _CROWDED * len(part):
-                near = np.vecdot(rows[low:high], query)[part - low]  # nothing is copied
-            else:
-                near = np.vecdot(rows.take(part, axis=0, mode="clip"), query)  # a third faster than [part]
-            found[first : first + len(part)] = near
-        return found
+        products, squares = np.empty((2, len(slots)), dtype=np.float32)
+        with np.errstate(over="ignore", under="ignore"):
+            for first in range(0, len(slots), _GATHERED):
+                part = slots[first : first + _GATHERED]
+                low, high = int(part.min()), int(part.max()) + 1
+                if high - low <= _CROWDED * len(part):
+                    near, places = rows[low:high], part - low  # nothing is copied
+                else:  # a third faster than rows[part]
+                    near, places = rows.take(part, axis=0, mode="clip"), np.arange(len(part))
+                products[first : first + len(part)] = np.vecdot(near, query)[places]
+                squares[first : first + len(part)] = np.vecdot(near, near)[places]
+        return products, squares
 
-    def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Floats:
+    def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> tuple[Floats, Floats]:
         if rows.shape[1:] != query.shape:
             raise ValueError("arrays do not fit together")
         _check(slots, len(rows))
         vectors = rows.take(slots, axis=0, mode="clip").astype(np.float64)
-        return np.asarray((vectors * query.astype(np.float64)).sum(axis=1))
+        products = (vectors * query.astype(np.float64)).sum(axis=1)
+        return np.asarray(products), np.asarray((vectors * vectors).sum(axis=1))
 
 
 def _check(numbers: Array, count: int) -> None:
@@ -169,15 +192,15 @@ class CompiledKernel(VectorKernel):
     ) -> None:
         self._compiled.add_differing_bits(words, wanted, numbers, counts, slots, self._variant)
 
-    def dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Matrix:
-        found = np.empty(len(slots), dtype=np.float32)
-        self._compiled.dot_rows(rows, slots, query, found, self._variant)
-        return found
+    def dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> tuple[Matrix, Matrix]:
+        products, squares = np.empty((2, len(slots)), dtype=np.float32)
+        self._compiled.dot_rows(rows, slots, query, products, squares, self._variant)
+        return products, squares
 
-    def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> Floats:
-        found = np.empty(len(slots), dtype=np.float64)
-        self._compiled.exact_dot_rows(rows, slots, query, found, self._variant)
-        return found
+    def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> tuple[Floats, Floats]:
+        products, squares = np.empty((2, len(slots)), dtype=np.float64)
+        self._compiled.exact_dot_rows(rows, slots, query, products, squares, self._variant)
+        return products, squares
 
 
 def _best() -> VectorKernel:
@@ -243,7 +266,7 @@ _TOLD = 256  # vectors that tell what codes mean
 
 @dataclass(frozen=True, slots=True)
 class CodeSample:
-    """Vectors of some slots, and how far from the mean they are on average: they tell what codes mean.
+    """Unit vectors of some slots, and how far from the mean they are on average: they tell what codes mean.
 
     ``telling``: the full words of codes, first those in whose dimensions vectors differ most.
     """
@@ -273,7 +296,7 @@ class BinaryCodes:
         if not self._samples:
             step = max(1, self.words.shape[1] // _TOLD)
             slots = np.arange(0, self.words.shape[1], step)
-            vectors = data[slots]
+            vectors = units_of(data[slots])
             off = vectors - self.mean
             full = self.bits // WORD
             spread = (off * off).mean(axis=0)[: full * WORD].reshape(full, WORD).sum(axis=1)
@@ -298,17 +321,24 @@ def width(dimension: int) -> int:
 
 
 def encoded(matrix: Matrix, mean: Matrix) -> Words:
-    """Return the codes of vectors, word by word."""
+    """Return the codes of unit vectors, word by word."""
     bits = np.packbits(matrix > mean, axis=1)
     padded = np.zeros((len(matrix), width(len(mean)) * 8), dtype=np.uint8)
     padded[:, : bits.shape[1]] = bits
     return np.ascontiguousarray(padded.view(np.uint64).T)
 
 
+def units_of(data: Matrix) -> Matrix:
+    """Return vectors at length 1."""
+    return normalized(data.tobytes(), data.shape[1])
+
+
 def mean_of(data: Matrix) -> Matrix:
-    """Return the mean of vectors, by a sample that is the same each time."""
-    step = max(1, len(data) // _SAMPLED)
-    return np.asarray(data[::step][:_SAMPLED].mean(axis=0), dtype=np.float32)
+    """Return the mean of vectors at length 1, by a sample that is the same each time."""
+    some = data[:: max(1, len(data) // _SAMPLED)][:_SAMPLED]
+    parts = (some[first : first + _GATHERED] for first in range(0, len(some), _GATHERED))
+    total = sum(units_of(part).sum(axis=0, dtype=np.float64) for part in parts)
+    return np.asarray(total / max(1, len(some)), dtype=np.float32)
 
 
 def lowest(distances: Counts, most: int, bits: int) -> Array:

@@ -129,7 +129,7 @@ class SimilarityEstimates:
 
     def __init__(self, view: SpaceSnapshot, query: Matrix, early: int) -> None:
         self._view, self._query = view, query
-        self._sealed = 0 if view.codes is None else len(view.data)
+        self._sealed = view.coded
         self._tail = view.cosines(query, np.arange(self._sealed, len(view.rows)))
         self.error = 0.0
         if view.codes is not None:
@@ -287,7 +287,7 @@ class VectorSpaceSearch:
     def _near(self, codes: BinaryCodes, wanted: int, most: int) -> tuple[Array, Array]:
         """Slots with their similarities: the nearest by their codes, and all that may be as near as they."""
         view, query = self._views[0], self._queries[0]
-        sealed, live = len(view.data), self._live[0]
+        sealed, live = view.coded, self._live[0]
         sieve = CodeFilter(view.data, codes, query, live[:sealed], int(np.count_nonzero(live[:sealed])))
         near = sieve.nearest(most)
         slots = np.concatenate([near, np.flatnonzero(live[sealed:]) + sealed])

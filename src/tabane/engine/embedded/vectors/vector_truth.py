@@ -1,8 +1,8 @@
 """Which record has which vector, and which spaces there are: tables in the database of records.
 
-``vector_<collection>`` says which vector the record of a row has in a space. ``given_up_<collection>``
-lists vectors that no record has any more and that are still to be deleted. Everything here runs in the
-writing thread, inside a transaction of the caller.
+``vector_<collection>`` says which vector the record of a row has in a space, by its number there, and the
+CRC-32 of that vector. A vector that no record has is none any more: its place in the file is free when most
+are. Everything here runs in the writing thread, inside a transaction of the caller.
 
 The embedding spaces of collections: a table in the database of records, so that one commit changes them.
 The vectors of a space are found by its birth, not by its name: a space that replaces another one only
@@ -11,30 +11,41 @@ changes its name in this table. A space that is dropped loses its name, and its 
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
+import numpy as np
+
+from tabane.engine.embedded import failures
 from tabane.engine.embedded.collection_state import CollectionSpaces, SpaceStorage, VectorPlacement
+from tabane.engine.embedded.columns import Array
 from tabane.engine.embedded.database import TOGETHER, RowInserts
-from tabane.engine.embedded.vectors.vector_database import VectorDatabase
+from tabane.engine.embedded.vectors.vector_files import VectorFile, VectorFiles
 from tabane.engine.input_checks import check_room_for_space, unlike_space
 from tabane.search.records import EmbeddingSpace, Shape
 
-_FIND = "SELECT name, dimension, model, number, birth FROM space WHERE collection = ? AND "
+_FIND = "SELECT name, dimension, model, birth, generation FROM space WHERE "
+_INSERT = (
+    "INSERT INTO space (collection, name, dimension, model, number, birth, generation) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
 
 
 class SpaceTable:
     """The spaces of one collection, read and changed inside a transaction of the caller's."""
 
-    def __init__(self, number: int, shape: Shape, file: VectorDatabase) -> None:
+    def __init__(self, number: int, shape: Shape, files: VectorFiles) -> None:
         self._number = number
         self._shape = replace(shape, spaces=())
-        self._file = file
+        self._files = files
 
     def read(self, connection: sqlite3.Connection) -> CollectionSpaces:
         """Return those there are. For any thread."""
-        query = f"{_FIND} name IS NOT NULL ORDER BY made"
+        query = f"{_FIND} collection = ? AND name IS NOT NULL ORDER BY made"
         found = connection.execute(query, (self._number,))
         return CollectionSpaces(self._shape, [_storage_of(*row) for row in found])
 
@@ -47,7 +58,10 @@ class SpaceTable:
                 return False
             raise unlike_space(self._shape.name, there.space, space)
         check_room_for_space(self._shape.name, len(spaces.storages), space)
-        self._insert(connection, self._file.make(self._shape.name, space))
+        storage = SpaceStorage(space, secrets.randbits(62), 1)
+        self._files.make(storage)
+        place = (self._number, space.name, space.dimension, space.model, 0, storage.birth, 1)
+        connection.execute(_INSERT, place)
         return True
 
     def drop(self, connection: sqlite3.Connection, name: str) -> bool:
@@ -64,33 +78,29 @@ class SpaceTable:
         connection.execute("UPDATE space SET name = ? WHERE birth = ?", (name, storage.birth))
         return True
 
-    def adopt(self, connection: sqlite3.Connection, spaces: Sequence[EmbeddingSpace]) -> None:
-        """Take over the spaces of a shape from when the file of vectors was who knew their names."""
-        kept = {(name, dimension): place for name, dimension, *place in self._file.storages(self._shape.name)}
-        for space in spaces:
-            place = kept.get((space.name, space.dimension))
-            storage = SpaceStorage(space, *place) if place else self._file.make(self._shape.name, space)
-            self._insert(connection, storage)
-
-    def restore(self, connection: sqlite3.Connection) -> None:
-        """Spaces whose vectors were lost with their file begin empty; vectors of no space are deleted."""
+    def prepare(self, connection: sqlite3.Connection) -> None:
+        """Open the files of the spaces. Those whose file was lost begin empty. Raises StoreError."""
         for storage in self.read(connection).storages:
-            if not self._file.holds(storage):
-                afresh = self._file.make(self._shape.name, storage.space)
+            if self._files.prepare(storage):
+                file = self._files.file(storage)
+                assert file is not None
+                if file.slot(following(connection, storage)) > file.room:
+                    raise failures.corrupt(file.path, "its end is missing")
+            else:
+                afresh = SpaceStorage(storage.space, secrets.randbits(62), 1)
+                self._files.make(afresh)
                 connection.execute(
-                    "UPDATE space SET number = ?, birth = ? WHERE birth = ?",
-                    (afresh.number, afresh.birth, storage.birth),
+                    "UPDATE space SET birth = ?, generation = 1, next = 1 WHERE birth = ?",
+                    (afresh.birth, storage.birth),
                 )
-                self._insert(connection, storage, name=None)
-        known = {birth for (birth,) in connection.execute("SELECT birth FROM space")}
-        for name, dimension, number, birth in self._file.storages(self._shape.name):
-            if birth not in known:
-                self._file.drop(SpaceStorage(EmbeddingSpace(name, dimension), number, birth))
+                space = storage.space
+                dropped = (self._number, None, space.dimension, space.model, 0, storage.birth, 1)
+                connection.execute(_INSERT, dropped)
 
     def dropped(self, connection: sqlite3.Connection) -> tuple[SpaceStorage, int] | None:
         """Return a space that was dropped and is not swept yet, and up to which row its vectors are."""
         query = (
-            "SELECT '', dimension, model, number, birth, swept FROM space "
+            "SELECT '', dimension, model, birth, generation, swept FROM space "
             "WHERE collection = ? AND name IS NULL LIMIT 1"
         )
         found = connection.execute(query, (self._number,)).fetchone()
@@ -103,19 +113,17 @@ class SpaceTable:
         """Nothing is left of a space that was dropped."""
         connection.execute("DELETE FROM space WHERE birth = ?", (storage.birth,))
 
-    def _insert(self, connection: sqlite3.Connection, storage: SpaceStorage, name: str | None = "") -> None:
-        space = storage.space
-        connection.execute(
-            "INSERT INTO space (collection, name, dimension, model, number, birth) VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                self._number,
-                space.name if name == "" else name,
-                space.dimension,
-                space.model,
-                storage.number,
-                storage.birth,
-            ),
-        )
+
+def all_spaces(connection: sqlite3.Connection) -> list[SpaceStorage]:
+    """Return the spaces of all collections, those that were dropped included."""
+    found = connection.execute(f"{_FIND} generation > 0")
+    return [_storage_of(name or "", *rest) for name, *rest in found]
+
+
+def following(connection: sqlite3.Connection, storage: SpaceStorage) -> int:
+    """Return the number that the next vector of a space gets."""
+    query = "SELECT next FROM space WHERE birth = ?"
+    return int(connection.execute(query, (storage.birth,)).fetchone()[0])
 
 
 def any_spaces(connection: sqlite3.Connection, collection: str) -> bool:
@@ -127,69 +135,35 @@ def any_spaces(connection: sqlite3.Connection, collection: str) -> bool:
     return connection.execute(query, (collection,)).fetchone() is not None
 
 
-def _storage_of(name: str, dimension: int, model: str, number: int, birth: int) -> SpaceStorage:
-    return SpaceStorage(EmbeddingSpace(name, dimension, model), number, birth)
+def _storage_of(name: str, dimension: int, model: str, birth: int, generation: int) -> SpaceStorage:
+    return SpaceStorage(EmbeddingSpace(name, dimension, model), birth, generation)
 
 
-SWEPT = 500  # vectors of a step
-_NEWEST = 1000  # vectors among which the last one is looked for
 _SWEPT_ROWS = 2000  # rows that are looked at in a step, for vectors of a space that was dropped
 
 
 class VectorTruth:
     """The vectors of one collection. Made by :meth:`prepared`."""
 
-    def __init__(self, number: int, file: VectorDatabase, shape: Shape) -> None:
-        self.file = file
-        self.list = SpaceTable(number, shape, file)
+    def __init__(self, number: int, files: VectorFiles, shape: Shape) -> None:
+        self.files = files
+        self.list = SpaceTable(number, shape, files)
         self.spaces = self.list.read
         self.table = f"vector_{number}"
-        self._given_up = f"given_up_{number}"
         self._find = f"SELECT space, id FROM {self.table} WHERE row = ?"
 
     @classmethod
     def prepared(
-        cls,
-        connection: sqlite3.Connection,
-        file: VectorDatabase,
-        number: int,
-        shape: Shape,
-        older: Sequence[EmbeddingSpace] = (),
+        cls, connection: sqlite3.Connection, files: VectorFiles, number: int, shape: Shape
     ) -> VectorTruth:
-        """Create the tables, take over ``older`` spaces, delete vectors that belong to no record."""
-        found = cls(number, file, shape)
-        for statement in (
+        """Create the table, and open the files of the spaces. Raises StoreError."""
+        found = cls(number, files, shape)
+        connection.execute(
             f"CREATE TABLE IF NOT EXISTS {found.table} (row INTEGER NOT NULL, space INTEGER NOT NULL, "
-            "id INTEGER NOT NULL, PRIMARY KEY (row, space)) WITHOUT ROWID",
-            f"CREATE TABLE IF NOT EXISTS {found._given_up} (space INTEGER NOT NULL, id INTEGER NOT NULL, "
-            "PRIMARY KEY (space, id)) WITHOUT ROWID",
-        ):
-            connection.execute(statement)
-        found.list.adopt(connection, older)
-        found.list.restore(connection)
-        for storage in found.spaces(connection).storages:
-            if not found._last_is_known(connection, storage):
-                file.remove_after(storage, found._last(connection, storage))
-        return found
-
-    def _last_is_known(self, connection: sqlite3.Connection, storage: SpaceStorage) -> bool:
-        """Whether the last vector in the file was given up, or is one of the newest records': as a rule it
-        is, and spares looking at all of them.
-        """
-        place = (storage.birth, self.file.last(storage))
-        newest = f"SELECT space, id FROM {self.table} ORDER BY row DESC LIMIT {_NEWEST}"
-        return any(
-            connection.execute(f"SELECT 1 FROM {table} WHERE space = ? AND id = ?", place).fetchone()
-            for table in (self._given_up, f"({newest})")
+            "id INTEGER NOT NULL, crc INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (row, space)) WITHOUT ROWID"
         )
-
-    def _last(self, connection: sqlite3.Connection, storage: SpaceStorage) -> int:
-        """Return the last vector of a space that a record has, or that is still to be deleted."""
-        found = [
-            connection.execute(f"SELECT max(id) FROM {table} WHERE space = ?", (storage.birth,)).fetchone()[0]
-            for table in (self.table, self._given_up)
-        ]
-        return max(number or 0 for number in found)
+        found.list.prepare(connection)
+        return found
 
     def same(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, vectors: Mapping[str, bytes]
@@ -197,7 +171,8 @@ class VectorTruth:
         """Return whether the record of a row has these vectors and no others."""
         there = dict(self._of_row(connection, spaces, row))
         return {storage.space.name for storage in there} == vectors.keys() and all(
-            self.file.same(storage, number, vectors[storage.space.name]) for storage, number in there.items()
+            self.files.vector(storage, number) == vectors[storage.space.name]
+            for storage, number in there.items()
         )
 
     def put(
@@ -207,12 +182,19 @@ class VectorTruth:
         placed = []
         for name, vector in vectors.items():
             storage = spaces.fitting(name, vector)
-            number = self.file.put(storage, vector)
-            connection.execute(
-                f"INSERT INTO {self.table} (row, space, id) VALUES (?, ?, ?)", (row, storage.birth, number)
-            )
-            placed.append(VectorPlacement(name, number, row, vector))
+            number = self.write(connection, storage, [vector])
+            place = (row, storage.birth, number, zlib.crc32(vector))
+            connection.execute(f"INSERT INTO {self.table} (row, space, id, crc) VALUES (?, ?, ?, ?)", place)
+            placed.append(VectorPlacement(name, number, row))
         return placed
+
+    def write(self, connection: sqlite3.Connection, storage: SpaceStorage, vectors: Sequence[bytes]) -> int:
+        """Write vectors down together. Return the number of the first; those of the others follow it."""
+        taken = (len(vectors), storage.birth)
+        connection.execute("UPDATE space SET next = next + ? WHERE birth = ?", taken)
+        first = following(connection, storage) - len(vectors)
+        self.files.put(storage, first, vectors)
+        return first
 
     def inserts(self, connection: sqlite3.Connection, spaces: CollectionSpaces) -> VectorInserts:
         """Return what gives vectors to many records that have none."""
@@ -227,7 +209,6 @@ class VectorTruth:
             if storage.space.name in vectors:
                 place = (row, storage.birth)
                 connection.execute(f"DELETE FROM {self.table} WHERE row = ? AND space = ?", place)
-                connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", (storage.birth, number))
                 replaced.append(VectorPlacement(storage.space.name, number, 0))
         return replaced + self.put(connection, spaces, row, vectors)
 
@@ -239,10 +220,7 @@ class VectorTruth:
         return [(storage, number) for birth, number in found if (storage := spaces.born(birth)) is not None]
 
     def remove(self, connection: sqlite3.Connection, row: int) -> None:
-        """List the vectors of a deleted record for deletion."""
-        # Pair by pair: one statement for all of them keeps a journal of its own, which slows down with each.
-        for pair in connection.execute(self._find, (row,)).fetchall():
-            connection.execute(f"INSERT INTO {self._given_up} VALUES (?, ?)", pair)
+        """Forget the vectors of a deleted record."""
         connection.execute(f"DELETE FROM {self.table} WHERE row = ?", (row,))
 
     def move(
@@ -258,23 +236,10 @@ class VectorTruth:
         connection.execute(f"UPDATE {self.table} SET row = row - ?", (by,))
         connection.execute("UPDATE space SET swept = 0")
 
-    def sweep(self, connection: sqlite3.Connection) -> bool:
-        """Delete some of the vectors that were given up. True if there may be more.
-
-        Alone in its commit: what is deleted here was given up by one that is on the disk.
-        """
-        query = f"SELECT space, id FROM {self._given_up} LIMIT {SWEPT}"
-        found = connection.execute(query).fetchall()
-        for storage in self.spaces(connection).storages:
-            self.file.remove(storage, [number for space, number in found if space == storage.birth])
-        connection.executemany(f"DELETE FROM {self._given_up} WHERE space = ? AND id = ?", found)
-        return len(found) == SWEPT
-
     def sweep_dropped(self, connection: sqlite3.Connection) -> bool:
         """Delete something of a space that was dropped. False if nothing is left of any.
 
-        Alone in its commit, as :meth:`sweep` is. First it is forgotten which rows had vectors there, then
-        the vectors go, then the space.
+        First it is forgotten which rows had vectors there, then the file and the space go.
         """
         found = self.list.dropped(connection)
         if found is None:
@@ -289,9 +254,8 @@ class VectorTruth:
                 (first, end, storage.birth),
             )
             self.list.swept(connection, storage, end)
-        elif not self.file.empty(storage):
-            connection.execute(f"DELETE FROM {self._given_up} WHERE space = ?", (storage.birth,))
-            self.file.drop(storage)
+        else:
+            self.files.drop(storage)  # nobody looks for it, whether or not this is committed
             self.list.forget(connection, storage)
         return True
 
@@ -301,10 +265,17 @@ class VectorTruth:
         """Return which vector of a space is whose, while the connection's transaction lasts."""
         return VectorOwnership(self, connection, storage)
 
-    def places(self, connection: sqlite3.Connection, storage: SpaceStorage) -> list[tuple[int, int]]:
-        """Number and row of all vectors of a space, in no order."""
-        query = f"SELECT id, row FROM {self.table} WHERE space = ?"
-        return connection.execute(query, (storage.birth,)).fetchall()
+    def file(self, storage: SpaceStorage) -> VectorFile:
+        """Return the file of a space that is there."""
+        file = self.files.file(storage)
+        assert file is not None
+        return file
+
+    def owned(self, connection: sqlite3.Connection, storage: SpaceStorage) -> Array:
+        """Return the numbers of the vectors that records have, in order."""
+        query = f"SELECT id FROM {self.table} WHERE space = ?"
+        numbers = (number for (number,) in connection.execute(query, (storage.birth,)))
+        return np.sort(np.fromiter(numbers, np.int64))
 
     def numbers(
         self, connection: sqlite3.Connection, storage: SpaceStorage, rows: Sequence[int | None]
@@ -314,23 +285,13 @@ class VectorTruth:
         found = (connection.execute(query, (row, storage.birth)).fetchone() for row in rows)
         return [int(each[0]) if each else 0 for each in found]
 
-    def lacking(
-        self, connection: sqlite3.Connection, storage: SpaceStorage, after: int, most: int
-    ) -> list[int]:
-        """Return rows behind ``after`` whose records have no vector in a space, in order."""
-        query = (
-            f"SELECT r.row FROM {self.table.replace('vector', 'record')} r LEFT JOIN {self.table} v "
-            "ON v.row = r.row AND v.space = ? WHERE r.row > ? AND v.id IS NULL ORDER BY r.row LIMIT ?"
-        )
-        return [row for (row,) in connection.execute(query, (storage.birth, after, most))]
-
 
 class VectorInserts:
     """Vectors of new records, written together. Nothing of them is to be found before :meth:`flush`."""
 
     def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, spaces: CollectionSpaces) -> None:
-        self._file, self._spaces = truth.file, spaces
-        self._owners = RowInserts(connection, truth.table, ("row", "space", "id"))
+        self._truth, self._connection, self._spaces = truth, connection, spaces
+        self._owners = RowInserts(connection, truth.table, ("row", "space", "id", "crc"))
         self._waiting: dict[SpaceStorage, list[tuple[int, bytes]]] = {}
         self._placed: list[VectorPlacement] = []
 
@@ -355,10 +316,10 @@ class VectorInserts:
         waiting, self._waiting[storage] = self._waiting[storage], []
         if not waiting:
             return
-        first = self._file.put_all(storage, [vector for _, vector in waiting])
+        first = self._truth.write(self._connection, storage, [vector for _, vector in waiting])
         for number, (row, vector) in enumerate(waiting, first):
-            self._owners.add(row, storage.birth, number)
-            self._placed.append(VectorPlacement(storage.space.name, number, row, vector))
+            self._owners.add(row, storage.birth, number, zlib.crc32(vector))
+            self._placed.append(VectorPlacement(storage.space.name, number, row))
 
 
 class VectorOwnership:
@@ -367,9 +328,26 @@ class VectorOwnership:
     def __init__(self, truth: VectorTruth, connection: sqlite3.Connection, storage: SpaceStorage) -> None:
         self._truth, self._connection, self._storage_of = truth, connection, storage
 
-    def all(self) -> list[tuple[int, int]]:
-        """Return number and row of each vector, in no order."""
-        return self._truth.places(self._connection, self._storage_of)
+    @property
+    def following(self) -> int:
+        """Return the number that the next vector gets."""
+        return following(self._connection, self._storage_of)
+
+    def all(self) -> tuple[Array, Array]:
+        """Return the numbers of all vectors, and their rows, in no order."""
+        pairs = self._of_all("row").reshape(-1, 2)
+        return pairs[:, 0], pairs[:, 1]
+
+    def check(self, file: VectorFile, first: int) -> None:
+        """Compare the vectors from slot ``first`` on with their checksums. Raises StoreCorrupt."""
+        for number, crc in self._of_all("crc", file.number(first)).reshape(-1, 2).tolist():
+            if zlib.crc32(file.vector(number) or b"") != crc:
+                raise failures.corrupt(file.path, f"vector {number} is not what was written")
+
+    def _of_all(self, column: str, least: int = 0) -> Array:
+        query = f"SELECT id, {column} FROM {self._truth.table} WHERE space = ? AND id >= ?"
+        pairs = self._connection.execute(query, (self._storage_of.birth, least)).fetchall()
+        return np.fromiter(chain.from_iterable(pairs), np.int64, 2 * len(pairs))
 
     def agree(self, numbers: Sequence[int], rows: Sequence[int]) -> bool:
         """Return whether none of these rows is known to have another vector."""

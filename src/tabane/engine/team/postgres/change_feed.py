@@ -20,11 +20,15 @@ from typing import TypeVar
 import msgspec
 import psycopg
 
-from tabane.engine.collection_copying import ChangedRecords, NumberedSpace, ReplicaPosition, ReplicationFeed
 from tabane.engine.input_checks import ALONE
 from tabane.engine.team.postgres import connections
-from tabane.engine.team.postgres.change_log import FeedPosition
-from tabane.engine.team.postgres.collection_state import CollectionRow, LexicalState, StateTable, StoredSpace
+from tabane.engine.team.postgres.collection_state import (
+    CollectionRow,
+    FeedPosition,
+    LexicalState,
+    StateTable,
+    StoredSpace,
+)
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.record_writer import CollectionTables
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
@@ -149,6 +153,20 @@ class ChangeFeed:
         """End following. Nothing is logged if nobody else follows."""
         await self._commit_work(lambda connection: self._tables.log.leave(connection, follower))
 
+    async def size(self) -> int:
+        """Return the bytes of the tables of the collection, with their indexes."""
+        query = (
+            "SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class "
+            "WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r' AND relname ~ %s"
+        )
+        name = f"^[a-z]+_{self.states.number}(_|$)"
+
+        def reading(connection: psycopg.Connection) -> int:
+            found = connection.execute(query, (name,)).fetchone()
+            return int(found[0]) if found else 0
+
+        return await self._database.read(reading)
+
     async def _commit_work(self, work: Callable[[psycopg.Connection], T]) -> T:
         answer = self._writing.submit(CommitJob(work, ALONE))
         found: T = await asyncio.shield(asyncio.wrap_future(answer))
@@ -204,42 +222,3 @@ class ChangeProbe:
         with contextlib.suppress(RuntimeError):  # closed before
             await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
         self._thread.shutdown(wait=False)
-
-
-class PostgresReplicationFeed(ReplicationFeed):
-    """Gives out the changes of one collection."""
-
-    def __init__(self, feed: ChangeFeed, probe: ChangeProbe) -> None:
-        self._feed, self._probe = feed, probe
-
-    async def newest(self) -> int:
-        return await self._probe.newest(self._feed.states)
-
-    async def join(self, name: str) -> ReplicaPosition:
-        return _replica_position(await self._feed.join(name))
-
-    async def after(self, name: str, position: ReplicaPosition, most: int) -> ChangedRecords | None:
-        found = await self._feed.after(name, _feed_position(position), most)
-        if found is None:
-            return None
-        return ChangedRecords(
-            _replica_position(found.position),
-            found.complete,
-            tuple(NumberedSpace(each.number, each.space) for each in found.spaces),
-            found.records,
-            tuple(found.gone),
-        )
-
-    async def advance(self, name: str, position: ReplicaPosition) -> bool:
-        return await self._feed.advance(name, _feed_position(position))
-
-    async def leave(self, name: str) -> None:
-        await self._feed.leave(name)
-
-
-def _replica_position(position: FeedPosition) -> ReplicaPosition:
-    return ReplicaPosition(position.change, position.row, position.mark, position.coming)
-
-
-def _feed_position(position: ReplicaPosition) -> FeedPosition:
-    return FeedPosition(position.change, position.row, position.mark, position.coming)

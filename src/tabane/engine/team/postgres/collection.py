@@ -1,7 +1,7 @@
-"""A collection on PostgreSQL: the protocols of :mod:`tabane.search.engine` over the tables of one collection.
+"""A collection on PostgreSQL over the tables of one collection, behind the checks of all engines.
 
-Input of callers is checked here, cut into parts of 100 rows or 1 MB, and written by one thread of the store.
-Reads run in threads of the database, each in a transaction of one moment.
+It is written by one thread of the store. Reads run in threads of the database, each in a transaction of one
+moment.
 """
 
 from __future__ import annotations
@@ -11,68 +11,41 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from typing import Any, TypeVar
 
 import psycopg
-from msgspec import structs
 
-from tabane.engine import input_checks
-from tabane.engine.input_checks import (
-    ALONE,
-    MOST_ROWS,
-    check_bounds,
-    check_numeric,
-    check_page,
-    check_string,
-    check_textual,
-    checked_keys,
-)
+from tabane.engine.checked_collection import CheckedNearest, CollectionEngine, EngineReads
+from tabane.engine.input_checks import ALONE, MOST_BYTES, MOST_ROWS, RecordsCursor
 from tabane.engine.query_plans import NOTHING
-from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.change_feed import ChangeFeed
 from tabane.engine.team.postgres.collection_state import CollectionRow
 from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.lexical_search import LexicalPage, OutsideKeywords, PostingSearch
+from tabane.engine.team.postgres.lexical_index import LexicalPage, PostingSearch
+from tabane.engine.team.postgres.outside_index import OutsideIndex
 from tabane.engine.team.postgres.queries import RecordQueries, SimilarityQueries, outside_question
 from tabane.engine.team.postgres.record_table import SqlCondition, condition
 from tabane.engine.team.postgres.record_writer import CollectionTables, CollectionWrite
 from tabane.engine.team.postgres.vector_table import ApproximateIndex, ApproximateIndexBuilder
 from tabane.engine.team.postgres.write_thread import CommitJob, CommitThread
-from tabane.engine.vector_request import checked_request
-from tabane.search import records
+from tabane.engine.vector_request import VectorRequest
 from tabane.search.engine import (
-    Capability,
-    Collection,
     EngineHits,
     Exchanged,
-    JoinedRecords,
     LexicalQuery,
     ListedKeys,
-    NearestRequest,
     Order,
     Ranks,
-    SelectedPage,
     Similarities,
-    VectorQuery,
 )
-from tabane.search.records import (
-    EVERYTHING,
-    EmbeddingSpace,
-    Filter,
-    Record,
-    Scalar,
-    Shape,
-    StoredRecord,
-    checked_key,
-    checked_space,
-)
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, Scalar, Shape, StoredRecord
 
 T = TypeVar("T")
 
 BLOCK = 20_000  # records of a scan, ranking or listing at a time
-_LEXICAL = frozenset({Capability.LEXICAL, Capability.SUBSTRING})
-_OF_VECTORS = frozenset({Capability.VECTOR, Capability.SCAN})
 
 
-class PostgresCollection(Collection):
-    """An open collection. The protocols of :mod:`tabane.search.engine` document its methods."""
+class PostgresCollection(CollectionEngine):
+    """An open collection. :class:`CollectionEngine` documents its methods."""
+
+    most_rows, most_bytes = MOST_ROWS, MOST_BYTES
 
     def __init__(
         self,
@@ -86,28 +59,17 @@ class PostgresCollection(Collection):
     ) -> None:
         self._database, self._writing, self._tables = database, writing, tables
         self._indexes = indexes
-        self._shape = shape
+        self._shape = shape  # without spaces
+        self._shaped = state.shaped(shape)
         self._state = state
         self._outside = outside
-        self.feed, self.keywords = ChangeFeed(database, writing, tables), tables.keywords
+        self.feed = ChangeFeed(database, writing, tables)
         self.written: Callable[[], None] | None = None  # is called after each write
         self._request_indexes(state)
 
     @property
     def shape(self) -> Shape:
-        return self._state.shaped(self._shape)
-
-    @property
-    def remark(self) -> None:
-        return None
-
-    @property
-    def spaces(self) -> tuple[EmbeddingSpace, ...]:
-        return self.shape.spaces
-
-    @property
-    def capabilities(self) -> frozenset[Capability]:
-        return _LEXICAL | (_OF_VECTORS if self._state.spaces else frozenset())
+        return self._shaped
 
     @property
     def changes(self) -> int:
@@ -116,21 +78,13 @@ class PostgresCollection(Collection):
     # Spaces
 
     async def add_space(self, space: EmbeddingSpace) -> None:
-        ready = checked_space(space)
-        if not any(there.name == ready.name and there.takes(ready) for there in self.spaces):
-            await self._commit_write(
-                lambda connection: self._tables.writer.add_space(connection, ready), ALONE
-            )
+        await self._commit_write(lambda connection: self._tables.writer.add_space(connection, space), ALONE)
 
     async def drop_space(self, name: str) -> None:
-        if any(space.name == name for space in self.spaces):
-            await self._commit_write(
-                lambda connection: self._tables.writer.drop_space(connection, name), ALONE
-            )
-            self.clear_spaces()
+        await self._commit_write(lambda connection: self._tables.writer.drop_space(connection, name), ALONE)
+        self.clear_spaces()
 
     async def succeed(self, name: str, by: str) -> None:
-        checked_space(structs.replace(self.shape.space(by), name=name))
         await self._commit_write(lambda connection: self._tables.writer.succeed(connection, name, by), ALONE)
         self.clear_spaces()
 
@@ -140,57 +94,31 @@ class PostgresCollection(Collection):
 
     # Writing
 
-    async def upsert(self, records: Sequence[Record], models: Mapping[str, str] | None = None) -> list[bool]:
-        known = models or {}
-        ready = await input_checks.checked_records(records, self.shape, known)
-        results: list[bool] = []
-        for part in input_checks.cut(ready):
-            written = await self._commit_write(
-                lambda connection, part=part: self._tables.writer.upsert(connection, part, known),  # type: ignore[misc]
-                len(part),
-            )
-            results.extend(written.results)
-        return results
+    async def upsert(self, records: Sequence[Record], models: Mapping[str, str]) -> list[bool]:
+        written = await self._commit_write(
+            lambda connection: self._tables.writer.upsert(connection, records, models), len(records)
+        )
+        return written.results
 
     async def exchange(
-        self, records: Sequence[Record], gone: Sequence[str] = (), models: Mapping[str, str] | None = None
+        self, records: Sequence[Record], gone: Sequence[str], rows: int, models: Mapping[str, str]
     ) -> Exchanged:
-        input_checks.check_count(records, gone)
-        known = models or {}
-        ready = await input_checks.checked_records(records, self.shape, known)
-        keys, rows = await input_checks.checked_exchange(ready, gone)
-        if not rows:
-            return Exchanged()
         written = await self._commit_write(
-            lambda connection: self._tables.writer.exchange(connection, ready, keys, known), rows
+            lambda connection: self._tables.writer.exchange(connection, records, gone, models), rows
         )
         return Exchanged(written.results, written.deleted)
 
     async def delete(self, keys: Sequence[str]) -> int:
-        ready = [checked_key(key) for key in keys]
-        removed = 0
-        for first in range(0, len(ready), MOST_ROWS):
-            part = ready[first : first + MOST_ROWS]
-            written = await self._commit_write(
-                lambda connection, part=part: self._tables.writer.delete(connection, part),  # type: ignore[misc]
-                len(part),
-            )
-            removed += written.deleted
-        return removed
+        written = await self._commit_write(
+            lambda connection: self._tables.writer.delete(connection, keys), len(keys)
+        )
+        return written.deleted
 
-    async def attach(
-        self, vectors: Mapping[int, Mapping[str, bytes]], model: str = "", epoch: int | None = None
-    ) -> int:
-        ready = input_checks.checked_attachment(vectors, self.shape, model)
-        rows, live = list(ready), 0
-        for first in range(0, len(rows), MOST_ROWS):
-            part = {row: ready[row] for row in rows[first : first + MOST_ROWS]}
-            written = await self._commit_write(
-                lambda connection, part=part: self._tables.writer.attach(connection, part, model, epoch),  # type: ignore[misc]
-                len(part),
-            )
-            live += written.deleted
-        return live
+    async def attach(self, vectors: Mapping[int, Mapping[str, bytes]], model: str, epoch: int | None) -> int:
+        written = await self._commit_write(
+            lambda connection: self._tables.writer.attach(connection, vectors, model, epoch), len(vectors)
+        )
+        return written.deleted
 
     async def _commit_write(
         self, work: Callable[[psycopg.Connection], CollectionWrite], rows: int
@@ -198,7 +126,7 @@ class PostgresCollection(Collection):
         def committed(written: CollectionWrite) -> None:
             self._remember_state(written.state)
             if self._tables.writer.is_untidy(written.state):
-                self._writing.attempt(self._tables.writer.tidy)
+                self._writing.tidy(self._tables.writer.tidy)
             self._request_indexes(written.state)
 
         answer = self._writing.submit(CommitJob(work, rows, committed))
@@ -215,26 +143,22 @@ class PostgresCollection(Collection):
     def _remember_state(self, state: CollectionRow) -> None:
         """Remember a state, unless a newer one is known."""
         if state.changes >= self._state.changes:
+            if state.spaces != self._state.spaces:
+                self._shaped = state.shaped(self._shape)
             self._state = state
 
     # Records
 
     async def get(self, keys: Sequence[str]) -> list[Record | None]:
-        ready = checked_keys(keys)
-        return await self._query_records(lambda asking, _: asking.get(ready))
+        return await self._query_records(lambda asking, _: asking.get(keys))
 
     async def select(
-        self, where: Filter, *, order: tuple[Order, ...] = (), after: str | None = None, limit: int = 100
-    ) -> SelectedPage:
-        check_page(limit)
+        self, where: Filter, order: tuple[Order, ...], after: RecordsCursor | None, most: int
+    ) -> list[StoredRecord]:
         matching = self._condition(where)
-        input_checks.check_order(order, self._shape)
-        cursor = None if after is None else input_checks.read_cursor(after, order, self._shape)
-        return await self._query_records(lambda asking, _: asking.select(matching, order, cursor, limit))
+        return await self._query_records(lambda asking, _: asking.select(matching, order, after, most))
 
-    async def facet(self, field: str, where: Filter, limit: int = 100) -> list[tuple[Scalar, int]]:
-        check_page(limit)
-        self._shape.field(field)
+    async def facet(self, field: str, where: Filter, limit: int) -> list[tuple[Scalar, int]]:
         matching = self._condition(where)
         return await self._query_records(lambda asking, _: asking.facet(field, matching, limit))
 
@@ -243,33 +167,27 @@ class PostgresCollection(Collection):
         return await self._query_records(lambda asking, _: asking.count(matching))
 
     async def tally(self, field: str, where: Filter) -> dict[Scalar, int]:
-        check_textual(self._shape.field(field), "tally")
         matching = self._condition(where)
         return dict(await self._query_records(lambda asking, _: asking.facet(field, matching, None)))
 
     async def histogram(self, field: str, bounds: Sequence[float], where: Filter) -> list[int]:
-        check_bounds(bounds)
-        check_numeric(self._shape.field(field), "histogram")
         matching = self._condition(where)
         return await self._query_records(lambda asking, _: asking.histogram(field, bounds, matching))
 
     async def firsts(self, field: str, order: Order, where: Filter) -> dict[Scalar, str]:
-        check_string(self._shape.field(field), "firsts")
-        check_numeric(self._shape.field(order.field), "order")
         matching = self._condition(where)
         return await self._query_records(lambda asking, _: asking.firsts(field, order, matching))
 
     async def together(
         self,
-        work: Callable[[JoinedRecords], Coroutine[Any, Any, T]],
+        work: Callable[[EngineReads], Coroutine[Any, Any, T]],
         *,
-        long: bool = False,
-        first: NearestRequest | None = None,
+        long: bool,
+        first: CheckedNearest | None,
     ) -> T:
         return await work(self)
 
     async def listing(self, order: Order, where: Filter) -> AsyncIterator[ListedKeys]:
-        check_numeric(self._shape.field(order.field), "order")
         matching = self._condition(where)
         found = await self._query_records(lambda asking, _: asking.listing(order, matching))
         for first in range(0, len(found.rows), BLOCK):
@@ -278,21 +196,13 @@ class PostgresCollection(Collection):
 
     # Texts
 
-    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_page(limit, offset)
-        self._shape.text_names(query.fields)
-        filtered = records.checked_filter(where, self._shape)
+    async def search(self, query: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits:
         matching, tables, page = self._condition(where), self._tables, LexicalPage(limit, offset)
 
         def searching(connection: psycopg.Connection, state: CollectionRow) -> EngineHits:
             plan = tables.planner.plan(query)
             if plan == NOTHING:
                 return EngineHits()
-            if self._outside is not None:
-                outside = OutsideKeywords(connection, self._outside, tables, state, self._shape)
-                found = outside.hits(plan, filtered, matching, page)
-                if found is not None:
-                    return found
             request = PostingSearch(connection, tables.postings, tables.records, state.lexical, plan)
             return request.hits(matching, page)
 
@@ -301,13 +211,10 @@ class PostgresCollection(Collection):
     # Vectors
 
     async def vectors(self, keys: Sequence[str], space: str) -> list[bytes | None]:
-        ready = checked_keys(keys)
-        self.shape.space(space)
-
         def asking(
             records: RecordQueries, state: CollectionRow, connection: psycopg.Connection
         ) -> list[bytes | None]:
-            rows = records.rows_of(ready)
+            rows = records.rows_of(keys)
             table = self._tables.writer.vectors(state.named(space, self._shape))
             found = table.given(connection, [row for row in rows if row is not None])
             return [None if row is None else found.get(row) for row in rows]
@@ -316,11 +223,7 @@ class PostgresCollection(Collection):
             lambda connection, state: asking(self._records(connection), state, connection)
         )
 
-    async def lacking(
-        self, space: str, after: int = 0, limit: int = 100, where: Filter = EVERYTHING
-    ) -> list[StoredRecord]:
-        check_page(limit)
-        self.shape.space(space)
+    async def lacking(self, space: str, after: int, limit: int, where: Filter) -> list[StoredRecord]:
         matching, tables = self._condition(where), self._tables
         return await self._query_records(
             lambda asking, state: asking.lacking(
@@ -340,12 +243,8 @@ class PostgresCollection(Collection):
         return await self._query_records(counted)
 
     async def waiting(
-        self, space: str, where: Filter, newest: str | None = None, skip: int = 0, limit: int = 100
+        self, space: str, where: Filter, newest: str | None, skip: int, limit: int
     ) -> list[StoredRecord]:
-        check_page(limit)
-        self.shape.space(space)
-        if newest is not None:
-            check_numeric(self._shape.field(newest), "waiting")
         matching, tables = self._condition(where), self._tables
         return await self._query_records(
             lambda asking, state: asking.waiting(
@@ -353,20 +252,16 @@ class PostgresCollection(Collection):
             )
         )
 
-    async def similarities(self, query: VectorQuery, keys: Sequence[str]) -> list[float | None]:
-        ready = checked_keys(keys)
-        request = checked_request(query, self.shape)
-        return await self._query_vectors(lambda asking: asking.of_keys(request, ready))
+    async def similarities(self, request: VectorRequest, keys: Sequence[str]) -> list[float | None]:
+        return await self._query_vectors(lambda asking: asking.of_keys(request, keys))
 
-    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
-        check_page(limit, offset)
-        request, filtered = checked_request(query, self.shape), records.checked_filter(where, self._shape)
+    async def nearest(self, request: VectorRequest, where: Filter, limit: int, offset: int = 0) -> EngineHits:
         matching = self._filter(where)
 
         # The index is asked first. What does not depend on the state is sent with the question for it.
         name, question = (
             next(iter(request.vectors)),
-            outside_question(request, filtered, matching, limit + offset),
+            outside_question(request, where, matching, limit + offset),
         )
         space, search = self._state.get(name), None
         if self._outside is not None and question is not None and space is not None:
@@ -376,12 +271,12 @@ class PostgresCollection(Collection):
             reading = self._tables.states.ask(connection)
             begun = self._similarity_queries(connection, self._state).begin(question, name, search)
             similar = self._similarity_queries(connection, self._read_state(reading))
-            return similar.nearest(request, filtered, matching, limit, offset, begun)
+            return similar.nearest(request, where, matching, limit, offset, begun)
 
         return await self._database.read(searching, pipelined=self._outside is not None)
 
-    async def scan(self, query: VectorQuery, where: Filter) -> AsyncIterator[Similarities]:
-        request, matching = checked_request(query, self.shape), self._filter(where)
+    async def scan(self, request: VectorRequest, where: Filter) -> AsyncIterator[Similarities]:
+        matching = self._filter(where)
         found = await self._query_vectors(lambda asking: asking.all(request, matching, ranked=False))
         for first in range(0, len(found.rows), BLOCK):
             rows: list[int] = found.rows[first : first + BLOCK].tolist()
@@ -392,8 +287,8 @@ class PostgresCollection(Collection):
                 *(list(column) for column in zip(*live, strict=True)) if live else ([], [], [])
             )
 
-    async def ranking(self, query: VectorQuery, where: Filter) -> AsyncIterator[Ranks]:
-        request, matching = checked_request(query, self.shape), self._filter(where)
+    async def ranking(self, request: VectorRequest, where: Filter) -> AsyncIterator[Ranks]:
+        matching = self._filter(where)
         found = await self._query_vectors(lambda asking: asking.all(request, matching, ranked=True))
         for first in range(0, len(found.rows), BLOCK):
             last = min(first + BLOCK, len(found.rows))
@@ -432,8 +327,7 @@ class PostgresCollection(Collection):
         return RecordQueries(connection, self._tables.records, self._shape)
 
     def _condition(self, where: Filter) -> SqlCondition:
-        return condition(records.checked_filter(where, self._shape), self._tables.records)
+        return condition(where, self._tables.records)
 
     def _filter(self, where: Filter) -> SqlCondition | None:
-        matching = records.checked_filter(where, self._shape)
-        return None if matching == EVERYTHING else condition(matching, self._tables.records)
+        return None if where == EVERYTHING else self._condition(where)

@@ -18,13 +18,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import IsolationLevel, errors, sql
+from psycopg import IsolationLevel, errors
 
-from tabane.engine.team.postgres.formats import Cell, encoded
 from tabane.errors import StoreBusy, StoreCorrupt, StoreError, StoreFull, StoreNewer, StoreReadOnly
 from tabane.messages import Message, say
 
@@ -70,19 +69,6 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
         except StopIteration as end:
             found: T = end.value
             return found
-
-
-def copy_rows(
-    connection: psycopg.Connection,
-    table: sql.Identifier,
-    columns: sql.Composable,
-    rows: Iterable[Sequence[Cell]],
-) -> None:
-    """Insert rows of encoded cells by COPY, in its binary format."""
-    command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, columns)
-    with connection.cursor().copy(command) as copy:
-        for block in encoded(rows):
-            copy.write(block)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Texts, rows and vectors in the formats of PostgreSQL, COPY and pgvector; pure.
+"""Texts, rows and vectors in the formats of PostgreSQL, COPY and pgvector.
 
 Rows in the binary format of COPY, and vectors in that of pgvector. Source:
 https://www.postgresql.org/docs/current/sql-copy.html ("Binary Format"). It is several times as fast as
@@ -16,6 +16,8 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import psycopg
+from psycopg import sql
 
 from tabane.engine.vector_request import Array
 from tabane.search.analysis import substring_spelling
@@ -48,6 +50,19 @@ def encoded(rows: Iterable[Sequence[Cell]]) -> Iterator[bytes]:
             parts, size = [], 0
     parts.append(_END)
     yield b"".join(parts)
+
+
+def copy_rows(
+    connection: psycopg.Connection,
+    table: sql.Identifier,
+    columns: sql.Composable,
+    rows: Iterable[Sequence[Cell]],
+) -> None:
+    """Insert rows of encoded cells by COPY, in its binary format."""
+    command = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, columns)
+    with connection.cursor().copy(command) as copy:
+        for block in encoded(rows):
+            copy.write(block)
 
 
 def int8(value: int) -> bytes:

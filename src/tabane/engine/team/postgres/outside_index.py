@@ -1,40 +1,80 @@
-"""An index outside of the database: the link of a hub to it, and the follower that fills it.
+"""An index outside of the database: the link of a hub to it, its sets, and searches with it.
 
 A search may begin before the transaction that needs its result, so that both servers work at the same
 time. If a call fails, searches do without the index until the follower has reached it again. That is
 logged once.
 
-Fills an index outside of the database with the vectors of one collection, and keeps it up to date. If the
-index takes sparse vectors, one more set has those of the texts.
+The nearest vectors of one space by an index outside of the database, in one transaction. The index
+proposes rows that it holds at the position that the transaction sees. Rows that are new or have other
+vectors since that position are compared as well. All similarities are those of the full vectors.
 
-It goes on from the position that the database knows, if the sets have the mark of that position;
-otherwise, it fills them again. A position is noted when everything up to it can be seen by searches of
-all hubs.
+The index is asked at the position that was read last. Meanwhile, the database reads the current position,
+counts what matches, and compares what the index lacks. If the position is another one by then, the index
+is asked again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
+import math
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tabane.engine.candidate_index import CandidateIndex, IndexedVector, SparseVector
-from tabane.engine.team.postgres import change_log
-from tabane.engine.team.postgres.change_feed import ChangeBatch, ChangeFeed
-from tabane.engine.team.postgres.change_log import FeedPosition
-from tabane.engine.team.postgres.collection_state import StoredSpace
-from tabane.engine.team.postgres.database import READERS, IndexTurn
-from tabane.engine.team.postgres.posting_table import KeywordVectors
-from tabane.engine.vector_request import normalized
+import msgspec
+import psycopg
+from psycopg import sql
+
+from tabane.engine.candidate_index import CandidateIndex
+from tabane.engine.team.postgres import formats
+from tabane.engine.team.postgres.collection_state import CollectionRow, StoredSpace
+from tabane.engine.team.postgres.database import READERS, WireVector
+from tabane.engine.team.postgres.record_table import RecordColumns, SqlCondition
+from tabane.engine.team.postgres.vector_table import (
+    MatchCount,
+    VectorTable,
+    candidates_for,
+    fewest,
+    matching_count,
+)
 from tabane.errors import StoreError
+from tabane.search.engine import EngineHit
 from tabane.search.records import Filter, Shape
+
+_IDENTITY = (
+    "SELECT CASE WHEN has_function_privilege('pg_control_system()', 'execute') "
+    "THEN (SELECT system_identifier::text FROM pg_control_system()) END, current_database(), current_schema()"
+)
+_NOTES = msgspec.json.Decoder(dict[str, str])
+
+
+def set_prefix(connection: psycopg.Connection, collection: int) -> str:
+    """Return what the names of the sets of a collection begin with. No other database has the same."""
+    found = connection.execute(_IDENTITY).fetchone()
+    return f"{hashlib.sha256(repr(found).encode()).hexdigest()[:12]}_{collection}"
+
+
+def set_name(prefix: str, space: int) -> str:
+    """Return the name of the set of a space."""
+    return f"{prefix}_{space}"
+
+
+def written_notes(notes: Mapping[int, str]) -> str:
+    """Return a note of the follower: number of a space → what a search of its set has to pass."""
+    return msgspec.json.encode({str(number): note for number, note in notes.items()}).decode()
+
+
+def read_notes(note: str) -> dict[int, str]:
+    """Parse a note of :func:`written_notes`: number of a space → what a search of its set has to pass."""
+    return {int(number): each for number, each in _NOTES.decode(note).items()} if note else {}
+
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +106,7 @@ class IndexQuestion:
     """
 
     name: str
-    vector: bytes | SparseVector
+    vector: bytes
     where: Filter
     shape: Shape
     most: int
@@ -88,7 +128,7 @@ class IndexLink:
     def __init__(self, index: CandidateIndex, least: int | None) -> None:
         self.index, self.least = index, least
         self.state = LinkState.CONNECTING
-        self.server, self.sparse = "", False
+        self.server = ""
         self.problem: StoreError | None = None
         self.losses = 0
         self._failures, self._rested = 0, 0.0
@@ -110,10 +150,6 @@ class IndexLink:
     def serves(self, vectors: int) -> bool:
         """Return whether a space with so many vectors is searched with the index, if it can be reached."""
         return self.state is LinkState.READY and self.least is not None and vectors >= self.least
-
-    def serves_keywords(self, records: int) -> bool:
-        """Return whether keywords of so many records are searched with the index."""
-        return self.sparse and self.serves(records)
 
     def begin(self, question: IndexQuestion) -> BegunSearch | None:
         """Begin a search; None if as many run as there are threads."""
@@ -159,12 +195,12 @@ class IndexLink:
         if self.problem is not None and time.monotonic() < self._rested:
             raise self.problem
         try:
-            found = await self.ask(lambda index: index.version())
+            server = await self.ask(lambda index: index.version())
         except StoreError as error:
             self.lose(error)
             raise
         with self._gate:
-            self.server, self.sparse, self.problem = found.server, found.sparse, None
+            self.server, self.problem = server, None
             was, self.state = self.state, LinkState.READY
         if was is LinkState.AWAY:
             log.info("the vector index %s can be used again", self.place)
@@ -188,165 +224,263 @@ class IndexLink:
             await asyncio.to_thread(self.index.close)
 
 
-BATCH = 2000  # records
-_POLL = 2.0  # seconds after which changes of other hubs are looked for
-_VERIFIED = 30.0  # seconds after which marks are compared again
+_STATE = (
+    "SELECT f.change, f.row, f.note, (SELECT array_agg(DISTINCT touched) FROM change_log l, "
+    "unnest(l.rows) AS touched WHERE l.collection = f.collection AND l.change > f.change AND l.space = %s), "
+    "{} AS matching FROM follower f WHERE f.collection = %s AND f.name = %s"
+)
+_LEAST_OUTSIDE_CANDIDATES = 40  # indexes of int8 vectors lose none of 10 hits with half of them
+_WIDER = 8  # times as many candidates, if too few of them match
+_MARGIN = (
+    2.0  # times as many candidates as are expected to be enough for a filter that the index cannot apply
+)
+_COUNTED = 100_000  # matching records that are counted at most, unless the choice of the way needs more
 
 
 @dataclass(frozen=True, slots=True)
-class IndexFilling:
-    """An index that the stores of a hub fill, and the turn to do so."""
+class VectorQuestion:
+    """A unit vector of float32 and a filter, which is also a condition on the row ``r`` if it is one."""
 
-    link: IndexLink
-    turn: IndexTurn
+    vector: bytes
+    where: Filter
+    condition: SqlCondition | None
+    wanted: int
 
 
-class IndexFollower:
-    """Follows one collection. ``prefix``: what the names of its sets begin with."""
+def _candidates(question: VectorQuestion) -> int:
+    """Return how many candidates are compared."""
+    if question.condition is not None:  # a graph of which a filter leaves a part loses more
+        return candidates_for(question.wanted)
+    return max(_LEAST_OUTSIDE_CANDIDATES, 2 * question.wanted)
+
+
+class OutsideIndex:
+    """The sets of a collection in an index, and how far it was when that was read last.
+
+    ``prefix``: what the names of the sets begin with.
+    """
+
+    def __init__(self, link: IndexLink, prefix: str) -> None:
+        self.link, self.prefix = link, prefix
+        self._read: tuple[IndexPosition, Mapping[int, str]] = ((0, 0), {})
+
+    def learn(self, position: IndexPosition, notes: Mapping[int, str]) -> None:
+        """Remember a position, and its notes: number of a space → what a search of its set has to pass."""
+        self._read = position, notes
+
+    def begin(self, asked: VectorQuestion, space: StoredSpace, shape: Shape) -> BegunSearch | None:
+        """Begin the search that will probably be needed, if that does not depend on the transaction."""
+        position, notes = self._read
+        note = notes.get(space.number)
+        if note is None or not self.link.serves(space.vectors) or not self.narrows(asked, shape):
+            return None
+        most = min(_candidates(asked), self.link.index.most)
+        return self.link.begin(self.question(asked, space, shape, most, (position, note)))
+
+    def narrows(self, asked: VectorQuestion, shape: Shape) -> bool:
+        """Return whether all candidates match the filter."""
+        return asked.condition is None or self.link.index.narrows(asked.where, shape)
+
+    def question(
+        self,
+        asked: VectorQuestion,
+        space: StoredSpace,
+        shape: Shape,
+        most: int,
+        at: tuple[IndexPosition, str],
+    ) -> IndexQuestion:
+        """Return what to ask the set of a space, ``at`` a position with a note."""
+        name, (position, note) = set_name(self.prefix, space.number), at
+        return IndexQuestion(name, asked.vector, asked.where, shape, most, note, position)
+
+
+@dataclass(frozen=True, slots=True)
+class _IndexState:
+    """The index is at ``position``, but there are other vectors of the rows that are ``attached``.
+
+    ``note``: what a search has to pass. ``matching``: how many records match. ``lags``: the index does not
+    have all rows.
+    """
+
+    position: IndexPosition
+    note: str
+    attached: tuple[int, ...]
+    matching: MatchCount
+    lags: bool
+
+    @property
+    def row(self) -> int:
+        return self.position[1]
+
+
+@dataclass(frozen=True, slots=True)
+class BegunQuestion:
+    """A search that was sent to the index, and the query for its position that was sent to the database.
+
+    ``number``, ``whole``: of the space as it was known then.
+    """
+
+    number: int
+    whole: bool
+    position: psycopg.Cursor
+    search: BegunSearch | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """The nearest of some rows, and how many rows were compared."""
+
+    hits: list[EngineHit]
+    count: int
+
+
+_NONE = _Compared([], 0)
+
+
+class OutsideSearch:
+    """Searches in one space, in a transaction that sees this ``state`` of the collection."""
 
     def __init__(
-        self, feed: ChangeFeed, filling: IndexFilling, prefix: str, shape: Shape, keywords: KeywordVectors
+        self,
+        connection: psycopg.Connection,
+        index: OutsideIndex,
+        tables: tuple[RecordColumns, VectorTable],
+        space: StoredSpace,
+        shape: Shape,
+        state: CollectionRow,
     ) -> None:
-        self._feed, self._link, self._turn = feed, filling.link, filling.turn
-        self._prefix, self._shape, self._keywords = prefix, shape, keywords
-        self._news, self._ended = asyncio.Event(), False
-        self._verified: int | None = None  # how often the index had been lost when its marks were compared
-        self._verified_until = 0.0
-        self._task = asyncio.create_task(self._follow_feed())
+        self._connection, self._index, self._space, self._shape = connection, index, space, shape
+        self._records, self._vectors = tables
+        self._collection = state
 
-    def wake(self) -> None:
-        """Look for changes soon."""
-        self._news.set()
+    def begin(self, question: VectorQuestion, search: BegunSearch | None) -> BegunQuestion:
+        """Send what another search of the transaction may read if its state is the same."""
+        position = self._connection.execute(*self._position_query(question))
+        return BegunQuestion(self._space.number, self._whole, position, search)
 
-    async def close(self) -> None:
-        """Stop. What a step has begun is repeated by the next follower."""
-        self._ended = True
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+    def nearest(
+        self, question: VectorQuestion, begun: BegunQuestion | None
+    ) -> tuple[list[EngineHit] | None, MatchCount | None]:
+        """Return the nearest records, best first, and how many match.
 
-    async def _follow_feed(self) -> None:
-        rest = _REST
-        while not self._ended:
-            try:
-                idle = await self._take_step()
-                rest = _REST
-            except Exception as error:
-                if not isinstance(error, StoreError):
-                    log.exception("the vector index %s was not updated", self._link.index.place)
-                await asyncio.sleep(rest)
-                rest = min(2 * rest, _LONGEST_REST)
-                continue
-            if idle:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_POLL):
-                        await self._news.wait()
-                self._news.clear()
-
-    async def _take_step(self) -> bool:
-        """Take a step if it is this hub's turn. Return whether there is nothing to do for a while."""
-        await self._link.connect()
-        if not await self._turn.held():
-            self._verified = None
-            return True
-        position = await self._feed.join(self._link.follower)
-        position = await self._verify_marks(position)
-        batch = await self._feed.after(self._link.follower, position, BATCH)
-        if batch is None:
-            self._verified = None
-            return False
-        if batch.position.change == position.change and batch.position.row == position.row:
-            return True
-        await self._apply_batch(position, batch)
-        return batch.complete
-
-    # The index
-
-    async def _verify_marks(self, position: FeedPosition) -> FeedPosition:
-        """Compare the marks of the sets with that of the position, if it is time to.
-
-        Begin again if one is another: the index or the database was emptied or restored.
+        No hits: the index cannot be used, finds too few, or comparing all that match is faster.
         """
-        losses = self._link.losses
-        if self._verified == losses and time.monotonic() < self._verified_until:
-            return position
-        spaces = change_log.read(position.note)
-        if position.row and self._link.sparse and change_log.KEYWORDS not in spaces:
-            position, spaces = await self._restart(spaces), {}
-        for space in spaces:
-            mark = await self._ask_set(space, lambda index, name: index.mark(name, self._shape))
-            if mark not in (position.mark, position.coming):
-                log.warning("the vector index %s is not that of the database", self._link.place)
-                position = await self._restart(spaces)
+        if begun is not None and (begun.number, begun.whole) != (self._space.number, self._whole):
+            begun = None
+        state = self._read_state(question, begun)
+        if state is None:
+            return None, None
+        candidates = _candidates(question)
+        if question.condition is not None and state.matching.count < fewest(candidates, self._space.vectors):
+            return None, state.matching
+        tail = self._compare_tail(question, state) if state.lags else _NONE
+        for most in self._widths(question, candidates, state.matching.count):
+            asked = self._index.question(
+                question, self._space, self._shape, most, (state.position, state.note)
+            )
+            rows = self._index.link.nearest(asked, begun.search if begun else None)
+            if rows is None:
                 break
-        self._verified, self._verified_until = losses, time.monotonic() + _VERIFIED
-        return position
+            hits = self._compare_candidates(question, state, tail, rows)
+            if hits is not None:
+                return hits, state.matching
+        return None, state.matching
 
-    async def _restart(self, spaces: Iterable[int]) -> FeedPosition:
-        """Begin again when all searches have ended that may still use the sets."""
-        log.warning("the vector index %s is filled again", self._link.place)
-        position = await self._feed.restart(self._link.follower)
-        await asyncio.sleep(self._link.index.slowest)
-        for space in spaces:
-            await self._ask_set(space, lambda index, name: index.drop(name))
-        return position
+    @property
+    def _whole(self) -> bool:
+        return self._collection.is_whole(self._space)
 
-    async def _apply_batch(self, position: FeedPosition, batch: ChangeBatch) -> None:
-        began, known = time.monotonic(), change_log.read(position.note).keys()
-        current: dict[int, StoredSpace | None] = {each.number: each for each in batch.spaces}
-        if self._link.sparse:
-            current[change_log.KEYWORDS] = None
-        for space in known - current.keys():
-            await self._ask_set(space, lambda index, name: index.drop(name))
-        for number, each in current.items():
-            if number not in known:
-                await self._reset_set(number, each)
-            await self._put_vectors(number, each, batch)
-        if batch.removed:
-            # Searches that began before these rows were removed must still find them.
-            await asyncio.sleep(max(0.0, began + self._link.index.slowest - time.monotonic()))
-            rows = sorted(batch.removed)
-            for space in current:
-                await self._ask_set(space, lambda index, name: index.remove(name, rows))
-        mark = batch.position.mark
-        notes = {
-            space: await self._ask_set(space, lambda index, name: index.advance(name, mark))
-            for space in current
-        }
-        await self._feed.advance(self._link.follower, batch.position.noted(change_log.written(notes)))
+    def _position_query(self, question: VectorQuestion) -> tuple[sql.Composed, tuple[Any, ...]]:
+        """Return the statement that asks how far the index is, and how many records match a filter."""
+        most, vectors = self._most_counted(question), self._space.vectors
+        matching = SqlCondition(sql.SQL("0"))
+        if question.condition is not None:
+            counted = matching_count(
+                question.condition, self._records, self._vectors, vectors, whole=self._whole, most=most
+            )
+            matching = SqlCondition(*counted)
+        asked = (self._space.number, *matching.values, self._records.number, self._index.link.follower)
+        return sql.SQL(_STATE).format(matching.text), asked
 
-    async def _reset_set(self, number: int, space: StoredSpace | None) -> None:
-        dimension = None if space is None else space.space.dimension
-        await self._ask_set(number, lambda index, name: index.reset(name, dimension, self._shape))
+    def _read_state(self, question: VectorQuestion, begun: BegunQuestion | None) -> _IndexState | None:
+        """Return how far the index is, and how many records match; None if it does not have the space yet."""
+        answer = begun.position if begun else self._connection.execute(*self._position_query(question))
+        row = answer.fetchone()
+        if row is None:
+            return None
+        position, notes = (row[0], row[1]), read_notes(row[2])
+        self._index.learn(position, notes)
+        note = notes.get(self._space.number)
+        if note is None:
+            return None
+        attached = tuple(each for each in row[3] or () if each <= row[1])
+        lags = bool(attached) or row[1] < self._collection.next - 1
+        matching = MatchCount(row[4], row[4] != self._most_counted(question))
+        if question.condition is None:
+            matching = MatchCount(self._space.vectors)
+        return _IndexState(position, note, attached, matching, lags)
 
-    async def _put_vectors(self, number: int, space: StoredSpace | None, batch: ChangeBatch) -> None:
-        def putting(index: CandidateIndex, name: str) -> None:
-            found = self._keyword_vectors(batch) if space is None else _unit_vectors(batch, space)
-            index.put(name, list(found), self._shape)
+    def _most_counted(self, question: VectorQuestion) -> int | None:
+        """Return how many matching records are counted at most; None: all, because the width needs it."""
+        if question.condition is None or not self._index.narrows(question, self._shape):
+            return None
+        return max(_COUNTED, fewest(_candidates(question), self._space.vectors))
 
-        await self._ask_set(number, putting)
+    def _widths(self, question: VectorQuestion, candidates: int, matching: int) -> list[int]:
+        """Return how many candidates to ask for, and how many if these are not enough."""
+        most = self._index.link.index.most
+        if not self._index.narrows(question, self._shape):
+            candidates = math.ceil(_MARGIN * candidates * self._space.vectors / max(matching, 1))
+        first = min(candidates, most)
+        return list(dict.fromkeys((first, min(_WIDER * first, most))))
 
-    def _keyword_vectors(self, batch: ChangeBatch) -> Iterator[IndexedVector]:
-        """Yield the sparse vectors of the texts that have words."""
-        for stored in batch.records:
-            vector = self._keywords.of_texts(stored.record.texts, batch.lexical)
-            if vector:
-                yield IndexedVector(stored.row, vector, stored.record.fields)
+    def _compare_candidates(
+        self, question: VectorQuestion, state: _IndexState, tail: _Compared, rows: Sequence[int]
+    ) -> list[EngineHit] | None:
+        """Compare the candidates. Return None if another record may be among the nearest."""
+        known = {row for row in rows if row <= state.row}.difference(state.attached)
+        live = self._compare_part(question, self._select_rows(question, known))
+        hits = sorted([*live.hits, *tail.hits], key=lambda hit: (-hit.score, hit.key))[: question.wanted]
+        if live.count + tail.count >= state.matching.count:
+            return hits
+        # If the last candidate is a hit, or as similar as the last hit, so may be one that was not proposed.
+        return hits if live.count > len(live.hits) else None
 
-    async def _ask_set(self, space: int, work: Callable[[CandidateIndex, str], T]) -> T:
-        """Run work on a set. If it fails, the index is away until it answers again."""
-        name = change_log.set_name(self._prefix, space)
-        try:
-            return await self._link.ask(lambda index: work(index, name))
-        except StoreError as error:
-            self._link.lose(error)
-            raise
+    def _compare_tail(self, question: VectorQuestion, state: _IndexState) -> _Compared:
+        """Compare the attached rows and those that the index does not have."""
+        attached = self._select_rows(question, state.attached)
+        newer = self._select_part(question, SqlCondition(sql.SQL("v.row > %s"), (state.row,)))
+        text = sql.SQL("({}) UNION ALL ({})").format(attached.text, newer.text)
+        return self._compare_part(question, SqlCondition(text, (*attached.values, *newer.values)))
 
+    def _compare_part(self, question: VectorQuestion, part: SqlCondition) -> _Compared:
+        """Return the nearest of some rows, with all that are as similar as the last one."""
+        query = sql.SQL(
+            "WITH part AS MATERIALIZED ({part}) SELECT row, (SELECT r.key FROM {records} r "
+            "WHERE r.row = near.row), similarity, (SELECT count(*) FROM part) "
+            "FROM (SELECT row, similarity FROM part ORDER BY similarity DESC "
+            "FETCH FIRST %s ROWS WITH TIES) near"
+        ).format(part=part.text, records=self._records.table)
+        found = self._connection.execute(query, (*part.values, question.wanted)).fetchall()
+        hits = [EngineHit(formats.given(key), row, float(score)) for row, key, score, _ in found]
+        return _Compared(hits, found[0][3] if found else 0)
 
-def _unit_vectors(batch: ChangeBatch, space: StoredSpace) -> Iterator[IndexedVector]:
-    """Yield the unit vectors of a space."""
-    name, dimension = space.space.name, space.space.dimension
-    for stored in batch.records:
-        if name in stored.record.vectors:
-            unit = normalized(stored.record.vectors[name], dimension)[0].astype("<f4").tobytes()
-            yield IndexedVector(stored.row, unit, stored.record.fields)
+    def _select_rows(self, question: VectorQuestion, rows: Iterable[int]) -> SqlCondition:
+        """Return the statement for these rows. Both tables are read by them."""
+        listed = f"{{{','.join(map(str, rows))}}}"
+        which = SqlCondition(sql.SQL("v.row = ANY(%s::bigint[])"), (listed,))
+        if question.condition is not None:
+            text = sql.SQL("{} AND r.row = ANY(%s::bigint[])").format(which.text)
+            which = SqlCondition(text, (listed, listed))
+        return self._select_part(question, which)
+
+    def _select_part(self, question: VectorQuestion, which: SqlCondition) -> SqlCondition:
+        """Return the statement for some rows that match."""
+        source, where = sql.SQL("{} v").format(self._vectors.table), question.condition
+        if where is not None:
+            source = sql.SQL("{} JOIN {} r ON r.row = v.row").format(source, self._records.table)
+            which = SqlCondition(
+                sql.SQL("{} AND {}").format(which.text, where.text), (*which.values, *where.values)
+            )
+        text = sql.SQL("SELECT v.row, 1 - (v.vec <=> %s::vector) AS similarity FROM {} WHERE {}")
+        return SqlCondition(text.format(source, which.text), (WireVector(question.vector), *which.values))

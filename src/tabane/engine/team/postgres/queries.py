@@ -14,21 +14,17 @@ import numpy as np
 import psycopg
 from psycopg import sql
 
-from tabane.engine import input_checks
 from tabane.engine.input_checks import RecordsCursor
 from tabane.engine.team.postgres import formats
-from tabane.engine.team.postgres.approximate_search import (
-    DEEPEST,
-    ApproximateSearch,
+from tabane.engine.team.postgres.collection_state import CollectionRow, StoredSpace
+from tabane.engine.team.postgres.database import WireVector
+from tabane.engine.team.postgres.outside_index import (
     BegunQuestion,
-    MatchCount,
+    BegunSearch,
     OutsideIndex,
     OutsideSearch,
     VectorQuestion,
 )
-from tabane.engine.team.postgres.collection_state import CollectionRow, StoredSpace
-from tabane.engine.team.postgres.database import WireVector
-from tabane.engine.team.postgres.outside_index import BegunSearch
 from tabane.engine.team.postgres.record_table import (
     STORED,
     RecordColumns,
@@ -40,9 +36,16 @@ from tabane.engine.team.postgres.record_table import (
     stored_record,
 )
 from tabane.engine.team.postgres.record_writer import RecordWriter
-from tabane.engine.team.postgres.vector_table import ApproximateIndex, ApproximateIndexBuilder, VectorTable
+from tabane.engine.team.postgres.vector_table import (
+    DEEPEST,
+    ApproximateIndex,
+    ApproximateIndexBuilder,
+    ApproximateSearch,
+    MatchCount,
+    VectorTable,
+)
 from tabane.engine.vector_request import Array, VectorRequest
-from tabane.search.engine import Combination, EngineHit, EngineHits, Order, SelectedPage
+from tabane.search.engine import Combination, EngineHit, EngineHits, Order
 from tabane.search.records import Filter, Kind, Record, Scalar, Shape, StoredRecord
 
 _TIED = 64  # further hits that are looked at, in case they are as similar as the last one
@@ -358,9 +361,9 @@ class RecordQueries:
         return [found[key][0] if key in found else None for key in keys]
 
     def select(
-        self, where: SqlCondition, order: Sequence[Order], after: RecordsCursor | None, limit: int
-    ) -> SelectedPage:
-        """Return matching records behind a cursor in order, ties by key, and the cursor of the next page."""
+        self, where: SqlCondition, order: Sequence[Order], after: RecordsCursor | None, most: int
+    ) -> list[StoredRecord]:
+        """Return up to ``most`` matching records behind a cursor in order, ties by key."""
         if after is None:
             behind = SqlCondition(sql.SQL("TRUE"))
         else:
@@ -381,12 +384,8 @@ class RecordQueries:
         query = sql.SQL("SELECT {} FROM {} r WHERE {} AND {} ORDER BY {} LIMIT %s").format(
             STORED, self._table.table, where.text, behind.text, self._order_by(order)
         )
-        rows = self._connection.execute(query, (*where.values, *behind.values, limit + 1)).fetchall()
-        records = [stored_record(*row) for row in rows]
-        if len(records) <= limit:
-            return SelectedPage(tuple(records))
-        page = tuple(records[:limit])
-        return SelectedPage(page, input_checks.cursor_after(page[-1].record, order, self._shape))
+        rows = self._connection.execute(query, (*where.values, *behind.values, most))
+        return [stored_record(*row) for row in rows]
 
     def _order_by(self, order: Sequence[Order]) -> sql.Composable:
         parts = [

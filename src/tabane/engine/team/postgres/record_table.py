@@ -23,8 +23,7 @@ from psycopg import sql
 
 from tabane.engine.query_plans import PAIRS
 from tabane.engine.team.postgres import formats
-from tabane.engine.team.postgres.connections import copy_rows
-from tabane.engine.team.postgres.formats import Cell
+from tabane.engine.team.postgres.formats import Cell, copy_rows
 from tabane.search.records import (
     EXACT,
     And,

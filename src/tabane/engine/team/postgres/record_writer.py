@@ -15,15 +15,15 @@ from psycopg import sql
 
 from tabane.engine.input_checks import check_room_for_space, unlike_space, without_other_models
 from tabane.engine.query_plans import VERSION, LexicalPlanner
-from tabane.engine.team.postgres.change_log import ChangeLog
 from tabane.engine.team.postgres.collection_state import (
     EPOCH,
+    ChangeLog,
     CollectionRow,
     LexicalState,
     StateTable,
     StoredSpace,
 )
-from tabane.engine.team.postgres.posting_table import KeywordVectors, PostingTable
+from tabane.engine.team.postgres.lexical_index import PostingTable
 from tabane.engine.team.postgres.record_table import RecordColumns, digest_of, record_digest
 from tabane.engine.team.postgres.vector_table import VectorTable
 from tabane.search.records import EmbeddingSpace, Record, Shape
@@ -276,24 +276,26 @@ class RecordWriter:
             lexical, after = self._postings.add_many(connection, lexical, numbered), stored[-1].row
         self._states.save(connection, replace(state, lexical=lexical))
         self._states.set_analysis(connection, VERSION)
-        self._log.forget_keywords(connection)
 
-    def tidy(self, connection: psycopg.Connection) -> CollectionWrite:
-        """Join parts of the lexical index, and remove entries of deleted records, if there are many."""
+    def tidy(self, connection: psycopg.Connection) -> list[sql.Identifier]:
+        """Join parts of the lexical index, and remove entries of deleted records, if there are many.
+
+        Return the tables with deleted rows.
+        """
         state = self._states.lock(connection)
-        lexical = state.lexical
-        if self._postings.has_many_parts(lexical):
-            lexical = self._postings.join(connection, lexical)
+        lexical, emptied = self._postings.join(connection, state.lexical)
         if self._postings.has_many_dead(lexical):
             query = sql.SQL("SELECT row FROM {} ORDER BY row").format(self._records.table)
             live = np.array([row for (row,) in connection.execute(query)], dtype=np.uint64)
-            lexical = self._postings.sweep(connection, lexical, live, state.next)
+            lexical, emptied = (
+                self._postings.sweep(connection, lexical, live, state.next),
+                self._postings.tables,
+            )
             # Texts without a pair that is searched for have no entry from which their length is known.
             lengths = {**lexical.lengths, **self._records.pair_lengths(connection)}
             lexical = replace(lexical, lengths=lengths)
-        state = replace(state, lexical=lexical)
-        self._states.save(connection, state)
-        return CollectionWrite(state)
+        self._states.save(connection, replace(state, lexical=lexical))
+        return emptied
 
     def is_untidy(self, state: CollectionRow) -> bool:
         """Return whether :meth:`tidy` has something to do."""
@@ -309,7 +311,6 @@ class CollectionTables:
     postings: PostingTable
     writer: RecordWriter
     planner: LexicalPlanner
-    keywords: KeywordVectors
 
     @property
     def log(self) -> ChangeLog:

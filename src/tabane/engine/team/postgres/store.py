@@ -9,16 +9,15 @@ from typing import TypeVar
 
 import psycopg
 
+from tabane.engine.checked_collection import CheckedCollection
 from tabane.engine.input_checks import ALONE
 from tabane.engine.query_plans import VERSION, Japanese, LexicalPlanner, RecordAnalyzer
-from tabane.engine.team.postgres import change_log
-from tabane.engine.team.postgres.approximate_search import OutsideIndex
 from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.collection_state import CollectionRow, StateTable
-from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.migrations import lock
-from tabane.engine.team.postgres.outside_index import IndexFilling, IndexFollower
-from tabane.engine.team.postgres.posting_table import KeywordVectors, PostingTable
+from tabane.engine.team.postgres.database import PostgresDatabase, lock_schema
+from tabane.engine.team.postgres.index_follower import IndexFilling, IndexFollower
+from tabane.engine.team.postgres.lexical_index import PostingTable
+from tabane.engine.team.postgres.outside_index import OutsideIndex, set_prefix
 from tabane.engine.team.postgres.record_table import RecordColumns
 from tabane.engine.team.postgres.record_writer import CollectionTables, RecordWriter
 from tabane.engine.team.postgres.vector_table import ApproximateIndexBuilder
@@ -52,10 +51,10 @@ class PostgresStore:
         self._indexes = ApproximateIndexBuilder(database, own, self._clear_spaces)
         self._filling = filling
         self._followers: dict[str, IndexFollower] = {}
-        self._collections: dict[str, PostgresCollection] = {}
+        self._collections: dict[str, CheckedCollection[PostgresCollection]] = {}
         self._opening = asyncio.Lock()
 
-    async def collection(self, shape: Shape) -> PostgresCollection:
+    async def collection(self, shape: Shape) -> CheckedCollection[PostgresCollection]:
         """Return the collection of that shape, created if it is new. The same one at every call.
 
         Spaces of the shape are created if they are missing; others stay. Raises BadArguments if one exists
@@ -63,8 +62,9 @@ class PostgresStore:
         """
         async with self._opening:
             found = self._collections.get(shape.name)
-            if found is None or replace(found.shape, spaces=()) != replace(shape, spaces=()):
-                found = self._collections[shape.name] = await self._open_collection(replace(shape, spaces=()))
+            if found is None or not found.shape.holds_same(shape):
+                engine = await self._open_collection(replace(shape, spaces=()))
+                found = self._collections[shape.name] = CheckedCollection(engine)
         for space in shape.spaces:
             await found.add_space(space)
         return found
@@ -82,7 +82,7 @@ class PostgresStore:
 
     async def _outside(self, filling: IndexFilling, tables: CollectionTables) -> OutsideIndex:
         number = tables.states.number
-        prefix = await self.database.read(lambda connection: change_log.set_prefix(connection, number))
+        prefix = await self.database.read(lambda connection: set_prefix(connection, number))
         return OutsideIndex(filling.link, prefix)
 
     async def _start_follower(
@@ -93,13 +93,13 @@ class PostgresStore:
         earlier = self._followers.pop(shape.name, None)
         if earlier is not None:
             await earlier.close()
-        follower = IndexFollower(collection.feed, filling, outside.prefix, shape, collection.keywords)
+        follower = IndexFollower(collection.feed, filling, outside.prefix, shape)
         self._followers[shape.name], collection.written = follower, follower.wake
 
     def _clear_spaces(self) -> None:
         """Delete the vectors of spaces that were dropped while an index was built."""
         for each in tuple(self._collections.values()):
-            each.clear_spaces()
+            each.engine.clear_spaces()
 
     async def tables(self, shape: Shape) -> CollectionTables:
         """Open the tables of a collection without maintenance. New ones have no indexes."""
@@ -116,7 +116,7 @@ class PostgresStore:
         self, shape: Shape, *, indexed: bool = True
     ) -> tuple[CollectionTables, CollectionRow]:
         def opening(connection: psycopg.Connection) -> tuple[CollectionTables, CollectionRow]:
-            lock(connection, self.database.schema)
+            lock_schema(connection, self.database.schema)
             found = connection.execute(_FIND, (self._domain, shape.name)).fetchone()
             found = found or connection.execute(_ADD, (self._domain, shape.name, VERSION)).fetchone()
             assert found is not None
@@ -131,11 +131,9 @@ class PostgresStore:
 
     def _tables(self, number: int, shape: Shape) -> CollectionTables:
         states, records = StateTable(number), RecordColumns(number, shape)
-        analyzer = RecordAnalyzer(shape, self._dictionary)
-        postings = PostingTable(number, analyzer)
+        postings = PostingTable(number, RecordAnalyzer(shape, self._dictionary))
         writer = RecordWriter(states, records, postings, shape)
-        planner, keywords = LexicalPlanner(shape, self._dictionary), KeywordVectors(analyzer)
-        return CollectionTables(states, records, postings, writer, planner, keywords)
+        return CollectionTables(states, records, postings, writer, LexicalPlanner(shape, self._dictionary))
 
     async def close(self) -> None:
         """Finish waiting writes, and cancel the build of an index. A second call does nothing."""

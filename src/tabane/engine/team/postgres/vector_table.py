@@ -1,4 +1,4 @@
-"""The table of the vectors of one space, and its approximate index, which is built in the background.
+"""The table of the vectors of one space, its approximate index, and searches with that.
 
 A vector is stored as it was given. Where its numbers are so large or small that the server could not
 compute its length, the server has the unit vector, and the given one beside it.
@@ -10,18 +10,20 @@ are computed from the full vectors. https://github.com/pgvector/pgvector#hnsw
 Approximate indexes of vectors, built in the background, one at a time for all hubs of a database. Two
 builds in one database would wait for each other. An index is built concurrently, so writers and readers
 go on. One whose build was interrupted is invalid: it is dropped, and built again.
+
+A search with the index takes candidates from it, and compares their full vectors. Where a filter leaves so
+few records that comparing them all is faster, or the index does not find enough of them, nothing is
+answered.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -30,11 +32,11 @@ import psycopg
 from psycopg import errors, sql
 
 from tabane.engine.team.postgres import formats
-from tabane.engine.team.postgres.connections import copy_rows
-from tabane.engine.team.postgres.database import PostgresDatabase
-from tabane.engine.team.postgres.formats import Cell
-from tabane.engine.team.postgres.record_table import digest_of
+from tabane.engine.team.postgres.database import MaintenanceThread, PostgresDatabase, WireVector
+from tabane.engine.team.postgres.formats import Cell, copy_rows
+from tabane.engine.team.postgres.record_table import RecordColumns, SqlCondition, digest_of
 from tabane.engine.vector_request import normalized
+from tabane.search.engine import EngineHit
 
 _PLAIN = 1900  # dimensions of a vector that fits into a page of the server
 _SMALLEST, _LARGEST = 1e-12, 1e12  # lengths whose squares the server can add
@@ -197,8 +199,6 @@ _PATIENTLY = (
 _ALONE = "SELECT set_config('max_parallel_maintenance_workers', '0', false)"
 _REST, _LONGEST_REST = 1.0, 300.0  # seconds after a failure, doubled with each
 _MOST_FAILURES = 10  # that are counted
-_CANCELING = 5.0  # seconds until the server must have taken a request to cancel
-_CANCELED = 0.2  # seconds between two attempts to cancel
 
 
 class ApproximateIndexBuilder:
@@ -210,14 +210,11 @@ class ApproximateIndexBuilder:
     def __init__(self, database: PostgresDatabase, least: int | None, ended: Callable[[], None]) -> None:
         self.least = least
         self._database, self._ended = database, ended
-        self._thread = ThreadPoolExecutor(1, "postgres-indexer")
+        self._thread = MaintenanceThread(database, "postgres-indexer")
         self._gate = threading.Lock()
         self._ready: set[str] = set()
         self._waiting: set[str] = set()
-        self._open = True
         self._failures, self._rested = 0, 0.0
-        self._connection: psycopg.Connection | None = None
-        self._last: Future[None] | None = None
 
     @property
     def has_iterative_scan(self) -> bool:
@@ -234,10 +231,10 @@ class ApproximateIndexBuilder:
             return
         with self._gate:
             known = index.name in self._ready or index.name in self._waiting
-            if known or not self._open or time.monotonic() < self._rested:
+            if known or not self._thread.is_open or time.monotonic() < self._rested:
                 return
             self._waiting.add(index.name)
-            self._last = self._thread.submit(self._try_build, index, vectors)
+            self._thread.submit(self._try_build, index, vectors)
 
     def miss(self, index: ApproximateIndex, vectors: int) -> None:
         """Request an index that a query did not find."""
@@ -247,29 +244,19 @@ class ApproximateIndexBuilder:
 
     def close(self) -> None:
         """Cancel a build, and end the thread. A second call does nothing."""
-        with self._gate:
-            self._open = False
-        while self._last is not None and not self._last.done():
-            connection = self._connection
-            if connection is not None:
-                with contextlib.suppress(psycopg.Error):
-                    connection.cancel_safe(timeout=_CANCELING)
-            with contextlib.suppress(FutureTimeout):
-                self._last.result(_CANCELED)
-        self._thread.shutdown(wait=True)
+        self._thread.close()
 
     def _try_build(self, index: ApproximateIndex, vectors: int) -> None:
         ready = failed = False
         try:
-            ready = self._open and self._build_index(index, vectors)
+            ready = self._build_index(index, vectors)
         except psycopg.Error as error:
             failed = True
-            if self._open and not isinstance(error, errors.UndefinedTable):  # its space was dropped
+            if self._thread.is_open and not isinstance(error, errors.UndefinedTable):  # its space was dropped
                 log.warning("the approximate index %s was not built: %s", index.name, error)
         finally:
-            self._connection = None
             self._note_build(index, ready=ready, failed=failed)
-        if self._open:
+        if self._thread.is_open:
             self._ended()
 
     def _note_build(self, index: ApproximateIndex, *, ready: bool, failed: bool) -> None:
@@ -284,8 +271,7 @@ class ApproximateIndexBuilder:
 
     def _build_index(self, index: ApproximateIndex, vectors: int) -> bool:
         """Build the index. Return False if another hub builds one."""
-        with contextlib.closing(self._database.connect()) as connection:
-            connection.autocommit = True
+        with self._thread.connected() as connection:
             if index.state(connection) is IndexState.READY:
                 return True
             connection.limit = None
@@ -294,7 +280,6 @@ class ApproximateIndexBuilder:
             if not found or not found[0]:
                 return False
             if index.state(connection) is not IndexState.READY:  # nobody builds it now
-                self._connection = connection
                 if self._failures:  # such as one because of little shared memory, which several workers need
                     connection.execute(_ALONE)
                 index.drop(connection)
@@ -303,6 +288,149 @@ class ApproximateIndexBuilder:
                 index.create(connection, vectors)
                 log.info("built the approximate index %s in %.0f s", index.name, time.monotonic() - began)
             return True
+
+
+DEEPEST = 500
+"""Hits that are searched with the index at most."""
+
+_LEAST_CANDIDATES = 100
+_MOST_LISTED = 1000  # the largest hnsw.ef_search
+_STEP_COST = 7  # what a step of the index costs, in comparisons with a record that a filter leaves
+_PATIENCE = 4  # times the steps that are expected until enough records match
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProbe:
+    """Whether there is an index, how many records match, and whether the index is the faster way."""
+
+    ready: bool
+    matching: int
+    chosen: bool
+
+
+class ApproximateSearch:
+    """Searches in a space with so many vectors. ``whole``: every record has one."""
+
+    def __init__(
+        self,
+        connection: psycopg.Connection,
+        index: ApproximateIndex,
+        records: RecordColumns,
+        vectors: int,
+        *,
+        whole: bool,
+    ) -> None:
+        self._connection, self._index = connection, index
+        self._records, self._vectors, self._whole = records, vectors, whole
+
+    def probe(self, where: SqlCondition | None, wanted: int, *, iterative: bool) -> IndexProbe:
+        """Ask for the index and the number of matching records, and prepare the transaction for a search.
+
+        One statement does all of it. ``iterative``: the server can go on until enough records match.
+        """
+        candidates = candidates_for(wanted)
+        prepared = {"enable_sort": "off", "hnsw.ef_search": str(min(candidates, _MOST_LISTED))}
+        if iterative:
+            prepared["hnsw.iterative_scan"] = "relaxed_order"
+            steps = _PATIENCE * candidates * self._vectors
+            prepared["hnsw.max_scan_tuples"] = str(steps)  # divided by the number of matching records
+        matching, values = matching_count(
+            where, self._records, self._index.table, self._vectors, whole=self._whole
+        )
+        settings = sql.SQL(" || ").join(
+            sql.SQL(
+                "set_config({}, greatest({}::bigint / matching, 1000)::text, true)"
+                if name.endswith("tuples")
+                else "set_config({}, {}, true)"
+            ).format(sql.Literal(name), sql.Literal(value))
+            for name, value in prepared.items()
+        )
+        query = sql.SQL(
+            "WITH p AS MATERIALIZED (SELECT coalesce((SELECT indisvalid FROM pg_index "
+            "WHERE indexrelid = to_regclass(%s)), false) AS ready, {} AS matching) "
+            "SELECT ready, matching, CASE WHEN ready AND matching >= %s THEN {} END FROM p"
+        ).format(matching, settings)
+        few = fewest(candidates, self._vectors) if where else 1
+        row = self._connection.execute(query, (self._index.name, *values, few)).fetchone()
+        assert row is not None
+        return IndexProbe(row[0], row[1], row[2] is not None)
+
+    def nearest(
+        self, vector: WireVector, where: SqlCondition | None, wanted: int, matching: int
+    ) -> list[EngineHit] | None:
+        """Return the nearest records, best first, equal ones in order of keys.
+
+        None if the index has found too few, or more than the candidates are as similar as the last one.
+        """
+        candidates = candidates_for(wanted)
+        source = sql.SQL("{} v").format(self._index.table.table)
+        if where is not None:
+            source = sql.SQL("{} JOIN {} r ON r.row = v.row").format(source, self._records.table)
+        query = sql.SQL(
+            "WITH near AS MATERIALIZED (SELECT v.row, v.vec FROM {} WHERE {} ORDER BY {} <#> {} LIMIT %s) "
+            "SELECT row, (SELECT r.key FROM {} r WHERE r.row = near.row), 1 - (vec <=> %s::vector) FROM near"
+        ).format(
+            source,
+            where.text if where else sql.SQL("TRUE"),
+            self._index.indexed("v"),
+            self._index.asked(),
+            self._records.table,
+        )
+        values = (*(where.values if where else ()), vector, candidates, vector)
+        rows = self._connection.execute(query, values).fetchall()
+        hits = [EngineHit(formats.given(key), row, float(score)) for row, key, score in rows]
+        hits.sort(key=lambda hit: (-hit.score, hit.key))
+        if len(hits) < min(candidates, matching) or is_tied(hits, wanted, matching):
+            self._connection.execute("SELECT set_config('enable_sort', 'on', true)")
+            return None
+        return hits[:wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchCount:
+    """How many records match. If it is not ``exact``, there may be more."""
+
+    count: int
+    exact: bool = True
+
+
+def matching_count(
+    where: SqlCondition | None,
+    records: RecordColumns,
+    table: VectorTable,
+    vectors: int,
+    *,
+    whole: bool,
+    most: int | None = None,
+) -> tuple[sql.Composable, tuple[Any, ...]]:
+    """Return the number of records that match and have a vector, as an expression, and its values.
+
+    ``vectors``: how many the table has. ``whole``: every record has one. ``most``: where counting ends.
+    """
+    if where is None:
+        return sql.Literal(vectors), ()
+    source = sql.SQL("{} r").format(records.table)
+    if not whole:
+        source = sql.SQL("{} JOIN {} v ON v.row = r.row").format(source, table.table)
+    if most is None:
+        return sql.SQL("(SELECT count(*) FROM {} WHERE {})").format(source, where.text), where.values
+    count = sql.SQL("(SELECT count(*) FROM (SELECT FROM {} WHERE {} LIMIT {}) m)")
+    return count.format(source, where.text, sql.Literal(most)), where.values
+
+
+def fewest(candidates: int, vectors: int) -> int:
+    """Return how many records must match for an index to be faster than comparing all of them."""
+    return math.ceil(math.sqrt(_STEP_COST * candidates * vectors))
+
+
+def candidates_for(wanted: int) -> int:
+    """Return how many candidates are compared for so many hits."""
+    return max(_LEAST_CANDIDATES, 2 * wanted)
+
+
+def is_tied(hits: Sequence[EngineHit], wanted: int, matching: int) -> bool:
+    """Return whether records that are not among the hits may be as similar as the last wanted one."""
+    return len(hits) < matching and hits[-1].score == hits[wanted - 1].score
 
 
 _SPACES = (

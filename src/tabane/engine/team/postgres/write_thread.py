@@ -3,32 +3,39 @@
 Each job runs in a savepoint: if it fails, it is undone without affecting the others. If the connection is
 lost, the jobs run once more, unless their commit was made: the server is asked by the number of the
 transaction, so nothing is written twice.
+
+Space of deleted rows is given back beside it (VACUUM): the server's own autovacuum looks once a minute, and
+meanwhile a table that is filled and emptied grows by all that passes through it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
-from psycopg import errors
+from psycopg import errors, sql
 
 from tabane.engine.input_checks import ALONE, MOST_ROWS
 from tabane.engine.team.postgres import connections
 from tabane.engine.team.postgres.connections import LostCommit, SilentServer
-from tabane.engine.team.postgres.database import PostgresDatabase
+from tabane.engine.team.postgres.database import MaintenanceThread, PostgresDatabase
 from tabane.errors import StoreReadOnly
+
+log = logging.getLogger(__name__)
 
 MOST_WAITING = 1000
 _LONGEST_GROUP = 0.002  # seconds
 _SETTLING = 15.0  # seconds until a transaction whose connection was lost must have ended
 _PAUSE = 0.05  # seconds between two questions
+
 
 Work = Callable[[psycopg.Connection], Any]
 
@@ -58,6 +65,7 @@ class CommitThread:
         self._gate = threading.Lock()
         self._open = True
         self._held: CommitJob | None = None
+        self._maintenance = MaintenanceThread(database, "postgres-vacuum")
         self._thread = threading.Thread(target=self._work, name="postgres-writer", daemon=True)
         self._thread.start()
 
@@ -71,9 +79,23 @@ class CommitThread:
             self._waiting.put(job)
         return job.answer
 
-    def attempt(self, work: Work) -> None:
+    def tidy(self, work: Callable[[psycopg.Connection], Sequence[sql.Identifier]]) -> None:
+        """Attempt work that returns tables with many deleted rows, whose space is given back afterwards."""
+        self.attempt(work, lambda tables: self._maintenance.submit(self._vacuum, tables))
+
+    def _vacuum(self, tables: Sequence[sql.Identifier]) -> None:
+        """Give space back, within the time of a statement. The rest is left to the server's autovacuum."""
+        try:
+            with self._maintenance.connected() as connection:
+                for table in tables:
+                    connection.execute(sql.SQL("VACUUM (SKIP_LOCKED) {}").format(table))
+        except psycopg.Error as error:
+            if self._maintenance.is_open:
+                log.info("space of deleted rows is left to autovacuum: %s", error)
+
+    def attempt(self, work: Work, committed: Callable[[Any], None] | None = None) -> None:
         """Queue work that nobody waits for, unless much waits. If it fails, it is left for another time."""
-        job = CommitJob(work, ALONE)
+        job = CommitJob(work, ALONE, committed)
         with self._gate:
             if self._open and self._waiting.qsize() < MOST_WAITING // 2:
                 self._waiting.put(job)
@@ -86,6 +108,7 @@ class CommitThread:
                 self._open = False
                 self._waiting.put(None)
         self._thread.join()
+        self._maintenance.close()
 
     def _work(self) -> None:
         while (job := self._held or self._waiting.get()) is not None:

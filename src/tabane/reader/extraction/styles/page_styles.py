@@ -10,13 +10,11 @@ import binascii
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from enum import Enum, auto
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from tabane.reader.extraction.styles.declarations import declarations, declared, inline
+from tabane.reader.extraction.styles.declarations import Effect, active, declarations, inline, triggered
 from tabane.reader.extraction.styles.selectors import (
     CompoundSelector,
     Selector,
@@ -31,7 +29,6 @@ from tabane.reader.extraction.styles.sheet_rules import (
     StyleRule,
     applies,
 )
-from tabane.reader.extraction.styles.values import FONT_SIZE, length, number
 
 Element = Any
 Specified = Mapping[str, str]
@@ -190,7 +187,7 @@ class PageStyles:
         for one in selector.compounds:
             if one.tag and one.tag not in there:
                 return False
-            if one.key and f"#{self._cased(one.key)}" not in there:
+            if any(f"#{self._cased(key)}" not in there for key in one.keys):
                 return False
             if any(f".{self._cased(name)}" not in there for name in one.classes):
                 return False
@@ -244,8 +241,8 @@ class PageStyles:
         """Return the buckets for a selector by its last compound: each element that it matches has one of
         these.
         """
-        if last.key:
-            return [f"#{self._cased(last.key)}"]
+        if last.keys:
+            return [f"#{self._cased(last.keys[0])}"]
         if last.classes:
             return [f".{self._cased(min(last.classes, key=self._bucket_size))}"]
         if last.tag:
@@ -314,7 +311,7 @@ class PageStyles:
         last = entry.selector.compounds[0]
         if last.tag and last.tag != tag:
             return True
-        if last.key and self._cased(last.key) != self._cased(key or ""):
+        if any(self._cased(each) != self._cased(key or "") for each in last.keys):
             return True
         wanted = last.classes
         if self._quirks and wanted:
@@ -354,130 +351,3 @@ def _apply_entries(found: dict[str, str], these: Declarations, *, important: boo
                 for each in [one for one in found if not one.startswith("--")]:
                     del found[each]
             found[name] = value
-
-
-def hint(name: str, value: str) -> Declarations:
-    """Return a declaration that an attribute makes."""
-    return declared(name, value)
-
-
-class Effect(Enum):
-    """Kinds of effects by which properties hide text."""
-
-    DISPLAY = auto()
-    VISIBILITY = auto()
-    OPACITY = auto()
-    SIZE = auto()
-    PLACE = auto()
-    CLIP = auto()
-    FONT = auto()
-    COLOR = auto()
-    ORDER = auto()
-
-
-_GROUPS = {
-    Effect.DISPLAY: "display content-visibility content all float",
-    Effect.VISIBILITY: "visibility -webkit-text-security",
-    Effect.OPACITY: "opacity filter mask-image animation-name animation-fill-mode animation-direction"
-    " animation-iteration-count transition will-change",
-    Effect.SIZE: "overflow-x overflow-y width height max-width max-height min-width min-height line-height"
-    " grid-template-rows flex-basis contain",
-    Effect.PLACE: "left right top bottom margin-left margin-top margin-right margin-bottom transform"
-    " translate scale rotate text-indent backface-visibility direction",
-    Effect.CLIP: "clip clip-path",
-    Effect.FONT: "font-size letter-spacing zoom",
-    Effect.COLOR: "color background-color -webkit-text-fill-color background-image background-clip"
-    " background-size text-shadow -webkit-text-stroke mix-blend-mode color-scheme",
-    Effect.ORDER: "z-index isolation",
-}
-_OF = {name: each for each, names in _GROUPS.items() for name in names.split()}
-_SHARED = {
-    "position": (Effect.PLACE, Effect.CLIP, Effect.ORDER, Effect.COLOR),
-    "padding-left": (Effect.PLACE, Effect.SIZE), "padding-right": (Effect.SIZE,),
-    "padding-top": (Effect.SIZE,),
-    "padding-bottom": (Effect.SIZE,), "overflow-x": (Effect.PLACE,), "overflow-y": (Effect.PLACE,),
-    "width": (Effect.PLACE,), "height": (Effect.PLACE,),
-}  # fmt: skip
-_CHANGES = (
-    "transition", "will-change", "animation-name", "animation-fill-mode", "animation-direction",
-    "animation-iteration-count",
-)  # fmt: skip
-_NEAR_ZERO = 5.0
-_FAR = 250.0
-
-
-def active(groups: frozenset[Effect]) -> frozenset[str]:
-    """Return the properties that have to be known where these groups can hide text."""
-    names = {name for each in groups for name in _GROUPS[each].split()}
-    names.update(name for name, users in _SHARED.items() if not groups.isdisjoint(users))
-    if not groups.isdisjoint((Effect.VISIBILITY, Effect.PLACE, Effect.CLIP, Effect.SIZE)):
-        names.update(_CHANGES)
-    return frozenset(names)
-
-
-@lru_cache(8192)
-def triggered(name: str, value: str) -> frozenset[Effect]:
-    """Return the group in which a declaration can hide text, if it can."""
-    each = _OF.get(name)
-    if each is None:
-        return frozenset()
-    if "var(" in value or "env(" in value or "attr(" in value or _can_hide(name, value, each):
-        return frozenset((each,))
-    return frozenset()
-
-
-def _can_hide(name: str, value: str, each: Effect) -> bool:
-    if name == "display":
-        return value in ("none", "table-column", "table-column-group")
-    if each is Effect.DISPLAY:
-        return name in ("all", "content-visibility", "content")
-    if each is Effect.VISIBILITY:
-        return value not in ("visible", "none")
-    if each is Effect.OPACITY:
-        if name == "opacity":
-            found = number(value)
-            return found is None or found < 0.6
-        return name in ("filter", "mask-image") and value != "none"
-    if each is Effect.SIZE:
-        if name.startswith(("overflow", "min-")):
-            return False
-        if name == "contain":
-            return "size" in value or "strict" in value
-        if name == "grid-template-rows":
-            return "0" in value
-        if name == "line-height" and (found := number(value)) is not None:
-            return found < 0.3
-        size = length(value, base=100)
-        return size is not None and size < _NEAR_ZERO
-    if each is Effect.PLACE:
-        return _moves_away(name, value)
-    if each is Effect.FONT:
-        return _shrinks_away(name, value)
-    if each is Effect.ORDER:
-        return value.startswith("-")
-    return name != "background-clip" and value not in ("none", "auto")
-
-
-def _moves_away(name: str, value: str) -> bool:
-    if name in ("left", "right", "top", "bottom") or name.startswith("margin"):
-        distance = length(value, base=300)
-        return distance is not None and abs(distance) >= _FAR
-    if name == "text-indent":
-        return any(
-            (length(word, base=300) or 0) and abs(length(word, base=300) or 0) >= _FAR
-            for word in value.split()
-        )
-    return name not in ("backface-visibility", "direction") and value != "none"
-
-
-def _shrinks_away(name: str, value: str) -> bool:
-    if name == "zoom":
-        found = number(value)
-        return found is not None and found < 0.5
-    if name == "letter-spacing":
-        return value.startswith("-")
-    if value in ("smaller", "larger") or value.endswith(("em", "%")):
-        size = length(value, base=16)
-        return value == "smaller" or (size is not None and size < FONT_SIZE)
-    size = length(value, base=16)
-    return size is not None and size < 8

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
 from tabane.reader.extraction.styles.sheet_rules import unescaped
+from tabane.reader.extraction.styles.values import closing_bracket, split_outside
 
 _IDENT = r"(?:[-\w]|[^\x00-\x7f]|\\(?:[0-9a-fA-F]{1,6}[ \t\n\r\f]?|[^\n0-9a-fA-F]))++"
 _TOKEN = re.compile(
@@ -20,95 +21,30 @@ _ATTRIBUTE = re.compile(
     rf"\s*+(?:\*\|)?({_IDENT})\s*+(?:([~|^$*]?=)\s*+(\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|{_IDENT})"
     r"\s*+([iIsS])?\s*+)?"
 )
+_COMMA = re.compile(r"\\.|\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|[()\[\]]|(,)", re.DOTALL)
 _NTH = re.compile(r"\s*([-+]?\d*)n\s*(?:([-+])\s*(\d+))?\s*|\s*([-+]?\d+)\s*")
-_STATES = frozenset(
-    [
-        "hover",
-        "active",
-        "focus",
-        "focus-within",
-        "focus-visible",
-        "visited",
-        "target",
-        "target-within",
-        "autofill",
-        "fullscreen",
-        "modal",
-        "picture-in-picture",
-        "popover-open",
-        "user-invalid",
-        "user-valid",
-        "playing",
-        "seeking",
-        "buffering",
-        "stalled",
-        "muted",
-        "volume-locked",
-        "current",
-        "past",
-        "future",
-        "local-link",
-        "host",
-        "host-context",
-        "paused",
-        "open-ui",
-        "indeterminate",
-        "placeholder-shown",
-        "invalid",
-        "out-of-range",
-        "required",
-        "read-write",
-        "default",
-        "-webkit-autofill",
-        "-webkit-full-screen",
-        "blank",
-        "active-view-transition",
-        "state",
-    ]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_STATES = _names(
+    "hover active focus focus-within focus-visible visited target target-within autofill fullscreen"
+    " modal picture-in-picture popover-open user-invalid user-valid playing seeking buffering stalled"
+    " muted volume-locked current past future local-link host host-context paused open-ui"
+    " indeterminate placeholder-shown invalid out-of-range required read-write default"
+    " -webkit-autofill -webkit-full-screen blank active-view-transition state"
 )
 """Pseudo-classes that no element is in while nobody uses the page."""
-_ALWAYS = frozenset(
-    ["defined", "enabled", "valid", "in-range", "optional", "read-only", "scope", "dir", "lang"]
-)
-_POSITIONS = {
-    "first-child": ("nth-child", 0, 1),
-    "last-child": ("nth-last-child", 0, 1),
-    "first-of-type": ("nth-of-type", 0, 1),
-    "last-of-type": ("nth-last-of-type", 0, 1),
-}
-_NTHS = frozenset(("nth-child", "nth-last-child", "nth-of-type", "nth-last-of-type"))
-_OTHERS = frozenset(
-    ("root", "empty", "link", "any-link", "checked", "disabled", "only-child", "only-of-type", "open")
-)
+_ALWAYS = _names("defined enabled valid in-range optional read-only scope dir lang")
+_NTHS = _names("nth-child nth-last-child nth-of-type nth-last-of-type")
 _LISTS = {
-    "is": "is",
-    "where": "where",
-    "not": "not",
-    "matches": "is",
-    "any": "is",
-    "-webkit-any": "is",
-    "-moz-any": "is",
-}
-_IGNORING_CASE = frozenset(
-    [
-        "type",
-        "align",
-        "dir",
-        "lang",
-        "rel",
-        "method",
-        "media",
-        "valign",
-        "color",
-        "bgcolor",
-        "shape",
-        "scope",
-        "charset",
-        "face",
-        "link",
-        "text",
-        "http-equiv",
-    ]
+    "is": "is", "where": "where", "not": "not", "matches": "is", "any": "is",
+    "-webkit-any": "is", "-moz-any": "is",
+}  # fmt: skip
+_IGNORING_CASE = _names(
+    "type align dir lang rel method media valign color bgcolor shape scope charset face link text http-equiv"
 )
 _LEGACY = frozenset(("before", "after", "first-line", "first-letter"))
 _DEEP = 6
@@ -144,12 +80,10 @@ class CompoundSelector:
     """Conditions that one element must meet."""
 
     tag: str = ""
-    key: str = ""
+    keys: tuple[str, ...] = ()
     classes: frozenset[str] = frozenset()
     attributes: tuple[AttributeTest, ...] = ()
     pseudos: tuple[PseudoClass, ...] = ()
-    never: bool = False
-    keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,16 +125,7 @@ def _split_list(text: str) -> list[str]:
         return [text]
     if "(" not in text and "[" not in text and "\\" not in text:
         return text.split(",")
-    found, depth, begin = [], 0, 0
-    for at in re.finditer(r"\\.|\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|[(),\[\]]", text, re.DOTALL):
-        if at[0] in ("(", "["):
-            depth += 1
-        elif at[0] in (")", "]"):
-            depth -= 1
-        elif at[0] == "," and depth <= 0:
-            found.append(text[begin : at.start()])
-            begin = at.end()
-    return [*found, text[begin:]]
+    return split_outside(text, _COMMA)
 
 
 def _parse_selector(text: str, depth: int) -> Selector | None:
@@ -216,7 +141,9 @@ def _parse_selector(text: str, depth: int) -> Selector | None:
             raise SelectorError
         at = token.end()
         if token["open"]:
-            end = _closing_bracket(text, at)
+            end = closing_bracket(text, at, _COMMA)
+            if end < 0:
+                raise SelectorError
             builder.pseudo(token["pseudo"], text[at:end])
             at = end + 1
         else:
@@ -224,16 +151,16 @@ def _parse_selector(text: str, depth: int) -> Selector | None:
     return builder.result()
 
 
-def _closing_bracket(text: str, at: int) -> int:
-    depth = 1
-    for sign in re.finditer(r"\\.|\"(?:[^\"\\]|\\.)*+\"|'(?:[^'\\]|\\.)*+'|[()]", text[at:], re.DOTALL):
-        if sign[0] == "(":
-            depth += 1
-        elif sign[0] == ")":
-            depth -= 1
-            if not depth:
-                return at + sign.start()
-    raise SelectorError
+_PSEUDOS: Mapping[str, PseudoClass] = {
+    "first-child": PseudoClass("nth-child", (), 0, 1),
+    "last-child": PseudoClass("nth-last-child", (), 0, 1),
+    "first-of-type": PseudoClass("nth-of-type", (), 0, 1),
+    "last-of-type": PseudoClass("nth-last-of-type", (), 0, 1),
+    **{
+        name: PseudoClass(name)
+        for name in _names("root empty link any-link checked disabled only-child only-of-type open")
+    },
+}
 
 
 class _Builder:
@@ -244,17 +171,13 @@ class _Builder:
         self._compounds: list[CompoundSelector] = []
         self._combinators: list[str] = []
         self._weights = [0, 0, 0]
-        self._element = False
+        self._unmatched = False
         self._begin()
 
     def _begin(self) -> None:
-        self._tag, self._keys = "", list[str]()
-        self._classes, self._attributes, self._pseudos = (
-            list[str](),
-            list[AttributeTest](),
-            list[PseudoClass](),
-        )
-        self._parts, self._never = 0, False
+        self._tag, self._keys, self._classes = "", list[str](), list[str]()
+        self._attributes, self._pseudos = list[AttributeTest](), list[PseudoClass]()
+        self._parts = 0
 
     def add(self, token: re.Match[str]) -> None:
         self._parts += 1
@@ -265,13 +188,8 @@ class _Builder:
             self._combinators.append(combinator.strip() or " ")
             self._begin()
         elif name := token["name"]:
-            plain = unescaped(name[1:])
-            if name[0] == "#":
-                self._keys.append(plain)
-                self._weights[0] += 1
-            else:
-                self._classes.append(plain)
-                self._weights[1] += 1
+            (self._keys if name[0] == "#" else self._classes).append(unescaped(name[1:]))
+            self._weights[0 if name[0] == "#" else 1] += 1
         elif tag := token["tag"]:
             tag = tag.removeprefix("*|")
             if self._parts > 1:
@@ -289,29 +207,21 @@ class _Builder:
         self._parts += 1
         name = unescaped(written.lstrip(":")).lower()
         if written.startswith("::") or name in _LEGACY:
-            self._element = True
-            return
-        if name in _LISTS and argument is not None:
+            self._unmatched = True
+        elif name in _LISTS and argument is not None:
             self._list(_LISTS[name], argument)
-            return
-        if name == "has" and argument is not None:
-            argument = re.sub(r"^\s*>", ":scope >", argument)
-            self._list("has", argument)
-            return
-        self._weights[1] += 1
-        if name in _STATES:
-            self._never = True
-        elif name in _ALWAYS:
-            pass
-        elif name in _POSITIONS:
-            kind, step, offset = _POSITIONS[name]
-            self._pseudos.append(PseudoClass(kind, (), step, offset))
-        elif name in _NTHS and argument is not None:
-            self._pseudos.append(_parse_nth(name, argument, self._depth))
-        elif name in _OTHERS:
-            self._pseudos.append(PseudoClass(name))
+        elif name == "has" and argument is not None:
+            self._list("has", re.sub(r"^\s*>", ":scope >", argument))
         else:
-            raise SelectorError
+            self._weights[1] += 1
+            if name in _STATES:
+                self._unmatched = True
+            elif name in _PSEUDOS:
+                self._pseudos.append(_PSEUDOS[name])
+            elif name in _NTHS and argument is not None:
+                self._pseudos.append(_parse_nth(name, argument, self._depth))
+            elif name not in _ALWAYS:
+                raise SelectorError
 
     def _list(self, name: str, argument: str) -> None:
         inner = _parse_list(argument, self._depth + 1, forgiving=name != "not")
@@ -321,35 +231,23 @@ class _Builder:
         self._pseudos.append(PseudoClass("is" if name == "where" else name, tuple(inner)))
 
     def _end(self) -> None:
-        if not self._parts:
+        if not self._parts or len(self._compounds) >= _MOST_COMPOUNDS:
             raise SelectorError
-        if len(self._compounds) >= _MOST_COMPOUNDS:
-            raise SelectorError
-        key = self._keys[0] if self._keys else ""
-        compound = CompoundSelector(
-            self._tag,
-            key,
-            frozenset(self._classes),
-            tuple(self._attributes),
-            tuple(self._pseudos),
-            self._never,
-            tuple(self._keys[1:]),
+        attributes, pseudos = tuple(self._attributes), tuple(self._pseudos)
+        self._compounds.append(
+            CompoundSelector(self._tag, tuple(self._keys), frozenset(self._classes), attributes, pseudos)
         )
-        self._compounds.append(compound)
 
     def result(self) -> Selector | None:
-        if self._element:
-            return None
         self._end()
-        weights = self._weights
-        if any(compound.never for compound in self._compounds):
+        if self._unmatched:
             return None
         vertical = all(combinator in " >" for combinator in self._combinators)
         above = self._compounds[:-1] if vertical else []
         return Selector(
             tuple(reversed(self._compounds)),
             tuple(reversed(self._combinators)),
-            (weights[0], weights[1], weights[2]),
+            (self._weights[0], self._weights[1], self._weights[2]),
             vertical=vertical,
             needed=frozenset(name for compound in above for name in _compound_names(compound)),
         )
@@ -358,8 +256,7 @@ class _Builder:
 def _compound_names(compound: CompoundSelector) -> Iterator[str]:
     if compound.tag:
         yield compound.tag
-    if compound.key:
-        yield f"#{compound.key}"
+    yield from (f"#{key}" for key in compound.keys[:1])
     yield from (f".{name}" for name in compound.classes)
 
 
@@ -519,9 +416,9 @@ class SelectorMatcher:
         self._count_step()
         if compound.tag and element.tag != compound.tag:
             return False
-        if compound.key:
-            key = self._cased(element.get("id") or "")
-            if any(key != self._cased(each) for each in (compound.key, *compound.keys)):
+        if compound.keys:
+            written_key = self._cased(element.get("id") or "")
+            if any(written_key != self._cased(key) for key in compound.keys):
                 return False
         if compound.classes:
             written = element.get("class")
@@ -605,15 +502,14 @@ def _has_attribute(element: Element, test: AttributeTest) -> bool:
         return value is not None
     if test.ignoring_case:
         value = value.lower()
-    wanted = test.value
-    if test.sign == "=":
-        return bool(value == wanted)
-    if test.sign == "~=":
-        return wanted in value.split()
-    if test.sign == "|=":
-        return bool(value == wanted or value.startswith(f"{wanted}-"))
-    if not wanted:
-        return False
-    if test.sign == "^=":
-        return bool(value.startswith(wanted))
-    return bool(value.endswith(wanted)) if test.sign == "$=" else wanted in value
+    return _SIGNS[test.sign](value, test.value)
+
+
+_SIGNS: Mapping[str, Callable[[str, str], bool]] = {
+    "=": str.__eq__,
+    "~=": lambda value, word: word in value.split(),
+    "|=": lambda value, start: value == start or value.startswith(f"{start}-"),
+    "^=": lambda value, start: bool(start) and value.startswith(start),
+    "$=": lambda value, end: bool(end) and value.endswith(end),
+    "*=": lambda value, part: bool(part) and part in value,
+}

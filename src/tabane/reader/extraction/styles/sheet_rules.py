@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tabane.reader.extraction.styles.values import HEIGHT, WIDTH, length, number, parts
+from tabane.reader.extraction.styles.values import HEIGHT, WIDTH, length, number, parts, split_outside
 
 _OPAQUE = re.compile(
     r"/\*.*?(?:\*/|\Z)"
@@ -29,6 +29,7 @@ _AT = re.compile(r"@(?:-\w+-)?([\w-]+)\s*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\r\f]?|(.))", re.DOTALL)
 _FRAME_END = re.compile(r"(?:^|,)\s*(?:to|100%)\s*(?:,|$)", re.IGNORECASE)
 _FRAME_BEGIN = re.compile(r"(?:^|,)\s*(?:from|0%)\s*(?:,|$)", re.IGNORECASE)
+_COMMA = re.compile(r"[()\[\]]|(,)")
 _DEEP = 24
 _LONGEST_SELECTOR = 3000
 
@@ -134,7 +135,7 @@ class SheetReader:
         elif "&" in text:
             selectors = text.replace("&", f":is({outer})")
         else:
-            selectors = ",".join(f":is({outer}) {part.strip()}" for part in _split_commas(text))
+            selectors = ",".join(f":is({outer}) {part.strip()}" for part in split_outside(text, _COMMA))
         close = _BRACE.search(css, at)
         if close is None or close[0] == "}":
             end = close.start() if close else len(css)
@@ -250,19 +251,6 @@ def _layer_name(outer: str, inner: str) -> str:
     return f"{outer}.{inner}" if outer and inner else outer or inner
 
 
-def _split_commas(text: str) -> list[str]:
-    found, depth, begin = [], 0, 0
-    for at in re.finditer(r"[(),\[\]]", text):
-        if at[0] in "([":
-            depth += 1
-        elif at[0] in ")]":
-            depth -= 1
-        elif depth <= 0:
-            found.append(text[begin : at.start()])
-            begin = at.end()
-    return [*found, text[begin:]]
-
-
 _FEATURES = {
     "hover": "hover", "any-hover": "hover", "pointer": "fine", "any-pointer": "fine",
     "orientation": "landscape",
@@ -280,7 +268,7 @@ _NUMBERS = {
     "aspect-ratio": WIDTH / HEIGHT, "device-aspect-ratio": WIDTH / HEIGHT,
 }  # fmt: skip
 _COMPARISON = re.compile(r"\s*(<=|>=|<|>|=)\s*")
-_WORD = re.compile(r"\s+(and|or)\s+(?=[(n])")
+_OR, _AND = re.compile(r"[()]|\b(or)\b"), re.compile(r"[()]|\b(and)\b")
 _LONGEST = 2000
 _DEEPEST_CONDITION = 6
 
@@ -321,34 +309,16 @@ def _condition_holds(text: str, depth: int) -> bool:
         return False
     if text.startswith(("not ", "not(")):
         return not _condition_holds(text[3:], depth + 1)
-    conditions, words = _split_condition(text)
-    if len(conditions) > 1:
-        results = [_condition_holds(each, depth + 1) for each in conditions]
-        return any(results) if "or" in words else all(results)
+    for word, joined in ((_OR, any), (_AND, all)):
+        conditions = split_outside(text, word)
+        if len(conditions) > 1:
+            return joined(_condition_holds(each, depth + 1) for each in conditions)
     if text.startswith("(") and text.endswith(")"):
         inside = text[1:-1].strip()
         if inside.startswith(("(", "not ")):
             return _condition_holds(inside, depth + 1)
         return _feature_holds(inside)
     return False
-
-
-def _split_condition(text: str) -> tuple[list[str], set[str]]:
-    """Return the conditions that are joined by ``and`` or ``or`` outside of parentheses, and these words."""
-    found: list[str] = []
-    words: set[str] = set()
-    depth, begin = 0, 0
-    for at in re.finditer(r"[()]|\b(?:and|or)\b", text):
-        if at[0] == "(":
-            depth += 1
-        elif at[0] == ")":
-            depth -= 1
-        elif depth == 0:
-            found.append(text[begin : at.start()])
-            words.add(at[0])
-            begin = at.end()
-    found.append(text[begin:])
-    return found, words
 
 
 def _feature_holds(text: str) -> bool:

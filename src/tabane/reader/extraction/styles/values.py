@@ -211,6 +211,7 @@ _FUNCTION = re.compile(r"(rgba?|hsla?|hwb|lab|lch|oklab|oklch|color|color-mix|li
 _NUMBER = re.compile(r"([-+]?(?:\d*\.)?\d+(?:e[-+]?\d+)?)(%|deg|rad|grad|turn)?")
 _HUES: Mapping[str | None, float] = {**_ANGLES, None: 1.0, "%": 3.6}
 _DEEP = 4
+COMMA = re.compile(r"[()]|(,)")
 
 
 class Color(NamedTuple):
@@ -263,19 +264,39 @@ def color(value: str, current: Color = BLACK, depth: int = 0) -> Color | None:
     return _of_numbers(name, inside)
 
 
+def split_outside(text: str, signs: re.Pattern[str]) -> list[str]:
+    """Split a text at signs that are outside of brackets.
+
+    The pattern finds both: group 1 is a sign to split at. Whatever else it finds is no bracket.
+    """
+    pieces, depth, begin = [], 0, 0
+    for sign in signs.finditer(text):
+        if sign[0] in "([":
+            depth += 1
+        elif sign[0] in ")]":
+            depth = max(0, depth - 1)
+        elif not depth and sign[1] is not None:
+            pieces.append(text[begin : sign.start()])
+            begin = sign.end()
+    return [*pieces, text[begin:]]
+
+
+def closing_bracket(text: str, at: int, signs: re.Pattern[str]) -> int:
+    """Return the offset of the parenthesis that closes the one before an offset; -1 if none does."""
+    depth = 1
+    for sign in signs.finditer(text, at):
+        if sign[0] in "()":
+            depth += 1 if sign[0] == "(" else -1
+            if not depth:
+                return sign.start()
+    return -1
+
+
 def parts(text: str) -> list[str]:
     """Return what is between commas that are outside of parentheses."""
-    found, depth, begin = [], 0, 0
-    for at in re.finditer(r"[(),]", text):
-        sign = at[0]
-        if sign == "(":
-            depth += 1
-        elif sign == ")":
-            depth -= 1
-        elif depth <= 0:
-            found.append(text[begin : at.start()].strip())
-            begin = at.end()
-    return [*found, text[begin:].strip()]
+    if "(" not in text:
+        return [part.strip() for part in text.split(",")]
+    return [part.strip() for part in split_outside(text, COMMA)]
 
 
 def _hex_color(digits: str) -> Color:

@@ -12,16 +12,18 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from functools import lru_cache
 
-from tabane.reader.extraction.styles.declarations import font_size, functions, longhands
+from tabane.reader.extraction.styles.declarations import font_size, four_sides, functions, longhands
 from tabane.reader.extraction.styles.sheet_rules import Declarations
 from tabane.reader.extraction.styles.values import (
     BLACK,
+    COMMA,
     FONT_SIZE,
     LINK,
     WHITE,
     WIDTH,
     Color,
     angle,
+    closing_bracket,
     color,
     contrast,
     distance,
@@ -79,7 +81,7 @@ def _resolved(value: str, variables: CustomProperties, depth: int, left: list[in
     at = 0
     while call := _CALL.search(value, at):
         left[0] -= 1
-        end = _closing_bracket(value, call.end())
+        end = closing_bracket(value, call.end(), COMMA)
         name = _NAME.match(value, call.end())
         if left[0] < 0 or end < 0 or name is None:
             return None
@@ -98,15 +100,6 @@ def _resolved(value: str, variables: CustomProperties, depth: int, left: list[in
     return "".join((*pieces, value[at:]))
 
 
-def _closing_bracket(value: str, at: int) -> int:
-    depth = 1
-    for sign in re.finditer(r"[()]", value[at:]):
-        depth += 1 if sign[0] == "(" else -1
-        if not depth:
-            return at + sign.start()
-    return -1
-
-
 _INHERITED = frozenset(
     ("visibility", "color", "-webkit-text-fill-color", "font-size", "text-indent", "letter-spacing",
      "text-shadow", "-webkit-text-stroke", "-webkit-text-security", "line-height", "direction")
@@ -120,6 +113,16 @@ _FAR_LEFT, _FAR_UP, _FAR_ON = -480.0, -480.0, 3000.0
 _FAR_FIXED = -240.0
 _FAR_MARGIN = -1500.0
 _LITTLE = 4.0
+_SHIFTS: Mapping[str, tuple[int | None, int | None]] = {
+    "translate": (0, 1),
+    "translate3d": (0, 1),
+    "translatex": (0, None),
+    "translatey": (None, 0),
+    "matrix": (4, 5),
+    "matrix3d": (12, 13),
+}
+"""Places of the arguments by which transforms move an element, across and down."""
+_UNMOVED = None, None
 _OUT = 0.99
 """Part of an element's size by which it has to be moved to be out of what is around it."""
 
@@ -364,7 +367,7 @@ class _Judging:
             share = length(value.replace("vw", "%").replace("vh", "%"), 1, 1)
             if share is None:
                 continue
-            moved = self._moved_share("x" if side in ("left", "right") else "y")
+            moved = self._moved_share(0 if side in ("left", "right") else 1)
             if side in ("right", "bottom"):
                 moved = -moved
             if (share >= _OUT and moved > -0.5) or (share <= -_OUT and moved < 0.5):
@@ -374,44 +377,38 @@ class _Judging:
                 return True
             return any(
                 abs(self._moved_share(axis)) >= _OUT and self._value(side) in ("", "auto", "0", "0px")
-                for axis, side in (("x", "left"), ("y", "top"))
+                for axis, side in ((0, "left"), (1, "top"))
             )
         return False
 
-    def _moved_share(self, axis: str) -> float:
-        """Return by which part of its own size an element is moved."""
+    def _transforms(self) -> list[tuple[str, list[str]]]:
+        """Return the functions of the transform with their arguments."""
+        return [(name, parts(text)) for name, text in functions(self._value("transform")) or ()]
+
+    def _moved_share(self, axis: int) -> float:
+        """Return by which part of its own size an element is moved, across (0) or down (1)."""
         total = 0.0
-        for name, arguments in functions(self._value("transform")) or ():
-            values = parts(arguments)
-            if name in (f"translate{axis}", "translate", "translate3d"):
-                at = 0 if axis == "x" or name == "translatey" else 1
-                if at < len(values) and values[at].endswith("%"):
-                    total += length(values[at], 1, 1) or 0.0
+        for name, values in self._transforms():
+            place = _SHIFTS.get(name, _UNMOVED)[axis]
+            if place is not None and place < len(values) and values[place].endswith("%"):
+                total += length(values[place], 1, 1) or 0.0
         return total
 
     def _transformed_by(self) -> tuple[float, float]:
         """Return by how much transforms move an element."""
-        across = down = 0.0
+        moved = [0.0, 0.0]
         free = self._position in ("absolute", "fixed")
-        width = self._pixels("width") or (300.0 if free else WIDTH)
-        height = self._pixels("height") or 100.0
-        for name, arguments in functions(self._value("transform")) or ():
-            values = parts(arguments)
-            if name in ("translate", "translate3d", "translatex"):
-                across += length(values[0], self._font, width) or 0.0
-            if name in ("translate", "translate3d") and len(values) > 1:
-                down += length(values[1], self._font, height) or 0.0
-            elif name == "translatey":
-                down += length(values[0], self._font, height) or 0.0
-            elif name == "matrix" and len(values) == 6:
-                across, down = across + (number(values[4]) or 0), down + (number(values[5]) or 0)
-            elif name == "matrix3d" and len(values) == 16:
-                across, down = across + (number(values[12]) or 0), down + (number(values[13]) or 0)
-        moved = self._value("translate")
-        if moved and moved not in ("none", "initial"):
-            words = moved.split()
-            across += length(words[0], self._font, width) or 0.0
-            down += (length(words[1], self._font, height) or 0.0) if len(words) > 1 else 0.0
+        sizes = self._pixels("width") or (300.0 if free else WIDTH), self._pixels("height") or 100.0
+        calls = self._transforms()
+        separate = self._value("translate")
+        if separate not in ("", "none", "initial"):
+            calls.append(("translate", separate.split()))
+        for name, values in calls:
+            for axis, place in enumerate(_SHIFTS.get(name, _UNMOVED)):
+                if place is not None and place < len(values):
+                    bare = name.startswith("matrix")
+                    moved[axis] += length(values[place], self._font, sizes[axis], bare=bare) or 0.0
+        across, down = moved
         if across > 0 and not free and across < 2 * WIDTH:
             across = 0.0  # one of a row that can be scrolled
         return across, down
@@ -423,11 +420,7 @@ class _Judging:
         if min(abs(across), abs(down)) < 0.05:
             return True
         back = self._value("backface-visibility") == "hidden"
-        turns = [
-            angle(parts(arguments)[-1])
-            for name, arguments in functions(self._value("transform")) or ()
-            if name in ("rotatex", "rotatey")
-        ]
+        turns = [angle(values[-1]) for name, values in self._transforms() if name in ("rotatex", "rotatey")]
         turned = self._value("rotate").split()
         if len(turned) == 2 and turned[0] in ("x", "y"):
             turns.append(angle(turned[1]))
@@ -441,8 +434,8 @@ class _Judging:
     def _scale_factors(self) -> tuple[float, float]:
         """Return by how much an element is scaled, across and down."""
         across = down = 1.0
-        for name, arguments in functions(self._value("transform")) or ():
-            values = [number(part) for part in parts(arguments)]
+        for name, written in self._transforms():
+            values = [number(part) for part in written]
             first = values[0] if values and values[0] is not None else 1.0
             second = values[1] if len(values) > 1 and values[1] is not None else first
             if name in ("scale", "scale3d"):
@@ -761,6 +754,7 @@ def _gradient_colors(image: str, current: Color) -> list[Color] | None:
 _SIDE = 300.0
 """Assumed length of a side in pixels, against which percentages are measured."""
 _LEAST = 4.0
+_SHARE = re.compile(r"(?=.{2,11}$)-?(?:\d+\.?\d*|\.\d+)%")
 _BESIDE = re.compile(r"\s+(?:round|from)\s+.*")
 
 
@@ -784,18 +778,17 @@ def shown_part(shape: str, em: float) -> bool:
 
 
 def _shows_box(name: str, arguments: str, em: float) -> bool:
-    sides = [length(word, em, _SIDE) for word in arguments.split()]
+    words = arguments.split()
+    sides = [length(word, em, _SIDE) for word in words]
     if name == "inset" and sides:
-        plain = [side or 0.0 for side in sides]
-        top, right = plain[0], plain[1 if len(plain) > 1 else 0]
-        bottom, left = (
-            plain[2 if len(plain) > 2 else 0],
-            plain[3 if len(plain) > 3 else 1 if len(plain) > 1 else 0],
-        )
+        top, right, bottom, left = four_sides([side or 0.0 for side in sides[:4]]) or [0.0] * 4
+        shares = [float(word[:-1]) if _SHARE.fullmatch(word) else 0.0 for word in words[:4]]
+        above, beside, below, before = four_sides(shares) or [0.0] * 4
         return (
             _SIDE - top - bottom >= _LEAST
             and _SIDE * 4 - left - right >= _LEAST
-            and not _hides_whole(arguments)
+            and above + below < 98
+            and before + beside < 98
         )
     if len(sides) != 4:
         return True
@@ -803,19 +796,6 @@ def _shows_box(name: str, arguments: str, em: float) -> bool:
     if name == "rect":
         return third - first >= _LEAST and second - (0 if sides[3] is None else fourth) >= _LEAST
     return third >= _LEAST and fourth >= _LEAST and first < _SIDE and second < _SIDE
-
-
-def _hides_whole(arguments: str) -> bool:
-    """Return whether percentages of opposite sides leave nothing."""
-    words = arguments.split()
-    shares = [
-        float(word[:-1]) if re.fullmatch(r"-?[\d.]{1,9}%", word) and word.count(".") < 2 else 0.0
-        for word in words
-    ]
-    top, right = shares[0], shares[1 if len(shares) > 1 else 0]
-    bottom = shares[2 if len(shares) > 2 else 0]
-    left = shares[3] if len(shares) > 3 else right
-    return top + bottom >= 98 or left + right >= 98
 
 
 def _shows_round(arguments: str, em: float) -> bool:

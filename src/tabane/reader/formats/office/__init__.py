@@ -1,8 +1,9 @@
-"""Office documents: DOCX, XLSX and PPTX, ODT, ODS and ODP, as pages. Each is read by code of its own."""
+"""Office documents as pages: DOCX, XLSX and PPTX, ODT, ODS and ODP, and the XLS of old."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from lxml import etree
 
@@ -10,10 +11,11 @@ from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.formats.archive import opened
 from tabane.reader.formats.office.docx import read_docx
+from tabane.reader.formats.office.model import OfficeContent
 from tabane.reader.formats.office.open_documents import about_open, read_odp, read_ods, read_odt
 from tabane.reader.formats.office.package import DOCUMENT, OfficePackage
-from tabane.reader.formats.office.page_tree import OfficeContent
 from tabane.reader.formats.office.pptx import read_pptx
+from tabane.reader.formats.office.xls import read_xls
 from tabane.reader.formats.office.xlsx import read_xlsx
 from tabane.reader.formats.text import bounded, broken
 from tabane.reader.hidden_text import hidden_warnings
@@ -24,6 +26,7 @@ _OFFICE = "application/vnd.openxmlformats-officedocument."
 _OPEN = "application/vnd.oasis.opendocument."
 _MEDIA = {
     "docx": _OFFICE + "wordprocessingml.document",
+    "xls": "application/vnd.ms-excel",
     "xlsx": _OFFICE + "spreadsheetml.sheet",
     "pptx": _OFFICE + "presentationml.presentation",
     "odt": _OPEN + "text",
@@ -47,17 +50,21 @@ SECONDS, FEW_SECONDS = 3.0, 0.8
 def office_page(body: bytes, url: str, kind: str, seconds: float = SECONDS) -> Page:
     """Return a document of this kind: of one that takes longer, the beginning.
 
-    Raises ReadError: ``broken``, ``large``.
+    Raises ReadError: ``broken``, ``large``, ``key`` if it has a password.
     """
-    with opened(body, DOCUMENT) as archive:
-        package = OfficePackage(archive, seconds)
-        about = about_open(package) if kind.startswith("od") else package.about()
-        try:
-            content = _READERS[kind](package)
-        except ReadError:
-            raise
-        except (etree.LxmlError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
-            raise broken(DOCUMENT, error) from None  # what a changed document makes us stumble over
+    about: dict[str, Any] = {}
+    if kind == "xls":
+        content = read_xls(body, seconds)
+    else:
+        with opened(body, DOCUMENT) as archive:
+            package = OfficePackage(archive, seconds)
+            about = about_open(package) if kind.startswith("od") else package.about()
+            try:
+                content = _READERS[kind](package)
+            except ReadError:
+                raise
+            except (etree.LxmlError, ValueError, KeyError, IndexError, TypeError, AttributeError) as error:
+                raise broken(DOCUMENT, error) from None  # what a changed document makes us stumble over
     written = content.content
     text, cut = bounded(written if isinstance(written, str) else markdown([written], url))
     warnings = [*content.notes, *hidden_warnings(content.hidden)]

@@ -11,14 +11,23 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from tabane.reader.formats.office.package import ThemeColors, attribute, local, named_child, number
-from tabane.reader.formats.office.page_tree import Format
+from tabane.reader.formats.office.model import Look
+from tabane.reader.formats.office.package import (
+    OFF,
+    ThemeColors,
+    attribute,
+    children,
+    count_of,
+    local,
+    named_child,
+    number,
+    value_of,
+)
 from tabane.reader.hidden_text import Color, hex_color
 
 TOGGLES = ("bold", "italic", "vanish")
 _FLAGS = {"b": "bold", "i": "italic", "strike": "strike", "dstrike": "strike", "vanish": "vanish",
           "webHidden": "web_hidden"}  # fmt: skip
-_OFF = frozenset({"0", "false", "off"})
 _HIGHLIGHTS: Mapping[str, Color] = {
     "black": (0, 0, 0), "blue": (0, 0, 255), "cyan": (0, 255, 255), "green": (0, 255, 0),
     "magenta": (255, 0, 255), "red": (255, 0, 0), "yellow": (255, 255, 0), "white": (255, 255, 255),
@@ -48,9 +57,9 @@ class WordStyle(NamedTuple):
     """A style with the properties of the styles that it is based on."""
 
     name: str
-    run: Format
-    paragraph: Format
-    cells: Mapping[str, tuple[Format, Color | None]]
+    run: Look
+    paragraph: Look
+    cells: Mapping[str, tuple[Look, Color | None]]
     """Of a table style, by condition (firstRow, band1Horz, …, or "" for the whole): runs, and background."""
 
     @property
@@ -85,16 +94,15 @@ class WordStyles:
         self._sources: dict[str, etree._Element] = {}
         self._known: dict[str, WordStyle] = {}
         self._usual: dict[str, str] = {}
-        self.defaults: Format = {}
+        self.defaults: Look = {}
         for entry in part if part is not None else ():
             if local(entry) == "style":
                 name = attribute(entry, "styleId") or ""
                 self._sources[name] = entry
-                if (attribute(entry, "default") or "0") not in _OFF:
+                if (attribute(entry, "default") or "0") not in OFF:
                     self._usual[attribute(entry, "type") or "paragraph"] = name
             elif local(entry) == "docDefaults":
-                run = named_child(named_child(entry, "rPrDefault"), "rPr")
-                self.defaults = run_format(run, theme)
+                self.defaults = run_format(named_child(entry, "rPrDefault", "rPr"), theme)
 
     def usual(self, kind: str) -> str | None:
         """Return the id of the default style of this type."""
@@ -117,30 +125,27 @@ class WordStyles:
             if entry in chain:
                 break
             chain.append(entry)
-            based = named_child(entry, "basedOn")
-            at = attribute(based, "val") if based is not None else None
+            at = value_of(entry, "basedOn")
         run: dict[str, Any] = {}
         paragraph: dict[str, Any] = {}
-        cells: dict[str, tuple[Format, Color | None]] = {}
+        cells: dict[str, tuple[Look, Color | None]] = {}
         for entry in reversed(chain):
             run.update(run_format(named_child(entry, "rPr"), self._theme))
             paragraph.update(paragraph_format(named_child(entry, "pPr"), self._theme))
             _add_cells(cells, entry, self._theme)
-        named = named_child(chain[0], "name")
-        title = (attribute(named, "val") if named is not None else "") or ""
-        return WordStyle(title, run, paragraph, cells)
+        return WordStyle(value_of(chain[0], "name") or "", run, paragraph, cells)
 
 
 def _add_cells(
-    cells: dict[str, tuple[Format, Color | None]], entry: etree._Element, theme: ThemeColors
+    cells: dict[str, tuple[Look, Color | None]], entry: etree._Element, theme: ThemeColors
 ) -> None:
     """Add what a table style says of its cells."""
     parts = [("", entry)]
-    parts += [(attribute(part, "type") or "", part) for part in entry if local(part) == "tblStylePr"]
+    parts += [(attribute(part, "type") or "", part) for part in children(entry, "tblStylePr")]
     for condition, part in parts:
-        ground = shading(named_child(named_child(part, "tcPr"), "shd"), theme)
+        ground = shading(named_child(part, "tcPr", "shd"), theme)
         if ground is None:
-            ground = shading(named_child(named_child(part, "tblPr"), "shd"), theme)
+            ground = shading(named_child(part, "tblPr", "shd"), theme)
         before = cells.get(condition, ({}, None))
         run = run_format(named_child(part, "rPr"), theme) if condition else {}
         cells[condition] = ({**before[0], **run}, ground if ground is not None else before[1])
@@ -152,7 +157,7 @@ def run_format(properties: etree._Element | None, theme: ThemeColors) -> dict[st
     for entry in properties if properties is not None else ():
         name = local(entry)
         if name in _FLAGS:
-            found[_FLAGS[name]] = (attribute(entry, "val") or "") not in _OFF
+            found[_FLAGS[name]] = (attribute(entry, "val") or "") not in OFF
         elif (read := _OF_RUNS.get(name)) is not None:
             found.update(read(entry, attribute(entry, "val") or "", theme))
     return found
@@ -227,11 +232,8 @@ _OF_PARAGRAPHS: Mapping[str, _Reading] = {
 
 
 def _numbering(entry: etree._Element) -> tuple[str | None, int | None]:
-    number_id, level = named_child(entry, "numId"), named_child(entry, "ilvl")
-    return (
-        attribute(number_id, "val") if number_id is not None else None,
-        min(max(int(number(attribute(level, "val"))), 0), 8) if level is not None else None,
-    )
+    level = named_child(entry, "ilvl")
+    return value_of(entry, "numId"), None if level is None else count_of(attribute(level, "val"), 8, 0)
 
 
 def shading(entry: etree._Element | None, theme: ThemeColors) -> Color | None:
@@ -264,8 +266,8 @@ def color_of(entry: etree._Element, value: str, theme: ThemeColors, prefix: str)
     return color
 
 
-def combined(defaults: Format, styles: tuple[Format, ...], own: Format) -> dict[str, Any]:
-    """Return the format of a run by the formats of its table, paragraph and character style and its own.
+def combined(defaults: Look, styles: tuple[Look, ...]) -> dict[str, Any]:
+    """Return the look that the styles of its table, its paragraph and its characters give a run.
 
     Bold, italic and hidden of several styles cancel each other out, as Word does it.
     """
@@ -275,7 +277,6 @@ def combined(defaults: Format, styles: tuple[Format, ...], own: Format) -> dict[
     for name in TOGGLES:
         set_by = sum(bool(style.get(name)) for style in styles)
         made[name] = bool(defaults.get(name)) or set_by % 2 == 1
-    made.update(own)
     return made
 
 
@@ -315,28 +316,26 @@ class Numbering:
 
     def __init__(self, part: etree._Element | None) -> None:
         self._abstract: dict[str, dict[int, _Level]] = {}
-        self._links: dict[str, str] = {}
         self._numbers: dict[str, tuple[str, dict[int, _Level], dict[int, int]]] = {}
         self._counts: dict[str, list[int | None]] = {}
         self._begun: set[tuple[str, int]] = set()
         for entry in part if part is not None else ():
             if local(entry) == "abstractNum":
                 name = attribute(entry, "abstractNumId") or ""
-                self._abstract[name] = dict(map(_level, _named(entry, "lvl")))
+                self._abstract[name] = dict(map(_level, children(entry, "lvl")))
             elif local(entry) == "num":
                 self._add(entry)
 
     def _add(self, entry: etree._Element) -> None:
-        based = named_child(entry, "abstractNumId")
         levels: dict[int, _Level] = {}
         starts: dict[int, int] = {}
-        for change in _named(entry, "lvlOverride"):
+        for change in children(entry, "lvlOverride"):
             at = int(number(attribute(change, "ilvl")))
             if (level := named_child(change, "lvl")) is not None:
                 levels[at] = _level(level)[1]
             if (start := named_child(change, "startOverride")) is not None:
-                starts[at] = _count(attribute(start, "val"))
-        name = (attribute(based, "val") if based is not None else "") or ""
+                starts[at] = _start(attribute(start, "val"))
+        name = value_of(entry, "abstractNumId") or ""
         self._numbers[attribute(entry, "numId") or ""] = (name, levels, starts)
 
     def next(self, number_id: str, level: int) -> ListNumber | None:
@@ -408,19 +407,15 @@ def roman(value: int) -> str:
     return found
 
 
-def _named(node: etree._Element, name: str) -> list[etree._Element]:
-    return [entry for entry in node if local(entry) == name]
-
-
 def _level(entry: etree._Element) -> tuple[int, _Level]:
     said = {local(each): attribute(each, "val") or "" for each in entry}
     return int(number(attribute(entry, "ilvl"))), _Level(
         said.get("numFmt", "decimal"),
         said.get("lvlText", "")[:200],
-        _count(said.get("start")),
+        _start(said.get("start")),
         "isLgl" in said and said["isLgl"] not in ("0", "false"),
     )
 
 
-def _count(value: str | None) -> int:
+def _start(value: str | None) -> int:
     return min(max(int(number(value, 1)), 0), 99_999_999)

@@ -8,8 +8,8 @@ from typing import Any
 
 from lxml import etree
 
-from tabane.reader.formats.office.package import attribute, local, named_child, number
-from tabane.reader.formats.office.page_tree import Format
+from tabane.reader.formats.office.model import Look
+from tabane.reader.formats.office.package import attribute, children, local, named_child, number
 from tabane.reader.hidden_text import Color, hex_color
 
 _ANCESTORS = 30
@@ -53,10 +53,8 @@ class OpenStyles:
         self.masters: dict[str, etree._Element] = {}
         self.hidden_layers: set[str] = set()
         for root in roots:
-            for holder in root if root is not None else ():
-                for entry in (
-                    holder if local(holder) in ("styles", "automatic-styles", "master-styles") else ()
-                ):
+            for holder in children(root, "styles", "automatic-styles", "master-styles"):
+                for entry in holder:
                     kind, name = local(entry), attribute(entry, "name") or ""
                     if kind == "style":
                         self._sources.setdefault((attribute(entry, "family") or "", name), entry)
@@ -76,7 +74,7 @@ class OpenStyles:
                             if attribute(layer, "display") in ("none", "printer")
                         }
 
-    def format(self, family: str, name: str | None) -> Format:
+    def look(self, family: str, name: str | None) -> Look:
         """Return what a style says, with the styles that it is based on and the defaults of the family."""
         key = (family, name or "")
         if key not in self._known:
@@ -158,7 +156,7 @@ def _position(value: str, _made: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def of_wide_letters(made: Format) -> Format:
+def of_wide_letters(made: Look) -> Look:
     """Return the format that Chinese, Japanese and Korean letters have, which styles name apart."""
     own = {name.removeprefix("wide_"): value for name, value in made.items() if name.startswith("wide_")}
     return {**made, **own} if own else made
@@ -194,7 +192,7 @@ _READING: Mapping[str, _Reading] = {
 }
 
 
-def filled(made: Format, ground: Color | None, *, usual: bool = False) -> Color | None:
+def filled(made: Look, ground: Color | None, *, usual: bool = False) -> Color | None:
     """Return the color of a shape with this format on a background; None if it is not known.
 
     ``usual``: it has a fill, unless its style says otherwise.
@@ -211,8 +209,6 @@ def filled(made: Format, ground: Color | None, *, usual: bool = False) -> Color 
 def page_size(styles: OpenStyles, master: etree._Element | None) -> tuple[float, float]:
     """Return the width and height of the pages of a master, in points."""
     properties = page_properties(styles, master)
-    if properties is None:
-        return 595.0, 842.0
     return (
         points(attribute(properties, "page-width"), 595.0),
         points(attribute(properties, "page-height"), 842.0),
@@ -221,5 +217,5 @@ def page_size(styles: OpenStyles, master: etree._Element | None) -> tuple[float,
 
 def page_properties(styles: OpenStyles, master: etree._Element | None) -> etree._Element | None:
     """Return the properties of the pages of a master."""
-    name = attribute(master, "page-layout-name") if master is not None else None
-    return named_child(styles.pages.get(name or ""), "page-layout-properties")
+    name = attribute(master, "page-layout-name") or ""
+    return named_child(styles.pages.get(name), "page-layout-properties")

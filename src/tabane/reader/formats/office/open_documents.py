@@ -1,18 +1,29 @@
-"""OpenDocument files: texts (ODT), spreadsheets (ODS) and presentations (ODP), without what nobody sees."""
+"""OpenDocument files: texts (ODT), spreadsheets (ODS) and presentations (ODP)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from lxml import etree
 from lxml.html import HtmlElement
 
-from tabane.messages import Message, say
+from tabane.messages import say
 from tabane.reader.formats.archive import said
-from tabane.reader.formats.data_files import CellRange, sheet_text
+from tabane.reader.formats.data_files import CellRange
 from tabane.reader.formats.office.docx_styles import formatted
+from tabane.reader.formats.office.model import (
+    DocumentFull,
+    Line,
+    Look,
+    OfficeContent,
+    Reading,
+    Span,
+    is_blank,
+    sheets_left_out,
+    slides_left_out,
+)
 from tabane.reader.formats.office.odf_styles import (
     OpenStyles,
     filled,
@@ -24,39 +35,42 @@ from tabane.reader.formats.office.odf_styles import (
 from tabane.reader.formats.office.package import (
     DOCUMENT,
     OfficePackage,
+    Paint,
     attribute,
+    children,
+    count_of,
+    elements_within,
     local,
     named_child,
     number,
 )
-from tabane.reader.formats.office.page_tree import (
-    ContentBudget,
-    DocumentFull,
-    Format,
-    OfficeContent,
-    Span,
-    add_text,
+from tabane.reader.formats.office.visibility import Box, SlideCanvas, is_hidden
+from tabane.reader.formats.office.writer import (
+    BlockWriter,
+    NoteWriter,
+    SheetWriter,
     child,
     element,
-    fill,
-    is_blank,
-    is_hidden,
+    note_mark,
+    ruby,
     tags_of,
+    title_of_slide,
+    without_bold,
 )
 from tabane.reader.formats.text import broken
 from tabane.reader.hidden_text import WHITE, Color, hex_color
 
-_CHARACTERS = 4_000_000
-_ELEMENTS = 1_200_000
 _SHEETS = 50
 _SLIDES = 1000
 _CELLS = 150_000
 _COLUMNS = 200
 _ROWS = 2000  # how often a row with text is repeated at most
-_COVERS = 50  # shapes of a slide whose places are compared
 _DISPLAYED = 60  # characters of a number as it is shown
 _FOOTERS = frozenset({"header", "footer", "date-time", "page-number", "page"})
 _SHAPES = frozenset({"frame", "g", "custom-shape", "rect", "ellipse", "circle", "polygon", "path", "caption"})
+_ROW_GROUPS = frozenset({"table-rows", "table-row-group", "table-header-rows"})
+_COLUMN_GROUPS = frozenset({"table-columns", "table-header-columns", "table-column-group"})
+_CELL_KINDS = ("table-cell", "covered-table-cell")
 
 
 def about_open(package: OfficePackage) -> dict[str, Any]:
@@ -75,78 +89,61 @@ def about_open(package: OfficePackage) -> dict[str, Any]:
 class _OpenDocument:
     """A document as it is read once."""
 
-    def __init__(self, package: OfficePackage, body: str) -> None:
-        self.package = package
+    def __init__(self, package: OfficePackage, kind: str) -> None:
         root = package.root("content.xml")
-        self.body = named_child(named_child(root, "body"), body)
-        if self.body is None:
+        body = named_child(root, "body", kind)
+        if body is None:
             raise broken(DOCUMENT, say("it has no content"))
+        self.body = body
         self.styles = OpenStyles(root, package.part("styles.xml"))
-        self.budget = ContentBudget(_CHARACTERS, _ELEMENTS, package.seconds)
+        self.reading = Reading(package)
         masters = self.styles.masters
         self.master = masters.get("Standard", next(iter(masters.values()), None))
-        self.texts = OpenTextReader(package, self.styles, self.budget, page_size(self.styles, self.master))
+        self.texts = _TextReader(self.reading, self.styles, page_size(self.styles, self.master))
 
 
 def read_odt(package: OfficePackage) -> OfficeContent:
     """Return a text. Raises ReadError, ``broken``."""
     document = _OpenDocument(package, "text")
-    properties = page_properties(document.styles, document.master)
-    ground = hex_color(attribute(properties, "background-color")) if properties is not None else None
+    ground = attribute(page_properties(document.styles, document.master), "background-color")
     whole = element("div")
-    cut = False
     try:
-        if document.body is not None:
-            document.texts.blocks(document.body, whole, OpenPlace(ground or WHITE))
-        document.texts.notes(whole)
+        document.texts.blocks(document.body, BlockWriter(whole), _Place(hex_color(ground) or WHITE))
+        document.texts.add_notes(whole)
     except DocumentFull:
-        cut = True
-    texts = document.texts
-    return OfficeContent(whole, texts.hidden, texts.deep, cut or package.cut)
+        document.reading.cut = True
+    return document.reading.content(whole)
 
 
 def read_ods(package: OfficePackage) -> OfficeContent:
     """Return the sheets of a spreadsheet. Raises ReadError, ``broken``."""
     document = _OpenDocument(package, "spreadsheet")
-    tables = [each for each in (document.body if document.body is not None else ()) if local(each) == "table"]
-    shown: list[etree._Element] = []
-    hidden = 0
-    for table in tables:
-        style = document.styles.format("table", attribute(table, "style-name"))
-        if style.get("display") == "false":
-            hidden += 1
-        else:
-            shown.append(table)
-    parts: list[str] = []
-    warnings: list[Message] = []
-    cut = False
-    for table in shown[:_SHEETS]:
+    reading = document.reading
+    tables = children(document.body, "table")
+    visible = [
+        table
+        for table in tables
+        if document.styles.look("table", attribute(table, "style-name")).get("display") != "false"
+    ]
+    reading.hidden += len(tables) - len(visible)
+    writer = SheetWriter()
+    for table in visible[:_SHEETS]:
         sheet = _OpenSheet(document)
         try:
             sheet.read(table)
         except DocumentFull:
-            cut = True
-        made = sheet_text(attribute(table, "name") or "", sheet.cells, sheet.merged)
-        parts.append(made.markdown)
-        warnings += made.warnings
-        hidden += sheet.hidden
-    if len(shown) > _SHEETS:
-        warnings.append(
-            say("{shown} of {all} {all:sheet is|sheets are} shown.", shown=_SHEETS, all=len(shown))
-        )
-    return OfficeContent(
-        "\n\n".join(parts), hidden + document.texts.hidden, cut=cut or package.cut, notes=tuple(warnings)
-    )
+            reading.cut = True
+        writer.add(attribute(table, "name") or "", sheet.cells, sheet.merged)
+    return reading.content(writer.markdown, (*writer.warnings, *sheets_left_out(_SHEETS, len(visible))))
 
 
 class _OpenSheet:
-    """A sheet: its texts by row and column, its merged cells, and how many parts of it nobody sees."""
+    """A sheet: its texts by row and column, and its merged cells."""
 
     def __init__(self, document: _OpenDocument) -> None:
-        self._styles, self._budget, self._texts = document.styles, document.budget, document.texts
+        self._styles, self._reading, self._texts = document.styles, document.reading, document.texts
         self.cells: dict[int, dict[int, str]] = {}
         self.merged: list[CellRange] = []
-        self.hidden = 0
         self._room = _CELLS
         self._away: list[tuple[int, int]] = []
         self._usual: list[tuple[int, int, str]] = []
@@ -154,96 +151,77 @@ class _OpenSheet:
 
     def read(self, table: etree._Element) -> None:
         """Read the rows. Raises DocumentFull."""
-        self._columns(table)
+        at = 1
+        for column, _ in elements_within(table, "table-column", _COLUMN_GROUPS):
+            last = at + count_of(attribute(column, "number-columns-repeated"), 2**31) - 1
+            if not _is_visible(column):
+                self._away.append((at, last))
+            usual = attribute(column, "default-cell-style-name")
+            if usual and len(self._usual) < _COLUMNS:
+                self._usual.append((at, last, usual))
+            at = last + 1
         at = 1
         before = False
-        for row in _sheet_rows(table):
-            self._budget.take()
-            count = max(int(number(attribute(row, "number-rows-repeated"), 1)), 1)
-            style = self._styles.format("table-row", attribute(row, "style-name"))
-            away = (attribute(row, "visibility") or "visible") != "visible" or style.get("height", 12.0) < 2
+        for row, _ in elements_within(table, "table-row", _ROW_GROUPS):
+            self._reading.budget.take()
+            count = count_of(attribute(row, "number-rows-repeated"), 2**31)
+            style = self._styles.look("table-row", attribute(row, "style-name"))
+            away = not _is_visible(row) or style.get("height", 12.0) < 2
             values = self._row(row, at, away)
             if away:
-                self.hidden += bool(values) and not before
-                before = bool(values)
+                self._reading.hidden += bool(values) and not before
             else:
-                before = False
                 for nth in range(min(count, _ROWS) if values else 0):
                     self.cells[at + nth] = values
                     self._room -= len(values)
                     if self._room < 0:
                         raise DocumentFull
+            before = away and bool(values)
             at += count
-
-    def _columns(self, table: etree._Element) -> None:
-        at = 1
-        waiting = list(reversed(table))
-        while waiting:
-            node = waiting.pop()
-            name = local(node)
-            if name == "table-column":
-                count = max(int(number(attribute(node, "number-columns-repeated"), 1)), 1)
-                if (attribute(node, "visibility") or "visible") != "visible":
-                    self._away.append((at, at + count - 1))
-                usual = attribute(node, "default-cell-style-name")
-                if usual and len(self._usual) < _COLUMNS:
-                    self._usual.append((at, at + count - 1, usual))
-                at += count
-            elif name in ("table-columns", "table-header-columns", "table-column-group"):
-                waiting.extend(reversed(node))
 
     def _row(self, row: etree._Element, at: int, away: bool) -> dict[int, str]:
         found: dict[int, str] = {}
         column = 1
         usual = attribute(row, "default-cell-style-name")
         for cell in row:
-            self._budget.take()
+            self._reading.budget.take()
             name = local(cell)
-            if name not in ("table-cell", "covered-table-cell"):
+            if name not in _CELL_KINDS:
                 continue
-            count = max(int(number(attribute(cell, "number-columns-repeated"), 1)), 1)
+            count = count_of(attribute(cell, "number-columns-repeated"), 2**31)
             if len(cell) and column <= 16_384:
-                text = self._text(
-                    cell,
-                    attribute(cell, "style-name")
-                    or usual
-                    or next((name for first, last, name in self._usual if first <= column <= last), None),
-                )
+                of_column = next((name for first, last, name in self._usual if first <= column <= last), None)
+                text = self._text(cell, attribute(cell, "style-name") or usual or of_column)
                 if text and name == "covered-table-cell":
-                    self.hidden += 1
+                    self._reading.hidden += 1
                 elif text:
                     for nth in range(min(count, _COLUMNS)):
                         if away or not self._is_away(column + nth):
                             found[column + nth] = text
-                    wide = int(number(attribute(cell, "number-columns-spanned"), 1))
-                    high = int(number(attribute(cell, "number-rows-spanned"), 1))
+                    wide, high = _spans(cell, 2**20)
                     if (wide > 1 or high > 1) and len(self.merged) < 5000:
-                        self.merged.append(
-                            CellRange(at, column, at + max(high, 1) - 1, column + max(wide, 1) - 1)
-                        )
+                        self.merged.append(CellRange(at, column, at + high - 1, column + wide - 1))
             column += count
         return found
 
     def _text(self, cell: etree._Element, style: str | None) -> str:
-        made = self._styles.format("table-cell", style)
-        ground: Color | None = made.get("ground") or WHITE
-        place = OpenPlace(ground, {name: value for name, value in made.items() if name != "ground"})
-        lines = []
-        for each in cell:
-            if local(each) == "p":
-                spans = self._texts.line(each, place, "cell text")
-                lines.append("".join(span.text for span in spans))
+        look = dict(self._styles.look("table-cell", style))
+        place = _Place(look.pop("ground", None) or WHITE, look)
+        lines = [
+            "".join(span.text for span in self._texts.line(each, place, "cell text").spans)
+            for each in children(cell, "p")
+        ]
         text = " ".join(line for line in lines if line.strip())
         kind = attribute(cell, "value-type")
         if kind in ("float", "percentage", "currency") and len(text) > _DISPLAYED:
-            self.hidden += 1  # a spreadsheet shows the value, not this text
+            self._reading.hidden += 1  # a spreadsheet shows the value, not this text
             return attribute(cell, "value") or ""
         return text
 
     def _is_away(self, column: int) -> bool:
         for nth, (first, last) in enumerate(self._away):
             if first <= column <= last:
-                self.hidden += nth not in self._seen_away
+                self._reading.hidden += nth not in self._seen_away
                 self._seen_away.add(nth)
                 return True
         return False
@@ -252,145 +230,90 @@ class _OpenSheet:
 def read_odp(package: OfficePackage) -> OfficeContent:
     """Return a presentation. Raises ReadError, ``broken``."""
     document = _OpenDocument(package, "presentation")
-    pages = [each for each in (document.body if document.body is not None else ()) if local(each) == "page"]
+    pages = children(document.body, "page")
     whole = element("div")
-    cut = False
-    hidden = 0
     try:
         for nth, page in enumerate(pages[:_SLIDES], 1):
-            style = document.styles.format("drawing-page", attribute(page, "style-name"))
-            if style.get("visibility") == "hidden":
-                hidden += 1
+            look = document.styles.look("drawing-page", attribute(page, "style-name"))
+            if look.get("visibility") == "hidden":
+                document.reading.hidden += 1
             else:
-                _OpenSlide(document, page, style).add(nth, whole)
+                _OpenSlide(document, page, look).add(nth, BlockWriter(whole))
     except DocumentFull:
-        cut = True
-    notes: tuple[Message, ...] = ()
-    if len(pages) > _SLIDES:
-        notes = (say("{shown} of {all} {all:slide is|slides are} shown.", shown=_SLIDES, all=len(pages)),)
-    texts = document.texts
-    return OfficeContent(whole, hidden + texts.hidden, texts.deep, cut or package.cut, notes)
+        document.reading.cut = True
+    return document.reading.content(whole, slides_left_out(_SLIDES, len(pages)))
 
 
 class _OpenSlide:
-    """A slide with the background of its master."""
+    """A slide with the ground of its master."""
 
-    def __init__(self, document: _OpenDocument, page: etree._Element, style: Format) -> None:
-        self._texts, self._styles = document.texts, document.styles
+    def __init__(self, document: _OpenDocument, page: etree._Element, look: Look) -> None:
+        self._texts = document.texts
         self._page = page
         master = document.styles.masters.get(attribute(page, "master-page-name") or "", document.master)
         self._texts.size = page_size(document.styles, master)
-        self._ground: Color | None = WHITE
-        name = attribute(master, "style-name") if master is not None else None
-        for look in (self._styles.format("drawing-page", name), style):
-            self._ground = filled(look, self._ground)
-        self._areas: list[tuple[_Area, Color | None]] = []
-        if master is not None and style.get("objects", True):
-            for shape in master:
-                if local(shape) in _SHAPES and attribute(shape, "class") is None:
-                    self._paint(shape)
+        ground: Color | None = WHITE
+        for each in (document.styles.look("drawing-page", attribute(master, "style-name")), look):
+            ground = filled(each, ground)
+        moves = named_child(page, "par") is not None
+        self._canvas = SlideCanvas(Box(0.0, 0.0, *self._texts.size), ground, moves=moves)
+        for shape in master if master is not None and look.get("objects", True) else ():
+            if local(shape) in _SHAPES and attribute(shape, "class") is None:
+                self._paint(-1, shape)
+        self._shapes = [shape for shape in page if local(shape) in _SHAPES]
+        for order, shape in enumerate(self._shapes):
+            self._paint(order, shape)
 
-    def add(self, nth: int, whole: HtmlElement) -> None:
+    def add(self, nth: int, writer: BlockWriter) -> None:
         """Append the slide: its title as a heading, its shapes and its notes."""
-        shapes = [each for each in self._page if local(each) in _SHAPES]
-        title = next((each for each in shapes if attribute(each, "class") == "title"), None)
-        fill(child(whole, "h2"), [Span(f"{nth}. "), *self._title(title)])
-        covers = self._covers(shapes)
-        for at, shape in enumerate(shapes):
+        title = next((each for each in self._shapes if attribute(each, "class") == "title"), None)
+        title_of_slide(nth, self._title(title) if title is not None else [], writer)
+        for order, shape in enumerate(self._shapes):
             if shape is not title and attribute(shape, "class") not in _FOOTERS:
-                area = _area(shape)
-                covered = area is not None and any(nth > at and _contains(each, area) for nth, each in covers)
-                place = OpenPlace(self._behind(shape), hidden=covered)
-                self._texts.frame(shape, whole, place)
-            self._paint(shape)
+                self._texts.frame(shape, writer, self._place(order, shape))
         notes = named_child(self._page, "notes")
         for shape in notes if notes is not None else ():
             if attribute(shape, "class") == "notes":
                 into = element("blockquote")
-                self._texts.blocks(_text_box(shape), into, OpenPlace())
+                self._texts.blocks(_text_box(shape), BlockWriter(into), _Place())
                 if "".join(str(text) for text in into.itertext()).strip():
-                    whole.append(into)
+                    writer.append(into)
 
-    def _title(self, shape: etree._Element | None) -> list[Span]:
-        if shape is None:
-            return []
-        style = self._texts.look(shape)
-        hidden = self._texts.is_hidden_shape(shape, style)
-        ground = filled(style, self._behind(shape))
-        place = OpenPlace(ground, text_format(style), hidden=hidden)
+    def _place(self, order: int, shape: etree._Element) -> _Place:
+        box = _box(shape)
+        return _Place(self._canvas.behind(order, box), hidden=self._canvas.hides(order, box))
+
+    def _title(self, shape: etree._Element) -> list[Span]:
+        look = self._texts.shape_look(shape)
+        place = self._place(self._shapes.index(shape), shape)
+        hidden = place.hidden or self._texts.is_hidden_shape(shape, look)
+        place = _Place(filled(look, place.ground), text_look(look), hidden=hidden)
         spans: list[Span] = []
         for each in _text_box(shape).iter("{*}p"):
-            line = self._texts.line(each, place)
-            spans += [*([Span(" ")] if spans else []), *line]
-        return [
-            span._replace(tags=tuple(tag for tag in span.tags if tag != "strong"))
-            for span in spans
-            if span.element is None or span.element.tag != "br"
-        ]
+            spans += [*([Span(" ")] if spans else []), *self._texts.line(each, place).spans]
+        return spans
 
-    def _paint(self, shape: etree._Element) -> None:
-        """Remember what a shape covers."""
-        style = self._texts.look(shape)
-        area = _area(shape)
-        is_image = any(local(each) == "image" for each in shape)
-        fill = style.get("fill")
-        is_filled = fill in ("solid", "bitmap", "gradient", "hatch") and style.get("opacity", 1.0) >= 0.5
-        if area is not None and (is_image or is_filled) and len(self._areas) < _COVERS:
-            self._areas.append((area, style.get("fill_color") if fill == "solid" and not is_image else None))
-
-    def _behind(self, shape: etree._Element) -> Color | None:
-        area = _area(shape)
-        for other, color in reversed(self._areas) if area is not None else ():
-            if area is not None and (
-                area[0] < other[2] and other[0] < area[2] and area[1] < other[3] and other[1] < area[3]
-            ):
-                return color if _contains(other, area) else None
-        return self._ground
-
-    def _covers(self, shapes: list[etree._Element]) -> list[tuple[int, _Area]]:
-        """Return the rectangles of one color, with their places among the shapes."""
-        if named_child(self._page, "par") is not None:
-            return []  # an animation may move them
-        found: list[tuple[int, _Area]] = []
-        for nth, shape in enumerate(shapes):
-            if local(shape) != "rect" or len(found) >= _COVERS:
-                continue
-            style = self._texts.look(shape)
-            area = _area(shape)
-            if area is not None and style.get("fill") == "solid" and style.get("opacity", 1.0) >= 1:
-                found.append((nth, area))
-        return found
+    def _paint(self, order: int, shape: etree._Element) -> None:
+        look = self._texts.shape_look(shape)
+        kind, opacity = look.get("fill"), look.get("opacity", 1.0)
+        if children(shape, "image"):
+            self._canvas.paint(order, _box(shape), Paint(None))
+        elif kind in ("solid", "bitmap", "gradient", "hatch"):
+            color = look.get("fill_color") if kind == "solid" else None
+            covers = kind == "solid" and local(shape) == "rect" and opacity >= 1
+            self._canvas.paint(order, _box(shape), Paint(color, opacity), covers=covers)
 
 
-_Area = tuple[float, float, float, float]
-
-
-def _area(shape: etree._Element) -> _Area | None:
-    left, top = attribute(shape, "x"), attribute(shape, "y")
-    wide, high = attribute(shape, "width"), attribute(shape, "height")
+def _box(shape: etree._Element) -> Box | None:
+    left, top, wide, high = (attribute(shape, name) for name in ("x", "y", "width", "height"))
     if left is None or top is None or wide is None or high is None:
         return None
-    return points(left), points(top), points(left) + points(wide), points(top) + points(high)
-
-
-def _contains(outer: _Area, inner: _Area) -> bool:
-    return outer[0] <= inner[0] and outer[1] <= inner[1] and outer[2] >= inner[2] and outer[3] >= inner[3]
+    return Box(points(left), points(top), points(left) + points(wide), points(top) + points(high))
 
 
 def _text_box(shape: etree._Element) -> etree._Element:
     box = named_child(shape, "text-box")
     return shape if box is None else box
-
-
-def _sheet_rows(table: etree._Element) -> Iterator[etree._Element]:
-    waiting = list(reversed(table))
-    while waiting:
-        node = waiting.pop()
-        name = local(node)
-        if name == "table-row":
-            yield node
-        elif name in ("table-rows", "table-row-group", "table-header-rows"):
-            waiting.extend(reversed(node))
 
 
 _DEEP = 24
@@ -404,10 +327,7 @@ _LEFT_OUT = frozenset({
     "illustration-index-source", "object-index-source", "user-index-source", "table-index-source", "number",
     "glue-point", "presentation", "hidden-text",
 })  # fmt: skip
-_SHAPES_IN_TEXT = frozenset({
-    "frame", "g", "custom-shape", "rect", "ellipse", "circle", "polygon", "polyline", "path", "line",
-    "connector", "regular-polygon", "caption", "measure",
-})  # fmt: skip
+_SHAPES_IN_TEXT = _SHAPES | {"polyline", "line", "connector", "regular-polygon", "measure"}
 _CODE = re.compile(r"preformatted|source (?:code|text)|整形済み|ソースコード|コード$", re.IGNORECASE)
 _QUOTATION = re.compile(r"quot|引用", re.IGNORECASE)
 _WIDE = re.compile("[\u3000-\u30ff\u3400-\u9fff\uac00-\ud7af\uff01-\uff60]")
@@ -417,430 +337,311 @@ _NUMBERS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerR
             "ア, イ, ウ, ...": "aiueo", "一, 二, 三, ...": "japaneseCounting"}  # fmt: skip
 
 
-class OpenPlace(NamedTuple):
-    """Where text is: its background, None if unknown, its format, and how deep. ``hidden``: all there is."""
+class _Place(NamedTuple):
+    """Where text is: its ground, None if unknown, its look, and how deep. ``hidden``: all there is."""
 
     ground: Color | None = WHITE
-    format: Format = {}
+    look: Look = {}
     nested: int = 0
     hidden: bool = False
 
 
-class _Look(NamedTuple):
-    """Whether text is hidden, and the elements for its format: for most letters, and for wide ones."""
+class _TextReader:
+    """Reads text. ``size`` is that of a page, in points."""
 
-    usual: tuple[bool, tuple[str, ...]]
-    wide: tuple[bool, tuple[str, ...]]
-
-    @classmethod
-    def of(cls, made: Format, ground: Color | None, hidden: bool) -> _Look:
-        other = of_wide_letters(made)
-        usual = (hidden or is_hidden(made, ground), tags_of(made))
-        wide = usual if other is made else (hidden or is_hidden(other, ground), tags_of(other))
-        return cls(usual, wide)
-
-
-class _Line(NamedTuple):
-    spans: list[Span]
-    frames: list[etree._Element]
-
-
-class OpenTextReader:
-    """Reads text. ``hidden`` counts the parts that nobody sees, ``deep`` those nested too deeply.
-
-    ``size`` is that of a page, in points.
-    """
-
-    def __init__(
-        self,
-        package: OfficePackage,
-        styles: OpenStyles,
-        budget: ContentBudget,
-        size: tuple[float, float],
-    ) -> None:
-        self._package, self._styles, self._budget = package, styles, budget
+    def __init__(self, reading: Reading, styles: OpenStyles, size: tuple[float, float]) -> None:
+        self._reading, self._styles = reading, styles
         self.size = size
-        self.hidden = self.deep = 0
         self._notes: list[etree._Element] = []
-        self._unseen = False
-        self._listing: HtmlElement | None = None
 
-    def blocks(self, container: etree._Element, into: HtmlElement, place: OpenPlace, depth: int = 0) -> None:
-        """Append the blocks of an element."""
+    def blocks(
+        self, nodes: Iterable[etree._Element], writer: BlockWriter, place: _Place, depth: int = 0
+    ) -> None:
+        """Append blocks."""
         if depth > _DEEP:
-            self.deep += 1
+            self._reading.deep += 1
             return
-        for node in container:
-            self._budget.take()
+        for node in nodes:
+            self._reading.budget.take()
             name = local(node)
             if name in ("p", "h"):
-                self._paragraph(node, name, into, place)
-                continue
-            self._listing = None
-            if name == "list":
-                self._list(node, into, place, None, 1)
+                self._paragraph(node, writer, place)
+            elif name == "list":
+                self._list(node, writer, place, None, 1)
             elif name == "table":
-                self.table(node, into, place)
+                self._table(node, writer, place)
             elif name in _SHAPES_IN_TEXT:
-                self.frame(node, into, place)
+                self.frame(node, writer, place)
             elif name and name not in _LEFT_OUT:
                 section = name == "section" and attribute(node, "display") in ("none", "condition")
-                self.blocks(node, into, place._replace(hidden=place.hidden or section), depth + 1)
+                self.blocks(node, writer, place._replace(hidden=place.hidden or section), depth + 1)
 
-    def notes(self, whole: HtmlElement) -> None:
-        """Append the notes that the text refers to."""
-        if not self._notes:
-            return
-        into = child(child(whole, "section", **{"class": "footnotes"}), "ol")
+    def add_notes(self, whole: HtmlElement) -> None:
+        """Append the notes that the text refers to, those that notes refer to included."""
+        writer = NoteWriter(whole)
         for nth, note in enumerate(self._notes, 1):  # grows meanwhile
             body = named_child(note, "note-body")
             if body is not None:
-                self.blocks(body, child(into, "li", id=f"note-{nth}"), OpenPlace())
+                self.blocks(body, writer.note(nth), _Place())
 
-    def line(self, node: etree._Element, place: OpenPlace, family: str = "paragraph") -> list[Span]:
-        """Return a paragraph as spans, without its frames."""
-        return self._content(node, place, family).spans
-
-    def _content(self, node: etree._Element, place: OpenPlace, family: str = "paragraph") -> _Line:
-        style = self._styles.format(family, attribute(node, "style-name"))
-        made = {**place.format, **style}
-        found = _Line([], [])
-        self._unseen = False
-        wide = self.size[0]
-        off = abs(made.get("left", 0.0)) > wide or abs(made.get("indent", 0.0)) > wide
-        hidden = (
-            place.hidden
-            or off
-            or made.get("line", 12.0) < 2
-            or any(
-                local(each) == "hidden-paragraph" and attribute(each, "is-hidden") != "false" for each in node
-            )
-        )
-        ground = made["ground"] if style.get("ground") is not None else place.ground
-        self._inside(node, made, ground, hidden, None, found, 0)
-        return found
+    def line(self, node: etree._Element, place: _Place, family: str = "paragraph") -> Line:
+        """Return the content of a paragraph."""
+        own = self._styles.look(family, attribute(node, "style-name"))
+        look = {**place.look, **own}
+        line = Line(self._reading)
+        off = max(abs(look.get("left", 0.0)), abs(look.get("indent", 0.0))) > self.size[0]
+        marks = children(node, "hidden-paragraph")
+        marked = any(attribute(mark, "is-hidden") != "false" for mark in marks)
+        hidden = place.hidden or off or marked or look.get("line", 12.0) < 2
+        self._inside(node, look, own.get("ground") or place.ground, hidden, None, line, 0)
+        return line
 
     def _inside(
         self,
         node: etree._Element,
-        made: dict[str, Any],
+        look: Look,
         ground: Color | None,
         hidden: bool,
         link: str | None,
-        found: _Line,
+        line: Line,
         depth: int,
     ) -> None:
         """Add what is in a paragraph or a part of it."""
         if depth > _DEEP:
-            self.deep += 1
+            self._reading.deep += 1
             return
-        look = _Look.of(made, ground, hidden)
-        unseen, tags = look.usual
-        self._text(node.text, look, link, found)
+        wide = of_wide_letters(look)
+        usual = (hidden or is_hidden(look, ground), tags_of(look))
+        other = usual if wide is look else (hidden or is_hidden(wide, ground), tags_of(wide))
+
+        def add(text: str | None) -> None:
+            if text:
+                unseen, tags = other if _WIDE.search(text) else usual
+                line.add(text, tags, link, hidden=unseen)
+
+        add(node.text)
         for each in node:
-            self._budget.take()
+            self._reading.budget.take()
             name = local(each)
             if name == "span":
-                style = self._styles.format("text", attribute(each, "style-name"))
-                own = {**made, **style}
-                self._inside(each, own, ground, hidden, link, found, depth + 1)
+                own = self._styles.look("text", attribute(each, "style-name"))
+                self._inside(each, {**look, **own}, ground, hidden, link, line, depth + 1)
             elif name == "a":
                 href = (attribute(each, "href") or "").strip()
-                self._inside(each, made, ground, hidden, href or link, found, depth + 1)
+                self._inside(each, look, ground, hidden, href or link, line, depth + 1)
             elif name in _SHAPES_IN_TEXT:
-                found.frames.append(each)
-            elif name in _SPECIAL:
-                if not unseen:
-                    _SPECIAL[name](self, each, tags, found)
+                line.objects.append(each)
+            elif name in ("s", "tab", "line-break", "note", "ruby"):
+                if not usual[0]:
+                    self._sign(each, name, usual[1], line)
             elif name and name not in _LEFT_OUT:
-                self._inside(each, made, ground, hidden, link, found, depth + 1)
+                self._inside(each, look, ground, hidden, link, line, depth + 1)
             elif name == "hidden-text":
-                self.hidden += 1
-            self._text(each.tail, look, link, found)
+                self._reading.hidden += 1
+            add(each.tail)
 
-    def _text(self, text: str | None, look: _Look, link: str | None, found: _Line) -> None:
-        if not text:
-            return
-        unseen, tags = look.wide if _WIDE.search(text) else look.usual
-        if unseen:
-            if text.strip():
-                self.hidden += not self._unseen
-                self._unseen = True
-            return
-        self._unseen = False
-        self._budget.take(0, len(text))
-        found.spans.append(Span(text, tags, link))
-
-    def _space(self, node: etree._Element, tags: tuple[str, ...], found: _Line) -> None:
-        count = min(max(int(number(attribute(node, "c"), 1)), 1), 200)
-        found.spans.append(Span(" " * count, tags))
-
-    def _tab(self, _node: etree._Element, tags: tuple[str, ...], found: _Line) -> None:
-        found.spans.append(Span(" ", tags))
-
-    def _break(self, _node: etree._Element, _tags: tuple[str, ...], found: _Line) -> None:
-        found.spans.append(Span("", (), None, element("br")))
-
-    def _note(self, node: etree._Element, _tags: tuple[str, ...], found: _Line) -> None:
-        self._notes.append(node)
-        nth = len(self._notes)
-        mark = element("sup")
-        child(mark, "a", str(nth), href=f"#note-{nth}")
-        found.spans.append(Span("", (), None, mark))
-
-    def _ruby(self, node: etree._Element, tags: tuple[str, ...], found: _Line) -> None:
-        made = element("ruby", _flat(named_child(node, "ruby-base"))[:200])
-        child(made, "rt", _flat(named_child(node, "ruby-text"))[:200])
-        found.spans.append(Span("", tags, None, made))
-
-    def _paragraph(self, node: etree._Element, name: str, into: HtmlElement, place: OpenPlace) -> None:
-        line = self._content(node, place)
-        style = attribute(node, "style-name")
-        names = self._styles.ancestors("paragraph", style)
-        if not is_blank(line.spans):
-            self._write(line.spans, node, name, names, into)
-        elif self._listing is None or line.frames:
-            self._listing = None
-        for each in line.frames:
-            self.frame(each, into, place)
-
-    def _write(
-        self, spans: list[Span], node: etree._Element, name: str, names: list[str], into: HtmlElement
-    ) -> None:
-        code = any(_CODE.search(each) for each in names)
-        if code and name == "p":
-            text = "".join("\n" if span.element is not None else span.text for span in spans)
-            if self._listing is None:
-                self._listing = child(into, "pre", text)
-            else:
-                add_text(self._listing, "\n" + text)
-            return
-        self._listing = None
-        level: int | None = None
-        if name == "h":
-            level = min(max(int(number(attribute(node, "outline-level"), 1)), 1), 6)
-        elif any(_TITLE.fullmatch(each) for each in names):
-            level = 1
-        elif found := next((at for each in names if (at := _HEADING.fullmatch(each))), None):
-            level = min(max(int(found[1]), 1), 6)
-        if level is not None:
-            spans = [span._replace(tags=tuple(tag for tag in span.tags if tag != "strong")) for span in spans]
-            fill(child(into, f"h{level}"), spans)
-        elif any(_QUOTATION.search(each) for each in names):
-            fill(child(child(into, "blockquote"), "p"), spans)
+    def _sign(self, node: etree._Element, name: str, tags: tuple[str, ...], line: Line) -> None:
+        if name in ("s", "tab"):
+            line.spans.append(Span(" " * count_of(attribute(node, "c"), 200), tags))
+        elif name == "line-break":
+            line.add_element(element("br"))
+        elif name == "note":
+            self._notes.append(node)
+            line.add_element(note_mark(self._reading, ("note", str(len(self._notes)))))
         else:
-            fill(child(into, "p"), spans)
+            base, reading = (_flat(named_child(node, part)) for part in ("ruby-base", "ruby-text"))
+            line.add_element(ruby(base, reading), tags)
+
+    def _paragraph(self, node: etree._Element, writer: BlockWriter, place: _Place) -> None:
+        line = self.line(node, place)
+        if not is_blank(line.spans):
+            self._write(line.spans, node, writer)
+        for each in line.objects:
+            self.frame(each, writer, place)
+
+    def _write(self, spans: list[Span], node: etree._Element, writer: BlockWriter) -> None:
+        names = self._styles.ancestors("paragraph", attribute(node, "style-name"))
+        is_heading = local(node) == "h"
+        heading = next((found for each in names if (found := _HEADING.fullmatch(each))), None)
+        if not is_heading and any(_CODE.search(each) for each in names):
+            writer.code(spans)
+        elif is_heading or any(_TITLE.fullmatch(each) for each in names):
+            level = count_of(attribute(node, "outline-level"), 6) if is_heading else 1
+            writer.heading(level, without_bold(spans))
+        elif heading is not None:
+            writer.heading(count_of(heading[1], 6), without_bold(spans))
+        elif any(_QUOTATION.search(each) for each in names):
+            writer.quoted(spans)
+        else:
+            writer.paragraph(spans)
 
     def _list(
-        self, node: etree._Element, into: HtmlElement, place: OpenPlace, style: str | None, level: int
+        self, node: etree._Element, writer: BlockWriter, place: _Place, style: str | None, level: int
     ) -> None:
         if level > _LEVELS:
-            self.deep += 1
+            self._reading.deep += 1
             return
-        style = attribute(node, "style-name") or style or self._of_first(node)
+        style = attribute(node, "style-name") or style or self._styles.list_style(
+            attribute(next(iter(node.iter("{*}p")), None), "style-name")
+        )  # fmt: skip
         form = self._styles.lists.get(style or "", {}).get(level)
         numbered = form is not None and local(form) == "list-level-style-number"
-        kind = (attribute(form, "num-format") or "") if form is not None and numbered else ""
-        made = child(into, "ol" if numbered and kind == "1" else "ul")
-        count = int(number(attribute(form, "start-value"), 1)) if form is not None else 1
+        kind = (attribute(form, "num-format") or "") if numbered else ""
+        items = writer.block("ol" if kind == "1" else "ul")
+        count = int(number(attribute(form, "start-value"), 1))
         for item in node:
-            self._budget.take()
+            self._reading.budget.take()
             if local(item) not in ("list-item", "list-header"):
                 continue
             count = int(number(attribute(item, "start-value"), count))
-            at = child(made, "li")
-            if made.tag == "ol":
-                at.set("value", str(min(max(count, 0), 99_999_999)))
+            value = {"value": str(min(max(count, 0), 99_999_999))} if kind == "1" else {}
+            inner = BlockWriter(child(items, "li", **value))
             for each in item:
                 if local(each) == "list":
-                    self._list(each, at, place, style, level + 1)
+                    self._list(each, inner, place, style, level + 1)
                 elif local(each) in ("p", "h"):
-                    self._paragraph(each, "p" if local(each) == "p" else "h", at, place)
-            if kind and kind != "1" and form is not None and len(at):
+                    self._paragraph(each, inner, place)
+            if kind not in ("", "1") and len(inner.parent):
                 label = formatted(count, _NUMBERS.get(kind, "decimal"))
                 before, behind = attribute(form, "num-prefix") or "", attribute(form, "num-suffix") or ""
-                at[0].text = f"{before[:8]}{label}{behind[:8]} {at[0].text or ''}"
+                first = inner.parent[0]
+                first.text = f"{before[:8]}{label}{behind[:8]} {first.text or ''}"
             count += local(item) == "list-item"
-        self._listing = None
 
-    def _of_first(self, node: etree._Element) -> str | None:
-        """Return the list style that the first paragraph of a list refers to."""
-        paragraph = next(iter(node.iter("{*}p")), None)
-        return self._styles.list_style(attribute(paragraph, "style-name")) if paragraph is not None else None
-
-    def table(self, node: etree._Element, into: HtmlElement, place: OpenPlace) -> None:
-        """Append a table of text."""
+    def _table(self, node: etree._Element, writer: BlockWriter, place: _Place) -> None:
         if place.nested >= _NESTED:
-            self.deep += 1
+            self._reading.deep += 1
             return
-        style = self._styles.format("table", attribute(node, "style-name"))
+        style = self._styles.look("table", attribute(node, "style-name"))
         hidden = place.hidden or style.get("display") == "false"
         ground = style.get("ground") or place.ground
-        table = child(into, "table", role="table")
-        head: HtmlElement | None = None
-        columns = _columns(node)
-        for row, is_head in _rows(node):
-            self._budget.take()
-            if is_head and head is None:
-                head = child(table, "thead")
-            made = child(head if is_head and head is not None else table, "tr")
-            rows = self._styles.format("table-row", attribute(row, "style-name"))
-            shown = (attribute(row, "visibility") or "visible") == "visible"
-            away = hidden or not shown or rows.get("height", 12.0) < 2
+        table = writer.table()
+        columns = _hidden_columns(node)
+        for row, is_head in elements_within(node, "table-row", _ROW_GROUPS):
+            self._reading.budget.take()
+            table.row(head=is_head)
+            rows = self._styles.look("table-row", attribute(row, "style-name"))
+            away = hidden or not _is_visible(row) or rows.get("height", 12.0) < 2
             behind = rows.get("ground") or ground
             column = 0
             for cell in row:
                 name = local(cell)
-                if name not in ("table-cell", "covered-table-cell"):
+                if name not in _CELL_KINDS:
                     continue
-                self._budget.take(8)
-                repeated = min(max(int(number(attribute(cell, "number-columns-repeated"), 1)), 1), _REPEATED)
-                own = self._styles.format("table-cell", attribute(cell, "style-name"))
-                inner = OpenPlace(
+                self._reading.budget.take(8)
+                covered = name != "table-cell"
+                own = self._styles.look("table-cell", attribute(cell, "style-name"))
+                inner = _Place(
                     own.get("ground") or behind,
-                    {**place.format, **text_format(own)},
+                    {**place.look, **text_look(own)},
                     place.nested + 1,
-                    away or name != "table-cell" or column in columns,
+                    away or covered or column in columns,
                 )
-                for _ in range(repeated if name == "table-cell" else 1):
-                    at = element("div") if name != "table-cell" else child(made, "td", **_spans(cell))
-                    self.blocks(cell, at, inner)
+                repeated = count_of(attribute(cell, "number-columns-repeated"), _REPEATED)
+                for _ in range(1 if covered else repeated):
+                    into = table.cell(*_spans(cell, _REPEATED), covered=covered)
+                    self.blocks(cell, BlockWriter(into), inner)
                     column += 1
-        self._listing = None
 
-    def frame(self, node: etree._Element, into: HtmlElement, place: OpenPlace) -> None:
+    def frame(self, node: etree._Element, writer: BlockWriter, place: _Place) -> None:
         """Append what a frame or a shape shows: its text, its table, its formula or its description."""
         if place.nested >= _NESTED:
-            self.deep += 1
+            self._reading.deep += 1
             return
-        self._budget.take(4)
-        style = self.look(node)
+        self._reading.budget.take(4)
+        look = self.shape_look(node)
         kind = local(node)
         if kind != "g":
-            place = place._replace(ground=filled(style, place.ground, usual=kind != "frame"))
-        hidden = place.hidden or self.is_hidden_shape(node, style)
-        inner = place._replace(nested=place.nested + 1, hidden=hidden, format=text_format(style))
+            place = place._replace(ground=filled(look, place.ground, usual=kind != "frame"))
+        hidden = place.hidden or self.is_hidden_shape(node, look)
+        inner = _Place(place.ground, text_look(look), place.nested + 1, hidden)
         for each in node:
             name = local(each)
-            if name == "object" and not hidden and self._object(each, into):
+            if name == "object" and not hidden and self._formula(each, writer):
                 break  # the image after it is its picture
             if name == "text-box":
-                self.blocks(each, child(into, "div"), inner)
+                self.blocks(each, BlockWriter(writer.block("div")), inner)
             elif name == "table":
-                self.table(each, into, inner)
+                self._table(each, writer, inner)
             elif name in _SHAPES_IN_TEXT:
-                self.frame(each, into, inner)
+                self.frame(each, writer, inner)
         if kind == "frame" and not hidden:
             words = named_child(node, "desc")
-            text = ((words.text if words is not None else "") or "").strip()
-            if text and named_child(node, "image") is not None and named_child(node, "object") is None:
-                child(child(into, "p"), "img", alt=text[:1000])
-        elif kind != "g":
-            paragraphs = element("div")
-            made = node.makeelement("text")
-            for each in list(node):
-                if local(each) in ("p", "list"):
-                    made.append(each)
-            self.blocks(made, paragraphs, inner)
-            if len(paragraphs):
-                into.append(paragraphs)
-        self._listing = None
+            if words is not None and children(node, "image") and not children(node, "object"):
+                writer.image((words.text or "").strip())
+        elif kind not in ("frame", "g"):
+            own = element("div")
+            self.blocks(children(node, "p", "list"), BlockWriter(own), inner)
+            if len(own):
+                writer.append(own)
 
-    def look(self, node: etree._Element) -> Format:
+    def shape_look(self, node: etree._Element) -> Look:
         """Return the style of a shape, of a presentation or another."""
         name = attribute(node, "style-name")
         family = "presentation" if self._styles.has("presentation", name) else "graphic"
-        return self._styles.format(family, name)
+        return self._styles.look(family, name)
 
-    def is_hidden_shape(self, node: etree._Element, style: Format) -> bool:
+    def is_hidden_shape(self, node: etree._Element, look: Look) -> bool:
         """Return whether a shape is not shown, or is outside the page."""
         if attribute(node, "display") == "none" or attribute(node, "visible") == "false":
             return True
-        if attribute(node, "layer") in self._styles.hidden_layers or style.get("visibility") == "hidden":
+        if attribute(node, "layer") in self._styles.hidden_layers or look.get("visibility") == "hidden":
             return True
-        left, top = attribute(node, "x"), attribute(node, "y")
-        wide, high = points(attribute(node, "width"), 100.0), points(attribute(node, "height"), 100.0)
-        if (attribute(node, "width") and wide < 2) or (attribute(node, "height") and high < 2):
+        left, top, width, height = (attribute(node, name) for name in ("x", "y", "width", "height"))
+        wide, high = points(width, 100.0), points(height, 100.0)
+        if (width and wide < 2) or (height and high < 2):
             return local(node) == "frame"
         away_left = left is not None and not -wide < points(left) < self.size[0]
         away_top = top is not None and not -high < points(top) < self.size[1]
         return away_left or away_top
 
-    def _object(self, node: etree._Element, into: HtmlElement) -> bool:
+    def _formula(self, node: etree._Element, writer: BlockWriter) -> bool:
         """Append a formula; return whether the object is one."""
         href = (attribute(node, "href") or "").removeprefix("./").strip("/")
         root = named_child(node, "math")
         if root is None and href:
-            root = self._package.part(f"{href}/content.xml")
+            root = self._reading.package.part(f"{href}/content.xml")
         if root is None or local(root) != "math":
             return False
         math = element("math")
         _copy(root, math, 0)
-        self._budget.take(sum(1 for _ in math.iter()))
+        self._reading.budget.take(sum(1 for _ in math.iter()))
         if "".join(math.itertext()).strip():
-            child(into, "p").append(math)
+            writer.block("p").append(math)
         return True
 
 
-_SPECIAL: dict[str, Callable[[OpenTextReader, etree._Element, tuple[str, ...], _Line], None]] = {
-    "s": OpenTextReader._space,
-    "tab": OpenTextReader._tab,
-    "line-break": OpenTextReader._break,
-    "note": OpenTextReader._note,
-    "ruby": OpenTextReader._ruby,
-}
-
-
-def text_format(made: Format) -> dict[str, Any]:
+def text_look(look: Look) -> dict[str, Any]:
     """Return what a style says of text, without what it says of its shape or cell."""
     left_out = ("ground", "fill", "fill_color", "opacity", "display", "visibility", "height", "left", "line")
-    return {name: value for name, value in made.items() if name not in left_out}
+    return {name: value for name, value in look.items() if name not in left_out}
 
 
 def _flat(node: etree._Element | None) -> str:
     return "".join(str(text) for text in node.itertext()) if node is not None else ""
 
 
-def _columns(table: etree._Element) -> frozenset[int]:
+def _is_visible(node: etree._Element) -> bool:
+    return (attribute(node, "visibility") or "visible") == "visible"
+
+
+def _hidden_columns(table: etree._Element) -> frozenset[int]:
     """Return the places of columns that are not shown, of the first hundred."""
     found: set[int] = set()
     at = 0
-    waiting = list(reversed(table))
-    while waiting and at < 2 * _REPEATED:
-        node = waiting.pop()
-        name = local(node)
-        if name == "table-column":
-            count = min(max(int(number(attribute(node, "number-columns-repeated"), 1)), 1), 2 * _REPEATED)
-            if (attribute(node, "visibility") or "visible") != "visible":
-                found.update(range(at, at + count))
-            at += count
-        elif name in ("table-columns", "table-header-columns", "table-column-group"):
-            waiting.extend(reversed(node))
+    for column, _ in elements_within(table, "table-column", _COLUMN_GROUPS)[: 2 * _REPEATED]:
+        count = count_of(attribute(column, "number-columns-repeated"), 2 * _REPEATED)
+        if not _is_visible(column):
+            found.update(range(at, at + count))
+        at += count
     return frozenset(found)
 
 
-def _rows(table: etree._Element) -> list[tuple[etree._Element, bool]]:
-    """Return the rows of a table, and whether each is part of its head."""
-    found: list[tuple[etree._Element, bool]] = []
-    waiting = [(node, False) for node in reversed(table)]
-    while waiting:
-        node, head = waiting.pop()
-        name = local(node)
-        if name == "table-row":
-            found.append((node, head))
-        elif name in ("table-rows", "table-row-group", "table-header-rows"):
-            inside = head or name == "table-header-rows"
-            waiting += [(each, inside) for each in reversed(node)]
-    return found
-
-
-def _spans(cell: etree._Element) -> dict[str, str]:
-    found = {}
-    for name, made in (("number-columns-spanned", "colspan"), ("number-rows-spanned", "rowspan")):
-        count = min(max(int(number(attribute(cell, name), 1)), 1), _REPEATED)
-        if count > 1:
-            found[made] = str(count)
-    return found
+def _spans(cell: etree._Element, most: int) -> tuple[int, int]:
+    """Return the numbers of columns and rows that a cell extends over."""
+    names = ("number-columns-spanned", "number-rows-spanned")
+    wide, high = (count_of(attribute(cell, name), most) for name in names)
+    return wide, high
 
 
 def _copy(node: etree._Element, into: HtmlElement, depth: int) -> None:
@@ -848,5 +649,4 @@ def _copy(node: etree._Element, into: HtmlElement, depth: int) -> None:
     for each in node if depth < 40 else ():
         name = local(each)
         if name and name not in ("annotation", "annotation-xml"):
-            made = child(into, name.lower(), (each.text or "").strip())
-            _copy(each, made, depth + 1)
+            _copy(each, child(into, name.lower(), (each.text or "").strip()), depth + 1)

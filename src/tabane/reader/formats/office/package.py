@@ -19,6 +19,8 @@ from tabane.reader.formats.archive import bounded_tree, member, said, tree
 from tabane.reader.hidden_text import BLACK, WHITE, Color, hex_color
 
 DOCUMENT = say("document")
+TRUE = frozenset({"1", "true", "on"})
+OFF = frozenset({"0", "false", "off"})
 _RELATIONS = 50_000
 _SMALL = 600_000  # tags of a part that describes: styles, numbering, notes
 
@@ -93,24 +95,59 @@ class OfficePackage:
         }
 
 
-def attribute(node: etree._Element, name: str) -> str | None:
-    """Return an attribute by its local name, whatever its namespace."""
+def attribute(node: etree._Element | None, name: str) -> str | None:
+    """Return an attribute by its local name, whatever its namespace; None without it, or without a node."""
+    if node is None:
+        return None
     for key in node.attrib:  # its items() takes quadratic time
         if str(key).rpartition("}")[2] == name:
             return node.get(key)
     return None
 
 
-def named_child(node: etree._Element | None, name: str) -> etree._Element | None:
-    """Return the first child with this local name."""
-    for each in node if node is not None else ():
-        if local(each) == name:
-            return each
-    return None
+def named_child(node: etree._Element | None, *names: str) -> etree._Element | None:
+    """Return the first child with this local name; with several names, the first child of that, and so on."""
+    for name in names:
+        for each in node if node is not None else ():
+            if local(each) == name:
+                node = each
+                break
+        else:
+            return None
+    return node
 
 
-A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_STRICT = "{http://purl.oclc.org/ooxml/drawingml/main}"
+def value_of(node: etree._Element | None, *names: str) -> str | None:
+    """Return the attribute ``val`` of a child, or of a child of that."""
+    return attribute(named_child(node, *names), "val")
+
+
+def children(node: etree._Element | None, *names: str) -> list[etree._Element]:
+    """Return the children with one of these local names."""
+    return [each for each in node if local(each) in names] if node is not None else []
+
+
+def elements_within(
+    node: etree._Element, name: str, wrappers: frozenset[str]
+) -> list[tuple[etree._Element, bool]]:
+    """Return the elements of this name, also those within wrappers, and whether one of those is a head."""
+    found: list[tuple[etree._Element, bool]] = []
+    waiting = [(each, False) for each in reversed(node)]
+    while waiting:
+        each, head = waiting.pop()
+        kind = local(each)
+        if kind == name:
+            found.append((each, head))
+        elif kind in wrappers:
+            waiting += [(inside, head or "header" in kind) for inside in reversed(each)]
+    return found
+
+
+def count_of(value: str | None, most: int, least: int = 1) -> int:
+    """Return the whole number that an attribute is, within limits."""
+    return min(max(int(number(value, least)), least), most)
+
+
 _NAMES: Mapping[str, Color] = {
     "black": BLACK, "white": WHITE, "red": (255, 0, 0), "green": (0, 128, 0), "blue": (0, 0, 255),
     "yellow": (255, 255, 0), "cyan": (0, 255, 255), "magenta": (255, 0, 255), "gray": (128, 128, 128),
@@ -165,6 +202,10 @@ class ThemeColors:
         """Return the color of a name: accent1, bg1, background1, dk1 …"""
         name = _LONG_NAMES.get(name, name)
         return self._colors.get(self._names.get(name, name))
+
+    def preset(self, name: str) -> Color | None:
+        """Return a color by its name in DrawingML."""
+        return _NAMES.get(name)
 
     def ordered(self) -> list[Color]:
         """Return the colors in the order by which spreadsheets number them."""

@@ -1,77 +1,50 @@
 """Presentations of PowerPoint (PPTX): titles, text, tables, charts and notes of the slides.
 
-Layouts and masters give formats to the shapes of a slide; styles of tables give backgrounds to rows. What
-nobody sees is left out.
+Layouts and masters give looks to the shapes of a slide; styles of tables give grounds to rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from lxml import etree
-from lxml.html import HtmlElement
 
-from tabane.messages import Message, say
-from tabane.reader.formats.office import page_tree
+from tabane.reader.formats.office.formulas import formula
+from tabane.reader.formats.office.model import (
+    DocumentFull,
+    Line,
+    OfficeContent,
+    Reading,
+    Span,
+    is_blank,
+    slides_left_out,
+)
 from tabane.reader.formats.office.package import (
+    TRUE,
     USUAL_MAP,
     OfficePackage,
     Paint,
     Relation,
     ThemeColors,
     attribute,
+    children,
+    count_of,
     local,
     named_child,
     number,
 )
-from tabane.reader.formats.office.page_tree import (
-    ContentBudget,
-    DocumentFull,
-    OfficeContent,
-    Span,
-    child,
-    element,
-    fill,
-    is_blank,
-)
-from tabane.reader.hidden_text import WHITE, Color, is_tiny, is_unreadable
+from tabane.reader.formats.office.visibility import Box, SlideCanvas, is_hidden
+from tabane.reader.formats.office.writer import BlockWriter, element, fill, title_of_slide, write_chart
+from tabane.reader.hidden_text import WHITE, Color
 
 _SLIDES = 1000
-_CHARACTERS = 4_000_000
-_ELEMENTS = 1_000_000
 _DEEP = 10  # groups within each other
-_AREAS = 100  # shapes of a slide whose places are compared
 _SIZE = (9_144_000.0, 6_858_000.0)
 _FOOTERS = frozenset({"sldNum", "dt", "ftr", "hdr"})
-_TRUE = frozenset({"1", "true", "on"})
-
-
-class Box(NamedTuple):
-    """The place of a shape on its slide, in EMU."""
-
-    left: float
-    top: float
-    right: float
-    bottom: float
-
-    def contains(self, other: Box) -> bool:
-        """Return whether the other box is within this one."""
-        return (
-            self.left <= other.left
-            and self.top <= other.top
-            and self.right >= other.right
-            and self.bottom >= other.bottom
-        )
-
-    def meets(self, other: Box) -> bool:
-        return (
-            self.left < other.right
-            and other.left < self.right
-            and self.top < other.bottom
-            and other.top < self.bottom
-        )
+_POINTS = 18.0
+_LEVELS = 9
 
 
 class _Scale(NamedTuple):
@@ -90,118 +63,116 @@ class _Scale(NamedTuple):
             self.top + (top + high) * self.high,
         )
 
+    def within(self, group: etree._Element) -> _Scale:
+        """Return how a group in this one places what is in it."""
+        transform = _transform(group)
+        own, inside = _numbers(transform, "off", "ext"), _numbers(transform, "chOff", "chExt")
+        if own is None or inside is None:
+            return self
+        wide = own[2] / inside[2] if inside[2] else 1.0
+        high = own[3] / inside[3] if inside[3] else 1.0
+        return _Scale(
+            self.left + (own[0] - inside[0] * wide) * self.wide,
+            self.top + (own[1] - inside[1] * high) * self.high,
+            wide * self.wide,
+            high * self.high,
+        )
+
 
 class _Shape(NamedTuple):
-    """A shape of a slide, in the order of drawing. ``hidden``: it, or its group, is not shown."""
+    """A shape at its place in the order of drawing. ``hidden``: it, or its group, is not shown."""
 
+    order: int
     node: etree._Element
     box: Box | None
     hidden: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _TextLook:
+    """What a shape gives its text: the styles of levels, the strongest first, and the ground."""
+
+    levels: Sequence[etree._Element]
+    theme: ThemeColors
+    ground: Color | None
+    relations: Mapping[str, Relation]
+    own: Paint | None = None
+    """A color that the style of the shape gives, stronger than the styles of the master."""
+    strong: int = 0
+    """How many of the levels are stronger than that color."""
+    listed: bool = False
+    hidden: bool = False
+
+
+class _Paragraph(NamedTuple):
+    """A paragraph of a shape. ``bullet``: whether it has one; None if it says nothing."""
+
+    spans: list[Span]
+    level: int
+    bullet: bool | None
+
+
 def read_pptx(package: OfficePackage) -> OfficeContent:
     """Return the presentation. Raises ReadError, ``broken``."""
-    return Presentation(package).content()
+    main = package.main("ppt/presentation.xml")
+    root = package.root(main)
+    relations = package.relations(main)
+    ids = [
+        next((entry.get(name) or "" for name in list(entry.attrib)[:50] if str(name).startswith("{")), "")
+        for entry in children(named_child(root, "sldIdLst"), "sldId")
+    ]
+    names = [relations[each].target for each in ids if each in relations]
+    reading = Reading(package)
+    reader = _SlideReader(reading, root, package.first(relations, "tableStyles") or "ppt/tableStyles.xml")
+    whole = element("div")
+    try:
+        for nth, name in enumerate(names[:_SLIDES], 1):
+            reader.add(name, nth, BlockWriter(whole))
+    except DocumentFull:
+        reading.cut = True
+    return reading.content(whole, slides_left_out(_SLIDES, len(names)))
 
 
-class Presentation:
-    """A presentation as it is read once."""
+class _SlideReader:
+    """Reads the slides of a presentation."""
 
-    def __init__(self, package: OfficePackage) -> None:
-        self._package = package
-        main = package.main("ppt/presentation.xml")
-        self._root = package.root(main)
-        self._relations = package.relations(main)
-        self._sources = SlideSources(package)
-        self._budget = ContentBudget(_CHARACTERS, _ELEMENTS, package.seconds)
-        self._texts = SlideTextReader(self._budget)
-        size = named_child(self._root, "sldSz")
-        self._size = _SIZE
-        if size is not None:
-            self._size = (number(attribute(size, "cx"), _SIZE[0]), number(attribute(size, "cy"), _SIZE[1]))
-        self._usual = named_child(self._root, "defaultTextStyle")
-        styles = package.first(self._relations, "tableStyles") or "ppt/tableStyles.xml"
-        self._tables = TableStyles(package.part(styles))
-        self._hidden = self._deep = 0
+    def __init__(self, reading: Reading, root: etree._Element, table_styles: str) -> None:
+        self._reading, self._package = reading, reading.package
+        self._sources = SlideSources(self._package)
+        size = named_child(root, "sldSz")
+        self._page = Box(
+            0.0, 0.0, number(attribute(size, "cx"), _SIZE[0]), number(attribute(size, "cy"), _SIZE[1])
+        )
+        self._usual = named_child(root, "defaultTextStyle")
+        self._tables = TableStyles(self._package.part(table_styles))
 
-    def content(self) -> OfficeContent:
-        """Return what the slides show."""
-        whole = element("div")
-        listed = named_child(self._root, "sldIdLst")
-        found = []
-        for entry in listed if listed is not None else ():
-            if local(entry) == "sldId":
-                made = entry.makeelement("sldId")
-                for name in list(entry.attrib)[:50]:
-                    if str(name).startswith("{"):
-                        made.set("id", entry.get(name) or "")
-                found.append(made)
-        names = [
-            relation.target
-            for entry in found
-            if (relation := self._relations.get(attribute(entry, "id") or "")) is not None
-        ]
-        cut = False
-        notes: tuple[Message, ...] = ()
-        try:
-            for nth, name in enumerate(names[:_SLIDES], 1):
-                self._slide(name, nth, whole)
-        except DocumentFull:
-            cut = True
-        if len(names) > _SLIDES:
-            notes = (say("{shown} of {all} {all:slide is|slides are} shown.", shown=_SLIDES, all=len(names)),)
-        hidden = self._hidden + self._texts.hidden
-        return OfficeContent(whole, hidden, self._deep, cut or self._package.cut, notes)
-
-    def _slide(self, name: str, nth: int, whole: HtmlElement) -> None:
+    def add(self, name: str, nth: int, writer: BlockWriter) -> None:
+        """Append a slide: its title as a heading, its shapes and its notes."""
         slide = self._sources.slide(name)
         if slide is None:
             return
         if attribute(slide.root, "show") in ("0", "false", "off"):
-            self._hidden += 1
+            self._reading.hidden += 1
             return
-        shapes = self._shapes(slide)
+        shapes: list[_Shape] = []
+        if slide.tree is not None:
+            self._collect(slide.tree, slide, _Scale(), False, 0, shapes)
         title = next((each for each in shapes if _is_title(each.node)), None)
-        ground = _SlideGround(slide, shapes, self._size)
-        heading = child(whole, "h2", f"{nth}. ")
-        if title is not None:
-            spans = self._title(title, slide, ground)
-            fill(heading, [Span(f"{nth}. "), *spans] if spans else [Span(f"{nth}.")])
-            heading.text = (heading.text or "").removeprefix(f"{nth}. ")
-        else:
-            heading.text = f"{nth}."
+        canvas = self._canvas(slide, shapes)
+        body = named_child(title.node, "txBody") if title is not None else None
+        spans = self._line(body, self._look(title, slide, canvas)) if title is not None else []
+        title_of_slide(nth, spans, writer)
         for shape in shapes:
-            if title is None or shape.node is not title.node:
-                self._write(shape, slide, ground, whole)
+            if shape is not title:
+                self._write(shape, slide, canvas, writer)
         root = self._sources.notes(slide)
-        tree = named_child(named_child(root, "cSld"), "spTree")
-        for note in tree if tree is not None else ():
+        for note in children(named_child(root, "cSld", "spTree"), "sp"):
             place = placeholder(note)
-            body = named_child(note, "txBody")
-            if place is None or kind_of(place) != "body" or body is None:
-                continue
-            spans = self._texts.line(body, SlideTextStyle((), slide.theme, WHITE, {}))
-            if spans:
-                fill(child(child(whole, "blockquote"), "p"), spans)
-
-    def _title(self, shape: _Shape, slide: SlideSource, ground: _SlideGround) -> list[Span]:
-        body = named_child(shape.node, "txBody")
-        if body is None:
-            return []
-        spans = self._texts.line(body, self._style(shape, slide, ground))
-        return [
-            span._replace(tags=tuple(tag for tag in span.tags if tag != "strong"))
-            for span in spans
-            if span.element is None or span.element.tag != "br"
-        ]
-
-    def _shapes(self, slide: SlideSource) -> list[_Shape]:
-        """Return all shapes, those of groups too, from the back to the front."""
-        found: list[_Shape] = []
-        tree = slide.tree
-        if tree is not None:
-            self._collect(tree, slide, _Scale(), False, 0, found)
-        return found
+            if place is not None and kind_of(place) == "body":
+                spans = self._line(named_child(note, "txBody"), _TextLook((), slide.theme, WHITE, {}))
+                if spans:
+                    writer.end()
+                    writer.quoted(spans)
 
     def _collect(
         self,
@@ -212,242 +183,222 @@ class Presentation:
         depth: int,
         found: list[_Shape],
     ) -> None:
+        """Collect all shapes, those of groups too, from the back to the front."""
         if depth > _DEEP:
-            self._deep += 1
+            self._reading.deep += 1
             return
         for node in group:
-            self._budget.take()
+            self._reading.budget.take()
             name = local(node)
             if name == "AlternateContent":
-                chosen = named_child(node, "Choice")
-                chosen = named_child(node, "Fallback") if chosen is None else chosen
+                chosen = next(iter(children(node, "Choice")), named_child(node, "Fallback"))
                 if chosen is not None:
                     self._collect(chosen, slide, scale, hidden, depth + 1, found)
-            elif name == "grpSp":
-                unseen = hidden or _is_marked_hidden(node)
-                transform = _transform(node)
-                own, inside = _numbers(transform, "off", "ext"), _numbers(transform, "chOff", "chExt")
-                if own is None or inside is None:
-                    inner = scale
+            elif name in ("grpSp", "sp", "pic", "graphicFrame", "cxnSp"):
+                unseen = hidden or attribute(_described(node, "cNvPr"), "hidden") in TRUE
+                if name == "grpSp":
+                    self._collect(node, slide, scale.within(node), unseen, depth + 1, found)
                 else:
-                    wide = own[2] / inside[2] if inside[2] else 1.0
-                    high = own[3] / inside[3] if inside[3] else 1.0
-                    inner = _Scale(
-                        scale.left + (own[0] - inside[0] * wide) * scale.wide,
-                        scale.top + (own[1] - inside[1] * high) * scale.high,
-                        wide * scale.wide,
-                        high * scale.high,
-                    )
-                self._collect(node, slide, inner, unseen, depth + 1, found)
-            elif name in ("sp", "pic", "graphicFrame", "cxnSp"):
-                found.append(_Shape(node, _box(node, slide, scale), hidden or _is_marked_hidden(node)))
+                    found.append(_Shape(len(found), node, _box(node, slide, scale), unseen))
 
-    def _style(self, shape: _Shape, slide: SlideSource, ground: _SlideGround) -> SlideTextStyle:
+    def _canvas(self, slide: SlideSource, shapes: list[_Shape]) -> SlideCanvas:
+        """Return what is painted on a slide: shapes of its master and layout, and its own."""
+        moves = named_child(slide.root, "timing") is not None
+        canvas = SlideCanvas(self._page, slide.ground().color, moves=moves)
+        layers: list[tuple[etree._Element, SlideSource]] = []
+        source: SlideSource = slide
+        while source.above is not None and attribute(source.root, "showMasterSp") not in ("0", "false"):
+            source = source.above
+            tree = source.tree
+            own = [node for node in (tree if tree is not None else ()) if placeholder(node) is None]
+            layers = [(node, source) for node in own] + layers
+        for node, source in layers[:_LAYERS]:
+            canvas.paint(-1, _box(node, source, _Scale()), _paint_of(node, slide.theme))
+        for shape in shapes:
+            if not shape.hidden:
+                paint = _paint_of(shape.node, slide.theme)
+                canvas.paint(shape.order, shape.box, paint, covers=_covers(shape.node, paint))
+        return canvas
+
+    def _look(self, shape: _Shape, slide: SlideSource, canvas: SlideCanvas) -> _TextLook:
         """Return what slide, layout and master give the text of a shape."""
         place = placeholder(shape.node)
         above = slide.placeholders(place)
-        bodies = [named_child(each, "txBody") for each in (shape.node, *above)]
-        own = [style for body in bodies if (style := named_child(body, "lstStyle")) is not None]
+        own = [
+            style
+            for each in (shape.node, *above)
+            if (style := named_child(each, "txBody", "lstStyle")) is not None
+        ]
         kind = kind_of(place) if place is not None else None
-        master = slide.text_styles(kind)
-        reference = named_child(named_child(shape.node, "style"), "fontRef")
-        color = slide.theme.paint(reference) if reference is not None else None
-        rest = [style for style in (master, self._usual) if style is not None]
-        return SlideTextStyle(
+        rest = [style for style in (slide.text_styles(kind), self._usual) if style is not None]
+        reference = named_child(shape.node, "style", "fontRef")
+        color = slide.theme.paint(reference) if reference is not None else Paint(None)
+        paints = (_paint_of(node, slide.theme) for node in (shape.node, *above))
+        fill_ = next((paint for paint in paints if paint is not None), Paint(None, 0.0))
+        return _TextLook(
             [*own, *rest],
             slide.theme,
-            ground.behind(shape, above),
+            fill_.color if fill_.opacity >= 0.5 else canvas.behind(shape.order, shape.box),
             slide.relations,
-            own=color if color is not None and color.color is not None else None,
+            own=color if color.color is not None else None,
             strong=len(own),
             listed=kind in ("body", "obj"),
-            hidden=shape.hidden or ground.hides(shape),
+            hidden=shape.hidden or canvas.hides(shape.order, shape.box),
         )
 
-    def _write(self, shape: _Shape, slide: SlideSource, ground: _SlideGround, whole: HtmlElement) -> None:
+    def _write(self, shape: _Shape, slide: SlideSource, canvas: SlideCanvas, writer: BlockWriter) -> None:
         node, name = shape.node, local(shape.node)
         place = placeholder(node)
         if place is not None and kind_of(place) in _FOOTERS:
             return
         if name == "sp":
-            body = named_child(node, "txBody")
-            if body is not None:
-                self._texts.add(body, self._style(shape, slide, ground), whole)
-        elif name == "pic":
-            about = _about(shape.node)
-            words = attribute(about, "descr") if about is not None else None
-            if words and words.strip() and not shape.hidden and not ground.hides(shape):
-                child(child(whole, "p"), "img", alt=words[:1000])
-        elif name == "graphicFrame":
-            data = named_child(named_child(node, "graphic"), "graphicData")
-            for each in data if data is not None else ():
-                self._graphic(each, shape, slide, ground, whole)
+            self._text(named_child(node, "txBody"), self._look(shape, slide, canvas), writer)
+            return
+        hidden = shape.hidden or canvas.hides(shape.order, shape.box)
+        if name == "pic" and not hidden:
+            writer.image(attribute(_described(node, "cNvPr"), "descr"))
+        data = named_child(node, "graphic", "graphicData") if name == "graphicFrame" else None
+        for each in data if data is not None else ():
+            if local(each) == "tbl":
+                self._table(each, self._look(shape, slide, canvas), writer)
+            elif not hidden and local(each) in ("chart", "relIds"):
+                key = "id" if local(each) == "chart" else "dm"
+                relation = slide.relations.get(attribute(each, key) or "")
+                part = self._package.part(relation and relation.target)
+                if key == "id":
+                    write_chart(part, writer)
+                else:
+                    self._diagram(part, writer)
 
-    def _graphic(
-        self,
-        node: etree._Element,
-        shape: _Shape,
-        slide: SlideSource,
-        ground: _SlideGround,
-        whole: HtmlElement,
-    ) -> None:
-        name = local(node)
-        hidden = shape.hidden or ground.hides(shape)
-        if name == "tbl":
-            self._table(node, self._style(shape, slide, ground), whole)
-        elif name == "chart" and not hidden:
-            relation = slide.relations.get(attribute(node, "id") or "")
-            part = self._package.part(relation.target) if relation is not None else None
-            if part is not None:
-                page_tree.add(part, whole)
-        elif name == "relIds" and not hidden:
-            relation = slide.relations.get(attribute(node, "dm") or "")
-            part = self._package.part(relation.target) if relation is not None else None
-            if part is not None:
-                items = []
-                for point in part.iter("{*}pt"):
-                    self._budget.take(4)
-                    if attribute(point, "type") in (None, "node", "asst"):
-                        text = " ".join("".join(str(each.text or "") for each in point.iter("{*}t")).split())
-                        if text:
-                            self._budget.take(0, len(text))
-                            items.append(text)
-                if items:
-                    into = child(whole, "ul")
-                    for text in items:
-                        child(into, "li", text)
+    def _diagram(self, part: etree._Element | None, writer: BlockWriter) -> None:
+        writer.end()
+        for point in part.iter("{*}pt") if part is not None else ():
+            self._reading.budget.take(4)
+            if attribute(point, "type") in (None, "node", "asst"):
+                text = " ".join("".join(str(each.text or "") for each in point.iter("{*}t")).split())
+                if text:
+                    self._reading.budget.take(0, len(text))
+                    writer.item(0, [Span(text)])
 
-    def _table(self, node: etree._Element, style: SlideTextStyle, whole: HtmlElement) -> None:
-        table = child(whole, "table")
-        rows = [row for row in node if local(row) == "tr"]
-        grounds = self._tables.grounds(named_child(node, "tblPr"), style.theme)
+    def _table(self, node: etree._Element, look: _TextLook, writer: BlockWriter) -> None:
+        table = writer.table()
+        rows = children(node, "tr")
+        grounds = self._tables.grounds(named_child(node, "tblPr"), look.theme)
         for nth, row in enumerate(rows):
-            into = child(table, "tr")
+            table.row()
             flat = number(attribute(row, "h"), 1e6) < 0
             for cell in row:
-                self._budget.take(4)
-                body = named_child(cell, "txBody")
+                self._reading.budget.take(4)
                 if local(cell) != "tc":
                     continue
-                paint = style.theme.fill(named_child(cell, "tcPr"))
-                behind: Color | None = grounds.row(nth, len(rows), style.ground)
+                paint = look.theme.fill(named_child(cell, "tcPr"))
+                behind = grounds.row(nth, len(rows), look.ground)
                 if paint is not None and paint.opacity >= 0.5:
                     behind = paint.color
-                covered = any(attribute(cell, name) in _TRUE for name in ("hMerge", "vMerge"))
-                inner = SlideTextStyle(
-                    style.levels,
-                    style.theme,
-                    behind,
-                    style.relations,
-                    own=grounds.text(nth) or style.own,
-                    strong=style.strong,
-                    hidden=style.hidden or covered or flat,
+                covered = any(attribute(cell, name) in TRUE for name in ("hMerge", "vMerge"))
+                inner = replace(
+                    look,
+                    ground=behind,
+                    own=grounds.text(nth) or look.own,
+                    listed=False,
+                    hidden=look.hidden or covered or flat,
                 )
-                spans = self._texts.line(body, inner) if body is not None else []
-                if not covered:
-                    spans_over = {
-                        name: str(min(max(int(number(attribute(cell, key), 1)), 1), 100))
-                        for key, name in (("gridSpan", "colspan"), ("rowSpan", "rowspan"))
-                        if attribute(cell, key)
-                    }
-                    fill(child(into, "td", **spans_over), spans)
+                spans = self._line(named_child(cell, "txBody"), inner)
+                wide, high = (count_of(attribute(cell, name), 100) for name in ("gridSpan", "rowSpan"))
+                fill(table.cell(wide, high, covered=covered), spans)
 
+    def _line(self, body: etree._Element | None, look: _TextLook) -> list[Span]:
+        """Return all paragraphs in one line."""
+        found: list[Span] = []
+        for paragraph in self._paragraphs(body, look):
+            found += [*([Span(" ")] if found else []), *paragraph.spans]
+        return found
 
-class _SlideGround:
-    """Areas behind and in front of the shapes of a slide."""
+    def _text(self, body: etree._Element | None, look: _TextLook, writer: BlockWriter) -> None:
+        """Append the paragraphs: as a list if they have bullets."""
+        paragraphs = self._paragraphs(body, look)
+        writer.end()
+        for spans, level, bullet in paragraphs:
+            if bullet or (bullet is None and look.listed and len(paragraphs) > 1):
+                writer.item(level, spans)
+            else:
+                writer.paragraph(spans)
 
-    def __init__(self, slide: SlideSource, shapes: list[_Shape], size: tuple[float, float]) -> None:
-        self._slide, self._shapes = slide, shapes
-        self._page = Box(0.0, 0.0, *size)
-        self._color = slide.ground()
-        self._areas: list[tuple[Box, Paint]] = []
-        self._moves = named_child(slide.root, "timing") is not None
-        above: list[tuple[Box, Paint]] = []
-        for source in [*slide.chain()][1:]:
-            tree = source.tree
-            here = [
-                (box, paint)
-                for node in (tree if tree is not None else ())
-                if placeholder(node) is None
-                and (box := _box(node, source, _Scale())) is not None
-                and (paint := self._paint(node)) is not None
-            ]
-            above = here + above
-            if attribute(source.root, "showMasterSp") in ("0", "false"):
-                break
-        if attribute(slide.root, "showMasterSp") not in ("0", "false"):
-            self._areas = above[:_AREAS]
-        self._order = {id(shape.node): nth for nth, shape in enumerate(shapes)}
-        self._paints = [
-            self._paint(shape.node) if shape.box is not None and not shape.hidden else None
-            for shape in shapes[:_AREAS]
-        ]
-
-    def behind(self, shape: _Shape, above: list[etree._Element]) -> Color | None:
-        """Return the color behind the text of a shape; None if it is not known."""
-        for node in (shape.node, *above):
-            paint = self._paint(node)
-            if paint is not None:
-                if paint.opacity >= 0.5:
-                    return paint.color
-                break
-        if shape.box is None:
-            return self._color.color
-        nth = self._order.get(id(shape.node), 0)
-        below = [
-            (each.box, paint)
-            for each, paint in zip(self._shapes[: min(nth, _AREAS)], self._paints, strict=False)
-            if each.box is not None and paint is not None
-        ]
-        for box, paint in reversed([*self._areas, *below]):
-            if paint.opacity < 0.5 or not box.meets(shape.box):
+    def _paragraphs(self, body: etree._Element | None, look: _TextLook) -> list[_Paragraph]:
+        found = []
+        scale = attribute(named_child(body, "bodyPr", "normAutofit"), "fontScale")
+        shrunk = number(scale, 100_000) / 100_000
+        for node in body if body is not None else ():
+            self._reading.budget.take()
+            if local(node) != "p":
                 continue
-            return paint.color if box.contains(shape.box) else None
-        return self._color.color
+            properties = named_child(node, "pPr")
+            level = count_of(attribute(properties, "lvl"), _LEVELS - 1, 0)
+            line = Line(self._reading)
+            for each in node:
+                self._reading.budget.take()
+                name = local(each)
+                if name in ("r", "fld"):
+                    part = named_child(each, "t")
+                    self._run((part.text or "") if part is not None else "", each, look, level, shrunk, line)
+                elif name == "br":
+                    line.spans.append(Span("", (), None, element("br")))
+                elif name in ("AlternateContent", "m") and not look.hidden:
+                    choice = each if name == "m" else named_child(each, "Choice")
+                    for part in choice.iter("{*}oMath") if choice is not None else ():
+                        if (math := formula(part, shown=False)) is not None:
+                            line.add_element(math)
+            if not is_blank(line.spans):
+                found.append(_Paragraph(line.spans, level, _bullet(properties)))
+        return found
 
-    def hides(self, shape: _Shape) -> bool:
-        """Return whether a shape is off the slide, or below one that covers it."""
-        box = shape.box
-        if box is None:
-            return False
-        wide = Box(box.left, box.top, max(box.right, box.left + 1), max(box.bottom, box.top + 1))
-        if not self._page.meets(wide):
-            return True
-        if self._moves:
-            return False  # an animation may move what covers it
-        nth = self._order.get(id(shape.node), 0)
-        return any(
-            each.box is not None
-            and paint is not None
-            and each.box.contains(box)
-            and _is_opaque(each.node, paint)
-            for each, paint in zip(self._shapes[nth + 1 : _AREAS], self._paints[nth + 1 :], strict=False)
-        )
-
-    def _paint(self, node: etree._Element) -> Paint | None:
-        """Return the fill of a shape; None if it says nothing."""
-        if local(node) == "pic":
-            return Paint(None)
-        if local(node) == "graphicFrame":
-            return None
-        properties = named_child(node, "spPr")
-        if properties is None:
-            properties = named_child(node, "grpSpPr")
-        paint = self._slide.theme.fill(properties)
-        if paint is not None:
-            return paint
-        reference = named_child(named_child(node, "style"), "fillRef")
-        if reference is None or attribute(reference, "idx") == "0":
-            return None
-        return self._slide.theme.paint(reference)
+    def _run(
+        self, text: str, run: etree._Element, look: _TextLook, level: int, shrunk: float, line: Line
+    ) -> None:
+        properties = named_child(run, "rPr")
+        sources = [properties, *_levels(look.levels, level)]
+        size = next((own for each in sources if (own := attribute(each, "sz"))), None)
+        paint = _color_of(properties, look, level)
+        judged = {
+            "size": number(size, _POINTS * 100) / 100 * shrunk,
+            "color": paint.color,
+            "opacity": paint.opacity,
+        }
+        tags = [
+            tag
+            for name, tag in (("b", "strong"), ("i", "em"))
+            if attribute(properties, name) in ("1", "true")
+        ]
+        if (attribute(properties, "strike") or "noStrike") != "noStrike":
+            tags.append("del")
+        if raised := number(attribute(properties, "baseline")):
+            tags.append("sup" if raised > 0 else "sub")
+        relation = look.relations.get(attribute(named_child(properties, "hlinkClick"), "id") or "")
+        link = relation.target if relation and relation.external else None
+        hidden = look.hidden or is_hidden(judged, look.ground)
+        line.add(text.replace("\v", " "), tuple(tags), link, hidden=hidden)
 
 
-def _is_opaque(node: etree._Element, paint: Paint) -> bool:
+_LAYERS = 100  # shapes of masters and layouts that are looked at
+
+
+def _paint_of(node: etree._Element, theme: ThemeColors) -> Paint | None:
+    """Return the fill of a shape; None if it says nothing."""
+    if local(node) == "pic":
+        return Paint(None)
+    if local(node) == "graphicFrame":
+        return None
+    properties = named_child(node, "spPr")
+    paint = theme.fill(properties if properties is not None else named_child(node, "grpSpPr"))
+    reference = named_child(node, "style", "fillRef") if paint is None else None
+    return paint if reference is None or attribute(reference, "idx") == "0" else theme.paint(reference)
+
+
+def _covers(node: etree._Element, paint: Paint | None) -> bool:
     """Return whether a shape is a rectangle of one color that nothing shows through."""
-    if local(node) != "sp" or paint.color is None or paint.opacity < 1:
+    if local(node) != "sp" or paint is None or paint.color is None or paint.opacity < 1:
         return False
-    shape = named_child(named_child(node, "spPr"), "prstGeom")
-    return shape is not None and attribute(shape, "prst") == "rect"
+    return attribute(named_child(node, "spPr", "prstGeom"), "prst") == "rect"
 
 
 def _is_title(node: etree._Element) -> bool:
@@ -455,25 +406,9 @@ def _is_title(node: etree._Element) -> bool:
     return place is not None and kind_of(place) in ("title", "ctrTitle")
 
 
-def _about(node: etree._Element) -> etree._Element | None:
-    """Return the name and description of a shape."""
-    for part in node:
-        if local(part).startswith("nv"):
-            return named_child(part, "cNvPr")
-    return None
-
-
-def _is_marked_hidden(node: etree._Element) -> bool:
-    about = _about(node)
-    return about is not None and attribute(about, "hidden") in _TRUE
-
-
 def _transform(node: etree._Element) -> etree._Element | None:
-    for name in ("spPr", "grpSpPr"):
-        found = named_child(named_child(node, name), "xfrm")
-        if found is not None:
-            return found
-    return named_child(node, "xfrm")
+    places = (("spPr", "xfrm"), ("grpSpPr", "xfrm"), ("xfrm",))
+    return next((found for names in places if (found := named_child(node, *names)) is not None), None)
 
 
 def _box(node: etree._Element, slide: SlideSource, scale: _Scale) -> Box | None:
@@ -491,175 +426,42 @@ def _numbers(
     at, extent = named_child(transform, place), named_child(transform, size)
     if at is None or extent is None:
         return None
-    return (
-        number(attribute(at, "x")),
-        number(attribute(at, "y")),
-        number(attribute(extent, "cx")),
-        number(attribute(extent, "cy")),
-    )
+    left, top = (number(attribute(at, name)) for name in ("x", "y"))
+    wide, high = (number(attribute(extent, name)) for name in ("cx", "cy"))
+    return left, top, wide, high
 
 
-_POINTS = 18.0
-_LEVELS = 9
-
-
-@dataclass(frozen=True, slots=True)
-class SlideTextStyle:
-    """What a shape gives its text: the styles of levels, the strongest first, and the background."""
-
-    levels: Sequence[etree._Element]
-    theme: ThemeColors
-    ground: Color | None
-    relations: Mapping[str, Relation]
-    own: Paint | None = None
-    """A color that the style of the shape gives, stronger than the styles of the master."""
-    strong: int = 0
-    """How many of the levels are stronger than that color."""
-    listed: bool = False
-    hidden: bool = False
-
-
-class SlideTextReader:
-    """Reads the text of shapes. ``hidden`` counts the parts that nobody sees."""
-
-    def __init__(self, budget: ContentBudget) -> None:
-        self._budget = budget
-        self.hidden = 0
-
-    def line(self, body: etree._Element, style: SlideTextStyle) -> list[Span]:
-        """Return all paragraphs in one line."""
-        found: list[Span] = []
-        for spans, _, _ in self._paragraphs(body, style):
-            found += [*([Span(" ")] if found else []), *spans]
-        return found
-
-    def add(self, body: etree._Element, style: SlideTextStyle, parent: HtmlElement) -> None:
-        """Append the paragraphs: as a list if they have bullets."""
-        paragraphs = self._paragraphs(body, style)
-        lists: list[tuple[int, HtmlElement]] = []
-        for spans, level, bullet in paragraphs:
-            listed = bullet if bullet is not None else style.listed and len(paragraphs) > 1
-            if not listed:
-                lists.clear()
-                fill(child(parent, "p"), spans)
-                continue
-            while lists and lists[-1][0] > level:
-                lists.pop()
-            if not lists or lists[-1][0] < level:
-                into = lists[-1][1][-1] if lists and len(lists[-1][1]) else parent
-                lists.append((level, child(into, "ul")))
-            fill(child(lists[-1][1], "li"), spans)
-
-    def _paragraphs(
-        self, body: etree._Element, style: SlideTextStyle
-    ) -> list[tuple[list[Span], int, bool | None]]:
-        """Return the paragraphs with their levels, and whether they say that they have a bullet."""
-        found = []
-        scale = named_child(named_child(body, "bodyPr"), "normAutofit")
-        shrunk = number(attribute(scale, "fontScale"), 100_000) / 100_000 if scale is not None else 1.0
-        for node in body:
-            self._budget.take()
-            if local(node) != "p":
-                continue
-            properties = named_child(node, "pPr")
-            at = attribute(properties, "lvl") if properties is not None else None
-            level = min(max(int(number(at)), 0), _LEVELS - 1)
-            spans: list[Span] = []
-            unseen = False
-            for each in node:
-                self._budget.take()
-                name = local(each)
-                if name in ("r", "fld"):
-                    part = named_child(each, "t")
-                    text = (part.text or "") if part is not None else ""
-                    if style.hidden or self._is_hidden(named_child(each, "rPr"), style, level, shrunk):
-                        if text.strip():
-                            self.hidden += not unseen
-                            unseen = True
-                        continue
-                    unseen = False
-                    self._budget.take(0, len(text))
-                    spans.append(self._span(text.replace("\v", " "), named_child(each, "rPr"), style))
-                elif name == "br":
-                    spans.append(Span("", (), None, element("br")))
-                elif name in ("AlternateContent", "m") and not style.hidden:
-                    spans += _formulas(each)
-            if not is_blank(spans):
-                found.append((spans, level, _bullet(properties)))
-        return found
-
-    def _span(self, text: str, properties: etree._Element | None, style: SlideTextStyle) -> Span:
-        if properties is None:
-            return Span(text)
-        tags = [
-            tag
-            for name, tag in (("b", "strong"), ("i", "em"))
-            if attribute(properties, name) in ("1", "true")
-        ]
-        if (attribute(properties, "strike") or "noStrike") != "noStrike":
-            tags.append("del")
-        raised = number(attribute(properties, "baseline"))
-        if raised:
-            tags.append("sup" if raised > 0 else "sub")
-        click = named_child(properties, "hlinkClick")
-        relation = style.relations.get(attribute(click, "id") or "") if click is not None else None
-        return Span(text, tuple(tags), relation.target if relation and relation.external else None)
-
-    def _is_hidden(
-        self, properties: etree._Element | None, style: SlideTextStyle, level: int, shrunk: float
-    ) -> bool:
-        sources = [source for source in (properties, *_levels(style.levels, level)) if source is not None]
-        size = next((found for each in sources if (found := attribute(each, "sz"))), None)
-        if is_tiny(number(size, _POINTS * 100) / 100 * shrunk):
-            return True
-        paint = _paint(properties, style, level)
-        return paint.opacity < 0.1 or is_unreadable(paint.color, style.ground, paint.opacity)
-
-
-def _paint(properties: etree._Element | None, style: SlideTextStyle, level: int) -> Paint:
+def _color_of(properties: etree._Element | None, look: _TextLook, level: int) -> Paint:
     """Return the color of a run: its own, or by the styles."""
-    found = style.theme.fill(properties)
-    if found is not None:
-        return found
-    for nth, source in enumerate(style.levels):
-        if nth == style.strong and style.own is not None:
-            return style.own
+    own = look.theme.fill(properties)
+    if own is not None:
+        return own
+    for nth, source in enumerate(look.levels):
+        if nth == look.strong and look.own is not None:
+            return look.own
         for defaults in _levels([source], level):
-            found = style.theme.fill(defaults)
-            if found is not None:
-                return found
-    return style.own if style.own is not None else Paint(style.theme.named("tx1"))
+            paint = look.theme.fill(defaults)
+            if paint is not None:
+                return paint
+    return look.own if look.own is not None else Paint(look.theme.named("tx1"))
 
 
 def _levels(styles: Sequence[etree._Element], level: int) -> list[etree._Element]:
     """Return the default properties of runs of a level."""
-    found = []
-    for source in styles:
-        for name in (f"lvl{level + 1}pPr", "defPPr"):
-            defaults = named_child(named_child(source, name), "defRPr")
-            if defaults is not None:
-                found.append(defaults)
-    return found
+    return [
+        defaults
+        for source in styles
+        for name in (f"lvl{level + 1}pPr", "defPPr")
+        if (defaults := named_child(source, name, "defRPr")) is not None
+    ]
 
 
 def _bullet(properties: etree._Element | None) -> bool | None:
     for each in properties if properties is not None else ():
         name = local(each)
-        if name == "buNone":
-            return False
-        if name in ("buChar", "buAutoNum", "buBlip"):
-            return True
+        if name in ("buNone", "buChar", "buAutoNum", "buBlip"):
+            return name != "buNone"
     return None
-
-
-def _formulas(node: etree._Element) -> list[Span]:
-    choice = node if local(node) == "m" else named_child(node, "Choice")
-    found = []
-    for formula in choice.iter("{*}oMath") if choice is not None else ():
-        made = page_tree.formula(formula, shown=False)
-        if made is not None:
-            found.append(Span("", (), None, made))
-    return found
 
 
 _BODY = frozenset({"body", "obj", "subTitle", "tbl", "chart", "dgm", "media", "clipArt", "pic"})
@@ -684,12 +486,12 @@ class SlideSource:
     @property
     def tree(self) -> etree._Element | None:
         """Return the tree of the shapes."""
-        return named_child(named_child(self.root, "cSld"), "spTree")
+        return named_child(self.root, "cSld", "spTree")
 
     def ground(self) -> Paint:
         """Return the background, by the first source that has one."""
         for source in self.chain():
-            background = named_child(named_child(source.root, "cSld"), "bg")
+            background = named_child(source.root, "cSld", "bg")
             if background is None:
                 continue
             reference = named_child(background, "bgRef")
@@ -708,9 +510,8 @@ class SlideSource:
         kind, index = kind_of(place), attribute(place, "idx")
         found = []
         for source in [*self.chain()][1:]:
-            shapes = [
-                (shape, placeholder(shape)) for shape in (source.tree if source.tree is not None else ())
-            ]
+            tree = source.tree
+            shapes = [(shape, placeholder(shape)) for shape in (tree if tree is not None else ())]
             by_index = [
                 shape
                 for shape, at in shapes
@@ -726,7 +527,7 @@ class SlideSource:
         """Return the style that the master gives text: of titles, of bodies or of other shapes."""
         master = [*self.chain()][-1]
         name = "otherStyle" if kind is None else "titleStyle" if _class(kind) == "title" else "bodyStyle"
-        return named_child(named_child(master.root, "txStyles"), name)
+        return named_child(master.root, "txStyles", name)
 
 
 class SlideSources:
@@ -769,12 +570,15 @@ class SlideSources:
         return self._known[name]
 
 
+def _described(shape: etree._Element, *names: str) -> etree._Element | None:
+    """Return a part of the description of a shape."""
+    described = next((part for part in shape if local(part).startswith("nv")), None)
+    return named_child(described, *names)
+
+
 def placeholder(shape: etree._Element) -> etree._Element | None:
     """Return the description of the placeholder that a shape is."""
-    for part in shape:
-        if local(part).startswith("nv"):
-            return named_child(named_child(part, "nvPr"), "ph")
-    return None
+    return _described(shape, "nvPr", "ph")
 
 
 def kind_of(place: etree._Element) -> str:
@@ -791,7 +595,7 @@ def _class(kind: str) -> str:
 def _theme(root: etree._Element, above: SlideSource | None) -> ThemeColors:
     """Return the colors of the theme, as a slide or layout names them."""
     theme = above.theme if above is not None else ThemeColors(None)
-    names = named_child(named_child(root, "clrMapOvr"), "overrideClrMapping")
+    names = named_child(root, "clrMapOvr", "overrideClrMapping")
     return theme if names is None else theme.with_names(_names(names))
 
 
@@ -838,31 +642,27 @@ class TableStyles:
     """The styles of tables that a presentation has."""
 
     def __init__(self, part: etree._Element | None) -> None:
-        self._styles = {
-            attribute(entry, "styleId") or "": entry
-            for entry in (part if part is not None else ())
-            if local(entry) == "tblStyle"
-        }
+        self._styles = {attribute(entry, "styleId") or "": entry for entry in children(part, "tblStyle")}
 
     def grounds(self, properties: etree._Element | None, theme: ThemeColors) -> RowGrounds:
         """Return the backgrounds of a table with these properties."""
         named = named_child(properties, "tableStyleId")
-        if properties is None or named is None or not (named.text or "").strip():
+        name = (named.text or "").strip() if named is not None else ""
+        if not name:
             return RowGrounds({}, {}, frozenset(), True)
-        style = self._styles.get((named.text or "").strip())
+        style = self._styles.get(name)
         if style is None:
             return RowGrounds({}, {}, frozenset(), False)
         fills: dict[str, Paint] = {}
         texts: dict[str, Paint] = {}
         for part in style:
             name = local(part)
-            fill = theme.fill(named_child(named_child(part, "tcStyle"), "fill"))
-            if fill is not None:
+            if (fill := theme.fill(named_child(part, "tcStyle", "fill"))) is not None:
                 fills[name] = fill
             text = named_child(part, "tcTxStyle")
             if text is not None and (paint := theme.paint(text)).color is not None:
                 texts[name] = paint
         on = frozenset(
-            name for name in ("firstRow", "lastRow", "bandRow") if attribute(properties, name) in _TRUE
+            name for name in ("firstRow", "lastRow", "bandRow") if attribute(properties, name) in TRUE
         )
         return RowGrounds(fills, texts, on, True)

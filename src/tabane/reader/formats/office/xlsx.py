@@ -16,14 +16,13 @@ from typing import Literal, NamedTuple
 
 from lxml import etree
 
-from tabane.messages import Message, say
-from tabane.reader.formats.data_files import CellRange, range_of, sheet_text
+from tabane.messages import say
+from tabane.reader.formats.data_files import CellRange, range_of
 from tabane.reader.formats.media_type_detection import UNREADABLE_MEMBER
-from tabane.reader.formats.office import page_tree
+from tabane.reader.formats.office.model import OfficeContent, sheets_left_out
 from tabane.reader.formats.office.package import (
     DOCUMENT,
     OfficePackage,
-    Relation,
     ThemeColors,
     attribute,
     local,
@@ -31,10 +30,9 @@ from tabane.reader.formats.office.package import (
     number,
     tinted,
 )
-from tabane.reader.formats.office.page_tree import OfficeContent, element
+from tabane.reader.formats.office.writer import SheetWriter
 from tabane.reader.formats.text import broken
 from tabane.reader.hidden_text import WHITE, Color, hex_color, is_tiny, is_unreadable
-from tabane.reader.markdown import markdown
 
 _SHEETS = 50
 _CELLS = 150_000  # of a sheet that are kept; rows beyond are counted
@@ -109,21 +107,20 @@ class Workbook:
                 if nth >= last:
                     break
             self._cut |= stream.cut
-        parts: list[str] = []
-        warnings: list[Message] = []
+        writer = SheetWriter()
         for each in read:
             cells = each.shown(strings, self._since_1904)
             self._hidden += each.hidden
-            made = sheet_text(each.name, cells, each.merged, each.rows_left)
-            parts.append(made.markdown)
-            parts += self._drawn(each.part)
-            warnings += made.warnings
-        if len(sheets) > _SHEETS:
-            warnings.append(
-                say("{shown} of {all} {all:sheet is|sheets are} shown.", shown=_SHEETS, all=len(sheets))
-            )
-        text = "\n\n".join(part for part in parts if part)
-        return OfficeContent(text, self._hidden, cut=self._cut or self._package.cut, notes=tuple(warnings))
+            writer.add(each.name, cells, each.merged, each.rows_left)
+            drawings = [
+                part for part in self._package.relations(each.part).values() if part.kind == "drawing"
+            ]
+            for drawing in drawings[:10]:
+                for part in list(self._package.relations(drawing.target).values())[:100]:
+                    if part.kind == "chart":
+                        writer.add_chart(self._package.part(part.target))
+        notes = (*writer.warnings, *sheets_left_out(_SHEETS, len(sheets)))
+        return OfficeContent(writer.markdown, self._hidden, cut=self._cut or self._package.cut, notes=notes)
 
     def _sheets(self) -> Iterator[_Sheet]:
         """Yield the sheets that are shown, and count those that are not."""
@@ -149,21 +146,6 @@ class Workbook:
         self._tags = stream.tags_left
         self._cut |= stream.cut
         return reader
-
-    def _drawn(self, part: str) -> Iterator[str]:
-        """Yield the data of charts on a sheet."""
-        drawings = [each for each in self._package.relations(part).values() if each.kind == "drawing"]
-        for drawing in drawings[:10]:
-            for relation in list(self._package.relations(drawing.target).values())[:100]:
-                yield self._chart(relation)
-
-    def _chart(self, relation: Relation) -> str:
-        chart = self._package.part(relation.target) if relation.kind == "chart" else None
-        if chart is None:
-            return ""
-        holder = element("div")
-        page_tree.add(chart, holder)
-        return markdown([holder], "")
 
 
 class _SheetReader:
@@ -376,7 +358,7 @@ def _plain(value: _CellValue, since_1904: bool) -> str | None:
 
 
 _STYLES = 70_000
-_INDEXED = (
+INDEXED = (
     "000000", "FFFFFF", "FF0000", "00FF00", "0000FF", "FFFF00", "FF00FF", "00FFFF", "800000", "008000",
     "000080", "808000", "800080", "008080", "C0C0C0", "808080", "9999FF", "993366", "FFFFCC", "CCFFFF",
     "660066", "FF8080", "0066CC", "CCCCFF", "000080", "FF00FF", "FFFF00", "00FFFF", "800080", "800000",
@@ -435,7 +417,7 @@ class CellStyles:
             if nth == 65:
                 return WHITE
             nth = nth - 8 if nth >= 8 else nth
-            color = hex_color(_INDEXED[nth]) if 0 <= nth < len(_INDEXED) else None
+            color = hex_color(INDEXED[nth]) if 0 <= nth < len(INDEXED) else None
         else:
             color = hex_color(attribute(entry, "rgb"))
         tint = number(attribute(entry, "tint"))

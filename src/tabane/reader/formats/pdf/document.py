@@ -19,7 +19,14 @@ from urllib.parse import unquote
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.data_files import table
-from tabane.reader.formats.pdf.page_objects import FontTable, PdfFrame, page_drawing, page_words
+from tabane.reader.formats.pdf.page_objects import (
+    FontTable,
+    PdfFrame,
+    may_hide,
+    page_drawing,
+    page_words,
+    seen_words,
+)
 from tabane.reader.formats.pdf.paragraphs import (
     HeadingStyles,
     PageLines,
@@ -31,7 +38,6 @@ from tabane.reader.formats.pdf.paragraphs import (
     running_lines,
 )
 from tabane.reader.formats.pdf.tables import PdfTable, page_tables
-from tabane.reader.formats.pdf.visibility import may_hide, seen_words
 from tabane.reader.formats.text import LONGEST, broken
 from tabane.reader.markdown import spans
 from tabane.reader.page import Page
@@ -43,48 +49,29 @@ _DRAWING = 2.5
 _WHOLE = 7.5  # seconds: later pages are not read
 
 
+@dataclass(slots=True)
 class PdfBudget:
-    """What is left of a document's budget."""
+    """What is left of a document's budget: words, drawn objects, and seconds of CPU time for drawing."""
 
-    def __init__(self) -> None:
-        self._start = process_time()
-        self._drawn = 0.0
-        self._words = _WORDS
-        self._objects = _OBJECTS
+    words: int = _WORDS
+    objects: int = _OBJECTS
+    drawing: float = _DRAWING
+    start: float = field(default_factory=process_time)
 
     @property
     def seconds(self) -> float:
         """Return the CPU time since the start."""
-        return process_time() - self._start
-
-    @property
-    def objects(self) -> int:
-        """Return how many drawn objects may still be read."""
-        return self._objects
-
-    def spend(self, words: int, objects: int) -> None:
-        """Count a page's words and objects."""
-        self._words -= words
-        self._objects -= objects
-
-    def spend_drawing(self, seconds: float) -> None:
-        """Count the CPU time of drawing a page."""
-        self._drawn += seconds
+        return process_time() - self.start
 
     @property
     def has_layout(self) -> bool:
         """Return whether the next page may be laid out."""
-        return self._words > 0 and self._objects > 0 and self.seconds < _LAYOUT
+        return self.words > 0 and self.objects > 0 and self.seconds < _LAYOUT
 
     @property
     def draws(self) -> bool:
         """Return whether the next page may be drawn to see what hides its text."""
-        return self._drawn < _DRAWING and self.seconds < _LAYOUT + 1
-
-    @property
-    def is_spent(self) -> bool:
-        """Return whether no more pages may be read."""
-        return self.seconds > _WHOLE
+        return self.drawing > 0 and self.seconds < _LAYOUT + 1
 
 
 _PDF = say("PDF")
@@ -211,7 +198,7 @@ def _read_pages(document: Any, most: int) -> list[_ReadPage]:
         pages.append(read)
         last = read.tables[-1] if read.tables else None
         length += read.length
-        if length > LONGEST or budget.is_spent:
+        if length > LONGEST or budget.seconds > _WHOLE:
             break
     return pages
 
@@ -228,10 +215,11 @@ def _read_page(page: Any, budget: PdfBudget, fonts: FontTable, before: PdfTable 
     finally:
         text.close()
     laid_out = budget.has_layout
-    budget.spend(len(words), len(drawing.texts) + len(drawing.rules) + len(drawing.areas))
+    budget.words -= len(words)
+    budget.objects -= len(drawing.texts) + len(drawing.rules) + len(drawing.areas)
     start = process_time()
     seen = seen_words(words, page, frame, drawing, draws=budget.draws)
-    budget.spend_drawing(process_time() - start)
+    budget.drawing -= process_time() - start
     found = page_tables(seen.words, drawing, before) if laid_out and budget.has_layout else []
     taken = frozenset(nth for one in found for nth in one.words)
     lines = page_lines((nth, word) for nth, word in enumerate(seen.words) if nth not in taken)

@@ -17,8 +17,7 @@ from msgspec import Struct
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
-from tabane.reader.sites.site_adapter import ReadingTools
-from tabane.reader.sites.site_api import SiteApi, absolute
+from tabane.reader.sites.site_adapter import ReadingTools, SiteApi, absolute
 
 _PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".avif", ".ico", ".mp4", ".webm")
 

@@ -38,7 +38,7 @@ from tabane.reader.sites.github.pages import (
     size,
     title_of_path,
 )
-from tabane.reader.sites.site_api import blocks, one_line, query
+from tabane.reader.sites.site_adapter import blocks, one_line, query
 from tabane.text.encodings import decode_leniently
 
 WHOLE = 10

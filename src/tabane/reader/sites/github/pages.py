@@ -40,7 +40,7 @@ from tabane.reader.sites.github.api import (
     linked,
     only_first,
 )
-from tabane.reader.sites.site_api import blocks, comments, facts, one_line
+from tabane.reader.sites.site_adapter import blocks, comments, facts, one_line
 from tabane.text.encodings import decode_leniently
 
 _WHERE = re.compile(r"\b(?:repo|org|user):\S+")

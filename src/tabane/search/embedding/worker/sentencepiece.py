@@ -182,25 +182,26 @@ class UnigramTokenizer:
         codes = _codes(gap.join([*normal, ""]))
         if not len(codes):
             return []
-        paths = self._paths(codes)
+        edges = self._edges_of(codes)
         return [
-            paths(start, start + len(text))[:most] or [UNKNOWN]
+            _likeliest(start, start + len(text), *edges)[:most] or [UNKNOWN]
             for start, text in zip(starts, normal, strict=True)
         ]
 
-    def _paths(self, codes: npt.NDArray[np.int64]) -> _Paths:
+    def _edges_of(self, codes: npt.NDArray[np.int64]) -> tuple[list[int], list[int], list[int], list[float]]:
+        """Return the pieces of a text, sorted: firsts, ends, ids and scores as in :func:`_likeliest`."""
         starts, sizes, pieces = self._matches(codes)
-        known = np.zeros(len(codes), bool)
-        known[starts[sizes == 1]] = True
-        unknown = np.flatnonzero(~known)
-        starts = np.concatenate([starts, unknown])
-        sizes = np.concatenate([sizes, np.ones(len(unknown), np.int64)])
-        pieces = np.concatenate([pieces, np.full(len(unknown), UNKNOWN, np.int32)])
+        unknown = np.ones(len(codes), bool)
+        unknown[starts[sizes == 1]] = False
+        places = np.flatnonzero(unknown)
+        starts = np.concatenate([starts, places])
+        sizes = np.concatenate([sizes, np.ones(len(places), np.int64)])
+        pieces = np.concatenate([pieces, np.full(len(places), UNKNOWN, np.int32)])
         order = np.argsort(starts << 8 | sizes)
         pieces = pieces[order]
         firsts = np.concatenate([[0], np.cumsum(np.bincount(starts, minlength=len(codes)))])
         ends = (starts + sizes)[order]
-        return _Paths(firsts.tolist(), ends.tolist(), pieces.tolist(), self._scores[pieces].tolist())
+        return firsts.tolist(), ends.tolist(), pieces.tolist(), self._scores[pieces].tolist()
 
     def _matches(self, codes: npt.NDArray[np.int64]) -> tuple[Array, Array, Array]:
         """Return all pieces in the text: their starts, their lengths and their ids."""
@@ -238,39 +239,34 @@ class UnigramTokenizer:
         return slots, hit
 
 
-class _Paths:
-    """The pieces at each position of a text, and the likeliest sequences of them.
+def _likeliest(
+    start: int, end: int, firsts: list[int], ends: list[int], pieces: list[int], scores: list[float]
+) -> list[int]:
+    """Return the likeliest sequence of pieces between two positions.
 
     Pieces that start at ``p`` are ``firsts[p]`` to ``firsts[p + 1]``, shortest first. Of equally likely
     sequences, the one whose last piece is the longest wins, as in SentencePiece's lattice.
     """
-
-    def __init__(self, firsts: list[int], ends: list[int], pieces: list[int], scores: list[float]) -> None:
-        self._firsts, self._ends, self._pieces, self._scores = firsts, ends, pieces, scores
-
-    def __call__(self, start: int, end: int) -> list[int]:
-        """Return the pieces between two positions."""
-        firsts, ends, scores = self._firsts, self._ends, self._scores
-        best = [-1e38] * (end - start + 1)
-        chosen = [0] * (end - start + 1)
-        came = [0] * (end - start + 1)
-        best[0] = 0.0
-        for place in range(end - start):
-            base = best[place]
-            for match in range(firsts[start + place], firsts[start + place + 1]):
-                score = base + scores[match]
-                to = ends[match] - start
-                if score > best[to]:
-                    best[to] = score
-                    chosen[to] = match
-                    came[to] = place
-        found = []
-        place = end - start
-        while place:
-            found.append(self._pieces[chosen[place]])
-            place = came[place]
-        found.reverse()
-        return found
+    best = [-1e38] * (end - start + 1)
+    chosen = [0] * (end - start + 1)
+    before = [0] * (end - start + 1)
+    best[0] = 0.0
+    for place in range(end - start):
+        base = best[place]
+        for match in range(firsts[start + place], firsts[start + place + 1]):
+            score = base + scores[match]
+            to = ends[match] - start
+            if score > best[to]:
+                best[to] = score
+                chosen[to] = match
+                before[to] = place
+    path = []
+    place = end - start
+    while place:
+        path.append(pieces[chosen[place]])
+        place = before[place]
+    path.reverse()
+    return path
 
 
 # The character map
@@ -366,13 +362,12 @@ class CharacterMap:
         else:
             parts = self._joined.split(text)
             parts[::2] = [part.translate(self._alone) for part in parts[::2]]
-            parts[1::2] = map(self._long, parts[1::2])
+            parts[1::2] = (
+                self._region(part) if len(part) <= 64 else self._replaced(part) for part in parts[1::2]
+            )
             mapped = "".join(parts)
         words = [word for word in mapped.split(" ") if word]
         return _SPACE + _SPACE.join(words) if words else ""
-
-    def _long(self, region: str) -> str:
-        return self._region(region) if len(region) <= 64 else self._replaced(region)
 
     def _replaced(self, region: str) -> str:
         data = region.encode()

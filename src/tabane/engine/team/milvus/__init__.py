@@ -1,1 +1,0 @@
-"""An index of vectors on Milvus, which proposes candidates to the engine on PostgreSQL."""
