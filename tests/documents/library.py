@@ -121,6 +121,16 @@ def _none() -> NoModel:
     return NoModel(say("There is no model here."))
 
 
+class NoLabels:
+    """Nobody has read anything, and nothing is noted."""
+
+    def read_by(self, caller: Caller) -> int:
+        return 0
+
+    def found(self, caller: Caller, labels: int, source: str, tool: str) -> None:
+        pass
+
+
 class _AskedContext(DocumentContext):
     """The clock and the settings of a test."""
 
@@ -161,7 +171,14 @@ class Asked:
         self.heard: list[tuple[str, Event]] = []
         context = _AskedContext(self, largest, patience)
         self.documents = DocumentLibrary(
-            self._given, models, self._question, self._wake, context, files=files, uploads=uploads
+            self._given,
+            models,
+            self._question,
+            self._wake,
+            context,
+            files=files,
+            uploads=uploads,
+            labels=NoLabels(),
         )
         self.documents.changed.append(lambda name, event: self.heard.append((name, event)))
         self.table = documents_table(lambda: self.documents, files=files is not None or uploads is not None)

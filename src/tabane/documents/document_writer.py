@@ -225,8 +225,7 @@ def _cut_text(draft: Draft, document: Document, measure: Measure) -> tuple[Docum
     # Imported with the first text: a hub without documents does not need it.
     from tabane.search.chunking import chunks
 
-    lang = metadata.ending(document.filepath)
-    spans = fewer(chunks(draft.text, document.kind, measure, lang), MOST_CHUNKS)
+    spans = fewer(chunks(draft.text, document.kind, measure), MOST_CHUNKS)
     parts: list[ChunkText] = []
     times: Counter[ChunkText] = Counter()
     pieces: list[ChunkSpan] = []
@@ -420,24 +419,6 @@ def _slices(keys: Sequence[str]) -> Iterator[Sequence[str]]:
     return (keys[first : first + MOST_AT_ONCE] for first in range(0, len(keys), MOST_AT_ONCE))
 
 
-class DocumentLocks:
-    """Locks by document name. A lock exists only while it is held or waited for."""
-
-    def __init__(self) -> None:
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-
-    @asynccontextmanager
-    async def held(self, names: Iterable[str]) -> AsyncIterator[None]:
-        """Hold the locks of these names. They are taken in sorted order, which prevents deadlocks."""
-        async with AsyncExitStack() as stack:
-            for name in sorted(set(names)):
-                lock = self._locks.get(name)
-                if lock is None:
-                    lock = self._locks[name] = asyncio.Lock()
-                await stack.enter_async_context(lock)
-            yield
-
-
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -465,7 +446,8 @@ class DocumentWriter:
     ) -> None:
         self._collection, self._models, self._embedding = collection, models, embedding
         self._wake, self._context, self._listeners = wake, context, listeners
-        self._locks = DocumentLocks()
+        # Locks by name of document. A lock exists only while it is held or waited for.
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._running: set[asyncio.Future[Any]] = set()
 
     async def put(self, drafts: Sequence[Draft]) -> list[PutOutcome | TabaneError]:
@@ -478,7 +460,14 @@ class DocumentWriter:
             place: error for place, error in enumerate(checked) if isinstance(error, TabaneError)
         }
         ready = {place: draft for place, draft in enumerate(checked) if isinstance(draft, Draft)}
-        for turn in _split_by_name(ready):
+        turns: list[dict[int, Draft]] = []
+        seen: Counter[str] = Counter()
+        for place, draft in ready.items():
+            if seen[draft.filepath] == len(turns):
+                turns.append({})
+            turns[seen[draft.filepath]][place] = draft
+            seen[draft.filepath] += 1
+        for turn in turns:
             results |= await self._shielded(self._put_together(turn))
         return [results[place] for place in range(len(drafts))]
 
@@ -494,9 +483,17 @@ class DocumentWriter:
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
 
+    @asynccontextmanager
+    async def _locked(self, names: Iterable[str]) -> AsyncIterator[None]:
+        """Hold the locks of these names. They are taken in sorted order, which prevents deadlocks."""
+        async with AsyncExitStack() as stack:
+            for name in sorted(set(names)):
+                await stack.enter_async_context(self._locks.setdefault(name, asyncio.Lock()))
+            yield
+
     async def _delete_locked(self, names: Sequence[str]) -> int:
         removed = 0
-        async with self._locks.held(names):
+        async with self._locked(names):
             collection = await self._collection()
             for document in await DocumentReader(collection).documents(names):
                 if document is not None:
@@ -507,7 +504,7 @@ class DocumentWriter:
 
     async def _put_together(self, drafts: Mapping[int, Draft]) -> dict[int, PutOutcome | TabaneError]:
         """Store drafts with different names: embed them together, commit them one by one."""
-        async with self._locks.held(draft.filepath for draft in drafts.values()):
+        async with self._locked(draft.filepath for draft in drafts.values()):
             try:
                 collection = await self._collection()
                 names = [draft.filepath for draft in drafts.values()]
@@ -571,15 +568,3 @@ def _check_replaced(draft: Draft, stored: Document | None) -> Draft:
     if not draft.replaces:
         raise Conflict(say("A document {filepath} exists already.", filepath=draft.filepath))
     raise Conflict(say("{filepath} was changed in the meantime.", filepath=draft.filepath))
-
-
-def _split_by_name(drafts: Mapping[int, Draft]) -> list[dict[int, Draft]]:
-    """Divide the drafts into turns, so that no turn has two drafts with the same name."""
-    turns: list[dict[int, Draft]] = []
-    seen: Counter[str] = Counter()
-    for place, draft in drafts.items():
-        if seen[draft.filepath] == len(turns):
-            turns.append({})
-        turns[seen[draft.filepath]][place] = draft
-        seen[draft.filepath] += 1
-    return turns

@@ -40,11 +40,10 @@ from tabane.documents.searching import (
     DocumentPassage,
     DocumentSearch,
     DocumentSearchRequest,
-    NoDocumentLabels,
     normalized,
     note_labels,
 )
-from tabane.documents.table import LARGEST_UPLOAD, PutUpload
+from tabane.documents.table import LARGEST_UPLOAD
 from tabane.errors import (
     BadArguments,
     CallerError,
@@ -431,23 +430,6 @@ class FileReading(Protocol):
         ...
 
 
-async def received(params: PutUpload, reading: FileReading) -> Draft:
-    """Return the draft of a file that was sent. Raises BadArguments with the reason if it has no text."""
-    filepath = checked_filepath(params.filepath)
-    encoding = checked_encoding(params.encoding)
-    name = params.name or filepath
-    data = await asyncio.to_thread(_decode_upload, params.content, name)
-    try:
-        text, file_type = await reading.read(name, data, encoding, params.file_type or None)
-    except TabaneError as error:
-        raise BadArguments(
-            say("{path} cannot be saved: {why}", path=name, why=error.message), "content"
-        ) from None
-    return Draft(
-        filepath, text.text, file_type, metadata=params.metadata or {}, kind=text.kind, title=text.title
-    )
-
-
 def checked_encoding(encoding: str | None) -> str | None:
     """Return the encoding. Raises BadArguments if Python does not know it."""
     if encoding is not None and not is_encoding(encoding):
@@ -521,10 +503,10 @@ class DocumentLibrary:
         *,
         files: Callable[[str], Awaitable[FileText]] | None = None,
         uploads: FileReading | None = None,
-        labels: DocumentLabels | None = None,
+        labels: DocumentLabels,
     ) -> None:
         self._collection, self._files, self._uploads = collection, files, uploads
-        self._answers, self._labels = DocumentAnswers(context.folder), labels or NoDocumentLabels()
+        self._answers, self._labels = DocumentAnswers(context.folder), labels
         self.changed: list[DocumentListener] = []
         self.searching = DocumentSearch(collection, models, vectors, context, self._labels)
         self._folders = FolderListing()
@@ -594,7 +576,19 @@ class DocumentLibrary:
     async def put_upload(self, caller: Caller, params: given.PutUpload) -> Json:
         """Store a file that was sent as a document."""
         assert self._uploads is not None  # else there is no such operation
-        (answer,) = await self._put(caller, [await received(params, self._uploads)])
+        filepath = checked_filepath(params.filepath)
+        encoding = checked_encoding(params.encoding)
+        name = params.name or filepath
+        data = await asyncio.to_thread(_decode_upload, params.content, name)
+        try:
+            text, file_type = await self._uploads.read(name, data, encoding, params.file_type or None)
+        except TabaneError as error:
+            raise BadArguments(
+                say("{path} cannot be saved: {why}", path=name, why=error.message), "content"
+            ) from None
+        metadata = params.metadata or {}
+        draft = Draft(filepath, text.text, file_type, metadata=metadata, kind=text.kind, title=text.title)
+        (answer,) = await self._put(caller, [draft])
         return answer
 
     @answered

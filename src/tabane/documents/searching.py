@@ -284,17 +284,6 @@ class DocumentLabels(Protocol):
         ...
 
 
-class NoDocumentLabels:
-    """No labels: for documents that are not part of a hub."""
-
-    def read_by(self, caller: Caller) -> int:
-        """Return no labels."""
-        return 0
-
-    def found(self, caller: Caller, labels: int, source: str, tool: str) -> None:
-        """Note nothing."""
-
-
 MOST_PASSAGES = 3
 """Passages of one document in a hit."""
 

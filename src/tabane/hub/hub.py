@@ -25,7 +25,7 @@ from tabane.hub.servers.tools import HubTools, count_servers, gateway_of, kept_r
 from tabane.hub.sources.archive import PostArchive, given_archive
 from tabane.hub.sources.documents import DocumentStore
 from tabane.hub.sources.embedding import CollectionEmbedder, stores_of
-from tabane.hub.sources.models import HubModels
+from tabane.hub.sources.models.hub_models import HubModels
 from tabane.hub.sources.reader import PageReader
 from tabane.hub.telemetry.audit import HubAudit
 from tabane.hub.work.jobs import Jobs

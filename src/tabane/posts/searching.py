@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import tzinfo
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
 
@@ -40,8 +40,10 @@ from tabane.search.engine import (
     Collection,
     JoinedRecords,
     LexicalQuery,
+    ListedKeys,
     NearestRequest,
     Order,
+    Ranks,
     VectorQuery,
     demanding,
 )
@@ -314,7 +316,11 @@ class HybridPosts:
         records = await posts.get([hit.key for hit in hits])
         # Hits of a second round are not reranked: they come after the first ones.
         if self._reranks and not self._round:
-            hits, records = await self._rerank(hits, records)
+            by_key = {record.key: record for record in records if record is not None}
+            texts = {key: record.texts.get("content", "") for key, record in by_key.items()}
+            question = sense(self._query.words) if self._query.words else ""
+            order = await judged(self._models, question, hits, texts)
+            hits, records = order, [by_key.get(hit.key) for hit in order]
         ranked: list[RankedPost] = []
         for rank, (hit, record) in enumerate(zip(hits, records, strict=True)):
             if record is not None:
@@ -323,15 +329,6 @@ class HybridPosts:
                 ranked.append(RankedPost(place, self._least, record, hit.cosine, hit.bm25, hit.parts))
         self._round += 1
         return PostCandidates(ranked, len(hits) == limit)
-
-    async def _rerank(
-        self, hits: Sequence[Hit], records: Sequence[Record | None]
-    ) -> tuple[Sequence[Hit], list[Record | None]]:
-        by_key = {record.key: record for record in records if record is not None}
-        texts = {key: record.texts.get("content", "") for key, record in by_key.items()}
-        question = sense(self._query.words) if self._query.words else ""
-        order = await judged(self._models, question, hits, texts)
-        return order, [by_key.get(hit.key) for hit in order]
 
     async def placed(
         self, posts: JoinedRecords, records: Sequence[Record], best: Sequence[RankedPost]
@@ -356,6 +353,8 @@ _WIDER = 5  # times as many posts, of which diverse ones are chosen
 
 Pair = tuple[int, float]
 """A post's number and its score."""
+
+Block = TypeVar("Block", Ranks, ListedKeys)
 
 
 PostAnswer = SearchAnswer[Post]
@@ -449,7 +448,8 @@ class PostSearch:
         chosen = await self.chosen(collection, options.conditions)
         where = _narrow_to_terms(chosen, query.terms, source_of(options.mode)).all
         if not query.meaning:
-            return await _newest_stream(collection, where)
+            blocks = collection.listing(Order("at", descending=True), where)
+            return await _stream_of(blocks, lambda block: [(int(key), 1.0) for key in block.keys])
         if options.mode == "hybrid":
             source, _ = await self._hybrid_ranking(collection, typed(query.meaning), where)
             hits = (await source.best(collection, NOTHING, MOST_AT_ONCE)).hits
@@ -457,17 +457,10 @@ class PostSearch:
         vectors = await self._query_vectors(collection, options.mode, weights, query.meaning)
         if isinstance(vectors, NoModel):
             raise _model_missing_error(options.mode, vectors.reason)
-        blocks = collection.ranking(vectors, where)
-        first = await anext(blocks, None)
-        if first is None:
-            return PostStream(0, _single_block([]))
-
-        async def pairs() -> AsyncIterator[list[Pair]]:
-            yield list(zip(map(int, first.keys), first.similarities, strict=True))
-            async for block in blocks:
-                yield list(zip(map(int, block.keys), block.similarities, strict=True))
-
-        return PostStream(first.total, pairs())
+        return await _stream_of(
+            collection.ranking(vectors, where),
+            lambda block: list(zip(map(int, block.keys), block.similarities, strict=True)),
+        )
 
     async def related(
         self, collection: Collection, post_id: int, options: PostSearchOptions, top_k: int
@@ -689,16 +682,15 @@ def _model_missing_error(mode: Mode, reason: Message) -> ModelMissing:
     )
 
 
-async def _newest_stream(collection: Collection, where: Filter) -> PostStream:
-    blocks = collection.listing(Order("at", descending=True), where)
+async def _stream_of(blocks: AsyncIterator[Block], pairs_of: Callable[[Block], list[Pair]]) -> PostStream:
     first = await anext(blocks, None)
     if first is None:
         return PostStream(0, _single_block([]))
 
     async def pairs() -> AsyncIterator[list[Pair]]:
-        yield [(int(key), 1.0) for key in first.keys]
+        yield pairs_of(first)
         async for block in blocks:
-            yield [(int(key), 1.0) for key in block.keys]
+            yield pairs_of(block)
 
     return PostStream(first.total, pairs())
 

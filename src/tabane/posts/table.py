@@ -89,8 +89,7 @@ def similar_text(rows: PostRows, lang: Lang) -> str:
     head = say('🔍 Search results: {count} (query: "{query}")', count=grouped(len(rows)), query=rows.asked)
     if not rows:
         head = say("No search results were found")
-    entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
-    return _post_list(head, entries, rows.warning, lang)
+    return _post_list(head, rows, lang)
 
 
 def holding_text(rows: PostRows, lang: Lang) -> str:
@@ -100,14 +99,13 @@ def holding_text(rows: PostRows, lang: Lang) -> str:
     )
     if not rows:
         head = say('No search results were found (term: "{query}")', query=rows.asked)
-    return _post_list(head, [("", post) for post in rows], rows.warning, lang)
+    return _post_list(head, rows, lang)
 
 
 def related_text(rows: PostRows, lang: Lang) -> str:
     """Format numbered posts that are similar to one post, with their scores."""
     head = say("🔗 Related posts: {count} (of {post_id})", count=grouped(len(rows)), post_id=rows.asked)
-    entries = [(f"[{entry['score']:.3f}] ", entry["post"]) for entry in rows]
-    return _post_list(head, entries, rows.warning, lang)
+    return _post_list(head, rows, lang)
 
 
 def post_text(value: Row, lang: Lang) -> str:
@@ -115,14 +113,16 @@ def post_text(value: Row, lang: Lang) -> str:
     return "\n".join((_post_line(value), _indented_text(str(value["content"]), "")))
 
 
-def _post_list(head: Message, entries: Sequence[tuple[str, Row]], warning: Message | None, lang: Lang) -> str:
+def _post_list(head: Message, rows: PostRows, lang: Lang) -> str:
     lines = [head.render(lang)]
-    if entries or warning is not None:
+    if rows or rows.warning is not None:
         lines.append("")
-    if warning is not None:
-        lines += [f"⚠ {warning.render(lang)}", ""]
-    for place, (score, entry) in enumerate(entries, 1):
-        lines += [f"{place}. {score}{_post_line(entry)}", _indented_text(str(entry["content"]), "   "), ""]
+    if rows.warning is not None:
+        lines += [f"⚠ {rows.warning.render(lang)}", ""]
+    for place, row in enumerate(rows, 1):
+        score = f"[{row['score']:.3f}] " if "score" in row else ""
+        post = row.get("post", row)
+        lines += [f"{place}. {score}{_post_line(post)}", _indented_text(str(post["content"]), "   "), ""]
     return "\n".join(lines)
 
 

@@ -360,7 +360,10 @@ def content(text: str) -> str:
     kept = [(start, run) for place, (start, run) in enumerate(runs) if place not in empty]
     if not any(not is_cjk(run) or any(not "ぁ" <= letter <= "ゟ" for letter in run) for _, run in kept):
         return text
-    return _remove_runs(text, [runs[place] for place in sorted(empty)])
+    gone = [runs[place] for place in sorted(empty)]
+    edges = [0, *(edge for start, run in gone for edge in (start, start + len(run))), len(text)]
+    pieces = [text[start:end] for start, end in list(pairwise(edges))[::2]]
+    return " ".join(" ".join(pieces).split())
 
 
 def _grammar_places(runs: Sequence[tuple[int, str]]) -> set[int]:
@@ -374,13 +377,6 @@ def _grammar_places(runs: Sequence[tuple[int, str]]) -> set[int]:
         if bare in FUNCTION_WORDS and (bare == "i" or not name):
             grammar.add(place)
     return grammar
-
-
-def _remove_runs(text: str, gone: Sequence[tuple[int, str]]) -> str:
-    """Return the text without these runs, and with one space where one was."""
-    edges = [0, *(edge for start, run in gone for edge in (start, start + len(run))), len(text)]
-    pieces = [text[start:end] for start, end in list(pairwise(edges))[::2]]
-    return " ".join(" ".join(pieces).split())
 
 
 LONGEST_TEXT = 8_000

@@ -724,13 +724,12 @@ _OUTLINES: Mapping[Kind, Callable[[str], Outline]] = {
 }
 
 
-def chunks(text: str, kind: Kind, measure: Measure, lang: str = "") -> list[Chunk]:
+def chunks(text: str, kind: Kind, measure: Measure) -> list[Chunk]:
     """Cut a text into chunks that the measure's capacity holds together with the headings above them.
 
     Spans are in order and cover the text without a gap: white space belongs to what it follows. Where a
     long paragraph had to be cut, the next chunk begins with the last words of the one before. A grapheme
-    that is longer than the capacity is a chunk all the same. An empty text has no chunks. ``lang`` is what it
-    is written in; the rules are the same for all.
+    that is longer than the capacity is a chunk all the same. An empty text has no chunks.
     """
     if not text:
         return []
@@ -740,13 +739,6 @@ def chunks(text: str, kind: Kind, measure: Measure, lang: str = "") -> list[Chun
     above = counted(measure, ["\n".join(path) for path in outline.paths])
     capacity = max(measure.capacity, 1)
     rooms = [capacity - min(tokens, capacity // _HEADINGS) for tokens in above]
-    atoms = _atoms(text, blocks, rooms, measure)
-    return [_chunk_of(piece, atoms, outline.paths) for piece in joined(text, atoms, rooms)]
-
-
-def _atoms(
-    text: str, blocks: Sequence[OutlineBlock], rooms: Sequence[int], measure: Measure
-) -> list[ChunkAtom]:
     ends = [*(block.start for block in blocks[1:]), len(text)]
     spans = [(block.start, end) for block, end in zip(blocks, ends, strict=True)]
     tokens = counted(measure, [text[start:end] for start, end in spans])
@@ -754,7 +746,8 @@ def _atoms(
         (ChunkAtom(start, end, block.strength, size, block.section), block.makeup)
         for block, (start, end), size in zip(blocks, spans, tokens, strict=True)
     ]
-    return broken(text, pieces, rooms, measure)
+    atoms = broken(text, pieces, rooms, measure)
+    return [_chunk_of(piece, atoms, outline.paths) for piece in joined(text, atoms, rooms)]
 
 
 def _chunk_of(piece: JoinedAtoms, atoms: Sequence[ChunkAtom], paths: Sequence[tuple[str, ...]]) -> Chunk:

@@ -104,19 +104,13 @@ class Shape:
     spaces: tuple[EmbeddingSpace, ...] = ()
 
     def __post_init__(self) -> None:
-        self._check_spaces()
-        names = [self.name, *(text.name for text in self.texts), *(field.name for field in self.fields)]
-        if not all(name.isidentifier() and name.isascii() for name in names) or len(names) > MOST_FIELDS:
-            raise ValueError(f"a shape's names are at most {MOST_FIELDS} ASCII identifiers: {names}")
-        if len(set(names[1:])) < len(names) - 1:
-            raise ValueError(f"a shape names each text and field once: {names[1:]}")
-
-    def _check_spaces(self) -> None:
-        names = [space.name for space in self.spaces]
-        if not all(name.isidentifier() and name.isascii() for name in names) or len(names) > MOST_FIELDS:
-            raise ValueError(f"spaces have at most {MOST_FIELDS} names, ASCII identifiers: {names}")
-        if len(set(names)) < len(names):
-            raise ValueError(f"a shape names each space once: {names}")
+        members = [*(text.name for text in self.texts), *(field.name for field in self.fields)]
+        for names in (members, [space.name for space in self.spaces]):
+            if len(set(names)) < len(names):
+                raise ValueError(f"a shape names each text, field and space once: {names}")
+            names = [self.name, *names]
+            if not all(name.isidentifier() and name.isascii() for name in names) or len(names) > MOST_FIELDS:
+                raise ValueError(f"the names in a shape are at most {MOST_FIELDS} ASCII identifiers: {names}")
         if not all(0 < space.dimension <= LARGEST_DIMENSION for space in self.spaces):
             raise ValueError(f"a space has 1 to {LARGEST_DIMENSION} dimensions")
 

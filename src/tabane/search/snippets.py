@@ -138,28 +138,22 @@ def _fold_with_places(text: str) -> tuple[str, Sequence[int]]:
     """Return the text in the spelling of tokens, and the original position of each of its characters."""
     if text.isascii():
         return text, range(len(text) + 1)
-    folded, places = _plain_with_places(text)
+    folded, places = text, list(range(len(text) + 1))
+    if plain(text) != text:
+        pieces, places = [], []
+        # A character and its combining marks are normalized separately from the others.
+        starts = [0, *(at for at in range(1, len(text)) if not _is_combining(text[at])), len(text)]
+        for start, end in pairwise(starts):
+            pieces.append(plain(text[start:end]))
+            places += [start] * len(pieces[-1])
+        folded = "".join(pieces)
+        places.append(len(text))
     folded = with_long_vowels(folded)
     dropped = left_out(folded)
     if not dropped:
         return folded, places
     kept = [at for at in range(len(folded)) if at not in dropped]
     return "".join(folded[at] for at in kept), [*(places[at] for at in kept), len(text)]
-
-
-def _plain_with_places(text: str) -> tuple[str, Sequence[int]]:
-    if plain(text) == text:
-        return text, range(len(text) + 1)
-    pieces: list[str] = []
-    places: list[int] = []
-    # A character and its combining marks are normalized separately from the others.
-    starts = [0, *(at for at in range(1, len(text)) if not _is_combining(text[at])), len(text)]
-    for start, end in pairwise(starts):
-        piece = plain(text[start:end])
-        pieces.append(piece)
-        places.extend([start] * len(piece))
-    places.append(len(text))
-    return "".join(pieces), places
 
 
 def _is_combining(character: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tabane.hub.sources.models import HubModels
+from tabane.hub.sources.models.hub_models import HubModels
 from tabane.search.chunking import Measure, chunks
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_finder import MINILM, ModelFinder

@@ -50,7 +50,7 @@ from tabane.code.result_types import KeptType
 from tabane.code.sandbox import AskedCall, HeldCall, PausedRun, ScriptSnapshot
 from tabane.documents.document import ChunkSpan, Document
 from tabane.documents.document_reader import PartCursor, _FolderCursor
-from tabane.documents.files.file_operations import _WatchedFolders
+from tabane.documents.files.file_operations import WatchedFolders
 from tabane.documents.files.readable_files import DocumentFolder, FileSource
 from tabane.engine.collection_replica import ReplicaMark
 from tabane.engine.embedded.clean_points import FileState, LogEnd
@@ -166,7 +166,7 @@ FILES: dict[str, Any] = {
     "exchange of a file": FileExchange,
     "cookies of a host": CookieJar,
     "cookie": ImportedCookie,
-    "watched folders": _WatchedFolders,
+    "watched folders": WatchedFolders,
     "watched folder": DocumentFolder,
     "file of a document": FileSource,
     "payload of a post": _PostPayload,

@@ -7,7 +7,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -42,52 +42,6 @@ from tabane.settings.files import write_private
 _PUT, _MOST_TOGETHER = 50, 4_000_000  # documents, and their characters, that are stored together
 _LONGEST_LINE = 64 << 20  # bytes
 _OURS = ("filepath", "file_type", "updated_at", "document")
-
-
-class ChromaImport:
-    """The job that imports a collection. Documents that are up to date are skipped."""
-
-    def __init__(self, keeping: DocumentLibrary) -> None:
-        self._documents = keeping
-
-    async def import_chroma(self, caller: Caller, params: ImportChroma, progress: Progress) -> dict[str, Any]:
-        """Import a collection. Return the counts of its documents by outcome."""
-        if not os.path.isabs(params.path):
-            raise BadArguments(say("{path}: give the full path, starting with /.", path=params.path), "path")
-        report = FilesReport()
-        progress.tell(0, None, say("Opening the collection"))
-        lines = _read_lines(params.path, params.collection)
-        try:
-            total = _read_total(await anext(lines, {}), params)
-            done = 0
-            async for rows in _row_batches(lines):
-                await self._put_rows(rows, params, report)
-                done += len(rows)
-                progress.tell(done, total)
-        finally:
-            await lines.aclose()
-        if done < total:
-            raise HubError(
-                say(
-                    "Chroma ended after {done} of {total} {total:document|documents}. The documents "
-                    "imported so far are kept.",
-                    done=done,
-                    total=total,
-                )
-            )
-        return report.plain(caller.lang)
-
-    async def _put_rows(
-        self, rows: Sequence[Mapping[str, Any]], params: ImportChroma, report: FilesReport
-    ) -> None:
-        drafts = []
-        for row in rows:
-            if row["text"] and row["text"].strip():
-                drafts.append(draft_of(row, params.id_prefix))
-            else:
-                report.refuse(row["id"], say("it has no text"))
-        results = await self._documents.put(drafts) if drafts else []
-        report.count_results([draft.filepath for draft in drafts], results)
 
 
 def draft_of(row: Mapping[str, Any], prefix: str = "") -> Draft:
@@ -175,34 +129,28 @@ async def _row_batches(lines: AsyncIterator[dict[str, Any]]) -> AsyncIterator[li
 log = logging.getLogger(__name__)
 
 
-class _WatchedFolders(msgspec.Struct, frozen=True):
+class WatchedFolders(msgspec.Struct, frozen=True):
+    """The folders that are watched, as they are kept in a file."""
+
     folders: list[DocumentFolder] = []
 
-
-class WatchedFoldersFile:
-    """The file with the watched folders. If it is damaged, it is renamed, and no folder is watched."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def read(self) -> list[DocumentFolder]:
-        """Return the watched folders, none if there is no such file."""
+    @classmethod
+    def read(cls, path: Path) -> WatchedFolders:
+        """Read the file; no folders if there is none. A damaged one is renamed, and no folder is watched."""
         try:
-            return msgspec.json.decode(self._path.read_bytes(), type=_WatchedFolders).folders
+            return msgspec.json.decode(path.read_bytes(), type=cls)
         except FileNotFoundError:
-            return []
+            return cls()
         except (msgspec.DecodeError, UnicodeError) as error:
-            broken = self._path.with_suffix(".broken")
-            os.replace(self._path, broken)
-            log.error("%s is damaged (%s) and was renamed to %s", self._path, error, broken.name)
-            return []
+            broken = path.with_suffix(".broken")
+            os.replace(path, broken)
+            log.error("%s is damaged (%s) and was renamed to %s", path, error, broken.name)
+            return cls()
 
-    def write(self, folders: Iterable[DocumentFolder]) -> None:
+    def write(self, path: Path) -> None:
         """Replace the file. Raises OSError and keeps the old file if that fails."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_private(
-            self._path, msgspec.json.format(msgspec.json.encode(_WatchedFolders(list(folders))), indent=2)
-        )
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(path, msgspec.json.format(msgspec.json.encode(self), indent=2))
 
 
 MOST_WATCHED = 32
@@ -220,8 +168,7 @@ class DocumentFiles:
     ) -> None:
         self._documents = keeping
         self._adding = FileAdding(keeping, texts)
-        self.import_chroma = ChromaImport(keeping).import_chroma
-        self._remembered = WatchedFoldersFile(remembered)
+        self._remembered = remembered
         self._watches: dict[str, tuple[FolderWatch, asyncio.Task[None]]] = {}
         self._changing = Turn()
 
@@ -230,7 +177,7 @@ class DocumentFiles:
     async def start(self) -> None:
         """Watch the folders again that were watched when the hub ended."""
         async with self._changing.taken():
-            for folder in await asyncio.to_thread(self._remembered.read):
+            for folder in (await asyncio.to_thread(WatchedFolders.read, self._remembered)).folders:
                 if folder.path not in self._watches:
                     self._begin_watch(folder)
 
@@ -334,6 +281,43 @@ class DocumentFiles:
         """Return the watched folders and their states."""
         return {"results": [watch.plain(caller.lang) for watch, _ in self._watches.values()]}
 
+    async def import_chroma(self, caller: Caller, params: ImportChroma, progress: Progress) -> dict[str, Any]:
+        """Import a collection. Return the counts of its documents by outcome.
+
+        Documents that are up to date are skipped.
+        """
+        if not os.path.isabs(params.path):
+            raise BadArguments(say("{path}: give the full path, starting with /.", path=params.path), "path")
+        report = FilesReport()
+        progress.tell(0, None, say("Opening the collection"))
+        lines = _read_lines(params.path, params.collection)
+        try:
+            total = _read_total(await anext(lines, {}), params)
+            done = 0
+            async for rows in _row_batches(lines):
+                drafts = []
+                for row in rows:
+                    if row["text"] and row["text"].strip():
+                        drafts.append(draft_of(row, params.id_prefix))
+                    else:
+                        report.refuse(row["id"], say("it has no text"))
+                results = await self._documents.put(drafts) if drafts else []
+                report.count_results([draft.filepath for draft in drafts], results)
+                done += len(rows)
+                progress.tell(done, total)
+        finally:
+            await lines.aclose()
+        if done < total:
+            raise HubError(
+                say(
+                    "Chroma ended after {done} of {total} {total:document|documents}. The documents "
+                    "imported so far are kept.",
+                    done=done,
+                    total=total,
+                )
+            )
+        return report.plain(caller.lang)
+
     async def _forget(self, path: str) -> None:
         async with self._changing.taken():
             if path in self._watches:
@@ -341,8 +325,8 @@ class DocumentFiles:
             await self._remember()
 
     async def _remember(self) -> None:
-        folders = [watch.folder for watch, _ in self._watches.values()]
-        await asyncio.to_thread(self._remembered.write, folders)
+        folders = WatchedFolders([watch.folder for watch, _ in self._watches.values()])
+        await asyncio.to_thread(folders.write, self._remembered)
 
     def _check_place(self, path: str) -> None:
         """Raise BadArguments if the folder cannot be watched in addition to the others."""

@@ -20,7 +20,7 @@ from tabane.hub.context import HubContext
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, LiveHub, fault, note, ok, warning
 from tabane.hub.local import lock
 from tabane.hub.sources import embedding
-from tabane.hub.sources.models import HubModels
+from tabane.hub.sources.models.hub_models import HubModels
 from tabane.hub.stores.domain_stores import FOLDER
 from tabane.messages import Message, language, say
 from tabane.search.embedding.embedder import VectorCache

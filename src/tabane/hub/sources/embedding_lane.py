@@ -214,35 +214,6 @@ class FillProgress:
         self._progress.tell(done, max(self._total, done))
 
 
-class SeenRows:
-    """The row up to which each space of a collection was checked and found complete.
-
-    A record that is written later has a higher row, so the earlier ones are not checked again. This is
-    forgotten when the hub ends, when the collection is recreated, and when the settings begin or cease to
-    name the model, because it may then get other texts.
-    """
-
-    def __init__(self) -> None:
-        self._rows: dict[str, int] = {}
-        self._of: tuple[Collection, tuple[EmbeddingSpace, ...], bool] | None = None
-
-    def rows(self, collection: Collection, name: str, named: bool) -> int:
-        """Return the row up to which a space was looked at; 0 after the collection or its spaces changed."""
-        moment = (collection, collection.spaces, named)
-        if self._of != moment:
-            self._of, self._rows = moment, {}
-        return self._rows.get(name, 0)
-
-    def note(self, name: str, row: int) -> None:
-        """Note that a space was looked at up to a row."""
-        self._rows[name] = row
-
-    def forget(self, *names: str) -> None:
-        """Look at spaces from their beginning again."""
-        for name in names:
-            self._rows.pop(name, None)
-
-
 NEXT = "__next"
 """Ends the name of a space that is being filled and will take the place of the one before it."""
 
@@ -284,7 +255,10 @@ class CollectionLane:
         self._working: asyncio.Task[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._problem: Message | None = None
-        self._seen = SeenRows()
+        # The row up to which each space was checked and found complete. A record that is written later has a
+        # higher row, so the earlier ones are not checked again.
+        self._checked: dict[str, int] = {}
+        self._checked_of: tuple[Collection, tuple[EmbeddingSpace, ...], bool] | None = None
 
     @property
     def unfinished(self) -> bool:
@@ -449,13 +423,16 @@ class CollectionLane:
 
     async def _first_lacking(self, collection: Collection, name: str, model: str) -> int | None:
         """Return the row before the first page with something to embed; None if there is nothing."""
-        after = self._seen.rows(collection, name, self._coverage.named)
+        moment = (collection, collection.spaces, self._coverage.named)
+        if self._checked_of != moment:  # recreated, or the settings may now give it other texts
+            self._checked_of, self._checked = moment, {}
+        after = self._checked.get(name, 0)
         where = self._definition.spaces[name.removesuffix(NEXT)]
         while page := await collection.lacking(name, after, PAGE, where):
             if any(self._text(stored.record, name, model) for stored in page):
                 return after
             after = page[-1].row
-            self._seen.note(name, after)
+            self._checked[name] = after
         space = _space(collection, name)
         if space is not None:
             self._coverage.settle(space, await self._lacking(collection, name))
@@ -480,12 +457,16 @@ class CollectionLane:
         successor = await self._add_next(collection, name, embedder)
         await self._fill(collection, successor, embedder, progress)
         await collection.succeed(name, successor.name)
-        self._seen.forget(name, successor.name)
+        self._check_again(name)
+
+    def _check_again(self, name: str) -> None:
+        for space in (name, name + NEXT):
+            self._checked.pop(space, None)
 
     async def _add_next(self, collection: Collection, name: str, embedder: Embedder) -> EmbeddingSpace:
         """Add the space that will take the place of another one: the next hub continues to fill it."""
         successor = EmbeddingSpace(name + NEXT, embedder.dimension, embedder.fingerprint)
-        self._seen.forget(name, successor.name)
+        self._check_again(name)
         existing = _space(collection, successor.name)
         if existing is not None and existing != successor:
             await collection.drop_space(successor.name)

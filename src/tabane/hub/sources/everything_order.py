@@ -99,7 +99,9 @@ def _judged(hints: QueryHints, answers: Sequence[KindAnswer], unfinished: bool) 
         HitWords.of(f"{hit.item.card.key}\n{hit.item.card.title}", hit.item.card.text) for _, hit in pairs
     ]
     covered = coverages(hints.text, words, unfinished=unfinished)
-    usual = _usual(answers)
+    least = lowest(hit.cosine for each in answers for hit in each.answer.hits)
+    measured = (each.answer.usual for each in answers if each.answer.usual is not None)
+    usual = None if least is None else next(measured, least)
     things = []
     for (each, hit), coverage in zip(pairs, covered, strict=True):
         said = coverage if hit.covered is None else max(coverage, hit.covered)
@@ -110,13 +112,6 @@ def _judged(hints: QueryHints, answers: Sequence[KindAnswer], unfinished: bool) 
         value = _with_kind(raised(relevance(said, near), _TITLED * fit), each.kind, hints)
         things.append(FoundThing(each.kind, structs.replace(hit, score=value)))
     return things
-
-
-def _usual(answers: Sequence[KindAnswer]) -> float | None:
-    """Return the cosine of unrelated texts for answers that do not say it; None if there are no cosines."""
-    least = lowest(hit.cosine for each in answers for hit in each.answer.hits)
-    measured = (each.answer.usual for each in answers if each.answer.usual is not None)
-    return None if least is None else next(measured, least)
 
 
 def _with_kind(value: float, kind: str, hints: QueryHints) -> float:

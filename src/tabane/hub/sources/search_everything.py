@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -19,10 +19,8 @@ from tabane.search.source import (
     FoundThing,
     Keywords,
     KindAnswer,
-    SearchHit,
     SearchRequest,
     SearchSource,
-    ShownItem,
     ThingEntry,
     explained,
     shown,
@@ -37,24 +35,6 @@ if TYPE_CHECKING:
     from tabane.search.source import Models
 
 log = logging.getLogger(__name__)
-
-
-def of_one_kind(answer: KindAnswer) -> list[ThingEntry]:
-    """Return the hits of the only kind in its own order, with their own scores."""
-    return [ThingEntry(FoundThing(answer.kind, hit)) for hit in answer.answer.hits]
-
-
-Places = Mapping[tuple[str, str], tuple[int, SearchHit[ShownItem]]]
-"""Rank and hit among those of one kind, by kind and key."""
-
-
-def places(answers: Sequence[KindAnswer]) -> Places:
-    """Return rank and hit of each thing among those of its kind."""
-    return {
-        (each.kind, hit.item.card.key): (rank, hit)
-        for each in answers
-        for rank, hit in enumerate(each.answer.hits, 1)
-    }
 
 
 SearchKind = Literal["posts", "documents", "pages", "tools", "docs"]
@@ -115,13 +95,6 @@ _FEWEST = 8
 """Hits that each kind is asked for at least, so that they can be compared."""
 
 
-class _Asked(NamedTuple):
-    """The answer of one kind, or the reason of its failure."""
-
-    answer: KindAnswer | None = None
-    error: TabaneError | None = None
-
-
 class EverythingSearch:
     """The operation search_everything over sources by kind. ``flows`` is told of the pages that are found."""
 
@@ -156,8 +129,8 @@ class EverythingSearch:
         outcomes = await asyncio.gather(*(self._ask(kind, caller, params) for kind in kinds))
         if not kinds:
             raise Forbidden(say("Your key may not search any of these. Ask the hub's owner for permission."))
-        answers = [each.answer for each in outcomes if each.answer is not None]
-        failed = [each.error for each in outcomes if each.error is not None]
+        answers = [each for each in outcomes if isinstance(each, KindAnswer)]
+        failed = [each for each in outcomes if isinstance(each, TabaneError)]
         if not answers:
             raise failed[0]
         entries = await _entries(params, answers)
@@ -166,25 +139,28 @@ class EverythingSearch:
             self._flows.found(caller, UNTRUSTED, "pages", "search_everything")
             self._flows.offered(caller, pages)
         if params.explain:
-            _explain(page["results"], places(answers))
+            _explain(page["results"], answers)
         told = [*(answer.warning for answer in answers), *(error.message for error in failed)]
         warnings = list(dict.fromkeys(warning for warning in told if warning))
         if warnings:
             page["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
         return page
 
-    async def _ask(self, kind: SearchKind, caller: Caller, params: SearchEverything) -> _Asked:
+    async def _ask(
+        self, kind: SearchKind, caller: Caller, params: SearchEverything
+    ) -> KindAnswer | TabaneError:
+        """Return the answer of one kind, or the reason of its failure."""
         try:
             request = SearchRequest(params.query, max(params.top_k, _FEWEST), keywords=params.keywords)
-            return _Asked(KindAnswer(kind, await shown(self._sources[kind], caller, request)))
+            return KindAnswer(kind, await shown(self._sources[kind], caller, request))
         except TabaneError as error:
             log.warning("%s cannot be searched: %s", kind, error)
-            return _Asked(error=error)
+            return error
 
 
 async def _entries(params: SearchEverything, answers: Sequence[KindAnswer]) -> list[ThingEntry]:
-    if params.places is not None and len(params.places) == 1:
-        return of_one_kind(answers[0])
+    if params.places is not None and len(params.places) == 1:  # in its own order, with its own scores
+        return [ThingEntry(FoundThing(answers[0].kind, hit)) for hit in answers[0].answer.hits]
     from tabane.hub.sources.everything_order import ordered
 
     # In a thread: the words of 500 passages take tens of milliseconds.
@@ -216,8 +192,13 @@ def _opens(thing: FoundThing, face: Face) -> dict[str, Any]:
     return thing.hit.item.card.reference.row(face)
 
 
-def _explain(rows: Sequence[dict[str, Any]], ranked: Places) -> None:
+def _explain(rows: Sequence[dict[str, Any]], answers: Sequence[KindAnswer]) -> None:
     """Add to each row why it was found, and its rank and score among the hits of its kind."""
+    ranked = {
+        (each.kind, hit.item.card.key): (rank, hit)
+        for each in answers
+        for rank, hit in enumerate(each.answer.hits, 1)
+    }
     for row in rows:
         rank, hit = ranked[(row["kind"], row["key"])]
         row["why"] = {**explained(hit), "rank": rank, "score": round(hit.score, 4)}

@@ -240,18 +240,16 @@ def _follow_metadata(files: _FoundFiles, *, csv_wanted: bool) -> None:
                 ),
                 "files",
             )
-    if not files.results:
-        files.results += [
-            path for space in SPACES[1:] if space in files.folders if (path := _results_beside(files, space))
-        ]
-
-
-def _results_beside(files: _FoundFiles, space: str) -> str | None:
-    source = files.described[space].source
-    if source is not None and source.endswith(".jsonl"):
-        return source
-    beside = os.path.join(os.path.dirname(files.folders[space]), os.path.basename(_RESULTS))
-    return beside if os.path.isfile(beside) else None
+    if files.results:
+        return
+    for space in SPACES[1:]:
+        if space in files.folders:
+            source = files.described[space].source
+            beside = os.path.join(os.path.dirname(files.folders[space]), os.path.basename(_RESULTS))
+            if source is not None and source.endswith(".jsonl"):
+                files.results.append(source)
+            elif os.path.isfile(beside):
+                files.results.append(beside)
 
 
 def disagreeing(first: str, of_first: object, second: str, of_second: object) -> BadArguments:

@@ -168,22 +168,14 @@ async def model_list(
         for model in KNOWN_MODELS
     ]
     if chosen is not None and all(row["id"] != chosen for row in rows):
-        rows.append(
-            {
-                "id": chosen,
-                "name": chosen,
-                "languages": None,
-                "megabytes": None,
-                "dimension": None,
-                "license": None,
-                "origin": source_of(*source)[0] if source else "hub",
-                "good_for": None,
-                "quality": {"jaquad_ndcg": None, "paraphrases": None, "tools": None},
-                "here": source is not None,
-            }
-            | _use(chosen, used)
-            | _speed(chosen, speeds)
-        )
+        unknown = dict.fromkeys(rows[0]) | {
+            "id": chosen,
+            "name": chosen,
+            "origin": source_of(*source)[0] if source else "hub",
+            "quality": dict.fromkeys(rows[0]["quality"]),
+            "here": source is not None,
+        }
+        rows.append(unknown | _use(chosen, used) | _speed(chosen, speeds))
     return {"model": settings.model, "results": rows}
 
 
