@@ -298,7 +298,9 @@ class CollectionTable:
         vectors = self.vectors
         if vectors is None:
             return True
-        return await self.read(lambda _, connection: vectors.agrees(connection), aside=True)
+        return await self.read(
+            lambda masks, connection: vectors.agrees(connection, masks.snapshot.changes), aside=True
+        )
 
     async def compact(self) -> None:
         """Compact the rows and delete unused strings, in steps between other writes."""

@@ -76,7 +76,7 @@ def read(folder: str, mark: OwnersStamp) -> Array | None:
 FORMAT = 2
 CODED = 4096  # vectors from which on codes are worth it
 _CODED_DIMENSION = 64  # and dimensions: too few bits tell too little
-_STEP = 2048
+_STEP = 512
 _LOOKED_AT = 32  # vectors at an end
 _ALIGNED = 4096  # bytes of a page: what stands behind the mean begins at one
 

@@ -204,11 +204,12 @@ class SpaceIndex:
         with self._keeping:
             self._files.remove()
 
-    def agrees(self, numbers: Array, rows: Array) -> bool:
-        """Return whether vectors are whose the database says, and codes are theirs. Reads all."""
+    def codes_agree(self) -> bool:
+        """Return whether codes are those of their vectors. Reads all."""
         with self._keeping:
-            view, slots = self.view(), self._file.slots(numbers)
-            return bool((view.rows[slots] == rows).all()) and self._files.agree(view.data)
+            with self._lock:
+                files, data = self._files, self._file.matrix(self._rows.length)
+            return files.agree(data)
 
     # Writing the vectors anew
 
@@ -402,11 +403,13 @@ class VectorIndex:
         for space in list(self._spaces.values()):
             space.flush()
 
-    def agrees(self, connection: sqlite3.Connection) -> bool:
+    def agrees(self, connection: sqlite3.Connection, changes: int) -> bool:
         """Return whether the vectors are those that were written, and what is derived is theirs. Reads all.
 
-        Raises StoreCorrupt if vectors are others.
+        ``changes``: the last write that the connection's transaction sees. Raises StoreCorrupt if vectors
+        are others.
         """
+        moment = self.moment(changes)
         for storage in self.truth.spaces(connection).storages:
             space = self._spaces.get(storage.space.name)
             ownership = self.truth.placing(connection, storage)
@@ -414,7 +417,10 @@ class VectorIndex:
             if space is None or file is None or space.storage.birth != storage.birth:
                 return False
             ownership.check(file, 0)
-            if not space.agrees(*ownership.all()):
+            view = None if moment is None else moment.get(storage.space.name)
+            if view is not None and not ownership.fits(view.rows, view.data):
+                return False
+            if not space.codes_agree():
                 return False
         return True
 

@@ -26,6 +26,7 @@ from tabane.engine.embedded.columns import Array
 from tabane.engine.embedded.database import TOGETHER, RowInserts
 from tabane.engine.embedded.vectors.vector_files import VectorFile, VectorFiles
 from tabane.engine.input_checks import check_room_for_space, unlike_space
+from tabane.engine.vector_request import Matrix
 from tabane.search.records import EmbeddingSpace, Shape
 
 _FIND = "SELECT name, dimension, model, birth, generation FROM space WHERE "
@@ -335,19 +336,37 @@ class VectorOwnership:
 
     def all(self) -> tuple[Array, Array]:
         """Return the numbers of all vectors, and their rows, in no order."""
-        pairs = self._of_all("row").reshape(-1, 2)
+        pairs = self._of_all("id, row")
         return pairs[:, 0], pairs[:, 1]
 
     def check(self, file: VectorFile, first: int) -> None:
         """Compare the vectors from slot ``first`` on with their checksums. Raises StoreCorrupt."""
-        for number, crc in self._of_all("crc", file.number(first)).reshape(-1, 2).tolist():
-            if zlib.crc32(file.vector(number) or b"") != crc:
+        newer = file.head.storage.generation != self._storage_of.generation
+        for number, crc in self._of_all("id, crc", file.number(first)).tolist():
+            vector = file.vector(number)
+            if vector is None and newer:
+                continue  # it is of no record any more
+            if vector is None or zlib.crc32(vector) != crc:
                 raise failures.corrupt(file.path, f"vector {number} is not what was written")
 
-    def _of_all(self, column: str, least: int = 0) -> Array:
-        query = f"SELECT id, {column} FROM {self._truth.table} WHERE space = ? AND id >= ?"
+    def fits(self, rows: Array, data: Matrix) -> bool:
+        """Return whether each record's vector is at the slot of its row in ``rows``. Reads all."""
+        pairs = self._of_all("row, crc")
+        order = np.argsort(rows, kind="stable")
+        places = np.searchsorted(rows[order], pairs[:, 0])
+        if len(places) and int(places.max()) >= len(rows):
+            return False
+        slots = order[places]
+        found = zip(slots.tolist(), pairs[:, 1].tolist(), strict=True)
+        return np.array_equal(rows[slots], pairs[:, 0]) and all(
+            zlib.crc32(data[slot].tobytes()) == crc for slot, crc in found
+        )
+
+    def _of_all(self, columns: str, least: int = 0) -> Array:
+        """Return two columns of all vectors from that number on, in no order."""
+        query = f"SELECT {columns} FROM {self._truth.table} WHERE space = ? AND id >= ?"
         pairs = self._connection.execute(query, (self._storage_of.birth, least)).fetchall()
-        return np.fromiter(chain.from_iterable(pairs), np.int64, 2 * len(pairs))
+        return np.fromiter(chain.from_iterable(pairs), np.int64, 2 * len(pairs)).reshape(-1, 2)
 
     def agree(self, numbers: Sequence[int], rows: Sequence[int]) -> bool:
         """Return whether none of these rows is known to have another vector."""
