@@ -28,7 +28,7 @@ class ReplicaFiles:
 
     async def is_there(self, *, vectors: bool) -> bool:
         """Return whether the files exist."""
-        names = await asyncio.to_thread(lambda: {each.name for each in self._folder.glob(f"{self._name}.*")})
+        names = {path.name for path in await asyncio.to_thread(self._paths)}
         older = f"{self._name}.vectors.db"  # taken over when the replica is opened
         held = older in names or any(name.endswith(".vec") for name in names)
         return f"{self._name}.db" in names and (held or not vectors)
@@ -49,8 +49,11 @@ class ReplicaFiles:
         await asyncio.to_thread(self._delete)
         return await self.opened()
 
+    def _paths(self) -> list[Path]:
+        return list(self._folder.glob(f"{self._name}.*"))
+
     def _delete(self) -> None:
-        for path in self._folder.glob(f"{self._name}.*"):
+        for path in self._paths():
             if path.is_dir():
                 shutil.rmtree(path)
             else:
