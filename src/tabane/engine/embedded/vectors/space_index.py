@@ -186,14 +186,19 @@ class SpaceIndex:
         self._rows.replace(moved)
         self._straight = False
 
+    def _held(self) -> tuple[VectorFile, CodeFiles, int]:
+        """Return the file of vectors, the files of its codes, and how many vectors there are."""
+        with self._lock:
+            return self._file, self._files, self._rows.length
+
     # In the thread that keeps the codes
 
     def flush(self) -> None:
         """Make the codes of vectors that have none. Raises OSError: these are compared one by one still."""
         with self._keeping:
-            files, view = self._files, self.view()
             if len(self):
-                files.append(view.data)
+                file, files, count = self._held()
+                files.append(file.matrix(count))
                 codes = files.codes()
                 with self._lock:
                     if files is self._files:  # the vectors were not written anew meanwhile
@@ -207,9 +212,8 @@ class SpaceIndex:
     def codes_agree(self) -> bool:
         """Return whether codes are those of their vectors. Reads all."""
         with self._keeping:
-            with self._lock:
-                files, data = self._files, self._file.matrix(self._rows.length)
-            return files.agree(data)
+            file, files, count = self._held()
+            return files.agree(file.matrix(count))
 
     # Writing the vectors anew
 
@@ -219,8 +223,7 @@ class SpaceIndex:
         None if there is not much to gain. Blocks. Raises OSError.
         """
         with self._keeping:
-            with self._lock:
-                before, codes = self._file, self._files
+            before, codes, _ = self._held()
             count = before.slot(following(connection, self.storage))
             if count <= _DEAD:
                 return None
