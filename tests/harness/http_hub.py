@@ -181,12 +181,14 @@ class RecordedProcess:
     def __init__(self) -> None:
         self.ends: list[str] = []
         self.kept_on = 0
+        self.stored: dict[str, Any] = {}
+        """What status shows of stored data."""
 
     def report(self) -> dict[str, Any]:
         return {"pid": os.getpid()}
 
-    async def kept(self) -> dict[str, int]:
-        return {}
+    async def kept(self) -> dict[str, Any]:
+        return self.stored
 
     def settings_report(self, caller: Caller) -> list[dict[str, Any]]:
         return []

@@ -45,6 +45,36 @@ async def test_what_runs_and_what_needs_attention_is_shown(tmp_path: Path) -> No
         assert "First steps" not in shown
 
 
+STATUS = {
+    "version": "1.2.3", "uptime": 5.0, "memory_mb": 50.0, "sessions": 0, "in_flight": 0, "home": "/home",
+    "log": "/log", "flags": [], "problem": None, "model_problem": None, "audit_problem": None,
+    "restartable": False,
+}  # fmt: skip
+
+
+async def test_a_database_that_does_not_answer_and_a_copy_that_fails_need_attention(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {}) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        here.process.stored = dict(STATUS)
+        assert "Database" not in text(await page.content("/health"))
+        failing = {"state": "failed", "error": "no room for it"}
+        here.process.stored["engine"] = {"state": "unreadable", "error": "no route", "replicas": [failing]}
+        shown = text(await page.content("/home/state"))
+        for words in ("The database cannot be reached.", "no route", "The local copy", "no room for it"):
+            assert words in shown
+        shown = text(await page.content("/health"))
+        assert "no answer" in shown
+        assert "no route" in shown
+        here.process.stored["engine"] = {
+            "state": "ok",
+            "path": "postgresql://db/x",
+            "server": "PostgreSQL 18",
+        }
+        assert "postgresql://db/x" in text(await page.content("/health"))
+        assert "cannot be reached" not in text(await page.content("/home/state"))
+
+
 @pytest.mark.heavy("real pages of a hub")
 async def test_the_search_finds_tools_by_a_part_of_their_name_and_documents_by_words(tmp_path: Path) -> None:
     async with web_hub(tmp_path, {"works": child()}) as here:

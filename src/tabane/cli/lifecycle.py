@@ -283,17 +283,17 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
         )
 
 
-def _database_lines(found: dict[str, Any]) -> Iterator[StyledText]:
+def _database_lines(engine: dict[str, Any]) -> Iterator[StyledText]:
     """Yield where the database is, its versions and indexes, or why it cannot be used; then the copies."""
-    if found["state"] == "ok":
+    if engine["state"] == "ok":
         answers = say("{path} answers in {latency_ms:.1f} ms ({server}, pgvector {pgvector}, {size:,} MB)")
-        yield StyledText(text(filled(answers, found | {"size": found["size"] >> 20})))
+        yield StyledText(text(filled(answers, engine | {"size": engine["size"] >> 20})))
     else:
-        yield StyledText(str(found["error"]), "red")
-    yield from (StyledText(_index(each)) for each in found.get("indexes", ()))
-    if "vector_index" in found:
-        yield from map(StyledText, _outside(found["vector_index"]))
-    for each in found.get("replicas", ()):
+        yield StyledText(str(engine["error"]), "red")
+    yield from (StyledText(_index(each)) for each in engine.get("indexes", ()))
+    if "vector_index" in engine:
+        yield from map(StyledText, _outside(engine["vector_index"]))
+    for each in engine.get("replicas", ()):
         line, style = _REPLICAS.get(each["state"], _REPLICAS["failed"])
         facts = {"error": "?", "name": each["collection"], "time": local_second(each.get("as_of") or 0)}
         yield StyledText(text(filled(line, facts | each)), style)
@@ -317,11 +317,11 @@ _REPLICAS: dict[str, tuple[Message, str]] = {
 _MEMBERS = {"ready": say("ready"), "draining": say("draining"), "leaving": say("leaving")}
 
 
-def _group_lines(found: dict[str, Any]) -> list[str | StyledText]:
+def _group_lines(group: dict[str, Any]) -> list[str | StyledText]:
     """Return the hubs of the group, one a line, and why it cannot be reached."""
     this, other = say("{address} ({version}, {state}), this hub"), say("{address} ({version}, {state})")
-    rows = [each | {"state": _MEMBERS.get(each["state"], each["state"])} for each in found["hubs"]]
-    problem = [StyledText(found["problem"], "red")] if found["problem"] else []
+    rows = [each | {"state": _MEMBERS.get(each["state"], each["state"])} for each in group["hubs"]]
+    problem = [StyledText(group["problem"], "red")] if group["problem"] else []
     return [*(text(filled(this if each["this"] else other, each)) for each in rows), *problem]
 
 

@@ -282,14 +282,18 @@ class CollectionReplica:
         """
         change = 0 if self._position is None else self._position.change
         newest = max(self.newest, change)
-        known = {"change": change, "newest": newest, "behind": newest - change, "as_of": self.confirmed}
+        progress = {"change": change, "newest": newest, "behind": newest - change, "as_of": self.confirmed}
         if self.away:
-            return {"state": "away", **known}
+            return {"state": "away", **progress}
         if self._error is not None:
-            return {"state": "failed", "error": str(self._error), **known}
+            return {"state": "failed", "error": str(self._error), **progress}
         if self._position is None or not self._is_whole():
-            return {"state": "copying", "row": 0 if self._position is None else self._position.row, **known}
-        return {"state": "current" if self._has(self.newest) else "behind", **known}
+            return {
+                "state": "copying",
+                "row": 0 if self._position is None else self._position.row,
+                **progress,
+            }
+        return {"state": "current" if self._has(self.newest) else "behind", **progress}
 
     # Following
 
@@ -352,8 +356,8 @@ class CollectionReplica:
         mark = await run_to_end(asyncio.to_thread(self.files.read_mark, self._source))
         if mark is not None:
             position = await feed.join(mark.name)
-            there = await asyncio.to_thread(self.files.are_there, vectors=bool(mark.spaces))
-            if there and mark.spaces is not None and mark.token in (position.mark, position.coming):
+            exist = await asyncio.to_thread(self.files.are_there, vectors=bool(mark.spaces))
+            if exist and mark.spaces is not None and mark.token in (position.mark, position.coming):
                 local = self._local if self._local is not None else await run_to_end(self.files.opened())
                 if {space.name for space in local.shape.spaces} == set(mark.spaces.values()):
                     self._local, self._mark, self._position = local, mark, position
