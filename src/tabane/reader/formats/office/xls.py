@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 
+import python_calamine as calamine
+
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.formats.data_files import CellRange
@@ -49,8 +51,6 @@ def read_xls(body: bytes, seconds: float) -> OfficeContent:
         raise too_large(DOCUMENT, f"> {_RECORDS} records", _RECORDS) from None
     except (struct.error, IndexError, ValueError) as error:
         raise broken(DOCUMENT, error) from None
-    import python_calamine as calamine  # with the first of these workbooks
-
     writer = SheetWriter()
     hidden = sum(not look.shown for look in looks)
     shown = [(nth, look) for nth, look in enumerate(looks) if look.shown]
