@@ -334,3 +334,30 @@ def test_text_that_looks_like_hidden_text_is_kept(name: str) -> None:
     assert SECRET in page.markdown
     assert "Seen." in page.markdown
     assert said(page) == []
+
+
+def slide_with_title(color: str, *, before: bool) -> bytes:
+    """A slide whose title is white, with a rectangle of this color before or behind it."""
+    place = 'svg:x="1cm" svg:y="1cm" svg:width="9cm" svg:height="2cm"'
+    title = (
+        f'<draw:frame presentation:class="title" draw:style-name="T" {place}><draw:text-box>'
+        f'<text:p text:style-name="W">{SECRET}</text:p></draw:text-box></draw:frame>'
+    )
+    rectangle = f'<draw:rect draw:style-name="R" {place}/>'
+    return open_document(
+        "presentation",
+        "<draw:page>" + (title + rectangle if before else rectangle + title) + "</draw:page>",
+        styles=open_style("W", "paragraph", '<style:text-properties fo:color="#ffffff"/>')
+        + open_style(
+            "R", "graphic", f'<style:graphic-properties draw:fill="solid" draw:fill-color="{color}"/>'
+        ),
+    )
+
+
+def test_a_title_that_a_rectangle_covers_is_hidden() -> None:
+    assert SECRET not in read(slide_with_title("#000000", before=True)).markdown
+
+
+def test_a_white_title_on_a_dark_rectangle_is_seen() -> None:
+    assert SECRET in read(slide_with_title("#000000", before=False)).markdown
+    assert SECRET not in read(slide_with_title("#ffffff", before=False)).markdown

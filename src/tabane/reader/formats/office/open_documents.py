@@ -148,6 +148,7 @@ class _OpenSheet:
         self._away: list[tuple[int, int]] = []
         self._usual: list[tuple[int, int, str]] = []
         self._seen_away: set[int] = set()
+        self._places: dict[str | None, _Place] = {}
 
     def read(self, table: etree._Element) -> None:
         """Read the rows. Raises DocumentFull."""
@@ -190,8 +191,10 @@ class _OpenSheet:
                 continue
             count = count_of(attribute(cell, "number-columns-repeated"), 2**31)
             if len(cell) and column <= 16_384:
-                of_column = next((name for first, last, name in self._usual if first <= column <= last), None)
-                text = self._text(cell, attribute(cell, "style-name") or usual or of_column)
+                style = attribute(cell, "style-name") or usual
+                if style is None:
+                    style = next((name for first, last, name in self._usual if first <= column <= last), None)
+                text = self._text(cell, style)
                 if text and name == "covered-table-cell":
                     self._reading.hidden += 1
                 elif text:
@@ -205,8 +208,10 @@ class _OpenSheet:
         return found
 
     def _text(self, cell: etree._Element, style: str | None) -> str:
-        look = dict(self._styles.look("table-cell", style))
-        place = _Place(look.pop("ground", None) or WHITE, look)
+        place = self._places.get(style)
+        if place is None:
+            look = dict(self._styles.look("table-cell", style))
+            place = self._places[style] = _Place(look.pop("ground", None) or WHITE, look)
         lines = [
             "".join(span.text for span in self._texts.line(each, place, "cell text").spans)
             for each in children(cell, "p")

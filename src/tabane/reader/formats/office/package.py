@@ -99,27 +99,24 @@ def attribute(node: etree._Element | None, name: str) -> str | None:
     """Return an attribute by its local name, whatever its namespace; None without it, or without a node."""
     if node is None:
         return None
+    qualified = "}" + name
     for key in node.attrib:  # its items() takes quadratic time
-        if str(key).rpartition("}")[2] == name:
+        if key == name or key.endswith(qualified):
             return node.get(key)
     return None
 
 
-def named_child(node: etree._Element | None, *names: str) -> etree._Element | None:
-    """Return the first child with this local name; with several names, the first child of that, and so on."""
-    for name in names:
-        for each in node if node is not None else ():
-            if local(each) == name:
-                node = each
-                break
-        else:
-            return None
-    return node
+def named_child(node: etree._Element | None, name: str, *below: str) -> etree._Element | None:
+    """Return the first child with this local name; with further names, the first child of that, and so on."""
+    for each in node if node is not None else ():
+        if local(each) == name:
+            return named_child(each, *below) if below else each
+    return None
 
 
-def value_of(node: etree._Element | None, *names: str) -> str | None:
+def value_of(node: etree._Element | None, name: str, *below: str) -> str | None:
     """Return the attribute ``val`` of a child, or of a child of that."""
-    return attribute(named_child(node, *names), "val")
+    return attribute(named_child(node, name, *below), "val")
 
 
 def children(node: etree._Element | None, *names: str) -> list[etree._Element]:
@@ -145,6 +142,8 @@ def elements_within(
 
 def count_of(value: str | None, most: int, least: int = 1) -> int:
     """Return the whole number that an attribute is, within limits."""
+    if value is None:
+        return least
     return min(max(int(number(value, least)), least), most)
 
 

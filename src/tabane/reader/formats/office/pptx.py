@@ -6,7 +6,7 @@ Layouts and masters give looks to the shapes of a slide; styles of tables give g
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from lxml import etree
@@ -88,8 +88,7 @@ class _Shape(NamedTuple):
     hidden: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _TextLook:
+class _TextLook(NamedTuple):
     """What a shape gives its text: the styles of levels, the strongest first, and the ground."""
 
     levels: Sequence[etree._Element]
@@ -296,8 +295,7 @@ class _SlideReader:
                 if paint is not None and paint.opacity >= 0.5:
                     behind = paint.color
                 covered = any(attribute(cell, name) in TRUE for name in ("hMerge", "vMerge"))
-                inner = replace(
-                    look,
+                inner = look._replace(
                     ground=behind,
                     own=grounds.text(nth) or look.own,
                     listed=False,
@@ -364,19 +362,19 @@ class _SlideReader:
             "color": paint.color,
             "opacity": paint.opacity,
         }
-        tags = [
-            tag
-            for name, tag in (("b", "strong"), ("i", "em"))
-            if attribute(properties, name) in ("1", "true")
-        ]
+        hidden = look.hidden or is_hidden(judged, look.ground)
+        text = text.replace("\v", " ")
+        if properties is None:
+            line.add(text, hidden=hidden)
+            return
+        tags = [tag for name, tag in (("b", "strong"), ("i", "em")) if attribute(properties, name) in TRUE]
         if (attribute(properties, "strike") or "noStrike") != "noStrike":
             tags.append("del")
         if raised := number(attribute(properties, "baseline")):
             tags.append("sup" if raised > 0 else "sub")
         relation = look.relations.get(attribute(named_child(properties, "hlinkClick"), "id") or "")
         link = relation.target if relation and relation.external else None
-        hidden = look.hidden or is_hidden(judged, look.ground)
-        line.add(text.replace("\v", " "), tuple(tags), link, hidden=hidden)
+        line.add(text, tuple(tags), link, hidden=hidden)
 
 
 _LAYERS = 100  # shapes of masters and layouts that are looked at
@@ -407,8 +405,10 @@ def _is_title(node: etree._Element) -> bool:
 
 
 def _transform(node: etree._Element) -> etree._Element | None:
-    places = (("spPr", "xfrm"), ("grpSpPr", "xfrm"), ("xfrm",))
-    return next((found for names in places if (found := named_child(node, *names)) is not None), None)
+    for name in ("spPr", "grpSpPr"):
+        if (transform := named_child(node, name, "xfrm")) is not None:
+            return transform
+    return named_child(node, "xfrm")
 
 
 def _box(node: etree._Element, slide: SlideSource, scale: _Scale) -> Box | None:
@@ -570,10 +570,10 @@ class SlideSources:
         return self._known[name]
 
 
-def _described(shape: etree._Element, *names: str) -> etree._Element | None:
+def _described(shape: etree._Element, name: str, *below: str) -> etree._Element | None:
     """Return a part of the description of a shape."""
     described = next((part for part in shape if local(part).startswith("nv")), None)
-    return named_child(described, *names)
+    return named_child(described, name, *below)
 
 
 def placeholder(shape: etree._Element) -> etree._Element | None:

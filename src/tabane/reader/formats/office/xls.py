@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
 
+import python_calamine as calamine
+
 from tabane.errors import ReadError
 from tabane.messages import say
 from tabane.reader.formats.data_files import CellRange
@@ -36,7 +38,7 @@ _NO_SECTOR = 0xFFFFFFFA  # this and above are marks
 _WORKBOOK = "Workbook".encode("utf-16-le")
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _CELL_RECORDS = frozenset({0x0006, 0x00D6, 0x00FD, 0x0203, 0x0204, 0x0205, 0x027E})
-_END, _MULTIPLE_NUMBERS, _MULTIPLE_BLANKS = 0x000A, 0x00BD, 0x00BE
+_END, _MULTIPLE_NUMBERS = 0x000A, 0x00BD
 
 
 def read_xls(body: bytes, seconds: float) -> OfficeContent:
@@ -49,8 +51,6 @@ def read_xls(body: bytes, seconds: float) -> OfficeContent:
         raise too_large(DOCUMENT, f"> {_RECORDS} records", _RECORDS) from None
     except (struct.error, IndexError, ValueError) as error:
         raise broken(DOCUMENT, error) from None
-    import python_calamine as calamine  # with the first of these workbooks
-
     writer = SheetWriter()
     hidden = sum(not look.shown for look in looks)
     shown = [(nth, look) for nth, look in enumerate(looks) if look.shown]
@@ -67,8 +67,6 @@ def read_xls(body: bytes, seconds: float) -> OfficeContent:
             hidden += look.hidden
     except calamine.PasswordError:
         raise _locked() from None
-    except ReadError:
-        raise
     except BaseException as error:
         # A damaged file makes calamine panic, which is no Exception.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":

@@ -22,6 +22,7 @@ from tabane.reader.formats.media_type_detection import UNREADABLE_MEMBER
 from tabane.reader.formats.office.model import OfficeContent, sheets_left_out
 from tabane.reader.formats.office.package import (
     DOCUMENT,
+    TRUE,
     OfficePackage,
     ThemeColors,
     attribute,
@@ -29,6 +30,7 @@ from tabane.reader.formats.office.package import (
     named_child,
     number,
     tinted,
+    value_of,
 )
 from tabane.reader.formats.office.writer import SheetWriter
 from tabane.reader.formats.text import broken
@@ -44,7 +46,6 @@ _MERGED = 500_000  # cells of merged ranges
 _LAST_COLUMN = 16_384
 _LONGEST = 33_000  # characters of a cell
 _NARROW = 0.3  # width of a column in characters
-_TRUE = frozenset({"1", "true", "on"})
 
 
 class _Run(NamedTuple):
@@ -85,8 +86,7 @@ class Workbook:
         theme = ThemeColors(package.part(package.first(self._relations, "theme") or "xl/theme/theme1.xml"))
         styles = package.first(self._relations, "styles") or "xl/styles.xml"
         self._styles = CellStyles(package.part(styles), theme)
-        properties = named_child(self._root, "workbookPr")
-        self._since_1904 = properties is not None and attribute(properties, "date1904") in _TRUE
+        self._since_1904 = attribute(named_child(self._root, "workbookPr"), "date1904") in TRUE
         self._tags = _TAGS
         self._hidden = 0
         self._cut = False
@@ -179,13 +179,13 @@ class _SheetReader:
             self._row(node)
         elif name == "col":
             width = attribute(node, "width")
-            if attribute(node, "hidden") in _TRUE or (width is not None and number(width, 9) < _NARROW):
+            if attribute(node, "hidden") in TRUE or (width is not None and number(width, 9) < _NARROW):
                 first, last = (int(number(attribute(node, name), 1)) for name in ("min", "max"))
                 if first not in self._hidden_columns:
                     columns = range(max(first, 1), min(last, _LAST_COLUMN) + 1)
                     self._hidden_columns.update(dict.fromkeys(columns, first))
         elif name == "sheetFormatPr":
-            self._rows_are_hidden = attribute(node, "zeroHeight") in _TRUE
+            self._rows_are_hidden = attribute(node, "zeroHeight") in TRUE
         elif name == "mergeCell":
             area = range_of(attribute(node, "ref") or "")
             if area is not None and self._merged_room > 0:
@@ -252,7 +252,7 @@ class _SheetReader:
             self._unseen_row = False
             return
         if (declared := attribute(node, "hidden")) is not None:
-            is_hidden = declared in _TRUE
+            is_hidden = declared in TRUE
         elif (height := attribute(node, "ht")) is not None:
             is_hidden = is_tiny(number(height, 15))
         else:
@@ -333,14 +333,9 @@ def runs_of(node: etree._Element, styles: CellStyles) -> tuple[_Run, ...]:
             found.append(_Run(each.text or "", None, False))
         elif local(each) == "r":
             properties, text = named_child(each, "rPr"), named_child(each, "t")
-            size = named_child(properties, "sz")
-            found.append(
-                _Run(
-                    (text.text or "") if text is not None else "",
-                    styles.color(named_child(properties, "color")),
-                    is_tiny(number(attribute(size, "val"), 11) if size is not None else None),
-                )
-            )
+            tiny = is_tiny(number(value_of(properties, "sz"), 11))
+            color = styles.color(named_child(properties, "color"))
+            found.append(_Run((text.text or "") if text is not None else "", color, tiny))
     return tuple(found)
 
 
@@ -425,9 +420,7 @@ class CellStyles:
 
     def _font(self, entry: etree._Element) -> tuple[Color | None, bool]:
         """Return the color of a font, and whether it is too small to be seen."""
-        size = named_child(entry, "sz")
-        tiny = is_tiny(number(attribute(size, "val"), 11) if size is not None else None)
-        return self.color(named_child(entry, "color")), tiny
+        return self.color(named_child(entry, "color")), is_tiny(number(value_of(entry, "sz"), 11))
 
     def _fill(self, entry: etree._Element) -> Color | None:
         """Return a background; None if it is a pattern."""
@@ -465,10 +458,7 @@ class CellStyles:
             return True
         if font is None:
             return False
-        ground: Color | None = WHITE
-        if fill is not None:
-            pattern = named_child(fill, "patternFill")
-            ground = self.color(named_child(pattern, "bgColor")) or WHITE
+        ground = self.color(named_child(fill, "patternFill", "bgColor")) or WHITE
         return is_unreadable(self.color(named_child(font, "color")), ground)
 
 
