@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import subprocess
 import sys
@@ -125,6 +126,21 @@ async def test_the_vectors_of_an_older_version_are_copied_while_they_are_there_a
             keys = [record.key for record in records]
             expected = [record.vectors.get("image") for record in records]
             assert await collection.vectors(keys, "image") == expected
+
+
+@pytest.mark.parametrize("size", [None, 5000])
+async def test_a_file_of_vectors_that_is_gone_or_cut_off_is_not_left_out(
+    tmp_path: Path, size: int | None
+) -> None:
+    async with embedded(tmp_path, SHAPE) as collection:
+        await collection.upsert(crowd(100))
+    for path in tmp_path.glob("*.vec"):
+        if size is None:
+            path.unlink()
+        else:
+            os.truncate(path, size)
+    with pytest.raises(StoreCorrupt, match=r"deleted|end is missing"):
+        copied_to(tmp_path / "copy", tmp_path)
 
 
 def test_a_copy_has_what_the_transaction_saw_although_the_writer_continues(tmp_path: Path) -> None:
