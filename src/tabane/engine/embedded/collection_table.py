@@ -464,13 +464,19 @@ class TableMaintenance:
             def switch(done: bool, dense: DenseFile = dense) -> None:
                 if done:
                     vectors.switch(dense)
+                else:
+                    dense.discard(vectors.truth)
 
             # Whether or not somebody waits for the end of this, it is committed or leaves nothing.
-            await database.run(
-                lambda connection, dense=dense: dense.commit(connection, vectors.truth),  # type: ignore[misc]
-                rows=ALONE,
-                committed=switch,
-            )
+            try:
+                await database.run(
+                    lambda connection, dense=dense: dense.commit(connection, vectors.truth),  # type: ignore[misc]
+                    rows=ALONE,
+                    committed=switch,
+                )
+            except StoreError:
+                dense.discard(vectors.truth)
+                raise
             await asyncio.to_thread(dense.space.keep_codes)
 
     async def _sweep_dropped(self) -> None:
