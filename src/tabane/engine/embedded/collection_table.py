@@ -12,6 +12,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -468,12 +469,9 @@ class TableMaintenance:
                     dense.discard(vectors.truth)
 
             # Whether or not somebody waits for the end of this, it is committed or leaves nothing.
+            committing = partial(dense.commit, truth=vectors.truth)
             try:
-                await database.run(
-                    lambda connection, dense=dense: dense.commit(connection, vectors.truth),  # type: ignore[misc]
-                    rows=ALONE,
-                    committed=switch,
-                )
+                await database.run(committing, rows=ALONE, committed=switch)
             except StoreError:
                 dense.discard(vectors.truth)
                 raise
