@@ -8,7 +8,7 @@ import sqlite3
 from pathlib import Path
 
 from tabane.hub.backup.archive_format import BackupManifest
-from tabane.hub.backup.making import BackupSource, make_backup
+from tabane.hub.backup.making import BackupSource, Told, make_backup
 from tabane.hub.backup.restoring import RestoreTarget
 
 BUILD, HOME_FORMAT = "0.7.0", 1
@@ -37,11 +37,13 @@ class SmallHome:
         write(self.servers_file, f'{{"mcpServers": {{"{word}": {{"command": "{word}"}}}}}}\n')
         return self
 
-    def backup(self, path: Path, *, with_secrets: bool = False) -> BackupManifest:
+    def backup(
+        self, path: Path, *, with_secrets: bool = False, told: Told = lambda done, total: None
+    ) -> BackupManifest:
         source = BackupSource(
             self.home, self.settings_file, self.servers_file, False, BUILD, HOME_FORMAT, with_secrets
         )
-        return make_backup(source, lambda: open(path, "wb"), lambda done, total: None)
+        return make_backup(source, lambda: open(path, "wb"), told)
 
     def target(self, *, forced: bool = False, build: str = BUILD) -> RestoreTarget:
         self.home.mkdir(parents=True, exist_ok=True, mode=0o700)

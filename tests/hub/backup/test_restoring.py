@@ -290,3 +290,13 @@ def test_the_manifest_is_the_first_member_and_any_tar_reads_the_archive(archive:
             content = tar.extractfile(member.path)
             assert content is not None
             assert hashlib.sha256(content.read()).hexdigest() == member.sha256
+
+
+def test_what_is_not_in_a_backup_is_not_counted(tmp_path: Path, new: SmallHome) -> None:
+    """A database of vectors that an older version left takes as much as all the rest."""
+    left = new.home / "store" / "cache.db"
+    left.write_bytes(left.read_bytes() + bytes(1_000_000))
+    (new.home / "store" / "posts.vectors.db").write_bytes(bytes(1_000_000))
+    totals: list[int] = []
+    new.backup(tmp_path / "backup", told=lambda done, total: totals.append(total))
+    assert 10_000 < totals[0] < 1_000_000

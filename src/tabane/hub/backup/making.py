@@ -13,7 +13,7 @@ import os
 import platform
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,8 +138,7 @@ class _Collection:
         settings, servers = self._settings(), self._servers(secrets.names)
         values = () if source.with_secrets else (*secrets.values, *settings.values, *servers.values)
         records, others = store_databases(self._source.home), other_databases(self._source.home)
-        stored = (path for ending in ("db*", "vec") for path in self._source.home.glob(f"store/*.{ending}"))
-        self._reserve([*stored, *others, *plain_files(self._source.home)])
+        self._reserve([*records, *others], plain_files(self._source.home))
         for path in records:
             with frozen(str(path)) as (sources, vectors):
                 for each in sources:
@@ -247,10 +246,14 @@ class _Collection:
         with open(copied, "rb") as file:
             self._parts.append(_Part(BackupMember(path, size, checksum(file, size), schema), copied))
 
-    def _reserve(self, paths: Sequence[Path]) -> None:
+    def _reserve(self, databases: Iterable[Path], files: Iterable[Path]) -> None:
         """Raise StoreFull if the copies do not fit on the disk beside what the hub may write."""
         needed = 0
-        for path in paths:
+        for path in databases:
+            with frozen(str(path)) as (sources, vectors):
+                needed += sum(os.path.getsize(name) for name, _ in sources)
+                needed += sum(file.size for file in vectors)
+        for path in files:
             with contextlib.suppress(FileNotFoundError):
                 needed += path.stat().st_size
         self._progress.expect(needed)
