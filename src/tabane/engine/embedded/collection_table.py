@@ -12,6 +12,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -466,11 +467,8 @@ class TableMaintenance:
                     vectors.switch(dense)
 
             # Whether or not somebody waits for the end of this, it is committed or leaves nothing.
-            await database.run(
-                lambda connection, dense=dense: dense.commit(connection, vectors.truth),  # type: ignore[misc]
-                rows=ALONE,
-                committed=switch,
-            )
+            committing = partial(dense.commit, truth=vectors.truth)
+            await database.run(committing, rows=ALONE, committed=switch)
             await asyncio.to_thread(dense.space.keep_codes)
 
     async def _sweep_dropped(self) -> None:

@@ -797,7 +797,6 @@ def open_checked(
     migrations: Sequence[Migration],
     *,
     after_crash: bool,
-    page_size: int | None = None,
 ) -> sqlite3.Connection:
     """Open or create a database and upgrade it. Raises StoreError, or errors of SQLite and the system.
 
@@ -809,8 +808,6 @@ def open_checked(
         check(connection, path, len(migrations))
         if after_crash and not points.proven(connection):
             examine(connection, path)
-        if page_size is not None:
-            connection.execute(f"PRAGMA page_size = {page_size}")
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         migrate(connection, path, migrations)

@@ -13,6 +13,7 @@ import sqlite3
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -53,11 +54,9 @@ class OlderVectors:
         Raises StoreError, and has lost nothing: the next call begins again with what is left.
         """
         for space in await self._database.run(self._waiting, rows=ALONE):
-            copied = await self._database.aside(lambda connection, space=space: self._copy(connection, space))  # type: ignore[misc]
-            await self._database.run(
-                lambda connection, space=space, copied=copied: _commit(connection, space, *copied),  # type: ignore[misc]
-                rows=ALONE,
-            )
+            numbers, checks = await self._database.aside(partial(self._copy, space=space))
+            committing = partial(_commit, space=space, numbers=numbers, checks=checks)
+            await self._database.run(committing, rows=ALONE)
 
     def _waiting(self, connection: sqlite3.Connection) -> list[_OlderSpace]:
         """Return the spaces that have to be copied. Those that were dropped are left."""
