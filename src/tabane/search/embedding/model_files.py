@@ -27,7 +27,6 @@ from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.search.embedding.embedder import Kind
 from tabane.search.embedding.model_families import ModelTraits, Pooling, family_of
-from tabane.search.embedding.model_packages import MINILM, PACKAGES, installed
 from tabane.settings.files import home_folder
 
 Quantization = Literal["none", "int8"]
@@ -255,12 +254,6 @@ class ModelCache:
 
 
 _CHUNK = 1 << 20
-
-
-def minilm() -> tuple[str, str] | None:
-    """Return the folder of MiniLM's files and the checksum of its weights, if its package is installed."""
-    found = installed(PACKAGES[MINILM])
-    return (found.folder, found.checksum) if found else None
 
 
 def importable(package: str) -> bool:

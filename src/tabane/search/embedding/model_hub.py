@@ -30,7 +30,13 @@ from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerErro
 from tabane.extras import extra_command
 from tabane.messages import Message, say
 from tabane.search.embedding.model_files import HubPlace, ModelCache, importable, is_model_id, paths_of
-from tabane.search.embedding.model_packages import FOLDER, ModelPackage, PackedModel, packed, place_of
+from tabane.search.embedding.model_packages import (
+    FOLDER,
+    ModelPackage,
+    PackedModel,
+    find_packed_model,
+    place_of,
+)
 from tabane.search.embedding.process_requests import (
     DownloadFailure,
     DownloadRequest,
@@ -77,6 +83,11 @@ Choose = Callable[[Sequence[str]], Sequence[str]]
 """From the paths of a model to those that are needed. Raises ModelMissing where one is not there."""
 
 Told = Callable[[DownloadProgress], None]
+
+
+def models_extra_missing() -> ModelMissing:
+    """Return the error where the packages that download and run models are not installed."""
+    return ModelMissing(say("To run embedding models, run: {command}", command=extra_command("models")))
 
 
 class ModelHub:
@@ -211,9 +222,7 @@ class ModelHub:
                 result = _RESULTS.decode(await self._resident.ask(body, report=told))
             except RequestRefused as error:
                 if error.package:
-                    raise ModelMissing(
-                        say("To run embedding models, run: {command}", command=extra_command("models"))
-                    ) from None
+                    raise models_extra_missing() from None
                 raise self._silent(error.reason) from None
             except WorkerError as error:
                 raise self._silent(error.message) from None
@@ -322,8 +331,8 @@ class PackageInstaller:
         installer fails or takes too long, ModelError if the folder cannot be written.
         """
         async with self._turn:
-            found = await asyncio.to_thread(packed, package, self._kept)
-            return found or await self._installed(package, told, offline)
+            model = await asyncio.to_thread(find_packed_model, package, self._kept)
+            return model or await self._installed(package, told, offline)
 
     async def _installed(self, package: ModelPackage, told: Told | None, offline: bool) -> PackedModel:
         if offline:
@@ -415,11 +424,11 @@ class PackageInstaller:
         place = place_of(package, self._kept)
         shutil.rmtree(place, ignore_errors=True)  # it was not whole, or would not have been installed again
         os.rename(os.path.join(folder, "installed"), place)
-        found = packed(package, self._kept)
-        if found is None:
+        model = find_packed_model(package, self._kept)
+        if model is None:
             shutil.rmtree(place, ignore_errors=True)
             raise _failed(package, say("the package has no {path}", path=package.weights))
-        return found
+        return model
 
 
 _ERROR = re.compile(r"(?i)error: *(.*)")

