@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 import subprocess
 import sys
@@ -65,7 +66,9 @@ def copied_to(target: Path, home: Path) -> None:
         for source in sources:
             copy(source, target / Path(source[0]).name)
         for each in vectors:
-            (target / Path(each.path).name).write_bytes(each.file.read(each.size))
+            content = each.file.read(each.size)
+            assert len(content) == each.size
+            (target / Path(each.path).name).write_bytes(content)
 
 
 @pytest.mark.heavy("copies a store again and again while a process writes it")
@@ -125,6 +128,33 @@ async def test_the_vectors_of_an_older_version_are_copied_while_they_are_there_a
             keys = [record.key for record in records]
             expected = [record.vectors.get("image") for record in records]
             assert await collection.vectors(keys, "image") == expected
+
+
+async def test_a_space_without_vectors_is_copied(tmp_path: Path) -> None:
+    async with embedded(tmp_path / "home", SHAPE):
+        pass
+    copied_to(tmp_path / "copy", tmp_path / "home")
+    async with embedded(tmp_path / "copy", SHAPE) as collection:
+        await collection.upsert(crowd(3))
+    async with embedded(tmp_path / "copy", SHAPE) as collection:
+        expected = [record.vectors.get("text") for record in crowd(3)]
+        assert any(expected)
+        assert await collection.vectors([record.key for record in crowd(3)], "text") == expected
+
+
+@pytest.mark.parametrize("size", [None, 5000])
+async def test_a_file_of_vectors_that_is_gone_or_cut_off_is_not_left_out(
+    tmp_path: Path, size: int | None
+) -> None:
+    async with embedded(tmp_path, SHAPE) as collection:
+        await collection.upsert(crowd(100))
+    for path in tmp_path.glob("*.vec"):
+        if size is None:
+            path.unlink()
+        else:
+            os.truncate(path, size)
+    with pytest.raises(StoreCorrupt, match=r"deleted|end is missing"):
+        copied_to(tmp_path / "copy", tmp_path)
 
 
 def test_a_copy_has_what_the_transaction_saw_although_the_writer_continues(tmp_path: Path) -> None:

@@ -64,6 +64,17 @@ def corrupt(path: str, detail: str) -> StoreCorrupt:
     )
 
 
+def vectors_lost(path: str) -> StoreCorrupt:
+    """Return the error for a file that lacks vectors of records, because it was deleted as a rule."""
+    return StoreCorrupt(
+        say(
+            "{path} was deleted or is damaged, and vectors of records are lost with it. Restore a backup. "
+            "Vectors that Tabane computed are computed again",
+            path=path,
+        )
+    )
+
+
 def full(path: str) -> StoreFull:
     """Return the error for a disk without space."""
     folder = os.path.dirname(path)

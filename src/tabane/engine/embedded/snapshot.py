@@ -53,7 +53,7 @@ def frozen(path: str) -> Iterator[tuple[list[Source], list[VectorSource]]]:
             records = opened.enter_context(contextlib.closing(_open_to_read(path)))
             _begin_transaction(records, path)
             with _convert_errors(path):
-                vectors = _vector_sources(opened, records, path, skip_lost=number == _TRIES - 1)
+                vectors = _vector_sources(opened, records, path, last=number == _TRIES - 1)
             if vectors is not None:
                 sources, beside = [(path, records)], older_path_of(path)
                 if os.path.exists(beside) and _needs_older(records):
@@ -119,19 +119,25 @@ def _connect(path: str, mode: str) -> sqlite3.Connection:
 
 
 def _vector_sources(
-    opened: contextlib.ExitStack, records: sqlite3.Connection, path: str, *, skip_lost: bool
+    opened: contextlib.ExitStack, records: sqlite3.Connection, path: str, *, last: bool
 ) -> list[VectorSource] | None:
-    """Open the files of vectors. None if one is not there, unless these are skipped. Raises StoreError."""
+    """Open the files of vectors. None if one is not there, at the ``last`` try an error.
+
+    Raises StoreError.
+    """
     found = []
     for storage, following in _spaces(records):
         place = path_of(path, storage)
         try:
             file = opened.enter_context(_open_file(place))
             size = VectorHead.read(place, file.fileno(), storage).size(following)
+            if os.fstat(file.fileno()).st_size < size:
+                raise failures.corrupt(place, "its end is missing")
             found.append(VectorSource(place, file, size))
         except FileNotFoundError:
-            if not skip_lost:
-                return None
+            if last:
+                raise failures.vectors_lost(place) from None
+            return None
         except OSError as error:
             raise failures.from_system(error, place) from error
     return found

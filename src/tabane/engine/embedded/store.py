@@ -326,6 +326,8 @@ class Store:
         Raises StoreCorrupt if a file itself is damaged. Reads everything; used by checks only.
         """
         await self.database.examine()
+        if self._vectors is not None:
+            await asyncio.to_thread(self._vectors.check)
         return [name for name, each in self._collections.items() if not await each.engine.agrees()]
 
     async def mend(self, name: str) -> CheckedCollection[StoredCollection]:

@@ -182,8 +182,13 @@ async def test_vectors_that_are_lost_while_a_store_is_upgraded_are_lacking(
         await collection.upsert(crowd(20))
     make_older(tmp_path, version)
     (tmp_path / "test.vectors.db").unlink()
-    async with embedded(tmp_path, OTHER) as collection:
-        assert len(await collection.lacking("text")) == 20
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(OTHER)
+    assert len(await collection.lacking("text")) == 20
+    if version == 2:  # what version 1 knew of spaces was in the file of vectors alone
+        with pytest.raises(StoreCorrupt, match=r"vectors\.db was deleted"):
+            await store.check()
+    await store.close()
 
 
 async def test_without_a_place_for_codes_all_is_found(tmp_path: Path) -> None:
@@ -318,6 +323,22 @@ async def test_vectors_that_are_lost_are_lacking_and_not_somebody_elses(tmp_path
         await collection.upsert([Record(key="new", vectors={"text": packed([1, 0, 0, 0, 0])})])
         hits = await collection.nearest(VectorQuery({"text": packed([1, 0, 0, 0, 0])}), EVERYTHING, 9)
         assert [hit.key for hit in hits.hits] == ["new"]
+
+
+@pytest.mark.parametrize("opened", [False, True])
+async def test_a_check_up_tells_that_a_file_of_vectors_was_deleted(
+    tmp_path: Path, filled: Path, caplog: pytest.LogCaptureFixture, opened: bool
+) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    store = await Store.open(str(tmp_path), "test")
+    if opened:
+        await store.collection(OTHER)
+    _vectors(tmp_path, "image").unlink()
+    await store.collection(OTHER)
+    with pytest.raises(StoreCorrupt, match=r"\.vec was deleted"):
+        await store.check()
+    assert opened or "lost their vectors in the space image" in caplog.text
+    await store.close()
 
 
 async def test_vectors_whose_records_are_lost_are_deleted(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class OlderVectors:
         """
         for space in await self._database.run(self._waiting, rows=ALONE):
             numbers, checks = await self._database.aside(partial(self._copy, space=space))
-            committing = partial(_commit, space=space, numbers=numbers, checks=checks)
+            committing = partial(self._commit, space=space, numbers=numbers, checks=checks)
             await self._database.run(committing, rows=ALONE)
 
     def _waiting(self, connection: sqlite3.Connection) -> list[_OlderSpace]:
@@ -148,6 +148,26 @@ class OlderVectors:
         finally:
             file.close()
 
+    def _commit(
+        self, connection: sqlite3.Connection, space: _OlderSpace, numbers: Array, checks: Array
+    ) -> None:
+        """Note that a space is in its file. Records lack the vectors that are not, and that is told."""
+        birth = space.storage.birth
+        known = dict(zip(numbers.tolist(), checks.tolist(), strict=True))
+        query = f"SELECT id, row FROM {space.owners} WHERE space = ?"
+        owners = connection.execute(query, (birth,)).fetchall()
+        connection.executemany(
+            f"UPDATE {space.owners} SET crc = ? WHERE row = ? AND space = ?",
+            ((known[number], row, birth) for number, row in owners if number in known),
+        )
+        connection.executemany(
+            f"DELETE FROM {space.owners} WHERE row = ? AND space = ?",
+            ((row, birth) for number, row in owners if number not in known),
+        )
+        following = int(numbers[-1]) + 1 if len(numbers) else 1
+        connection.execute("UPDATE space SET generation = 1, next = ? WHERE birth = ?", (following, birth))
+        self._files.note_lost(self._path, space.storage.space.name, len(owners) - len(numbers))
+
 
 def _numbers_of(older: sqlite3.Connection, space: _OlderSpace) -> Array:
     """Return the numbers of the vectors of the right length that are there."""
@@ -162,21 +182,3 @@ def _vectors_of(older: sqlite3.Connection | None, space: _OlderSpace, numbers: l
     query = f"SELECT id, vector FROM {space.table} WHERE id BETWEEN ? AND ? ORDER BY id"
     wanted = set(numbers)
     return [vector for number, vector in older.execute(query, (numbers[0], numbers[-1])) if number in wanted]
-
-
-def _commit(connection: sqlite3.Connection, space: _OlderSpace, numbers: Array, checks: Array) -> None:
-    """Note that a space is in its file. Records lack the vectors that are not."""
-    birth = space.storage.birth
-    known = dict(zip(numbers.tolist(), checks.tolist(), strict=True))
-    query = f"SELECT id, row FROM {space.owners} WHERE space = ?"
-    owners = connection.execute(query, (birth,)).fetchall()
-    connection.executemany(
-        f"UPDATE {space.owners} SET crc = ? WHERE row = ? AND space = ?",
-        ((known[number], row, birth) for number, row in owners if number in known),
-    )
-    connection.executemany(
-        f"DELETE FROM {space.owners} WHERE row = ? AND space = ?",
-        ((row, birth) for number, row in owners if number not in known),
-    )
-    following = int(numbers[-1]) + 1 if len(numbers) else 1
-    connection.execute("UPDATE space SET generation = 1, next = ? WHERE birth = ?", (following, birth))

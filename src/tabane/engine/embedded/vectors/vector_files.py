@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import threading
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,8 @@ from tabane.engine.embedded.columns import Array, Mask
 from tabane.engine.embedded.database import CommitCompanion
 from tabane.engine.embedded.vectors.vector_format import VectorHead, names_of, path_of
 from tabane.engine.vector_request import Matrix
+
+log = logging.getLogger(__name__)
 
 _SPARE = 1 << 18  # bytes by which a full file grows at least, and by a quarter: room that takes no disk
 _COPIED = 2048  # vectors at a time
@@ -201,6 +204,7 @@ class VectorFiles(CommitCompanion):
         self._open: dict[int, VectorFile] = {}
         self._lock = threading.Lock()
         self._unsynced: set[VectorFile] = set()
+        self._lost_from: str | None = None
 
     def path(self, storage: SpaceStorage) -> str:
         """Return the path of the file of a space."""
@@ -257,6 +261,12 @@ class VectorFiles(CommitCompanion):
                 raise failures.from_system(error, self.path(storage)) from error
         return True
 
+    def note_lost(self, path: str, space: str, count: int) -> None:
+        """Note that so many records lost their vectors with a file, and log it. :meth:`check` says so."""
+        if count:
+            log.warning("%d records lost their vectors in the space %s with %s", count, space, path)
+            self._lost_from = path
+
     def replace(self, birth: int, file: VectorFile) -> None:
         """Let a file that was committed be that of its space from now on, and delete the one before."""
         with self._lock:
@@ -291,6 +301,14 @@ class VectorFiles(CommitCompanion):
         self._open.clear()
 
     # In any thread
+
+    def check(self) -> None:
+        """Raise StoreCorrupt if a file was gone when it was opened, or was deleted since."""
+        with self._lock:
+            paths = [file.path for file in self._open.values()]
+        path = self._lost_from or next((path for path in paths if not os.path.exists(path)), None)
+        if path is not None:
+            raise failures.vectors_lost(path)
 
     def file(self, storage: SpaceStorage) -> VectorFile | None:
         """Return the file of a space; None if it was dropped and deleted."""

@@ -35,13 +35,16 @@ class VectorHead:
     @property
     def offset(self) -> int:
         """Return where the vectors begin."""
-        size = _HEAD.size + _CHECK.size + len(self.numbers)
-        return -(-size // _PAGE) * _PAGE
+        return -(-self._size // _PAGE) * _PAGE
+
+    @property
+    def _size(self) -> int:
+        return _HEAD.size + _CHECK.size + len(self.numbers)
 
     def size(self, following: int) -> int:
         """Return the size of the file when ``following`` is the next number."""
         count = len(self.numbers) // _NUMBER + following - self.start
-        return self.offset + 4 * self.storage.space.dimension * count
+        return self.offset + 4 * self.storage.space.dimension * count if count else self._size
 
     def packed(self) -> bytes:
         """Return the head as it is in the file."""

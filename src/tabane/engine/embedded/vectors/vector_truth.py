@@ -80,7 +80,10 @@ class SpaceTable:
         return True
 
     def prepare(self, connection: sqlite3.Connection) -> None:
-        """Open the files of the spaces. Those whose file was lost begin empty. Raises StoreError."""
+        """Open the files of the spaces. Those whose file is gone begin empty, and that is told.
+
+        Raises StoreError.
+        """
         for storage in self.read(connection).storages:
             if self._files.prepare(storage):
                 file = self._files.file(storage)
@@ -88,6 +91,9 @@ class SpaceTable:
                 if file.slot(following(connection, storage)) > file.room:
                     raise failures.corrupt(file.path, "its end is missing")
             else:
+                owners = f"SELECT count(*) FROM vector_{self._number} WHERE space = ?"
+                (count,) = connection.execute(owners, (storage.birth,)).fetchone()
+                self._files.note_lost(self._files.path(storage), storage.space.name, count)
                 afresh = SpaceStorage(storage.space, secrets.randbits(62), 1)
                 self._files.make(afresh)
                 connection.execute(
