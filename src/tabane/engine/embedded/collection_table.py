@@ -465,10 +465,16 @@ class TableMaintenance:
             def switch(done: bool, dense: DenseFile = dense) -> None:
                 if done:
                     vectors.switch(dense)
+                else:
+                    dense.discard(vectors.truth)
 
             # Whether or not somebody waits for the end of this, it is committed or leaves nothing.
             committing = partial(dense.commit, truth=vectors.truth)
-            await database.run(committing, rows=ALONE, committed=switch)
+            try:
+                await database.run(committing, rows=ALONE, committed=switch)
+            except StoreError:
+                dense.discard(vectors.truth)
+                raise
             await asyncio.to_thread(dense.space.keep_codes)
 
     async def _sweep_dropped(self) -> None:

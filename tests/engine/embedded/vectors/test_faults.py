@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import random
 import shutil
@@ -14,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from tabane.engine.embedded.database import CommitCompanion
 from tabane.engine.embedded.store import Store
 from tabane.errors import StoreCorrupt
 from tabane.search.engine import VectorQuery
-from tabane.search.records import EVERYTHING, EmbeddingSpace, Record
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, Shape
 from tests.engine.embedded.dying import Nursery
 from tests.engine.embedded.lanes import LANES, after, operations, outcomes
 from tests.engine.embedded.model import Model, agrees, all_of
@@ -372,3 +374,37 @@ async def test_files_in_which_most_are_dead_become_dense(tmp_path: Path) -> None
         after = await collection.nearest(query, EVERYTHING, 1000)
         assert [hit.key for hit in after.hits] == [hit.key for hit in before.hits]
         assert await collection.engine.agrees()
+
+
+class _RefusesSecondFile(CommitCompanion):
+    """Fails each commit while there are two files of vectors."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self.refused = 0
+
+    def ahead(self) -> None:
+        if len(list(self._home.glob("*.vec"))) > 1:
+            self.refused += 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def settled(self) -> None:
+        pass
+
+    def lost(self) -> None:
+        pass
+
+
+@pytest.mark.heavy("more than 10,000 records")
+async def test_a_file_written_anew_that_is_not_committed_is_deleted(tmp_path: Path) -> None:
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(Shape("notes", spaces=(EmbeddingSpace("text", 2),)))
+    companion = _RefusesSecondFile(tmp_path)
+    store.database.accompany(companion)
+    records = [Record(key=f"k{n}", vectors={"text": packed([1, n])}) for n in range(10_200)]
+    await collection.upsert(records)
+    await collection.delete([record.key for record in records[:10_100]])
+    await until(lambda: companion.refused and len(list(tmp_path.glob("*.vec"))) == 1)
+    keys = [record.key for record in records[10_100:]]
+    assert await collection.vectors(keys, "text") == [record.vectors["text"] for record in records[10_100:]]
+    await store.close()

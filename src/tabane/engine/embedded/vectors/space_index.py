@@ -277,11 +277,11 @@ class DenseFile:
     def commit(self, connection: sqlite3.Connection, truth: VectorTruth) -> bool:
         """Add what was written meanwhile, and note the generation. In the writing thread, last in a commit.
 
-        False if the space was dropped or written anew meanwhile. Raises StoreError.
+        False if the space was dropped or written anew meanwhile. Raises StoreError. If it is not committed,
+        :meth:`discard` it.
         """
         old, current = self.before, truth.files.file(self.storage)
         if current is not old or truth.spaces(connection).born(self.storage.birth) is None:
-            self._discard(truth)
             return False
         newer = np.arange(old.number(self.count), following(connection, self.storage))
         try:
@@ -289,16 +289,17 @@ class DenseFile:
             self.file.sync()
             truth.files.sync_folder()
         except OSError as error:
-            self._discard(truth)
             raise failures.from_system(error, self.file.path) from error
         connection.execute(
             "UPDATE space SET generation = ? WHERE birth = ?", (self.storage.generation, self.storage.birth)
         )
         return True
 
-    def _discard(self, truth: VectorTruth) -> None:
+    def discard(self, truth: VectorTruth) -> None:
+        """Delete the file, which is of no use."""
         self.file.close()
-        truth.files.disk.remove(self.file.path)
+        with contextlib.suppress(OSError):  # it is deleted when the store is opened the next time
+            truth.files.disk.remove(self.file.path)
 
 
 def _afresh(storage: SpaceStorage) -> CodeState:
