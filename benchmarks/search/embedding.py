@@ -26,7 +26,7 @@ from benchmarks.report import publish
 from benchmarks.search.embedding_page import Bulk, Figures, Memory, page
 from tokenizers import Tokenizer
 
-from tabane.search.embedding.embedder import batches
+from tabane.search.embedding.embedder import MOST_TEXTS, slices
 from tabane.search.embedding.model_files import HubPlace
 from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
@@ -75,7 +75,7 @@ class Bare:
     def embed(self, texts: Sequence[str]) -> list[np.ndarray]:
         tokens = self.tokens(texts)
         found: list[np.ndarray] = [np.empty(0)] * len(texts)
-        for batch in batches([len(ids) for ids in tokens], self._budget):
+        for batch in slices([len(ids) for ids in tokens], MOST_TEXTS, self._budget, padded=True):
             ids = np.zeros((len(batch), max(len(tokens[place]) for place in batch)), np.int64)
             mask = np.zeros_like(ids)
             for row, place in enumerate(batch):

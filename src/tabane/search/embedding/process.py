@@ -12,7 +12,7 @@ import msgspec
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerEnded, WorkerUnavailable
 from tabane.messages import say
-from tabane.search.embedding.embedder import BYTES, Kind, Take, VectorPlaces, clean, slices, together
+from tabane.search.embedding.embedder import BYTES, Kind, Take, clean, collect_vectors, slices, together
 from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.workers.resident import DEATHS, EndedByRequest, RequestRefused, ResidentWorker
@@ -148,31 +148,27 @@ class LocalEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         """Return one vector for each text. Queries overtake documents."""
+        if kind != "query" or len(texts) > _QUERIES:
+            return await collect_vectors(self, texts, kind)
         prefix = self.recipe.prefix(kind)
         prepared = [prefix + clean(text) for text in texts]
-        if kind == "query" and len(prepared) <= _QUERIES:
-            return self._cut(await self._process.ask(prepared, urgent=True))
-        found = VectorPlaces(len(prepared))
-        await self._parts(prepared, found.take)
-        return found.vectors
+        return self._cut(await self._process.ask(prepared, urgent=True))
 
     async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
         """Embed texts, and hand over each part when it is ready."""
         prefix = self.recipe.prefix(kind)
-        await self._parts([prefix + clean(text) for text in texts], take)
+        prepared = [prefix + clean(text) for text in texts]
+
+        async def embed(part: Sequence[int]) -> None:
+            async with self._room:
+                answer = await self._process.ask([prepared[position] for position in part])
+            await take(part, self._cut(answer))
+
+        await together(map(embed, slices([len(text) for text in prepared], _TEXTS, _CHARACTERS)))
 
     async def close(self) -> None:
         """End the process."""
         await self._process.close()
-
-    async def _parts(self, texts: Sequence[str], take: Take) -> None:
-        parts = slices([len(text) for text in texts], _TEXTS, _CHARACTERS)
-        await together(self._part(texts, part, take) for part in parts)
-
-    async def _part(self, texts: Sequence[str], part: Sequence[int], take: Take) -> None:
-        async with self._room:
-            answer = await self._process.ask([texts[position] for position in part])
-        await take(part, self._cut(answer))
 
     def _cut(self, vectors: bytes) -> list[bytes]:
         width = self.dimension * BYTES

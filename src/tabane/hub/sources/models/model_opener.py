@@ -245,11 +245,11 @@ class ModelOpener:
         task = self._under_way.get((choice, fetch))
         if task is None:
             if self._closed:
-                return _no_model()
+                return NoModel(_stopping().message)
             task = self._under_way[choice, fetch] = asyncio.create_task(self._open(choice, fetch))
             task.add_done_callback(lambda _: self._under_way.pop((choice, fetch), None))
         await asyncio.wait({task})  # a caller that gives up does not cancel it
-        return _no_model() if task.cancelled() else task.result()
+        return NoModel(_stopping().message) if task.cancelled() else task.result()
 
     async def for_tools(self) -> Mapping[str, int] | NoModel:
         """Return the fingerprints of the models for tools, with their dimensions. None of them is opened."""
@@ -358,10 +358,6 @@ class ModelOpener:
 
     def _forget(self, fingerprint: str) -> None:
         self._chosen = {choice: name for choice, name in self._chosen.items() if name != fingerprint}
-
-
-def _no_model() -> NoModel:
-    return NoModel(_stopping().message)
 
 
 class _OptionalVectorCache:

@@ -149,9 +149,8 @@ class ModelSources:
             model=choice.model if named else f"{recipe.model}@{recipe.revision}",
             dimension=dimension,
             url=model.service.url if model.service else "",
-            key=self._context.settings.model_key
-            if model.service
-            else "",  # its name: the key itself stays away
+            # The name of the variable: the key itself stays away.
+            key=self._context.settings.model_key if model.service else "",
             loader=choice.loader,
             quantisation=recipe.quantisation,
             pooling=_POOLINGS[recipe.pooling],
