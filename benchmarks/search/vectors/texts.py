@@ -21,9 +21,10 @@ import numpy as np
 import platformdirs
 from benchmarks.search.vectors.corpus import Matrix
 
-from tabane.search.embedding.model_files import HubPlace, minilm
-from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_files import HubPlace
+from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, read_packed_model
 
 COUNT = 20_000
 _SHORTEST, _LONGEST = 60, 300
@@ -78,7 +79,7 @@ def embedded(count: int = COUNT) -> tuple[list[str], Matrix] | None:
 
 
 async def _embed(texts: list[str]) -> Matrix | None:
-    if minilm() is None:
+    if read_packed_model(PACKAGES[MINILM]) is None:
         return None
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as kept:
         found = await ModelFinder(ModelHub(HubPlace(kept, offline=True)), kept).find(ModelChoice(MINILM))

@@ -245,7 +245,7 @@ class CheckedCollection(CheckedReads, Collection, Generic[EngineT]):
 
     @property
     def spaces(self) -> tuple[EmbeddingSpace, ...]:
-        return self.engine.shape.spaces
+        return self.shape.spaces
 
     @property
     def remark(self) -> Message | None:

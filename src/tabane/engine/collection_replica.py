@@ -214,6 +214,12 @@ class CollectionReplica:
             await self._wait_for_change(newest, self._patience, while_lent=True)
         return self._local if self._has(newest) else None
 
+    def shape_since(self, change: int) -> Shape | None:
+        """Return the shape of the replica, unless it lacks that change of the database."""
+        if self._local is None or self._position is None or not self._is_whole():
+            return None
+        return self._local.shape if self._position.change >= change else None
+
     @property
     def away(self) -> bool:
         """Return whether the replica answers because the database could not be reached the last time."""
@@ -351,8 +357,14 @@ class CollectionReplica:
             self._applied.notify_all()
 
     async def _open_replica(self, feed: ChangeFeed) -> tuple[StoredCollection, ReplicaMark, FeedPosition]:
-        if self._local is not None and self._mark is not None and self._position is not None:
-            return self._local, self._mark, self._position
+        mark = self._mark
+        if (
+            self._local is not None
+            and mark is not None
+            and self._position is not None
+            and mark.spaces is not None
+        ):
+            return self._local, mark, self._position
         mark = await run_to_end(asyncio.to_thread(self.files.read_mark, self._source))
         if mark is not None:
             position = await feed.join(mark.name)
@@ -360,6 +372,8 @@ class CollectionReplica:
             if exist and mark.spaces is not None and mark.token in (position.mark, position.coming):
                 local = self._local if self._local is not None else await run_to_end(self.files.opened())
                 if {space.name for space in local.shape.spaces} == set(mark.spaces.values()):
+                    if mark.complete and self.confirmed is None:
+                        self.confirmed = await asyncio.to_thread(self.files.written)
                     self._local, self._mark, self._position = local, mark, position
                     return local, mark, position
             await feed.leave(mark.name)
@@ -426,7 +440,9 @@ class CollectionReplica:
         """
         wanted = {each.number: each.space for each in spaces}
         names = {number: space.name for number, space in wanted.items()}
-        if (held := mark.spaces) == names or held is None:
+        held = mark.spaces
+        assert held is not None  # else the replica is not opened
+        if held == names:
             return mark
         await self._set_reached(None)
         mark = await self._write_mark(msgspec.structs.replace(mark, spaces=None))
@@ -483,6 +499,11 @@ class ReplicatedCollection(CheckedCollection[CollectionEngine]):
             "may be missing.",
             time=confirmed.isoformat(" ", "seconds"),
         )
+
+    @property
+    def shape(self) -> Shape:
+        """Return that of the replica if it knows of later changes: other hubs change spaces, too."""
+        return self._replica.shape_since(self.engine.changes) or self.engine.shape
 
     @property
     def changes(self) -> int:

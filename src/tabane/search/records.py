@@ -108,8 +108,8 @@ class Shape:
         for names in (members, [space.name for space in self.spaces]):
             if len(set(names)) < len(names):
                 raise ValueError(f"a shape names each text, field and space once: {names}")
-            names = [self.name, *names]
-            if not all(name.isidentifier() and name.isascii() for name in names) or len(names) > MOST_FIELDS:
+            valid = all(name.isidentifier() and name.isascii() for name in [self.name, *names])
+            if not valid or len(names) > MOST_FIELDS:
                 raise ValueError(f"the names in a shape are at most {MOST_FIELDS} ASCII identifiers: {names}")
         if not all(0 < space.dimension <= LARGEST_DIMENSION for space in self.spaces):
             raise ValueError(f"a space has 1 to {LARGEST_DIMENSION} dimensions")

@@ -134,7 +134,7 @@ _SECRETS = ("password", "sslpassword", "token")
 def check_engine(address: str) -> None:
     """Raise ConfigurationError, without the value, unless the address can be used."""
     unusable = ConfigurationError(
-        say("engine must be empty or a URL such as postgresql://user:${{PGPASSWORD}}@host/database")
+        say("engine must be empty or a URL such as postgresql://user:${PGPASSWORD}@host/database")
     )
     _check_address(address, _SCHEMES, unusable, "engine", "PGPASSWORD")
 
@@ -195,7 +195,7 @@ def unreadable_index() -> ConfigurationError:
     """Return the error for the URL of an index that cannot be read."""
     return ConfigurationError(
         say(
-            "vector_index must be empty or a URL such as milvus://user:${{MILVUS_PASSWORD}}@host:19530/database"
+            "vector_index must be empty or a URL such as milvus://user:${MILVUS_PASSWORD}@host:19530/database"
         )
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.engine.embedded.segments import SEGMENT
+from tabane.engine.embedded.collection_table import SEGMENT
 from tabane.engine.embedded.store import Store
 from tabane.engine.embedded.truth import RENUMBERED
 from tabane.search.records import EVERYTHING, Equal, Record

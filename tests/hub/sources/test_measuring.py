@@ -12,8 +12,9 @@ import pytest
 from tabane.hub.sources.models.hub_models import HubModels
 from tabane.search.chunking import Measure, chunks
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.model_finder import MINILM, ModelFinder
+from tabane.search.embedding.model_finder import ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_packages import MINILM
 from tests.harness.process_list import command
 from tests.hub.sources.test_models import Place
 

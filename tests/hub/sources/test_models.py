@@ -24,8 +24,9 @@ from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
-from tabane.search.embedding.model_finder import MINILM, ModelFinder
+from tabane.search.embedding.model_finder import ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.model_packages import MINILM, PackedModel
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.settings import Settings, load_settings
 from tests.harness.patience import LONG, until
@@ -57,7 +58,7 @@ class Kept:
 
 
 def _without_packages(hub: ModelHub, kept: str) -> ModelFinder:
-    return ModelFinder(hub, kept, package=lambda: None, universal=lambda: None)
+    return ModelFinder(hub, kept, packed=lambda package, kept: None, universal=lambda: None)
 
 
 class Place:
@@ -286,7 +287,7 @@ async def test_models_for_tools_do_not_depend_on_that_of_documents_and_start_wit
     package = str(tiny.make(place.folder / "package", seed=2))
 
     def make(hub: Any, kept: str) -> ModelFinder:
-        return ModelFinder(hub, kept, package=lambda: (package, "c" * 64))
+        return ModelFinder(hub, kept, packed=lambda _, __: PackedModel(package, "c" * 64))
 
     fingerprints: list[str] = []
 
@@ -426,7 +427,7 @@ async def test_vectors_of_a_former_model_are_searched_while_auto_is_another(plac
     package = str(tiny.make(place.folder / "package", seed=2))
 
     def make(hub: Any, kept: str) -> ModelFinder:
-        return ModelFinder(hub, kept, package=lambda: (package, "c" * 64))
+        return ModelFinder(hub, kept, packed=lambda _, __: PackedModel(package, "c" * 64))
 
     place.set(model=MINILM)
     async with place.opened(make_finder=make) as models:

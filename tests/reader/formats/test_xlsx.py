@@ -241,6 +241,7 @@ HIDDEN = {
         {"S": sheet(SEEN_ROW, *(line(n, text_cell(f"A{n}", SECRET), attributes='hidden="1"') for n in (2, 3)))}
     ),
     "row without height": workbook({"S": sheet(SEEN_ROW, line(2, SECRET_ROW, attributes='ht="0"'))}),
+    "row whose height is left out": workbook({"S": sheet(SEEN_ROW, line(2, SECRET_ROW, attributes='customHeight="1"'))}),
     "rows hidden by default": workbook(
         {"S": sheet(SEEN_ROW.replace('r="1"', 'r="1" hidden="0"', 1), line(2, SECRET_ROW),
                     before='<s:sheetFormatPr zeroHeight="1"/>')}

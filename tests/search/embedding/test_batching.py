@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.embedding.embedder import batches, slices
+from tabane.search.embedding.embedder import slices
 
 _LENGTHS = st.lists(st.integers(0, 300), max_size=200)
 
@@ -17,7 +17,7 @@ def _each_once(parts: Sequence[Sequence[int]], count: int) -> bool:
 
 @given(_LENGTHS, st.integers(1, 400), st.integers(1, 20))
 def test_each_text_is_in_one_batch_and_the_budget_holds(lengths: list[int], budget: int, most: int) -> None:
-    found = batches(lengths, budget, most)
+    found = slices(lengths, most, budget, padded=True)
     assert _each_once(found, len(lengths))
     for batch in found:
         padded = max(lengths[position] for position in batch) * len(batch)
@@ -27,13 +27,13 @@ def test_each_text_is_in_one_batch_and_the_budget_holds(lengths: list[int], budg
 
 @given(_LENGTHS, st.integers(1, 400))
 def test_batches_go_from_long_to_short_and_equals_keep_their_order(lengths: list[int], budget: int) -> None:
-    order = [position for batch in batches(lengths, budget) for position in batch]
+    order = [position for batch in slices(lengths, 64, budget, padded=True) for position in batch]
     assert order == sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
 
 
 @given(_LENGTHS, st.integers(1, 400))
 def test_a_batch_is_ended_only_where_the_next_text_has_no_room(lengths: list[int], budget: int) -> None:
-    found = batches(lengths, budget, 10)
+    found = slices(lengths, 10, budget, padded=True)
     for batch, _ in pairwise(found):
         full = (len(batch) + 1) * max(lengths[batch[0]], 1) > budget
         assert full or len(batch) == 10

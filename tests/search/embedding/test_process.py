@@ -42,7 +42,7 @@ def _spec(folder: Path, **more: Any) -> ModelSpec:
 @asynccontextmanager
 async def open_embedder(spec: ModelSpec, **more: Any) -> AsyncIterator[tuple[LocalEmbedder, ModelProcess]]:
     process = ModelProcess(spec, os.environ, **more)
-    embedder = await LocalEmbedder.open(RECIPE, process)
+    embedder = LocalEmbedder(RECIPE, process, await process.dimension())
     try:
         yield embedder, process
     finally:
@@ -149,7 +149,7 @@ async def test_an_idle_process_ends_and_is_back_when_it_is_needed(tmp_path: Path
 
 async def test_closing_ends_the_process_and_what_waits_for_it(tmp_path: Path) -> None:
     process = ModelProcess(_spec(tmp_path, budget=16), os.environ)
-    embedder = await LocalEmbedder.open(RECIPE, process)
+    embedder = LocalEmbedder(RECIPE, process, await process.dimension())
     pid = process.pid
     bulk = asyncio.create_task(embedder.embed(_texts(60_000)))
     await _until(lambda: process.busy)
@@ -219,7 +219,7 @@ async def test_a_model_that_cannot_be_loaded_says_why(tmp_path: Path) -> None:
     spec = _spec(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"nothing")
     with pytest.raises(ModelError, match="not a safetensors file"):
-        await LocalEmbedder.open(RECIPE, ModelProcess(spec, os.environ))
+        await ModelProcess(spec, os.environ).dimension()
 
 
 async def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ async def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
         import sentence_transformers  # noqa: F401
     except ImportError:
         with pytest.raises(ModelMissing, match=r"torch|sentence_transformers"):
-            await LocalEmbedder.open(RECIPE, ModelProcess(spec, os.environ))
+            await ModelProcess(spec, os.environ).dimension()
 
 
 def test_the_hub_imports_nothing_of_what_runs_models() -> None:
@@ -292,7 +292,8 @@ class Kept:
 async def run():
     folder = sys.argv[1]
     spec = ModelSpec("weights", folder, "model.safetensors", max_tokens=16, kept=folder + "/kept", budget=64)
-    embedder = await LocalEmbedder.open(Recipe("tiny/model"), ModelProcess(spec, os.environ))
+    process = ModelProcess(spec, os.environ)
+    embedder = LocalEmbedder(Recipe("tiny/model"), process, await process.dimension())
     texts = [f"{number} cat" for number in range(6000)]
     found = await CachedEmbedder(embedder, Kept(folder + "/vectors.db")).embed(texts)
     print("whole", len(found), len(set(map(len, found))), flush=True)

@@ -17,12 +17,11 @@ from tabane.errors import ModelError, ModelMissing
 from tabane.search.embedding.model_files import DESCRIBING, HubPlace
 from tabane.search.embedding.model_finder import (
     DEFAULT_RERANKER,
-    LocalReranker,
+    ModelChoice,
     ModelFinder,
-    RerankerChoice,
-    find,
 )
 from tabane.search.embedding.model_hub import ModelHub
+from tabane.search.embedding.process import LocalReranker
 from tabane.search.embedding.process_requests import ModelSpec
 from tabane.search.embedding.worker.loading import load_model
 from tabane.search.embedding.worker.onnx import scores
@@ -48,8 +47,8 @@ def _finder(tmp_path: Path, url: str = "http://127.0.0.1:9", **more: Any) -> Mod
 async def open_reranker(tmp_path: Path, **more: Any) -> AsyncIterator[LocalReranker]:
     async with asyncio.timeout(LONG):
         folder = crossing.make(tmp_path / "judge", seed=2)
-        found = await find(_finder(tmp_path), RerankerChoice(str(folder), **more))
-        reranker = await found.open(os.environ)
+        found = await _finder(tmp_path).find_reranker(ModelChoice(str(folder), **more))
+        reranker = await found.open_reranker(os.environ)
         try:
             yield reranker
         finally:
@@ -123,10 +122,11 @@ async def test_a_reranker_of_the_hub_is_fetched_without_its_weights_for_other_pr
     async with asyncio.timeout(LONG), fake.serving() as url:
         finder = _finder(tmp_path, url)
         try:
-            found = await find(finder, RerankerChoice("auto"))
-            assert (found.model, found.revision) == (DEFAULT_RERANKER, "a" * 40)
+            found = await finder.find_reranker(ModelChoice("auto"))
+            assert (found.recipe.model, found.recipe.revision) == (DEFAULT_RERANKER, "a" * 40)
+            assert found.spec is not None
             assert found.spec.max_tokens == 32
-            reranker = await found.open(os.environ)
+            reranker = await found.open_reranker(os.environ)
             try:
                 score = (await reranker.score("a", ["the cat"]))[0]
             finally:
@@ -140,15 +140,15 @@ async def test_a_reranker_of_the_hub_is_fetched_without_its_weights_for_other_pr
 async def test_a_folder_without_a_graph_is_no_reranker(tmp_path: Path) -> None:
     folder = tiny.make(tmp_path / "bert")
     with pytest.raises(ModelMissing, match="no ONNX graph"):
-        await find(_finder(tmp_path), RerankerChoice(str(folder)))
+        await _finder(tmp_path).find_reranker(ModelChoice(str(folder)))
     with pytest.raises(ModelMissing, match="no model folder"):
-        await find(_finder(tmp_path), RerankerChoice(str(tmp_path / "nowhere")))
+        await _finder(tmp_path).find_reranker(ModelChoice(str(tmp_path / "nowhere")))
     with pytest.raises(ModelMissing, match=r"To run embedding models, run: .*models"):
-        await find(_finder(tmp_path, installed=lambda name: False), RerankerChoice("auto"))
+        await _finder(tmp_path, installed=lambda name: False).find_reranker(ModelChoice("auto"))
 
 
 async def test_a_graph_that_is_no_classification_is_said_not_to_fit(tmp_path: Path) -> None:
     folder = crossing.make(tmp_path, labels=3)
-    found = await find(_finder(tmp_path), RerankerChoice(str(folder)))
+    found = await _finder(tmp_path).find_reranker(ModelChoice(str(folder)))
     with pytest.raises(ModelError, match="3 logits"):
-        await found.open(os.environ)
+        await found.open_reranker(os.environ)

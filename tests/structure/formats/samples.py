@@ -17,7 +17,7 @@ from tabane.code.sandbox import PausedRun, ScriptSnapshot, packed, signed_by
 from tabane.documents.document import SHAPE as DOCUMENTS
 from tabane.documents.document_reader import _FOLDER_CURSORS, _PART_CURSORS, PartCursor, _FolderCursor
 from tabane.engine import input_checks as record_cursors
-from tabane.engine.embedded.truth import shape_blob
+from tabane.engine.embedded.collection_state import shape_blob
 from tabane.errors import (
     TabaneError,
     UpstreamDied,

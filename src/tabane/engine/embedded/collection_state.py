@@ -99,3 +99,17 @@ class CollectionChange:
     tombstone: int = 0
     vectors: list[VectorPlacement] = field(default_factory=list)
     spaces: CollectionSpaces | None = None  # the new spaces, if they changed
+
+
+_SHAPE_ENCODER = msgspec.json.Encoder(order="deterministic")
+_SHAPE_DECODER = msgspec.json.Decoder(Shape)
+
+
+def shape_of(blob: bytes) -> Shape:
+    """Decode a stored shape. An older version stored its spaces with it."""
+    return _SHAPE_DECODER.decode(blob)
+
+
+def shape_blob(shape: Shape) -> bytes:
+    """Encode the texts and fields of a shape. Its spaces have their own table."""
+    return _SHAPE_ENCODER.encode(replace(shape, spaces=()))

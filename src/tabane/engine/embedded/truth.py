@@ -350,8 +350,8 @@ RENUMBERED = 2**31  # from this row on, a collection is renumbered from 1 when i
 # Whether the record of a row has the vectors that another one asks for.
 _Same = Callable[[sqlite3.Connection, CollectionSpaces, int, Record], bool]
 
+
 _NAMED = msgspec.json.Encoder(order="deterministic")
-_SHAPE = msgspec.json.Decoder(Shape)
 
 
 class Truth(RecordTable):
@@ -676,16 +676,6 @@ class Truth(RecordTable):
         if field.kind is Kind.BOOLEAN:
             return value if isinstance(value, bool) else None
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def shape_of(blob: bytes) -> Shape:
-    """Decode a stored shape. An older version stored its spaces with it."""
-    return _SHAPE.decode(blob)
-
-
-def shape_blob(shape: Shape) -> bytes:
-    """Encode the texts and fields of a shape. Its spaces have their own table."""
-    return _NAMED.encode(replace(shape, spaces=()))
 
 
 _SAME = 0  # no row: rows begin at 1

@@ -17,9 +17,13 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tabane.engine.embedded.columns import Array, ColumnSnapshot
-from tabane.engine.embedded.vectors.search_requests import packed_question, read_matches, sent_moment
 from tabane.engine.embedded.vectors.space_index import Moment, SpaceSnapshot
-from tabane.engine.embedded.vectors.vector_search import VectorMatches
+from tabane.engine.embedded.vectors.vector_search import (
+    VectorMatches,
+    packed_question,
+    read_matches,
+    sent_moment,
+)
 from tabane.engine.vector_request import VectorRequest
 from tabane.errors import WorkerEnded, WorkerError
 from tabane.workers.resident import RequestRefused, ResidentWorker

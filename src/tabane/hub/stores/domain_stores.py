@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -113,14 +113,13 @@ class Stores:
         place, patience = (domain, shape.name), _ASKED_AGAIN
         if place not in self._openings:  # requests share an attempt
             patience = _ASKED
-            self._openings[place] = asyncio.create_task(self._open_truth(postgres, domain, shape))
+            attempt = self._openings[place] = asyncio.create_task(self._open_truth(postgres, domain, shape))
+            attempt.add_done_callback(partial(self._forget_opening, place))
         opening = self._openings[place]
         await asyncio.wait([opening], timeout=patience)
         problem = (
             opening.exception() if opening.done() else StoreBusy(say("the database has not answered yet"))
         )
-        if opening.done():
-            del self._openings[place]
         source = await postgres.source(shape.name)
         if isinstance(problem, StoreError):
             alone = await self._replicas.alone(domain, shape, source, problem)
@@ -131,6 +130,12 @@ class Stores:
         return await self._replicas.replicated(
             domain, truth.engine, truth.engine.feed, self._probe, source, indexed=postgres.has_index
         )
+
+    def _forget_opening(self, place: tuple[str, str], opening: asyncio.Task[OpenTruth]) -> None:
+        """Let the next request try again. A failure may have nobody who still waits for it."""
+        self._openings.pop(place, None)
+        if not opening.cancelled():
+            opening.exception()
 
     async def _open_truth(self, postgres: PostgresEngine, domain: str, shape: Shape) -> OpenTruth:
         store = await postgres.store(domain)

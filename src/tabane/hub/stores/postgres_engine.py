@@ -81,8 +81,8 @@ class PostgresEngine:
 
     @property
     def has_index(self) -> bool:
-        """Return whether an index outside of the database has the vectors."""
-        return self._index is not None
+        """Return whether an index outside of the database has the vectors, once the database is open."""
+        return self._opened is not None and self._opened.filling is not None
 
     async def store(self, domain: str) -> PostgresStore:
         """Return the store of a domain. Raises StoreError and ConfigurationError."""

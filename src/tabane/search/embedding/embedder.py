@@ -20,38 +20,23 @@ MOST_TEXTS = 64
 """Texts of a batch: more of them, however short, bring no more speed."""
 
 
-def batches(lengths: Sequence[int], budget: int, most: int = MOST_TEXTS) -> list[list[int]]:
-    """Return the positions of ``lengths``, each once, in batches of similar length, the longest first.
-
-    A batch is padded to its longest text. That length times its number of texts is at most ``budget`` tokens,
-    except for a single text that is longer than the budget. Equal lengths stay in their order.
-    """
-    found: list[list[int]] = []
-    room = 0
-    for position in sorted(range(len(lengths)), key=lambda position: -lengths[position]):
-        if room <= 0:
-            found.append([])
-            room = min(most, budget // max(lengths[position], 1)) or 1
-        found[-1].append(position)
-        room -= 1
-    return found
-
-
-def slices(sizes: Sequence[int], texts: int, total: int) -> list[list[int]]:
-    """Return the positions of ``sizes``, each once, in parts of similar size, to be handed over at once.
+def slices(sizes: Sequence[int], texts: int, total: int, *, padded: bool = False) -> list[list[int]]:
+    """Return the positions of ``sizes``, each once, in parts of similar size, the largest first.
 
     A part has at most ``texts`` positions, and at most ``total`` as the sum of their sizes, except for a
-    single one that is larger.
+    single one that is larger. ``padded``: each counts as much as the longest of its part, and at least 1.
+    Equal sizes stay in their order.
     """
-    found: list[list[int]] = []
-    room = 0
+    parts: list[list[int]] = []
+    room = size = 0
     for position in sorted(range(len(sizes)), key=lambda position: -sizes[position]):
-        if not found or len(found[-1]) >= texts or room < sizes[position]:
-            found.append([])
-            room = total
-        found[-1].append(position)
-        room -= sizes[position]
-    return found
+        size = size if padded else sizes[position]
+        if not parts or len(parts[-1]) >= texts or room < size:
+            parts.append([])
+            room, size = total, max(sizes[position], int(padded))
+        parts[-1].append(position)
+        room -= size
+    return parts
 
 
 Kind = Literal["query", "document", "topic"]
@@ -123,16 +108,16 @@ async def embed_parts(embedder: Embedder, texts: Sequence[str], take: Take, kind
         await take(range(len(texts)), await embedder.embed(texts, kind))
 
 
-class VectorPlaces:
-    """Collects the vectors of parts, in the order of the texts."""
+async def collect_vectors(embedder: PartialEmbedder, texts: Sequence[str], kind: Kind) -> list[bytes]:
+    """Return the vectors that an embedder hands over in parts, in the order of the texts."""
+    vectors = [b""] * len(texts)
 
-    def __init__(self, count: int) -> None:
-        self.vectors = [b""] * count
+    async def take(positions: Sequence[int], part: Sequence[bytes]) -> None:
+        for position, vector in zip(positions, part, strict=True):
+            vectors[position] = vector
 
-    async def take(self, positions: Sequence[int], vectors: Sequence[bytes]) -> None:
-        """Put the vectors of a part at the positions of their texts."""
-        for position, vector in zip(positions, vectors, strict=True):
-            self.vectors[position] = vector
+    await embedder.embed_parts(texts, take, kind)
+    return vectors
 
 
 def clean(text: str) -> str:
@@ -186,9 +171,7 @@ class CachedEmbedder:
         """Return one vector for each text: of documents from the cache, if it has them."""
         if kind == "query":
             return await self.embedder.embed(texts, kind)
-        found = VectorPlaces(len(texts))
-        await self.embed_parts(texts, found.take, kind)
-        return found.vectors
+        return await collect_vectors(self, texts, kind)
 
     async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
         """Embed texts that the cache lacks, and hand over all vectors in parts."""
@@ -224,11 +207,11 @@ class CachedEmbedder:
     ) -> None:
         """Hand over vectors from the cache, then the others as soon as they are embedded and stored."""
         names = {text: key(self.fingerprint, kind, text) for text in texts}
-        known = await self._vectors.get(list(names.values()))
-        cached = [(text, vector) for text, vector in zip(texts, known, strict=True) if vector is not None]
+        stored = await self._vectors.get(list(names.values()))
+        cached = [(text, vector) for text, vector in zip(texts, stored, strict=True) if vector is not None]
         if cached:
             await taken([text for text, _ in cached], [vector for _, vector in cached])
-        missing = [text for text, vector in zip(texts, known, strict=True) if vector is None]
+        missing = [text for text, vector in zip(texts, stored, strict=True) if vector is None]
 
         async def made(positions: Sequence[int], vectors: Sequence[bytes]) -> None:
             part = [missing[position] for position in positions]

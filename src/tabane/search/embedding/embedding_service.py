@@ -19,7 +19,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -27,7 +27,7 @@ import msgspec
 from tabane.errors import ModelError, ModelUnavailable, UpstreamError
 from tabane.messages import say
 from tabane.net.http_failures import HttpFailure, ResponseTooLong
-from tabane.search.embedding.embedder import Kind, Take, VectorPlaces, clean, together
+from tabane.search.embedding.embedder import Kind, Take, clean, collect_vectors, together
 from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import AGAIN, asked_pause
 
@@ -112,14 +112,11 @@ class EmbeddingService:
     """
 
     url: str
-    key: str | None = None
+    key: str | None = field(default=None, repr=False)
     timeout: float = 120.0
     attempts: int = 5
     pause: float = 0.5
     longest_pause: float = 60.0
-
-    def __repr__(self) -> str:
-        return f"Service({self.url!r})"  # a key is nobody's to read
 
 
 class _ResponseVector(msgspec.Struct):
@@ -186,10 +183,8 @@ class ServedEmbedder:
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         """Return one vector for each text.
 
-        Raises ModelUnavailable if the server does not answer after all attempts.
-
-        Raises ModelError if it refuses the request, or does not return one vector of this dimension for each
-        text.
+        Raises ModelUnavailable if the server does not answer after all attempts, ModelError if it refuses the
+        request, or does not return one vector of this dimension for each text.
         """
         if kind == "query":
             prefix = self.recipe.prefix(kind)
@@ -198,9 +193,7 @@ class ServedEmbedder:
                     return await self._vectors([prefix + clean(text) for text in texts])
             except _BatchRefused as refused:
                 raise refused.error from None
-        found = VectorPlaces(len(texts))
-        await self.embed_parts(texts, found.take, kind)
-        return found.vectors
+        return await collect_vectors(self, texts, kind)
 
     async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
         """Embed texts, and call ``take`` after each request.
@@ -251,10 +244,6 @@ class ServedEmbedder:
 
     async def _vectors(self, texts: Sequence[str], *, paced: bool = False) -> list[bytes]:
         """Return the vectors of one request. ``paced``: learn from the answer, and raise _BatchTooSlow."""
-        body = await self._answer(texts, paced)
-        return await asyncio.to_thread(self._read, body, len(texts))
-
-    async def _answer(self, texts: Sequence[str], paced: bool) -> bytes:
         reason, wait = "", 0.0
         # A server that let several larger requests time out already is not asked as often again.
         attempts = max(1, self._service.attempts - (self._pace.unanswered if paced else 0))
@@ -263,14 +252,14 @@ class ServedEmbedder:
                 await self._sleep(wait)
             wait = min(self._service.pause * 2**attempt, self._service.longest_pause)
             began = self._clock()
-            reason, asked, body = await self._try(texts, paced and len(texts) > 1)
+            reason, pause, body = await self._try(texts, paced and len(texts) > 1)
             if body is not None:
                 if paced:
                     self._pace.answered(len(texts), self._clock() - began)
-                return body
+                return await asyncio.to_thread(self._read, body, len(texts))
             if paced:
                 self._pace.declined()
-            wait = min(max(wait, asked), self._service.longest_pause)
+            wait = min(max(wait, pause), self._service.longest_pause)
         raise ModelUnavailable(
             say(
                 "The embedding server at {url} does not respond: {reason}.",
@@ -337,14 +326,13 @@ class ServedEmbedder:
 
     def _read(self, body: bytes, count: int) -> list[bytes]:
         try:
-            found = sorted(
-                msgspec.json.decode(body, type=_EmbeddingsResponse).data, key=lambda vector: vector.index
-            )
+            vectors = msgspec.json.decode(body, type=_EmbeddingsResponse).data
         except msgspec.DecodeError as error:
             raise self._wrong(str(error)) from None
-        if [vector.index for vector in found] != list(range(count)):
-            raise self._wrong(f"{len(found)} vectors for {count} texts")
-        return [self._unit(vector.embedding) for vector in found]
+        vectors.sort(key=lambda vector: vector.index)
+        if [vector.index for vector in vectors] != list(range(count)):
+            raise self._wrong(f"{len(vectors)} vectors for {count} texts")
+        return [self._unit(vector.embedding) for vector in vectors]
 
     def _unit(self, vector: Sequence[float]) -> bytes:
         kept = vector[: self.recipe.dimension or None]

@@ -21,13 +21,13 @@ from importlib import util
 from typing import Any, Literal
 
 import msgspec
+from msgspec import structs
 
 from tabane.errors import ConfigurationError, ModelMissing
 from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.search.embedding.embedder import Kind
 from tabane.search.embedding.model_families import ModelTraits, Pooling, family_of
-from tabane.search.embedding.model_packages import MINILM, PACKAGES, installed
 from tabane.settings.files import home_folder
 
 Quantization = Literal["none", "int8"]
@@ -36,7 +36,6 @@ MOST_TOKENS = 2048
 """Tokens of a text where nobody asks for more: memory grows with their square."""
 
 _NOTHING = ModelTraits()
-_DEFAULTS = ModelTraits(Pooling.MEAN, 512, "", "", "", output="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +81,14 @@ def settled(
     is below one.
     """
     family = family_of(model)
-    traits = overrides.over(family.traits if family else _NOTHING).over(own).over(_DEFAULTS)
-    longest = traits.max_tokens or 0
-    _check("max_tokens", overrides.max_tokens)
-    _check("dimension", overrides.dimension)
-    return Recipe(
-        model,
-        revision,
-        quantisation,
-        traits.pooling or Pooling.MEAN,
-        longest if overrides.max_tokens else min(longest, MOST_TOKENS),
-        traits.query or "",
-        traits.document or "",
-        traits.topic or "",
-        traits.dimension or 0,
-        traits.output or "",
-    )
-
-
-def _check(name: str, value: int | None) -> None:
-    if value is not None and value < 1:
-        raise ConfigurationError(say("{name} of the embedding model must be at least 1.", name=name))
+    traits = overrides.over(family.traits if family else _NOTHING).over(own)
+    for name, value in (("max_tokens", overrides.max_tokens), ("dimension", overrides.dimension)):
+        if value is not None and value < 1:
+            raise ConfigurationError(say("{name} of the embedding model must be at least 1.", name=name))
+    if traits.max_tokens and not overrides.max_tokens:
+        traits = structs.replace(traits, max_tokens=min(traits.max_tokens, MOST_TOKENS))
+    stated = {name: value for name, value in structs.asdict(traits).items() if value is not None}
+    return Recipe(model, revision, quantisation, **stated)
 
 
 def own_traits(files: Mapping[str, bytes]) -> ModelTraits:
@@ -112,13 +98,15 @@ def own_traits(files: Mapping[str, bytes]) -> ModelTraits:
     """
     pooling = object_in(files.get("1_Pooling/config.json"))
     prompts = object_in(files.get("config_sentence_transformers.json")).get("prompts") or {}
-    lengths = [
+    lengths = (
         object_in(files.get("sentence_bert_config.json")).get("max_seq_length"),
         object_in(files.get("tokenizer_config.json")).get("model_max_length"),
-    ]
+    )
+    # Tokenizers without a limit write 1e30.
+    limits = (int(size) for size in lengths if isinstance(size, int | float) and 1 <= size <= 1_000_000)
     return ModelTraits(
         pooling=next((pool for flag, pool in _POOLINGS.items() if pooling.get(flag)), None),
-        max_tokens=next(filter(None, map(_length, lengths)), None),
+        max_tokens=next(limits, None),
         query=_prompt(prompts, "query", "search_query"),
         document=_prompt(prompts, "document", "passage", "search_document"),
         topic=_prompt(prompts, "topic", "clustering"),
@@ -141,14 +129,9 @@ _POOLINGS = {
 }
 
 
-def _length(said: object) -> int | None:
-    # Tokenizers without a limit write 1e30.
-    return int(said) if isinstance(said, int | float) and 1 <= said <= 1_000_000 else None
-
-
 def _prompt(prompts: Any, *names: str) -> str | None:
-    found = (prompts.get(name) for name in names) if isinstance(prompts, dict) else ()
-    return next((text for text in found if isinstance(text, str)), None)
+    texts = (prompts.get(name) for name in names) if isinstance(prompts, dict) else ()
+    return next((text for text in texts if isinstance(text, str)), None)
 
 
 _ENDPOINT = "https://huggingface.co"
@@ -168,11 +151,8 @@ class HubPlace:
     folder: str
     endpoint: str = _ENDPOINT
     offline: bool = False
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
-
-    def __repr__(self) -> str:
-        return f"HubPlace({self.folder!r}, {self.endpoint!r}, offline={self.offline})"
 
 
 def hub_place(environ: Mapping[str, str], token: str | None = None) -> HubPlace:
@@ -257,12 +237,6 @@ class ModelCache:
 _CHUNK = 1 << 20
 
 
-def minilm() -> tuple[str, str] | None:
-    """Return the folder of MiniLM's files and the checksum of its weights, if its package is installed."""
-    found = installed(PACKAGES[MINILM])
-    return (found.folder, found.checksum) if found else None
-
-
 def importable(package: str) -> bool:
     """Return whether a package is installed. It is not imported."""
     return util.find_spec(package) is not None
@@ -280,11 +254,11 @@ def paths_of(folder: str) -> list[str]:
 
 def describing_of(folder: str) -> dict[str, bytes]:
     """Return the contents of the files that describe the model."""
-    found = {}
+    contents = {}
     for path in describing_files(paths_of(folder)):
         with open(os.path.join(folder, path), "rb") as file:
-            found[path] = file.read(_CHUNK)
-    return found
+            contents[path] = file.read(_CHUNK)
+    return contents
 
 
 def config_of(folder: str) -> dict[str, Any]:

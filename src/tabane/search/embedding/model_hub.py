@@ -20,7 +20,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,13 @@ from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerErro
 from tabane.extras import extra_command
 from tabane.messages import Message, say
 from tabane.search.embedding.model_files import HubPlace, ModelCache, importable, is_model_id, paths_of
-from tabane.search.embedding.model_packages import FOLDER, ModelPackage, PackedModel, packed, place_of
+from tabane.search.embedding.model_packages import (
+    FOLDER,
+    ModelPackage,
+    PackedModel,
+    find_packed_model,
+    place_of,
+)
 from tabane.search.embedding.process_requests import (
     DownloadFailure,
     DownloadRequest,
@@ -77,6 +83,11 @@ Choose = Callable[[Sequence[str]], Sequence[str]]
 """From the paths of a model to those that are needed. Raises ModelMissing where one is not there."""
 
 Told = Callable[[DownloadProgress], None]
+
+
+def models_extra_missing() -> ModelMissing:
+    """Return the error where the packages that download and run models are not installed."""
+    return ModelMissing(say("To run embedding models, run: {command}", command=extra_command("models")))
 
 
 class ModelHub:
@@ -183,7 +194,7 @@ class ModelHub:
         try:
             await asyncio.to_thread(self._note, cache, revision, commit, files)
         except OSError as error:
-            raise self._unwritable(model, error.strerror or str(error)) from None
+            raise _unwritable(model, self.place.folder, error.strerror or str(error)) from None
         return ModelSnapshot(model, commit, cache.snapshot(commit), tuple(file.path for file in wanted))
 
     def _note(self, cache: ModelCache, revision: str, commit: str, files: Collection[str]) -> None:
@@ -211,9 +222,7 @@ class ModelHub:
                 result = _RESULTS.decode(await self._resident.ask(body, report=told))
             except RequestRefused as error:
                 if error.package:
-                    raise ModelMissing(
-                        say("To run embedding models, run: {command}", command=extra_command("models"))
-                    ) from None
+                    raise models_extra_missing() from None
                 raise self._silent(error.reason) from None
             except WorkerError as error:
                 raise self._silent(error.message) from None
@@ -231,25 +240,14 @@ class ModelHub:
             say("{endpoint} does not respond: {reason}.", endpoint=self.place.endpoint, reason=reason)
         )
 
-    def _unwritable(self, model: str, reason: str) -> ModelError:
-        return ModelError(
-            say(
-                "The model {model} cannot be stored in {folder}: {reason}.",
-                model=model,
-                folder=self.place.folder,
-                reason=reason,
-            )
-        )
-
     def _error(self, model: str, request: DownloadRequest, failure: DownloadFailure) -> ModelError:
         path = request.file.path if isinstance(request, FileRequest) else ""
         if failure.kind == "disk":
-            return self._unwritable(model, failure.reason)
+            return _unwritable(model, self.place.folder, failure.reason)
         if failure.kind == "listing":
+            reason = failure.reason
             return ModelError(
-                say(
-                    "The list of files of {model} is not valid: {reason}.", model=model, reason=failure.reason
-                )
+                say("The list of files of {model} is not valid: {reason}.", model=model, reason=reason)
             )
         if failure.kind == "checksum":
             return ModelError(
@@ -287,14 +285,14 @@ FindCommands = Callable[[Mapping[str, str]], Sequence[Command]]
 
 def installers(environ: Mapping[str, str]) -> list[Command]:
     """Return the command of uv and that of this Python's pip, as far as they are here."""
-    found: list[Command] = []
+    commands: list[Command] = []
     places = (environ.get("PATH", os.defpath), os.path.dirname(sys.executable))
     uv = next(filter(None, (shutil.which("uv", path=place) for place in places)), None)
     if uv:
-        found.append((uv, "pip", "install", "--quiet", "--python", sys.executable))
+        commands.append((uv, "pip", "install", "--quiet", "--python", sys.executable))
     if importable("pip"):
-        found.append((sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-user"))
-    return found
+        commands.append((sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--no-user"))
+    return commands
 
 
 class PackageInstaller:
@@ -322,8 +320,8 @@ class PackageInstaller:
         installer fails or takes too long, ModelError if the folder cannot be written.
         """
         async with self._turn:
-            found = await asyncio.to_thread(packed, package, self._kept)
-            return found or await self._installed(package, told, offline)
+            model = await asyncio.to_thread(find_packed_model, package, self._kept)
+            return model or await self._installed(package, told, offline)
 
     async def _installed(self, package: ModelPackage, told: Told | None, offline: bool) -> PackedModel:
         if offline:
@@ -349,28 +347,16 @@ class PackageInstaller:
                     return await self._install(command, package, told)
             return await self._install(commands[-1], package, told)
         except OSError as error:
-            raise ModelError(
-                say(
-                    "The model {model} cannot be stored in {folder}: {reason}.",
-                    model=package.model,
-                    folder=self._kept,
-                    reason=error.strerror or str(error),
-                )
-            ) from None
+            raise _unwritable(package.model, self._kept, error.strerror or str(error)) from None
 
     async def _install(self, command: Command, package: ModelPackage, told: Told | None) -> PackedModel:
-        async with self._folder() as folder:
-            await self._run(command, package, folder, told)
-            return await asyncio.to_thread(self._keep, package, folder)
-
-    @contextlib.asynccontextmanager
-    async def _folder(self) -> AsyncIterator[str]:
-        """Yield a temporary folder beside the installed packages; what earlier ones left is removed."""
+        """Install into a temporary folder beside the installed packages, which takes its place if whole."""
         parent = os.path.join(self._kept, FOLDER)
         await asyncio.to_thread(_empty, parent)
         folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=_MAKING, dir=parent)
         try:
-            yield folder
+            await self._run(command, package, folder, told)
+            return await asyncio.to_thread(self._keep, package, folder)
         finally:
             await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
@@ -415,11 +401,11 @@ class PackageInstaller:
         place = place_of(package, self._kept)
         shutil.rmtree(place, ignore_errors=True)  # it was not whole, or would not have been installed again
         os.rename(os.path.join(folder, "installed"), place)
-        found = packed(package, self._kept)
-        if found is None:
+        model = find_packed_model(package, self._kept)
+        if model is None:
             shutil.rmtree(place, ignore_errors=True)
             raise _failed(package, say("the package has no {path}", path=package.weights))
-        return found
+        return model
 
 
 _ERROR = re.compile(r"(?i)error: *(.*)")
@@ -444,6 +430,13 @@ def reason_in(said: str) -> str:
         )
         reason = ": ".join(part[-1].rstrip(".") for part in (errors, causes) if part) or (lines or [""])[-1]
     return re.sub(r"://[^/@\s]+@", "://***@", reason).strip().rstrip(".")[:_REASON]
+
+
+def _unwritable(model: str, folder: str, reason: str) -> ModelError:
+    text = say(
+        "The model {model} cannot be stored in {folder}: {reason}.", model=model, folder=folder, reason=reason
+    )
+    return ModelError(text)
 
 
 def _failed(package: ModelPackage, reason: str | Message) -> ModelUnavailable:

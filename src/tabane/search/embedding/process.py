@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from tabane.errors import ModelError, ModelMissing, ModelUnavailable, WorkerEnded, WorkerUnavailable
 from tabane.messages import say
-from tabane.search.embedding.embedder import BYTES, Kind, Take, VectorPlaces, clean, slices, together
+from tabane.search.embedding.embedder import BYTES, Kind, Take, clean, collect_vectors, slices, together
 from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.workers.resident import DEATHS, EndedByRequest, RequestRefused, ResidentWorker
@@ -58,11 +60,19 @@ class ModelProcess:
         return self._resident.busy
 
     async def dimension(self) -> int:
-        """Return the components of a vector, known once the model was loaded. Raises as :meth:`ask`."""
+        """Load the model, and return the components of a vector. If that fails, the process is closed.
+
+        Raises as :meth:`ask`.
+        """
         try:
             return msgspec.msgpack.decode(await self._resident.greeting(), type=int)
         except (RequestRefused, WorkerEnded, WorkerUnavailable) as error:
-            raise self._error(error) from None
+            reason = self._error(error)
+            await self.close()
+            raise reason from None
+        except BaseException:
+            await self.close()
+            raise
 
     async def ask(self, texts: Sequence[str], *, urgent: bool = False, query: str = "") -> bytes:
         """Return the vectors of the texts, one after the other. ``urgent`` ones do not wait for others.
@@ -122,7 +132,7 @@ _QUERIES = 16  # texts; more at once are no question that somebody waits for
 
 
 class LocalEmbedder:
-    """An :class:`~tabane.search.embedding.embedder.Embedder` over a process. Made by :meth:`open`."""
+    """An :class:`~tabane.search.embedding.embedder.Embedder` over a process."""
 
     def __init__(self, recipe: Recipe, process: ModelProcess, dimension: int) -> None:
         self.recipe = recipe
@@ -131,15 +141,6 @@ class LocalEmbedder:
         self._process = process
         self._room = asyncio.Semaphore(_UNDER_WAY)
 
-    @classmethod
-    async def open(cls, recipe: Recipe, process: ModelProcess) -> LocalEmbedder:
-        """Load the model. Raises as :meth:`ModelProcess.ask` does, after closing the process."""
-        try:
-            return cls(recipe, process, await process.dimension())
-        except BaseException:
-            await process.close()
-            raise
-
     @property
     def pid(self) -> int | None:
         """Return the id of the running process. An idle one ends, and is started again."""
@@ -147,32 +148,66 @@ class LocalEmbedder:
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         """Return one vector for each text. Queries overtake documents."""
+        if kind != "query" or len(texts) > _QUERIES:
+            return await collect_vectors(self, texts, kind)
         prefix = self.recipe.prefix(kind)
         prepared = [prefix + clean(text) for text in texts]
-        if kind == "query" and len(prepared) <= _QUERIES:
-            return self._cut(await self._process.ask(prepared, urgent=True))
-        found = VectorPlaces(len(prepared))
-        await self._parts(prepared, found.take)
-        return found.vectors
+        return self._cut(await self._process.ask(prepared, urgent=True))
 
     async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
         """Embed texts, and hand over each part when it is ready."""
         prefix = self.recipe.prefix(kind)
-        await self._parts([prefix + clean(text) for text in texts], take)
+        prepared = [prefix + clean(text) for text in texts]
+
+        async def embed(part: Sequence[int]) -> None:
+            async with self._room:
+                answer = await self._process.ask([prepared[position] for position in part])
+            await take(part, self._cut(answer))
+
+        await together(map(embed, slices([len(text) for text in prepared], _TEXTS, _CHARACTERS)))
 
     async def close(self) -> None:
         """End the process."""
         await self._process.close()
 
-    async def _parts(self, texts: Sequence[str], take: Take) -> None:
-        parts = slices([len(text) for text in texts], _TEXTS, _CHARACTERS)
-        await together(self._part(texts, part, take) for part in parts)
-
-    async def _part(self, texts: Sequence[str], part: Sequence[int], take: Take) -> None:
-        async with self._room:
-            answer = await self._process.ask([texts[position] for position in part])
-        await take(part, self._cut(answer))
-
     def _cut(self, vectors: bytes) -> list[bytes]:
         width = self.dimension * BYTES
         return [vectors[start : start + width] for start in range(0, len(vectors), width)]
+
+
+_PAIRS_CHARACTERS = 500_000  # handed to the process at once
+
+
+class LocalReranker:
+    """A :class:`~tabane.search.source.Reranker` over a process."""
+
+    def __init__(self, process: ModelProcess) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int | None:
+        """Return the id of the running process."""
+        return self._process.pid
+
+    async def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        """Return how well each text answers the query, in 0..1."""
+        question, prepared = clean(query), [clean(text) for text in texts]
+        scores = [0.0] * len(prepared)
+
+        async def score_part(part: Sequence[int]) -> None:
+            components = array.array("f")
+            components.frombytes(
+                await self._process.ask([prepared[place] for place in part], urgent=True, query=question)
+            )
+            if sys.byteorder == "big":
+                components.byteswap()
+            for place, score in zip(part, components, strict=True):
+                scores[place] = score
+
+        parts = slices([len(text) for text in prepared], _TEXTS, _PAIRS_CHARACTERS)
+        await together(score_part(part) for part in parts)
+        return scores
+
+    async def close(self) -> None:
+        """End the process. Calls under way fail; may be called twice."""
+        await self._process.close()

@@ -88,6 +88,7 @@ class TokenCounter:
             asyncio.run_coroutine_threadsafe(self._resident.close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             self._thread.join()
+            loop.close()
 
     def _ask(self, body: bytes) -> bytes:
         with self._turn:
@@ -95,21 +96,13 @@ class TokenCounter:
                 raise OSError("closed")
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_run, args=(self._loop,), daemon=True)
+                self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
                 self._thread.start()
             loop = self._loop
         try:
             return asyncio.run_coroutine_threadsafe(self._resident.ask(body), loop).result()
         except (RequestRefused, WorkerError, CancelledError) as error:
             raise OSError(f"{type(error).__name__}: {error}") from None
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
 
 
 log = logging.getLogger(__name__)

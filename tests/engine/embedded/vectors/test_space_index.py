@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -64,6 +66,35 @@ def test_whose_vectors_are_is_kept_over_a_closing(tmp_path: Path) -> None:
         known = Known([*ROWS[:5], 1000, *ROWS[6:]])
         assert opened(tmp_path, file, known) == [*ROWS[:4], 0, 1000, *ROWS[6:]]
         assert not known.asked
+
+
+def _resident(address: int) -> int:
+    """Return how many kilobytes of the mapping at an address are in memory."""
+    inside = False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if bounds := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(bounds[1], 16) <= address < int(bounds[2], 16)
+        elif inside and line.startswith("Rss:"):
+            return int(line.split()[1])
+    raise AssertionError("nothing is mapped there")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc/self/smaps is of Linux")
+def test_an_opening_leaves_no_vectors_in_memory(tmp_path: Path) -> None:
+    count, storage = 5000, SpaceStorage(EmbeddingSpace("text", 64), 78, 1)
+    vectors = np.random.default_rng(4).normal(size=(count, 64)).astype(np.float32)
+    file = VectorFile.create(Disk(), str(tmp_path / "vectors"), storage, np.empty(0, dtype=np.int64), 1)
+    space = SpaceIndex.fresh(str(tmp_path / "text"), storage, file)
+    file.put(1, [each.tobytes() for each in vectors])
+    space.apply([VectorPlacement("text", number, number) for number in range(1, count + 1)])
+    space.flush()
+    space.keep_owners(41)
+    again = VectorFile.open(Disk(), file.path, storage)
+    known = Known(list(range(1, count + 1)))
+    found = SpaceIndex.open(str(tmp_path / "text"), storage, again, known, 41)
+    assert found.view().coded
+    assert len(found) == 0
+    assert _resident(again.matrix(1).ctypes.data) == 0
 
 
 def _shorter(path: Path) -> None:

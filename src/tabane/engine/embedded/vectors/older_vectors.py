@@ -18,10 +18,9 @@ from functools import partial
 import numpy as np
 
 from tabane.engine.embedded import failures
-from tabane.engine.embedded.collection_state import SpaceStorage
+from tabane.engine.embedded.collection_state import SpaceStorage, shape_blob, shape_of
 from tabane.engine.embedded.columns import Array
 from tabane.engine.embedded.database import Database, connected, examine
-from tabane.engine.embedded.truth import shape_blob, shape_of
 from tabane.engine.embedded.vectors.vector_files import VectorFile, VectorFiles
 from tabane.engine.embedded.vectors.vector_format import older_path_of
 from tabane.engine.input_checks import ALONE

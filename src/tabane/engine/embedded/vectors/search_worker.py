@@ -9,9 +9,13 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from tabane.engine.embedded.columns import Mask
-from tabane.engine.embedded.vectors.search_requests import SentMoment, packed_matches, read_question
 from tabane.engine.embedded.vectors.space_index import SpaceSnapshot
-from tabane.engine.embedded.vectors.vector_search import VectorSpaceSearch
+from tabane.engine.embedded.vectors.vector_search import (
+    SentMoment,
+    VectorSpaceSearch,
+    packed_matches,
+    read_question,
+)
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
 IDLE = 60.0

@@ -131,7 +131,7 @@ class SpaceIndex:
         ``after_crash``: the last process died, so what it wrote since its last codes is checked.
         """
         count = file.slot(ownership.following)
-        files = CodeFiles.open(folder, _afresh(storage), file.matrix(count), after_crash=after_crash)
+        files = CodeFiles.open(folder, _afresh(storage), file.sample(count), after_crash=after_crash)
         found = cls(storage, file, files)
         if after_crash:
             ownership.check(file, files.state.last)

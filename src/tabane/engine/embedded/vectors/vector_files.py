@@ -149,9 +149,11 @@ class VectorFile:
     def _map(self) -> None:
         count = max(0, os.fstat(self._fd).st_size - self.head.offset) // self._width
         if count:
-            shape = (count, self._width // 4)
-            mapped = np.memmap(self.path, dtype=np.float32, mode="r", offset=self.head.offset, shape=shape)
-            self._matrix = np.asarray(mapped)
+            self._matrix = self._mapped(count)
+
+    def _mapped(self, count: int) -> Matrix:
+        shape = (count, self._width // 4)
+        return np.asarray(np.memmap(self.path, np.float32, "r", self.head.offset, shape))
 
     # Reading, in any thread
 
@@ -186,6 +188,12 @@ class VectorFile:
     def matrix(self, count: int) -> Matrix:
         """Return the first vectors, mapped."""
         return self._matrix[:count]
+
+    def sample(self, count: int) -> Matrix:
+        """Return the first vectors in a mapping of their own. Each look may load megabytes around it, which
+        count as memory of the process until that mapping is gone.
+        """
+        return self._mapped(count) if count else self.matrix(0)
 
     def vector(self, number: int) -> bytes | None:
         """Return a vector as it was given; None if there is none of that number."""

@@ -84,5 +84,5 @@ def _shown_place(servers: str, path: str, query: dict[str, str], schema: str) ->
 
 def _unreadable_url() -> ConfigurationError:
     return ConfigurationError(
-        say("engine must be empty or a URL such as postgresql://user:${{PGPASSWORD}}@host/database")
+        say("engine must be empty or a URL such as postgresql://user:${PGPASSWORD}@host/database")
     )

@@ -20,7 +20,6 @@ from tabane.search.embedding.embedder import Embedder, Kind, NoModel, Take, Vect
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.hub.sources.models.model_report import MissingModel
     from tabane.hub.sources.models.model_sources import MakeFinder
     from tabane.search.chunking import Measure
     from tabane.search.embedding.token_counting import TokenCounter
@@ -89,10 +88,8 @@ class TokenMeasures:
         if tokenizer is None or self._closed:
             return token_counting.estimated(model.recipe)
         assert model.spec is not None
-        from tabane.search.embedding.token_counting import TokenCounter
-
         if tokenizer not in self._counters:
-            self._counters[tokenizer] = TokenCounter(
+            self._counters[tokenizer] = token_counting.TokenCounter(
                 tokenizer, self._context.environment, self._errors, kept=model.spec.kept
             )
         return token_counting.exact(model.recipe, self._counters[tokenizer])
@@ -167,9 +164,7 @@ class HubModels:
         models = await self._opening.for_tools()
         if isinstance(models, NoModel):
             return models
-        return [
-            ModelHandle(self._opening, fingerprint, dimension) for fingerprint, dimension in models.items()
-        ]
+        return [ModelHandle(self._opening, name, dimension) for name, dimension in models.items()]
 
     async def query(self, model: str, text: str) -> bytes | NoModel:
         """Return the vector of a query, or why there is none within some seconds."""
@@ -205,18 +200,15 @@ class HubModels:
 
     async def report(self, lang: Lang) -> dict[str, Any]:
         """Return all that is known about the models, without downloading or starting any."""
-        from tabane.hub.sources.models.model_report import report
+        from tabane.hub.sources.models.model_report import missing_model, report
 
         status = await report(self._context.settings, self._opening, self._judge, self._kept, lang)
-        rows = [await self._missing(*each, lang) for each in await self.collections()]
-        return status | {"missing": [row for row in rows if row is not None]}
-
-    async def _missing(self, name: str, title: Message, model: str, lang: Lang) -> MissingModel | None:
-        """Return what to do if the vectors of a collection cannot be compared with queries."""
-        from tabane.hub.sources.models.model_report import missing_model
-
-        why = None if self._opening.shelf.get(model) else await self._absence(model)
-        return None if why is None else missing_model(name, title, model, why, lang)
+        missing = []  # collections whose vectors cannot be compared with queries
+        for name, title, model in await self.collections():
+            why = None if self._opening.shelf.get(model) else await self._absence(model)
+            if why is not None:
+                missing.append(missing_model(name, title, model, why, lang))
+        return status | {"missing": missing}
 
     async def _absence(self, model: str) -> Message | str | None:
         """Return why a model is not here, or its id if it can be downloaded; None if it is here."""
@@ -286,11 +278,9 @@ class HubModels:
         except TabaneError as error:
             return _with_fix(model, error.message)
         fingerprint = await self._opening.fingerprint(choice, fetch=fetch)
-        return (
-            _with_fix(model, fingerprint.reason)
-            if isinstance(fingerprint, NoModel)
-            else await self._handle(fingerprint)
-        )
+        if isinstance(fingerprint, NoModel):
+            return _with_fix(model, fingerprint.reason)
+        return await self._handle(fingerprint)
 
     async def _handle(self, fingerprint: str) -> Embedder:
         opened_model = self._opening.shelf.get(fingerprint)

@@ -22,14 +22,9 @@ from tabane.search.embedding.embedder import CachedEmbedder, NoModel, VectorCach
 
 if TYPE_CHECKING:
     from tabane.hub.sources.models.model_sources import MakeFinder, ModelSources
-    from tabane.search.embedding.model_finder import (
-        FoundModel,
-        FoundReranker,
-        LocalReranker,
-        ModelChoice,
-        RerankerChoice,
-    )
+    from tabane.search.embedding.model_finder import FoundModel, ModelChoice
     from tabane.search.embedding.model_hub import PackageInstaller, Told
+    from tabane.search.embedding.process import LocalReranker
 
 log = logging.getLogger(__name__)
 
@@ -250,11 +245,11 @@ class ModelOpener:
         task = self._under_way.get((choice, fetch))
         if task is None:
             if self._closed:
-                return _no_model()
+                return NoModel(_stopping().message)
             task = self._under_way[choice, fetch] = asyncio.create_task(self._open(choice, fetch))
             task.add_done_callback(lambda _: self._under_way.pop((choice, fetch), None))
         await asyncio.wait({task})  # a caller that gives up does not cancel it
-        return _no_model() if task.cancelled() else task.result()
+        return NoModel(_stopping().message) if task.cancelled() else task.result()
 
     async def for_tools(self) -> Mapping[str, int] | NoModel:
         """Return the fingerprints of the models for tools, with their dimensions. None of them is opened."""
@@ -365,10 +360,6 @@ class ModelOpener:
         self._chosen = {choice: name for choice, name in self._chosen.items() if name != fingerprint}
 
 
-def _no_model() -> NoModel:
-    return NoModel(_stopping().message)
-
-
 class _OptionalVectorCache:
     """A vector cache that may fail: that costs time, but no result."""
 
@@ -400,8 +391,8 @@ class HubReranker:
     ) -> None:
         self._opening, self._environ, self._errors = opening, environ, errors
         self._remembered = remembered
-        self._shelf: OpenModels[FoundReranker, LocalReranker] = OpenModels(1)
-        self._chosen: dict[RerankerChoice, FoundReranker] = {}
+        self._shelf: OpenModels[FoundModel, LocalReranker] = OpenModels(1)
+        self._chosen: dict[ModelChoice, FoundModel] = {}
         self._failures = RecentFailures()
         self._turn = asyncio.Lock()
 
@@ -415,7 +406,7 @@ class HubReranker:
             return await reranker.score(query, texts)
 
     @property
-    def open(self) -> OpenModel[FoundReranker, LocalReranker] | None:
+    def open(self) -> OpenModel[FoundModel, LocalReranker] | None:
         """Return the one that is open now."""
         return next(iter(self._shelf.standing), None)
 
@@ -428,7 +419,7 @@ class HubReranker:
         """End the process of the reranker."""
         await self._shelf.close()
 
-    async def _open_reranker(self) -> OpenModel[FoundReranker, LocalReranker]:
+    async def _open_reranker(self) -> OpenModel[FoundModel, LocalReranker]:
         sources = await self._opening.sources()
         choice = sources.reranker()
         async with self._turn:
@@ -436,10 +427,13 @@ class HubReranker:
             if failed is not None:
                 raise ModelUnavailable(failed.reason)
             try:
-                model = self._chosen.get(choice) or await sources.find_reranker(choice)
+                model = self._chosen.get(choice)
+                if model is None:
+                    async with sources.finder() as finder:
+                        model = await finder.find_reranker(choice)
                 self._chosen = {choice: model}
-                start = partial(model.open, self._environ, self._errors)
-                return await self._shelf.open(model, start, lambda _: model.model)
+                start, name = partial(model.open_reranker, self._environ, self._errors), model.recipe.model
+                return await self._shelf.open(model, start, lambda _: name)
             except TabaneError as error:
                 self._failures.add(choice, NoModel(error.message), self._remembered)
                 raise

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from tabane.errors import ConfigurationError
-from tabane.search.embedding.embedder import Embedder, Kind, Take, VectorPlaces, embed_parts
+from tabane.search.embedding.embedder import Embedder, Kind, Take, collect_vectors, embed_parts
 from tabane.settings.files import read_trusted, write_private
 
 log = logging.getLogger(__name__)
@@ -203,9 +203,7 @@ class TimedEmbedder:
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         """Return the vectors of texts, and note the speed. Raises ModelError and its kinds."""
         if kind != "query":
-            places = VectorPlaces(len(texts))
-            await self.embed_parts(texts, places.take, kind)
-            return places.vectors
+            return await collect_vectors(self, texts, kind)
         if not self._runs():
             return await self.embedder.embed(texts, kind)
         begun = self._speeds.clock()

@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,16 +21,6 @@ from tabane.search.embedding.model_finder import FoundModel, ModelChoice
 from tabane.search.embedding.model_packages import KNOWN_MODELS, KnownModel
 from tabane.search.embedding.process import LocalEmbedder
 from tabane.settings import Settings
-
-
-@runtime_checkable
-class SizedVectorCache(Protocol):
-    """A vector cache that knows its size."""
-
-    @property
-    def size(self) -> int:
-        """Return the approximate number of bytes."""
-        ...
 
 
 class MissingModel(Struct, frozen=True):
@@ -74,13 +64,15 @@ async def report(
     ``state`` is ``open`` (this hub has used it), ``here`` (it is opened on first use), ``absent`` (it is
     downloaded then) or ``none``, with the ``reason``.
     """
-    row: dict[str, Any] = {"model": settings.model}
-    row |= await _model(opening, lang)
+    row: dict[str, Any] = {"model": settings.model, **await _model(opening, lang)}
     row["open"] = [_process(each.name, _pid(each.thing)) for each in opening.shelf.standing]
     row["reranker"] = settings.reranker
     if judge.open is not None:
         row["reranker_open"] = _process(judge.open.name, judge.open.thing.pid)
-    row["cache"] = await _cache(settings, kept)
+    row["cache"] = {"limit": settings.embedding_cache}
+    with contextlib.suppress(StoreError):
+        if (size := getattr(await kept(), "size", None)) is not None:
+            row["cache"]["bytes"] = size
     return row
 
 
@@ -130,16 +122,6 @@ def _process(name: str, pid: int | None) -> dict[str, Any]:
     return {"model": name, "pid": pid, "memory_mb": memory_of(pid) if pid else None}
 
 
-async def _cache(settings: Settings, kept: Callable[[], Awaitable[VectorCache]]) -> dict[str, Any]:
-    """Return the size of the cache of embeddings."""
-    row: dict[str, Any] = {"limit": settings.embedding_cache}
-    with contextlib.suppress(StoreError):
-        storage = await kept()
-        if isinstance(storage, SizedVectorCache):
-            row["bytes"] = storage.size
-    return row
-
-
 def memory_of(pid: int) -> float | None:
     """Return the megabytes that a process uses; None if the platform does not say."""
     with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
@@ -163,8 +145,7 @@ async def model_list(
     }
     speeds = {name.partition("#")[0]: speed for name, speed in (await opening.speeds.all()).items()}
     rows = [
-        _known(model, lang)
-        | {"here": await _here(sources, model), **_use(model.id, used), **_speed(model.id, speeds)}
+        _known(model, lang) | {"here": await _here(sources, model), **_usage(model.id, used, speeds)}
         for model in KNOWN_MODELS
     ]
     if chosen is not None and all(row["id"] != chosen for row in rows):
@@ -175,7 +156,7 @@ async def model_list(
             "quality": dict.fromkeys(rows[0]["quality"]),
             "here": source is not None,
         }
-        rows.append(unknown | _use(chosen, used) | _speed(chosen, speeds))
+        rows.append(unknown | _usage(chosen, used, speeds))
     return {"model": settings.model, "results": rows}
 
 
@@ -217,10 +198,12 @@ def _known(model: KnownModel, lang: Lang) -> dict[str, Any]:
     }
 
 
-def _use(model: str, used: Mapping[str, set[str | None]]) -> dict[str, Any]:
-    return {"used_for": [what for what, models in used.items() if model in models]}
-
-
-def _speed(model: str, speeds: Mapping[str, ModelSpeed]) -> dict[str, Any]:
+def _usage(
+    model: str, used: Mapping[str, set[str | None]], speeds: Mapping[str, ModelSpeed]
+) -> dict[str, Any]:
     speed = speeds.get(model, ModelSpeed())
-    return {"query_ms": speed.query_ms or None, "texts_per_second": speed.texts_per_second or None}
+    return {
+        "used_for": [purpose for purpose, models in used.items() if model in models],
+        "query_ms": speed.query_ms or None,
+        "texts_per_second": speed.texts_per_second or None,
+    }

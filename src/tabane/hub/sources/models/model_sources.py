@@ -10,18 +10,16 @@ from pathlib import PurePath
 from typing import Literal
 
 from tabane.errors import BadArguments, ConfigurationError, ModelError, ModelMissing
-from tabane.extras import extra_command
 from tabane.hub.context import HubContext
 from tabane.hub.sources.models.model_records import ModelRecord
 from tabane.messages import say
-from tabane.search.embedding import model_finder as reranking
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService
 from tabane.search.embedding.model_families import ModelTraits, Pooling
 from tabane.search.embedding.model_files import DESCRIBING, hub_place, is_model_id, settled
-from tabane.search.embedding.model_finder import MINILM, FoundModel, ModelChoice, ModelFinder
-from tabane.search.embedding.model_hub import ModelHub, PackageInstaller, Told
-from tabane.search.embedding.model_packages import PACKAGES, known_model, model_id
+from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
+from tabane.search.embedding.model_hub import ModelHub, PackageInstaller, Told, models_extra_missing
+from tabane.search.embedding.model_packages import MINILM, PACKAGES, known_model, model_id
 from tabane.search.embedding.universal_encoder import DIMENSION
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.servers.variables import Variables, keyring_lookup, load_variables
@@ -151,9 +149,8 @@ class ModelSources:
             model=choice.model if named else f"{recipe.model}@{recipe.revision}",
             dimension=dimension,
             url=model.service.url if model.service else "",
-            key=self._context.settings.model_key
-            if model.service
-            else "",  # its name: the key itself stays away
+            # The name of the variable: the key itself stays away.
+            key=self._context.settings.model_key if model.service else "",
             loader=choice.loader,
             quantisation=recipe.quantisation,
             pooling=_POOLINGS[recipe.pooling],
@@ -165,22 +162,9 @@ class ModelSources:
             output=recipe.output,
         )
 
-    def reranker(self) -> reranking.RerankerChoice:
+    def reranker(self) -> ModelChoice:
         """Return the reranker of the settings."""
-        settings = self._context.settings
-        return reranking.RerankerChoice(
-            self._named(settings.reranker),
-            settings.model_threads,
-            settings.model_batch_tokens,
-            settings.model_idle * 60,
-        )
-
-    async def find_reranker(
-        self, choice: reranking.RerankerChoice, told: Told | None = None, *, offline: bool = False
-    ) -> reranking.FoundReranker:
-        """Find the reranker. Raises as :func:`reranking.find`."""
-        async with self.finder(offline=offline) as finder:
-            return await reranking.find(finder, choice, told)
+        return self._with_limits(ModelChoice(self._named(self._context.settings.reranker)))
 
     @contextlib.asynccontextmanager
     async def finder(self, *, offline: bool = False) -> AsyncIterator[ModelFinder]:
@@ -205,9 +189,7 @@ class ModelSources:
             package = PACKAGES.get(choice.model) if choice.service is None else None
             if package is not None:
                 if package.needs_runtime and not finder.runs():
-                    raise ModelMissing(
-                        say("To run embedding models, run: {command}", command=extra_command("models"))
-                    )
+                    raise models_extra_missing()
                 await installer.get(package, told, offline=finder.hub.place.offline)
             return await finder.find(choice, told)
 

@@ -20,6 +20,7 @@ from tabane.search.source import Models
 
 if TYPE_CHECKING:
     from tabane.operations.jobs import Progress
+    from tabane.search.embedding.model_finder import FoundModel
     from tabane.search.embedding.model_hub import DownloadProgress as Fetched
     from tabane.search.embedding.model_hub import Told
 
@@ -131,8 +132,7 @@ class ModelOperations:
                 raise BadArguments(say("{model} is not the name of a model.", model=params.model), "model")
             model = await self._opening.fetch(choice, result)
             assert not isinstance(model, NoModel)
-            folder = model.spec.folder if model.spec else ""
-            return PulledModels([PulledModel(model.recipe.model, model.recipe.revision, folder)])
+            return PulledModels([_pulled_row(model)])
         finally:
             # What could not be had a moment ago may be here now.
             self._opening.look_again()
@@ -162,13 +162,15 @@ class ModelOperations:
             model = await self._opening.fetch(choice, result)
             if isinstance(model, NoModel):
                 raise ModelMissing(model.reason)
-            yield PulledModel(
-                model.recipe.model, model.recipe.revision, model.spec.folder if model.spec else ""
-            )
+            yield _pulled_row(model)
         reranker = sources.reranker()
         if reranker.model != "none":
-            judged = await sources.find_reranker(reranker, result)
-            yield PulledModel(judged.model, judged.revision, judged.spec.folder)
+            async with sources.finder() as finder:
+                yield _pulled_row(await finder.find_reranker(reranker, result))
+
+
+def _pulled_row(model: FoundModel) -> PulledModel:
+    return PulledModel(model.recipe.model, model.recipe.revision, model.spec.folder if model.spec else "")
 
 
 def download_progress(progress: Progress) -> Told:

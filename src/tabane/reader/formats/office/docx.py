@@ -44,7 +44,7 @@ from tabane.reader.formats.office.package import (
     number,
     value_of,
 )
-from tabane.reader.formats.office.visibility import is_hidden
+from tabane.reader.formats.office.visibility import TextPlace, is_hidden
 from tabane.reader.formats.office.writer import (
     BlockWriter,
     NoteWriter,
@@ -67,21 +67,10 @@ _SYMBOLS = {"f0fc": "✓", "f0fe": "☑", "f0a8": "☐", "f06f": "☐", "f0fb": 
 _SIGNS = {"tab": " ", "noBreakHyphen": "-"}
 
 
-class _Place(NamedTuple):
-    """Where text is: its ground, None if unknown, the look that its table gives it, and how deep.
-    ``hidden``: everything there is.
-    """
-
-    ground: Color | None = WHITE
-    table: Look = {}
-    depth: int = 0
-    hidden: bool = False
-
-
 class _ParagraphLook(NamedTuple):
     """What a paragraph gives its runs: place, look of its style, and ground. ``hidden``: nobody sees it."""
 
-    place: _Place
+    place: TextPlace
     style: Look
     ground: Color | None
     hidden: bool
@@ -178,11 +167,11 @@ class _InlineReader:
     def _look(self, own: dict[str, Any], paragraph: _ParagraphLook) -> dict[str, Any]:
         """Return the look of a run; the part of its styles is made once."""
         style = own.get("style") or ""
-        key = (id(paragraph.style), id(paragraph.place.table), style)
+        key = (id(paragraph.style), id(paragraph.place.look), style)
         base = self._looks.get(key)
         if base is None:
             # A paragraph that is bold as a whole is not emphasis.
-            styles = [_without_emphasis(paragraph.place.table), _without_emphasis(paragraph.style)]
+            styles = [_without_emphasis(paragraph.place.look), _without_emphasis(paragraph.style)]
             if style:
                 character = self._styles.style(style)
                 code = {"code": True} if _CODE_STYLE.search(character.name) else {}
@@ -302,7 +291,7 @@ class WordDocument:
                 size = named_child(body, "sectPr", "pgSz")
                 wide, high = number(attribute(size, "w")), number(attribute(size, "h"))
                 self._page = max(wide, _PAGE[0]), max(high, _PAGE[1])
-                self._blocks(body, BlockWriter(whole), _Place(self._ground(root)))
+                self._blocks(body, BlockWriter(whole), TextPlace(self._ground(root)))
         except DocumentFull:
             self._reading.cut = True
         try:
@@ -320,7 +309,9 @@ class WordDocument:
         named = self._theme.named(attribute(ground, "themeColor") or "")
         return named or hex_color(attribute(ground, "color")) or WHITE
 
-    def _blocks(self, container: etree._Element, writer: BlockWriter, place: _Place, depth: int = 0) -> None:
+    def _blocks(
+        self, container: etree._Element, writer: BlockWriter, place: TextPlace, depth: int = 0
+    ) -> None:
         if depth > 40:
             self._reading.deep += 1
             return
@@ -338,7 +329,7 @@ class WordDocument:
             elif (inner := node if name in _BLOCKS else _wrapped(node, name)) is not None:
                 self._blocks(inner, writer, place, depth + 1)
 
-    def _paragraph(self, node: etree._Element, writer: BlockWriter, place: _Place) -> None:
+    def _paragraph(self, node: etree._Element, writer: BlockWriter, place: TextPlace) -> None:
         own = paragraph_format(named_child(node, "pPr"), self._theme)
         style = self._styles.style(own.get("style") or self._styles.usual("paragraph"))
         look: dict[str, Any] = {**style.paragraph, **own}
@@ -393,7 +384,7 @@ class WordDocument:
         off = abs(look.get("left", 0.0)) > wide or abs(left) > wide or abs(top) > high
         return bool(off or flat or look.get("line", 240.0) < 40)
 
-    def _table(self, node: etree._Element, writer: BlockWriter, place: _Place) -> None:
+    def _table(self, node: etree._Element, writer: BlockWriter, place: TextPlace) -> None:
         if place.depth >= _DEEP:
             self._reading.deep += 1
             return
@@ -428,7 +419,7 @@ class WordDocument:
                 self._blocks(cell, BlockWriter(into), inner)
                 column += wide
 
-    def _drawing(self, node: etree._Element, writer: BlockWriter, place: _Place) -> None:
+    def _drawing(self, node: etree._Element, writer: BlockWriter, place: TextPlace) -> None:
         """Write the alternative text of an image, the text of boxes, and the data of charts."""
         if place.depth >= _DEEP:
             self._reading.deep += 1
@@ -448,7 +439,7 @@ class WordDocument:
                 relation = self._inline.relations.get(attribute(shape, "id") or "")
                 write_chart(self._package.part(relation and relation.target), writer)
 
-    def _box(self, content: etree._Element, writer: BlockWriter, place: _Place) -> None:
+    def _box(self, content: etree._Element, writer: BlockWriter, place: TextPlace) -> None:
         """Write a text box: its ground is that of its shape."""
         shape = content.getparent()
         shape = shape.getparent() if shape is not None and local(shape) in ("txbx", "textbox") else shape
@@ -464,7 +455,7 @@ class WordDocument:
             name = fill.partition(" ")[0]
             ground = hex_color(name) or self._theme.preset(name)
         into = BlockWriter(writer.block("div"))
-        self._blocks(content, into, _Place(ground, {}, place.depth + 1, hidden))
+        self._blocks(content, into, TextPlace(ground, {}, place.depth + 1, hidden))
 
     def _is_hidden_box(self, box: etree._Element | None) -> bool:
         if attribute(named_child(box, "docPr"), "hidden") in TRUE or attribute(box, "hidden") in TRUE:
@@ -496,7 +487,7 @@ class WordDocument:
         for nth, key in enumerate(self._reading.notes, 1):  # grows meanwhile
             if (note := sources.get(key)) is not None:
                 self._inline.relations = self._package.relations(f"word/{key[0]}s.xml")
-                self._blocks(note, writer.note(nth), _Place())
+                self._blocks(note, writer.note(nth), TextPlace())
 
 
 def _is_code(spans: list[Span]) -> bool:
@@ -539,7 +530,7 @@ class _CellLooks:
         }
         self._looks: dict[tuple[str, ...], dict[str, Any]] = {}
 
-    def place(self, around: _Place, row: int, column: int, *, first: bool, last: bool) -> _Place:
+    def place(self, around: TextPlace, row: int, column: int, *, first: bool, last: bool) -> TextPlace:
         """Return where the text of a cell is: its ground and look by the style of the table."""
         cells = self._style.cells
         if not cells:
@@ -555,7 +546,7 @@ class _CellLooks:
             self._looks[conditions] = look
         shades = [cells[name][1] for name in conditions]
         ground = next((shade for shade in reversed(shades) if shade is not None), around.ground)
-        return around._replace(ground=ground, table=look)
+        return around._replace(ground=ground, look=look)
 
     def _conditions(self, row: int, column: int, *, first: bool, last: bool) -> list[str]:
         """Return the conditions that hold for a cell, the strongest last."""

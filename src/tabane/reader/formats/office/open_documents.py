@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from lxml import etree
 from lxml.html import HtmlElement
@@ -44,7 +44,7 @@ from tabane.reader.formats.office.package import (
     named_child,
     number,
 )
-from tabane.reader.formats.office.visibility import Box, SlideCanvas, is_hidden
+from tabane.reader.formats.office.visibility import Box, SlideCanvas, TextPlace, is_hidden
 from tabane.reader.formats.office.writer import (
     BlockWriter,
     NoteWriter,
@@ -108,7 +108,7 @@ def read_odt(package: OfficePackage) -> OfficeContent:
     ground = attribute(page_properties(document.styles, document.master), "background-color")
     whole = element("div")
     try:
-        document.texts.blocks(document.body, BlockWriter(whole), _Place(hex_color(ground) or WHITE))
+        document.texts.blocks(document.body, BlockWriter(whole), TextPlace(hex_color(ground) or WHITE))
         document.texts.add_notes(whole)
     except DocumentFull:
         document.reading.cut = True
@@ -148,7 +148,7 @@ class _OpenSheet:
         self._away: list[tuple[int, int]] = []
         self._usual: list[tuple[int, int, str]] = []
         self._seen_away: set[int] = set()
-        self._places: dict[str | None, _Place] = {}
+        self._places: dict[str | None, TextPlace] = {}
 
     def read(self, table: etree._Element) -> None:
         """Read the rows. Raises DocumentFull."""
@@ -211,7 +211,7 @@ class _OpenSheet:
         place = self._places.get(style)
         if place is None:
             look = dict(self._styles.look("table-cell", style))
-            place = self._places[style] = _Place(look.pop("ground", None) or WHITE, look)
+            place = self._places[style] = TextPlace(look.pop("ground", None) or WHITE, look)
         lines = [
             "".join(span.text for span in self._texts.line(each, place, "cell text").spans)
             for each in children(cell, "p")
@@ -280,19 +280,19 @@ class _OpenSlide:
         for shape in notes if notes is not None else ():
             if attribute(shape, "class") == "notes":
                 into = element("blockquote")
-                self._texts.blocks(_text_box(shape), BlockWriter(into), _Place())
+                self._texts.blocks(_text_box(shape), BlockWriter(into), TextPlace())
                 if "".join(str(text) for text in into.itertext()).strip():
                     writer.append(into)
 
-    def _place(self, order: int, shape: etree._Element) -> _Place:
+    def _place(self, order: int, shape: etree._Element) -> TextPlace:
         box = _box(shape)
-        return _Place(self._canvas.behind(order, box), hidden=self._canvas.hides(order, box))
+        return TextPlace(self._canvas.behind(order, box), hidden=self._canvas.hides(order, box))
 
     def _title(self, shape: etree._Element) -> list[Span]:
         look = self._texts.shape_look(shape)
         place = self._place(self._shapes.index(shape), shape)
         hidden = place.hidden or self._texts.is_hidden_shape(shape, look)
-        place = _Place(filled(look, place.ground), text_look(look), hidden=hidden)
+        place = TextPlace(filled(look, place.ground), text_look(look), hidden=hidden)
         spans: list[Span] = []
         for each in _text_box(shape).iter("{*}p"):
             spans += [*([Span(" ")] if spans else []), *self._texts.line(each, place).spans]
@@ -342,15 +342,6 @@ _NUMBERS = {"1": "decimal", "a": "lowerLetter", "A": "upperLetter", "i": "lowerR
             "ア, イ, ウ, ...": "aiueo", "一, 二, 三, ...": "japaneseCounting"}  # fmt: skip
 
 
-class _Place(NamedTuple):
-    """Where text is: its ground, None if unknown, its look, and how deep. ``hidden``: all there is."""
-
-    ground: Color | None = WHITE
-    look: Look = {}
-    nested: int = 0
-    hidden: bool = False
-
-
 class _TextReader:
     """Reads text. ``size`` is that of a page, in points."""
 
@@ -360,7 +351,7 @@ class _TextReader:
         self._notes: list[etree._Element] = []
 
     def blocks(
-        self, nodes: Iterable[etree._Element], writer: BlockWriter, place: _Place, depth: int = 0
+        self, nodes: Iterable[etree._Element], writer: BlockWriter, place: TextPlace, depth: int = 0
     ) -> None:
         """Append blocks."""
         if depth > _DEEP:
@@ -387,9 +378,9 @@ class _TextReader:
         for nth, note in enumerate(self._notes, 1):  # grows meanwhile
             body = named_child(note, "note-body")
             if body is not None:
-                self.blocks(body, writer.note(nth), _Place())
+                self.blocks(body, writer.note(nth), TextPlace())
 
-    def line(self, node: etree._Element, place: _Place, family: str = "paragraph") -> Line:
+    def line(self, node: etree._Element, place: TextPlace, family: str = "paragraph") -> Line:
         """Return the content of a paragraph."""
         own = self._styles.look(family, attribute(node, "style-name"))
         look = {**place.look, **own}
@@ -457,7 +448,7 @@ class _TextReader:
             base, reading = (_flat(named_child(node, part)) for part in ("ruby-base", "ruby-text"))
             line.add_element(ruby(base, reading), tags)
 
-    def _paragraph(self, node: etree._Element, writer: BlockWriter, place: _Place) -> None:
+    def _paragraph(self, node: etree._Element, writer: BlockWriter, place: TextPlace) -> None:
         line = self.line(node, place)
         if not is_blank(line.spans):
             self._write(line.spans, node, writer)
@@ -481,7 +472,7 @@ class _TextReader:
             writer.paragraph(spans)
 
     def _list(
-        self, node: etree._Element, writer: BlockWriter, place: _Place, style: str | None, level: int
+        self, node: etree._Element, writer: BlockWriter, place: TextPlace, style: str | None, level: int
     ) -> None:
         if level > _LEVELS:
             self._reading.deep += 1
@@ -513,8 +504,8 @@ class _TextReader:
                 first.text = f"{before[:8]}{label}{behind[:8]} {first.text or ''}"
             count += local(item) == "list-item"
 
-    def _table(self, node: etree._Element, writer: BlockWriter, place: _Place) -> None:
-        if place.nested >= _NESTED:
+    def _table(self, node: etree._Element, writer: BlockWriter, place: TextPlace) -> None:
+        if place.depth >= _NESTED:
             self._reading.deep += 1
             return
         style = self._styles.look("table", attribute(node, "style-name"))
@@ -536,10 +527,10 @@ class _TextReader:
                 self._reading.budget.take(8)
                 covered = name != "table-cell"
                 own = self._styles.look("table-cell", attribute(cell, "style-name"))
-                inner = _Place(
+                inner = TextPlace(
                     own.get("ground") or behind,
                     {**place.look, **text_look(own)},
-                    place.nested + 1,
+                    place.depth + 1,
                     away or covered or column in columns,
                 )
                 repeated = count_of(attribute(cell, "number-columns-repeated"), _REPEATED)
@@ -548,9 +539,9 @@ class _TextReader:
                     self.blocks(cell, BlockWriter(into), inner)
                     column += 1
 
-    def frame(self, node: etree._Element, writer: BlockWriter, place: _Place) -> None:
+    def frame(self, node: etree._Element, writer: BlockWriter, place: TextPlace) -> None:
         """Append what a frame or a shape shows: its text, its table, its formula or its description."""
-        if place.nested >= _NESTED:
+        if place.depth >= _NESTED:
             self._reading.deep += 1
             return
         self._reading.budget.take(4)
@@ -559,7 +550,7 @@ class _TextReader:
         if kind != "g":
             place = place._replace(ground=filled(look, place.ground, usual=kind != "frame"))
         hidden = place.hidden or self.is_hidden_shape(node, look)
-        inner = _Place(place.ground, text_look(look), place.nested + 1, hidden)
+        inner = TextPlace(place.ground, text_look(look), place.depth + 1, hidden)
         for each in node:
             name = local(each)
             if name == "object" and not hidden and self._formula(each, writer):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tabane.reader.formats.office.model import Look
 from tabane.reader.formats.office.package import Paint
-from tabane.reader.hidden_text import Color, is_tiny, is_unreadable
+from tabane.reader.hidden_text import WHITE, Color, is_tiny, is_unreadable
 
 _FARTHEST = 500.0  # points that letters may be moved up or down
 _NARROWEST = 10.0  # percent of their width
@@ -24,6 +24,18 @@ def is_hidden(look: Look, ground: Color | None) -> bool:
     if look.get("spacing", 0.0) <= -0.8 * size:
         return True
     return is_unreadable(look.get("color"), look.get("highlight") or look.get("shade") or ground, opacity)
+
+
+class TextPlace(NamedTuple):
+    """Where text is: its ground (None: unknown), its look there, and its depth in tables and boxes.
+
+    ``hidden``: nobody sees what is there.
+    """
+
+    ground: Color | None = WHITE
+    look: Look = {}
+    depth: int = 0
+    hidden: bool = False
 
 
 class Box(NamedTuple):

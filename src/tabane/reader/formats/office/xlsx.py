@@ -255,6 +255,8 @@ class _SheetReader:
             is_hidden = declared in TRUE
         elif (height := attribute(node, "ht")) is not None:
             is_hidden = is_tiny(number(height, 15))
+        elif attribute(node, "customHeight") in TRUE:
+            is_hidden = True  # openpyxl writes a height of zero so
         else:
             is_hidden = self._rows_are_hidden
         if is_hidden:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
-from tabane.search.embedding.embedder import MOST_TEXTS, batches
+from tabane.search.embedding.embedder import MOST_TEXTS, slices
 from tabane.search.embedding.process_requests import EmbeddingRequest, ModelSpec
 from tabane.workers.serving import LoadedService, ReportProgress, serve_loaded
 
@@ -32,18 +32,18 @@ def load(opening: bytes) -> LoadedService:
     beside = _BESIDE if spec.threads > 1 and spec.loader != "sentence-transformers" else 1
 
     def respond(body: bytes, progress: ReportProgress) -> bytearray:
-        asked = requests.decode(body)
-        tokens = model.tokens(asked.texts, asked.query)
-        found = bytearray(len(tokens) * width)
+        request = requests.decode(body)
+        tokens = model.tokens(request.texts, request.query)
+        vectors = bytearray(len(tokens) * width)
         # A model that pads nothing makes batches of its own.
         budget, most = (spec.budget // beside, MOST_TEXTS) if model.pads else (_FLAT, len(tokens))
-        parts = batches([len(text) for text in tokens], budget, most)
+        parts = slices([len(text) for text in tokens], most, budget, padded=True)
 
         def embed(batch: Sequence[int]) -> None:
             progress(b"")
             rows = model.vectors([tokens[position] for position in batch])
             for position, row in zip(batch, rows, strict=True):
-                found[position * width : (position + 1) * width] = row.tobytes()
+                vectors[position * width : (position + 1) * width] = row.tobytes()
 
         if beside == 1 or len(parts) == 1:
             for part in parts:
@@ -52,7 +52,7 @@ def load(opening: bytes) -> LoadedService:
             # Threads of this request alone: they inherit its priority.
             with ThreadPoolExecutor(beside) as pool:
                 list(pool.map(embed, parts))
-        return found
+        return vectors
 
     return LoadedService(msgspec.msgpack.encode(model.dimension), respond, spec.idle)
 

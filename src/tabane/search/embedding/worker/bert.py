@@ -54,7 +54,18 @@ class _GraphBuilder:
         factor = self._node("Cast", [absent], to=TensorProto.FLOAT)
         masked = self._node("Mul", [factor, self._constant("nowhere", np.float32(_NOWHERE))])
         mask = self._node("Unsqueeze", [masked, self._constant("axes", np.array([1, 2], np.int64))])
-        state = self._embeddings()
+        length = self._node("Squeeze", [self._node("Shape", ["input_ids"], start=1, end=2)])
+        zero, one = self._constant("zero", np.int64(0)), self._constant("step", np.int64(1))
+        positions = self._node("Range", [zero, length, one])
+        words, kinds, places = (
+            self._node("Gather", [self._weight(f"embeddings.{name}_embeddings.weight"), ids])
+            for name, ids in (
+                ("word", "input_ids"),
+                ("token_type", "token_type_ids"),
+                ("position", positions),
+            )
+        )
+        state = self._norm("embeddings", self._node("Add", [self._node("Add", [words, kinds]), places]))
         for layer in range(self._layers):
             state = self._layer(f"encoder.layer.{layer}", state, mask)
         self._node("Identity", [state], "last_hidden_state")
@@ -69,21 +80,6 @@ class _GraphBuilder:
         return helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", _OPSET)], ir_version=_IR, producer_name="tabane"
         )
-
-    def _embeddings(self) -> str:
-        length = self._node("Shape", ["input_ids"], start=1, end=2)
-        scalar = self._node("Squeeze", [length])
-        zero, one = self._constant("zero", np.int64(0)), self._constant("step", np.int64(1))
-        positions = self._node("Range", [zero, scalar, one])
-        words, kinds, places = (
-            self._node("Gather", [self._weight(f"embeddings.{name}_embeddings.weight"), ids])
-            for name, ids in (
-                ("word", "input_ids"),
-                ("token_type", "token_type_ids"),
-                ("position", positions),
-            )
-        )
-        return self._norm("embeddings", self._node("Add", [self._node("Add", [words, kinds]), places]))
 
     def _layer(self, at: str, state: str, mask: str) -> str:
         query, key, value = (
@@ -156,7 +152,10 @@ class WeightsFile:
                 raise ValueError(f"{path} is not a safetensors file")
             header = json.loads(file.read(size))
         self.tensors = {
-            name: _tensor(entry, 8 + size) for name, entry in header.items() if name != "__metadata__"
+            name: TensorEntry(entry["dtype"], tuple(entry["shape"]), 8 + size + first, end - first)
+            for name, entry in header.items()
+            if name != "__metadata__"
+            for first, end in [entry["data_offsets"]]
         }
         self._data = np.memmap(path, np.uint8, "r")
 
@@ -169,8 +168,3 @@ class WeightsFile:
             return bits.view(np.float32).reshape(tensor.shape)
         values = data.view(_TYPES[tensor.dtype]).reshape(tensor.shape)
         return values.astype(np.float32, copy=False) if tensor.dtype.startswith("F") else values
-
-
-def _tensor(entry: dict[str, Any], start: int) -> TensorEntry:
-    first, end = entry["data_offsets"]
-    return TensorEntry(entry["dtype"], tuple(entry["shape"]), start + first, end - first)

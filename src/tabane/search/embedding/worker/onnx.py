@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Sized
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from tabane.search.embedding.process_requests import ModelSpec
-from tabane.search.embedding.worker.model import CHARACTERS, Floats, TokenizedText, Whole, finished, pooled
+from tabane.search.embedding.worker.model import CHARACTERS, Floats, Whole, finished, pooled
 
 _STATES = ("last_hidden_state", "token_embeddings")
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
@@ -31,10 +31,17 @@ class GraphSession:
         """Load the graph at ``path``. Raises ValueError where it asks for other inputs."""
         self._session = onnxruntime.InferenceSession(path, options(spec.threads), ["CPUExecutionProvider"])
         self._inputs = {entry.name: entry for entry in self._session.get_inputs()}
-        if unknown := [name for name in self._inputs if not _known(name)]:
+        usual = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
+        unknown = [name for name in self._inputs if not name.startswith("past_key_values.")]
+        if unknown := [name for name in unknown if name not in usual]:
             raise ValueError(f"the graph wants {', '.join(unknown)}")
         self.outputs = [(out.name, out.shape) for out in self._session.get_outputs()]
-        self.filler = _filler(spec.folder)
+        self.filler = 0  # the token for padding
+        with (
+            contextlib.suppress(FileNotFoundError),
+            open(os.path.join(spec.folder, "config.json"), "rb") as file,
+        ):
+            self.filler = int(json.load(file).get("pad_token_id") or 0)
 
     def run(
         self, output: str, rows: Sequence[Sequence[int]], kinds: Sequence[Sequence[int]] | None = None
@@ -82,13 +89,13 @@ class OnnxModel:
         self._tokenizer.enable_truncation(spec.max_tokens)
         self.dimension = self.vectors(self.tokens(["a"])).shape[1]
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[Sized]:
         """Return the tokens of each text, cut to what the model accepts."""
         most = self._spec.max_tokens * CHARACTERS
-        found = self._tokenizer.encode_batch([text[:most] for text in texts])
-        return [cast(TokenizedText, encoding.ids or [self._graph.filler]) for encoding in found]
+        encodings = self._tokenizer.encode_batch([text[:most] for text in texts])
+        return [encoding.ids or [self._graph.filler] for encoding in encodings]
 
-    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+    def vectors(self, batch: Sequence[Sized]) -> Floats:
         """Return one vector for each text: texts × dimension, float32, of length 1."""
         states, mask = self._graph.run(self._output, cast(Sequence[Sequence[int]], batch))
         if states.ndim == 3:
@@ -107,11 +114,6 @@ def options(threads: int) -> Any:
     chosen.log_severity_level = 3
     chosen.add_session_config_entry("session.force_spinning_stop", "1")
     return chosen
-
-
-def _known(name: str) -> bool:
-    usual = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
-    return name in usual or name.startswith("past_key_values.")
 
 
 def _chosen(outputs: Sequence[tuple[str, Sequence[object]]], wanted: str) -> str:
@@ -139,27 +141,6 @@ def tokenizer_of(spec: ModelSpec) -> Tokenizer:
     return tokenizer
 
 
-def _filler(folder: str) -> int:
-    """Return the token for padding."""
-    try:
-        with open(os.path.join(folder, "config.json"), "rb") as file:
-            config: Mapping[str, Any] = json.load(file)
-    except FileNotFoundError:
-        return 0
-    return int(config.get("pad_token_id") or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class TextPair:
-    """A question and a text as tokens. ``kinds`` says to which of the two each token belongs."""
-
-    ids: list[int]
-    kinds: list[int]
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
 class PairModel:
     """A graph that returns one logit for a pair, or two of which the second is for relevance.
 
@@ -180,27 +161,22 @@ class PairModel:
         self._tokenizer.enable_truncation(self._most, strategy="only_second")
         self.dimension = self.vectors(self.tokens(["a"], "a")).shape[1]
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[Sized]:
         """Return the tokens of each text after those of the query, cut to what the model accepts."""
-        question = self._cut(query)
-        pairs = [(question, text[: self._most * CHARACTERS]) for text in texts]
-        found = self._tokenizer.encode_batch(pairs)
-        return [cast(TokenizedText, TextPair(each.ids, each.type_ids)) for each in found]
-
-    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
-        """Return one score for each pair: texts × 1, float32, in 0..1."""
-        pairs = cast(Sequence[TextPair], batch)
-        logits, _ = self._graph.run(
-            self._output, [pair.ids for pair in pairs], [pair.kinds for pair in pairs]
-        )
-        return scores(logits)
-
-    def _cut(self, query: str) -> str:
-        """Return the question, at most half as long as a pair may be."""
         query = query[: self._most * CHARACTERS]
-        found = self._questions.encode(query, add_special_tokens=False)
+        question = self._questions.encode(query, add_special_tokens=False)
         most = max(self._most // 2, 1)
-        return query[: found.offsets[most - 1][1]] if len(found.ids) > most else query
+        if len(question.ids) > most:
+            query = query[: question.offsets[most - 1][1]]
+        pairs = [(query, text[: self._most * CHARACTERS]) for text in texts]
+        return list(self._tokenizer.encode_batch(pairs))
+
+    def vectors(self, batch: Sequence[Sized]) -> Floats:
+        """Return one score for each pair: texts × 1, float32, in 0..1."""
+        pairs = cast(Sequence[Encoding], batch)
+        kinds = [pair.type_ids for pair in pairs]  # to which of the two each token belongs
+        logits, _ = self._graph.run(self._output, [pair.ids for pair in pairs], kinds)
+        return scores(logits)
 
 
 def scores(logits: npt.NDArray[np.floating]) -> Floats:
@@ -208,12 +184,12 @@ def scores(logits: npt.NDArray[np.floating]) -> Floats:
 
     Raises ValueError for others, or if not finite.
     """
-    known = np.asarray(logits, np.float64).reshape(len(logits), -1)
-    if known.shape[1] not in (1, 2):
-        raise ValueError(f"the graph gives {known.shape[1]} logits a pair, not one or two")
-    if not np.isfinite(known).all():
+    rows = np.asarray(logits, np.float64).reshape(len(logits), -1)
+    if rows.shape[1] not in (1, 2):
+        raise ValueError(f"the graph gives {rows.shape[1]} logits a pair, not one or two")
+    if not np.isfinite(rows).all():
         raise ValueError("the model gave logits that are no finite numbers")
     # The softmax of two is the sigmoid of their difference.
-    single = known[:, :1] if known.shape[1] == 1 else known[:, 1:] - known[:, :1]
-    found: Floats = (1 / (1 + np.exp(-np.clip(single, -700, 700)))).astype("<f4")
-    return found
+    single = rows[:, :1] if rows.shape[1] == 1 else rows[:, 1:] - rows[:, :1]
+    sigmoid: Floats = (1 / (1 + np.exp(-np.clip(single, -700, 700)))).astype("<f4")
+    return sigmoid

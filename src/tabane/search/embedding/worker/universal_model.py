@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from tabane.search.embedding.process_requests import ModelSpec
 from tabane.search.embedding.universal_encoder import CHECKSUMS, DIMENSION, VOCABULARY, WEIGHTS
-from tabane.search.embedding.worker.model import Floats, TokenizedText, Whole, finished
+from tabane.search.embedding.worker.model import Floats, Whole, finished
 from tabane.search.embedding.worker.sentencepiece import BEGIN, END, UnigramTokenizer, vocabulary_of
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -368,12 +368,11 @@ class UniversalModel:
         self._kept = spec.dimension
         self.dimension = min(spec.dimension or DIMENSION, DIMENSION)
 
-    def tokens(self, texts: Sequence[str], query: str = "") -> list[TokenizedText]:
+    def tokens(self, texts: Sequence[str], query: str = "") -> list[Sized]:
         """Return the tokens of each text, cut to what the model accepts."""
-        found = self._tokenizer.encode(texts, self._most)
-        return [cast(TokenizedText, [BEGIN, *pieces, END]) for pieces in found]
+        return [[BEGIN, *pieces, END] for pieces in self._tokenizer.encode(texts, self._most)]
 
-    def vectors(self, batch: Sequence[TokenizedText]) -> Floats:
+    def vectors(self, batch: Sequence[Sized]) -> Floats:
         """Return one vector for each text: texts × dimension, float32, of length 1."""
         return finished(self._encoder.vectors(cast(Sequence[Sequence[int]], batch)), self._kept)
 
