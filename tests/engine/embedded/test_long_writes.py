@@ -90,8 +90,6 @@ class _Commits:
     def ahead(self) -> None:
         self.count += 1
 
-    def settled(self) -> None: ...
-
     def lost(self) -> None: ...
 
 

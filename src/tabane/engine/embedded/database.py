@@ -212,10 +212,6 @@ class CommitCompanion(Protocol):
         """Write to disk what belongs to the commit that follows. An error undoes that commit."""
         ...
 
-    def settled(self) -> None:
-        """Note that the commit succeeded."""
-        ...
-
     def lost(self) -> None:
         """Forget what was written for a commit that failed."""
         ...
@@ -347,8 +343,6 @@ class WriteThread:
                 for companion in self.companions:
                     companion.ahead()
                 self._connection.execute("COMMIT")
-                for companion in self.companions:
-                    companion.settled()
             else:
                 lost = next((job.error for job in reversed(group) if job.error), None)
         except BaseException as error:

@@ -388,9 +388,6 @@ class _RefusesSecondFile(CommitCompanion):
             self.refused += 1
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    def settled(self) -> None:
-        pass
-
     def lost(self) -> None:
         pass
 

@@ -228,9 +228,6 @@ class VectorFiles(CommitCompanion):
             except OSError as error:
                 raise failures.from_system(error, file.path) from error
 
-    def settled(self) -> None:
-        pass
-
     def lost(self) -> None:
         self._unsynced.clear()
 
