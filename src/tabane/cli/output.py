@@ -428,8 +428,6 @@ def state_word(state: str) -> Message | str:
 def _on_terminal(cell: object) -> str:
     if isinstance(cell, ServerState):
         return text(words_of_state(cell).words)
-    if isinstance(cell, StyledText):
-        return _plain(cell.text)
     return text(state_word(cell)) if isinstance(cell, TableState) else _plain(cell)
 
 
@@ -444,6 +442,8 @@ def _style(cell: object) -> str:
 def _plain(cell: object) -> str:
     if isinstance(cell, Message):
         return text(cell)
+    if isinstance(cell, StyledText):
+        return _plain(cell.text)
     if cell is None:
         return ""
     if isinstance(cell, bool):
