@@ -73,7 +73,7 @@ def test_a_hub_reads_its_own_copy_while_the_database_is_away_and_says_so(tmp_pat
             wait_until(lambda: _replica(home)["state"] == "current")
             assert "cannot be reached" not in str(home.json("docs", "search", "猫"))
             shown = home.run("status").succeeded.out
-            assert "local copy of documents: up to date" in shown
+            assert "\tlocal copy of documents: up to date\n" in shown
             assert "answers in" in shown
             page = httpx2.get(metrics).text
             assert "\ntabane_database_up 1\n" in page

@@ -125,7 +125,7 @@ class EmbeddingCoverage:
     async def _of_space(
         self, collection: Collection, name: str, problem: Message | None
     ) -> Incomplete | None:
-        moment = (collection, collection.changes, problem, self.named)
+        moment = (collection, collection.changes, collection.remark, problem, self.named)
         remembered = self._known.get(name)
         if remembered is None or remembered[0] != moment:
             where = self._definition.spaces[name]
@@ -146,8 +146,9 @@ class EmbeddingCoverage:
             return self._told(embedded, total, problem) if await self.sample(collection, name) else None
         lacking = total - embedded
         settled = lacking <= self._settled.get((space, self.named), 0)
-        if not settled and lacking > _LOOKED_AT:
-            return self._told(embedded, total, problem)
+        away = collection.remark is not None  # and a copy does not know which records wait
+        if away or (not settled and lacking > _LOOKED_AT):
+            return None if settled else self._told(embedded, total, problem)
         page = await collection.waiting(
             name, self._definition.spaces[name], None, 0, min(lacking, _LOOKED_AT)
         )

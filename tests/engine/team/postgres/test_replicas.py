@@ -28,6 +28,8 @@ from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.errors import StoreError, StoreFull, TabaneError
+from tabane.hub.context import HubContext
+from tabane.hub.sources.embedded_collections import EmbeddedCollection, EmbeddingCoverage
 from tabane.hub.stores.domain_stores import REPLICAS, Stores
 from tabane.hub.stores.postgres_engine import PostgresEngine
 from tabane.messages import say
@@ -35,6 +37,7 @@ from tabane.operations import Caller, Face
 from tabane.search.embedding.model_packages import MINILM, PACKAGES, read_packed_model
 from tabane.search.engine import Collection, EngineHits, JoinedRecords, LexicalQuery, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Record, Shape
+from tabane.settings.sources import load_settings
 from tests.engine.embedded.contract import RecordsContract
 from tests.engine.embedded.exchanging import ExchangeContract
 from tests.engine.embedded.lexical.contract import LexicalContract, SubstringContract
@@ -295,6 +298,23 @@ async def test_a_hub_that_starts_without_its_database_reads_the_copy_it_had(tmp_
             assert collection.remark is None
         finally:
             await stores.close()
+
+
+async def test_what_is_not_embedded_is_counted_without_the_database(tmp_path: Path) -> None:
+    whose = EmbeddedCollection(
+        "test", SHAPE, {"text": EVERYTHING}, lambda record, _: record.texts["body"], called=say("notes")
+    )
+    context = HubContext(
+        load_settings({"home": str(tmp_path), "config": None}, {}), {}, asyncio.get_running_loop()
+    )
+    with postgres_server() as server:
+        async with replicated(tmp_path, SHAPE, server.url()) as home:
+            await home.collection.upsert([record("k"), Record(key="waits", texts={"body": "no vector yet"})])
+            await home.settled()
+            await asyncio.to_thread(server.kill)
+            gap = await EmbeddingCoverage(whose, context).incomplete(home.collection, ["text"], None)
+            assert gap is not None
+            assert "1 of 2" in str(gap.state)
 
 
 async def test_an_import_that_the_database_does_not_survive_leaves_the_copy_readable(
