@@ -26,7 +26,7 @@ from tabane.hub.sources.embedding_lane import fill
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Measure
-from tabane.search.embedding.embedder import Embedder, Kind, NoModel
+from tabane.search.embedding.embedder import Embedder, Kind, NoModel, Take
 from tabane.search.engine import Collection
 from tabane.search.pipeline import Meaning, meaning_of
 from tabane.search.source import Reranker
@@ -62,6 +62,9 @@ class Letters:
     gate: asyncio.Event | None = None
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     embedded: list[list[str]] = field(default_factory=list)
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        await take(range(len(texts)), await self.embed(texts, kind))
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         if self.gate is not None:

@@ -7,7 +7,7 @@ import random
 import struct
 from collections.abc import Sequence
 
-from tabane.search.embedding.embedder import Kind
+from tabane.search.embedding.embedder import Kind, Take
 
 DIMENSION = 256
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -47,6 +47,9 @@ class Lettered:
         self.dimension = DIMENSION
         self.texts: list[str] = []
         self.fails: Exception | None = None
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        await take(range(len(texts)), await self.embed(texts, kind))
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         if self.fails is not None:

@@ -25,7 +25,7 @@ from tabane.hub.work.jobs import Jobs
 from tabane.messages import say
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.chunking import Estimate, Measure
-from tabane.search.embedding.embedder import Embedder, Kind, NoModel
+from tabane.search.embedding.embedder import Embedder, Kind, NoModel, Take
 from tabane.search.engine import Collection
 from tabane.search.records import EVERYTHING, Equal, Field, Record, Shape, TextField
 from tabane.search.records import Kind as FieldKind
@@ -61,6 +61,9 @@ class LetterModel:
     pause: float = 0.0
     tells: bool = False
     steps: asyncio.Queue[None] = field(default_factory=asyncio.Queue)  # one for each time it is asked
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        await take(range(len(texts)), await self.embed(texts, kind))
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         if kind == "document":

@@ -19,7 +19,7 @@ from tabane.operations import Door, OperationTable
 from tabane.posts.operations import Archive
 from tabane.posts.post import SHAPE, Post, record_of
 from tabane.posts.table import PostRows, posts_table
-from tabane.search.embedding.embedder import Kind
+from tabane.search.embedding.embedder import Kind, Take
 from tabane.search.records import EVERYTHING, EmbeddingSpace
 from tabane.search.source import SearchRequest
 from tabane.wire import json
@@ -36,6 +36,9 @@ class Gated(LetterModel):
     """A model that answers questions at once, and embeds texts only while its gate is open."""
 
     open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        await take(range(len(texts)), await self.embed(texts, kind))
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         if kind == "document":

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tabane.errors import ModelUnavailable
 from tabane.messages import Message
-from tabane.search.embedding.embedder import CachedEmbedder, Kind, key
+from tabane.search.embedding.embedder import CachedEmbedder, Kind, Take, key
 
 
 class Kept:
@@ -32,6 +32,9 @@ class Counting:
         self.fingerprint, self.dimension = fingerprint, 1
         self.asked: list[str] = []
         self.after = after
+
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        await take(range(len(texts)), await self.embed(texts, kind))
 
     async def embed(self, texts: Sequence[str], kind: Kind = "document") -> list[bytes]:
         await asyncio.sleep(0)

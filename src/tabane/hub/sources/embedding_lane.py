@@ -21,7 +21,7 @@ from tabane.hub.stores.domain_stores import UNFINISHED, Stores
 from tabane.messages import Message, say
 from tabane.operations import Progress, Starter
 from tabane.operations.job_turns import Turn
-from tabane.search.embedding.embedder import NoModel, embed_parts
+from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection
 from tabane.search.pipeline import Incomplete, Meaning, meaning_of
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, StoredRecord
@@ -103,7 +103,7 @@ async def _give_vectors(
 
     try:
         if texts:
-            await embed_parts(embedder, list(texts.values()), attach)
+            await embedder.embed_parts(list(texts.values()), attach)
     except ModelError as error:
         if not attached_in_all:
             raise

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -51,6 +51,10 @@ class NoModel(Struct, frozen=True):
     reason: Message
 
 
+Take = Callable[[Sequence[int], Sequence[bytes]], Awaitable[None]]
+"""Gets the positions of some texts, and their vectors. The next part may be embedded meanwhile."""
+
+
 class Embedder(Protocol):
     """One model, ready for requests.
 
@@ -79,36 +83,19 @@ class Embedder(Protocol):
         """
         ...
 
+    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
+        """Embed texts, and call ``take`` with each part of them. Each text is in one part.
+
+        Raises the errors of :meth:`embed`, after as many texts as possible were taken.
+        """
+        ...
+
     async def close(self) -> None:
         """Release the model. Calls in progress fail. May be called twice."""
         ...
 
 
-Take = Callable[[Sequence[int], Sequence[bytes]], Awaitable[None]]
-"""Gets the positions of some texts, and their vectors. The next part may be embedded meanwhile."""
-
-
-@runtime_checkable
-class PartialEmbedder(Embedder, Protocol):
-    """An embedder that hands over vectors as soon as it has some."""
-
-    async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
-        """Embed texts, and call ``take`` with each part of them. Each text is in one part.
-
-        Raises the errors of :meth:`Embedder.embed`, after as many texts as possible were taken.
-        """
-        ...
-
-
-async def embed_parts(embedder: Embedder, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
-    """Embed texts, and call ``take`` with each part: with all at once if the embedder knows no parts."""
-    if isinstance(embedder, PartialEmbedder):
-        await embedder.embed_parts(texts, take, kind)
-    else:
-        await take(range(len(texts)), await embedder.embed(texts, kind))
-
-
-async def collect_vectors(embedder: PartialEmbedder, texts: Sequence[str], kind: Kind) -> list[bytes]:
+async def collect_vectors(embedder: Embedder, texts: Sequence[str], kind: Kind) -> list[bytes]:
     """Return the vectors that an embedder hands over in parts, in the order of the texts."""
     vectors = [b""] * len(texts)
 
@@ -221,4 +208,4 @@ class CachedEmbedder:
             await taken(part, vectors)
 
         if missing:
-            await embed_parts(self.embedder, missing, made, kind)
+            await self.embedder.embed_parts(missing, made, kind)

@@ -40,8 +40,8 @@ class ModelTraits(Struct, frozen=True):
 
     def over(self, other: ModelTraits) -> ModelTraits:
         """Return these traits, with ``other`` for what they do not state."""
-        said = {name: getattr(self, name) for name in ModelTraits.__struct_fields__}
-        return structs.replace(other, **{name: value for name, value in said.items() if value is not None})
+        stated = {name: value for name, value in structs.asdict(self).items() if value is not None}
+        return structs.replace(other, **stated)
 
 
 class CosineBaseline(Struct, frozen=True):

@@ -138,14 +138,13 @@ class ModelFinder:
                 return await self._universal(choice)
         if PurePath(choice.model).is_absolute():
             self._check_runtime(choice)
-            if choice.loader == "sentence-transformers":
-                name, checksum = await asyncio.to_thread(_identity, choice.model, lambda _: _WEIGHTS)
-                return await self._of_files(choice, name, checksum, choice.model, "sentence-transformers")
-            config = await asyncio.to_thread(config_of, choice.model)
-            name, checksum = await asyncio.to_thread(
-                _identity, choice.model, lambda paths: graph_of(paths, config)
-            )
-            return await self._of_files(choice, name, checksum, choice.model)
+            loader: Loader | None = None if choice.loader != "sentence-transformers" else choice.loader
+
+            def choose(paths: Sequence[str]) -> str:
+                return _WEIGHTS if loader else graph_of(paths, config_of(choice.model))
+
+            name, checksum = await asyncio.to_thread(_identity, choice.model, choose)
+            return await self._of_files(choice, name, checksum, choice.model, loader)
         name, _, revision = choice.model.partition("@")
         if name == USE:
             return await self._named_universal(choice, revision)

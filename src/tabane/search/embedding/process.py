@@ -95,10 +95,9 @@ class ModelProcess:
 
     def _error(self, error: RequestRefused | WorkerEnded | WorkerUnavailable) -> ModelError:
         if isinstance(error, RequestRefused):
+            reason = error.reason
             if not error.opening:
-                return ModelError(
-                    say("The embedding model refused the texts: {reason}.", reason=error.reason)
-                )
+                return ModelError(say("The embedding model refused the texts: {reason}.", reason=reason))
             if error.package:
                 return ModelMissing(
                     say(
@@ -106,7 +105,7 @@ class ModelProcess:
                         package=error.package,
                     )
                 )
-            return ModelError(say("The embedding model cannot be loaded: {reason}.", reason=error.reason))
+            return ModelError(say("The embedding model cannot be loaded: {reason}.", reason=reason))
         if self._closed:
             return ModelUnavailable(say("The embedding process is stopping."))
         if isinstance(error, EndedByRequest):

@@ -71,13 +71,13 @@ class TokenCounter:
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Return the tokens of each text, without special ones. Raises OSError if they cannot be counted."""
-        found = [0] * len(texts)
+        sizes = [0] * len(texts)
         for part in slices([len(text) for text in texts], _TEXTS, _CHARACTERS):
             body = msgspec.msgpack.encode([clean(texts[place]) for place in part])
             tokens = msgspec.msgpack.decode(self._ask(body), type=list[int])
             for place, size in zip(part, tokens, strict=True):
-                found[place] = size
-        return found
+                sizes[place] = size
+        return sizes
 
     def close(self) -> None:
         """End the process. What is being counted fails."""
@@ -146,21 +146,21 @@ class TokenizerMeasure:
 
     def counts(self, texts: Sequence[str]) -> list[int]:
         """Return the tokens of each text."""
-        found = self.estimate.counts(texts)
+        sizes = self.estimate.counts(texts)
         exact = []
         for place, text in enumerate(texts):
             if not reads(self.model, text):
-                found[place] = -(-found[place] * self.capacity // TARGET)
-            elif found[place] <= self.capacity * _FAR:
+                sizes[place] = -(-sizes[place] * self.capacity // TARGET)
+            elif sizes[place] <= self.capacity * _FAR:
                 exact.append(place)
         try:
             tokens = self.counter.counts([texts[place] for place in exact])
         except OSError as error:
             log.warning("tokens of %s are estimated: %s", self.model, error)
-            return found
+            return sizes
         for place, size in zip(exact, tokens, strict=True):
-            found[place] = size
-        return found
+            sizes[place] = size
+        return sizes
 
 
 def room_of(recipe: Recipe) -> int:

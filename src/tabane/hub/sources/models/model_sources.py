@@ -203,13 +203,12 @@ class ModelSources:
         Raises as :meth:`ModelFinder.find`.
         """
         async with self.finder() as finder, self.finder(offline=True) as here:
-            if finder.hub.place.offline or choice.service or choice.model in ("auto", "none"):
-                return await here.find(choice)
-            if not finder.runs() or not is_model_id(choice.model.partition("@")[0]):
-                return await here.find(choice)
             try:
                 return await here.find(choice)
             except ModelMissing:
+                local = finder.hub.place.offline or choice.service or choice.model in ("auto", "none")
+                if local or not finder.runs() or not is_model_id(choice.model.partition("@")[0]):
+                    raise
                 return choice.model
 
     async def for_tools(self) -> list[tuple[ModelChoice, FoundModel, int]]:

@@ -26,10 +26,10 @@ def load(opening: bytes) -> LoadedService:
     def respond(body: bytes, progress: ReportProgress) -> bytes:
         texts = requests.decode(body)
         progress(b"")
-        found: list[int] = []
+        sizes: list[int] = []
         for start in range(0, len(texts), _BATCH):
-            found += count(texts[start : start + _BATCH])
-        return msgspec.msgpack.encode(found)
+            sizes += count(texts[start : start + _BATCH])
+        return msgspec.msgpack.encode(sizes)
 
     return LoadedService(b"", respond, spec.idle)
 
