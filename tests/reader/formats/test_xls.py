@@ -223,3 +223,22 @@ async def test_a_workbook_is_read_in_the_process_of_its_own() -> None:
     finally:
         await converter.close()
     assert "in a process" in page.markdown
+
+
+def test_a_damaged_workbook_says_so_in_words() -> None:
+    body = bytearray(workbook(lambda sheet: sheet.write(0, 0, "a")))
+    struct.pack_into("<I", body, 48, 2**20)  # where its list of streams is said to begin
+    with pytest.raises(ReadError, match="its records are damaged or cut off") as raised:
+        page_of(bytes(body), URL, "application/vnd.ms-excel")
+    assert raised.value.cause == "broken"
+
+
+@pytest.mark.parametrize(
+    ("body", "way"),
+    [
+        (b"<html><body><table><tr><td>a</td><td>b</td></tr></table></body></html>", "extracted"),
+        (b"a\tb\n1\t2\n", "plain"),
+    ],
+)
+def test_what_a_server_calls_a_workbook_is_read_as_what_it_is(body: bytes, way: str) -> None:
+    assert page_of(body, URL, "application/vnd.ms-excel").way == way

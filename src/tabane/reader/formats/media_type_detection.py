@@ -128,6 +128,7 @@ _VAGUE = {
     "binary/octet-stream",
     "application/unknown",
     "unknown/unknown",
+    "application/vnd.ms-excel",  # also of tables in HTML and CSV: servers call them so for Excel
     "text/plain",
 }
 _HTML = re.compile(rb"<(?:!doctype\s+html|html|head|body|title|div|p|h1|table|article)\b", re.I)

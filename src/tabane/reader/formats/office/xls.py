@@ -39,6 +39,7 @@ _WORKBOOK = "Workbook".encode("utf-16-le")
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _CELL_RECORDS = frozenset({0x0006, 0x00D6, 0x00FD, 0x0203, 0x0204, 0x0205, 0x027E})
 _END, _MULTIPLE_NUMBERS = 0x000A, 0x00BD
+_DAMAGED = say("its records are damaged or cut off")
 
 
 def read_xls(body: bytes, seconds: float) -> OfficeContent:
@@ -49,8 +50,8 @@ def read_xls(body: bytes, seconds: float) -> OfficeContent:
         looks = _Walk(body, seconds).sheets()
     except DocumentFull:
         raise too_large(DOCUMENT, f"> {_RECORDS} records", _RECORDS) from None
-    except (struct.error, IndexError, ValueError) as error:
-        raise broken(DOCUMENT, error) from None
+    except (struct.error, IndexError, ValueError):
+        raise broken(DOCUMENT, _DAMAGED) from None
     writer = SheetWriter()
     hidden = sum(not look.shown for look in looks)
     shown = [(nth, look) for nth, look in enumerate(looks) if look.shown]
@@ -70,7 +71,7 @@ def read_xls(body: bytes, seconds: float) -> OfficeContent:
     except BaseException as error:
         # A damaged file makes calamine panic, which is no Exception.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-            raise broken(DOCUMENT, error) from None
+            raise broken(DOCUMENT, _DAMAGED) from None
         raise
     notes = (*writer.warnings, *sheets_left_out(_SHEETS, len(shown)))
     return OfficeContent(writer.markdown, hidden, notes=notes)
