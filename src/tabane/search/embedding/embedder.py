@@ -168,7 +168,7 @@ class CachedEmbedder:
         distinct = list(places)
         room = asyncio.Semaphore(_UNDER_WAY)
 
-        async def taken(part: Sequence[str], vectors: Sequence[bytes]) -> None:
+        async def take_texts(part: Sequence[str], vectors: Sequence[bytes]) -> None:
             pairs = list(zip(part, vectors, strict=True))
             await take(
                 [position for text, _ in pairs for position in places[text]],
@@ -177,7 +177,7 @@ class CachedEmbedder:
 
         async def embed(part: Sequence[str]) -> None:
             async with room:
-                await self._part(part, kind, taken)
+                await self._part(part, kind, take_texts)
 
         parts = slices([len(text) for text in distinct], _TEXTS, _CHARACTERS)
         await together(embed([distinct[position] for position in part]) for part in parts)
@@ -190,22 +190,22 @@ class CachedEmbedder:
         self,
         texts: Sequence[str],
         kind: Kind,
-        taken: Callable[[Sequence[str], Sequence[bytes]], Awaitable[None]],
+        take_texts: Callable[[Sequence[str], Sequence[bytes]], Awaitable[None]],
     ) -> None:
         """Hand over vectors from the cache, then the others as soon as they are embedded and stored."""
         names = {text: key(self.fingerprint, kind, text) for text in texts}
         stored = await self._vectors.get(list(names.values()))
         cached = [(text, vector) for text, vector in zip(texts, stored, strict=True) if vector is not None]
         if cached:
-            await taken([text for text, _ in cached], [vector for _, vector in cached])
+            await take_texts([text for text, _ in cached], [vector for _, vector in cached])
         missing = [text for text, vector in zip(texts, stored, strict=True) if vector is None]
 
-        async def made(positions: Sequence[int], vectors: Sequence[bytes]) -> None:
+        async def store(positions: Sequence[int], vectors: Sequence[bytes]) -> None:
             part = [missing[position] for position in positions]
             await self._vectors.put(
                 [(names[text], vector) for text, vector in zip(part, vectors, strict=True)]
             )
-            await taken(part, vectors)
+            await take_texts(part, vectors)
 
         if missing:
-            await self.embedder.embed_parts(missing, made, kind)
+            await self.embedder.embed_parts(missing, store, kind)

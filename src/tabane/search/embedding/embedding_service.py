@@ -223,7 +223,7 @@ class ServedEmbedder:
     async def _next(self, work: _WaitingTexts, take: Take) -> None:
         """Embed as many of the waiting texts as a request may have; put them back if they are too many."""
         async with self._pace.request():
-            part = work.taken(self._pace.texts)
+            part = work.take(self._pace.texts)
             if not part:
                 return
             texts = [work.texts[position] for position in part]
@@ -370,7 +370,7 @@ class _WaitingTexts:
     def goes_on(self) -> bool:
         return bool(self._parts) and self.in_a_row < _FAILURES
 
-    def taken(self, most: int) -> list[int]:
+    def take(self, most: int) -> list[int]:
         """Take the texts of the next request: at most ``most``, and not too many characters."""
         if not self.goes_on:
             return []

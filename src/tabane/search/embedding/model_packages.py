@@ -223,8 +223,8 @@ def model_id(name: str) -> str:
     """
     if name in CHOICES:
         return name
-    if known := known_model(name):
-        return known.id
+    if model := known_model(name):
+        return model.id
     if "/" in name or "@" in name:
         return name
     near = nearest(name, (*CHOICES, *(each.name for each in KNOWN_MODELS)))

@@ -51,9 +51,9 @@ def _graph(spec: ModelSpec) -> str:
             with open(os.path.join(spec.folder, "config.json"), "rb") as file:
                 config = json.load(file)
             with tempfile.TemporaryDirectory(dir=spec.kept, prefix="making-") as room:
-                made = os.path.join(room, "float32.onnx")
-                onnx.save(bert_graph(config, WeightsFile(graph).array), made)
-                os.replace(made, path)
+                generated = os.path.join(room, "float32.onnx")
+                onnx.save(bert_graph(config, WeightsFile(graph).array), generated)
+                os.replace(generated, path)
         graph = path
     return _quantized(spec, graph) if spec.int8 else graph
 

@@ -61,13 +61,14 @@ class UniversalEncoder:
         """Return texts × 512 of the tokens of each, not yet of length one; none may be empty."""
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         sums: Floats = np.empty((len(texts), LAYER_DIMENSION + _WIDTH * len(_WINDOWS)), np.float32)
-        found, first, total = [], 0, 0
+        parts, first, total = [], 0, 0
         for place, length in enumerate(lengths.tolist()):
             if total and total + length > _TOKENS:
-                found.append(slice(first, place))
+                parts.append(slice(first, place))
                 first, total = place, 0
             total += length
-        parts = [*found, slice(first, len(lengths))] if len(lengths) else []
+        if len(lengths):
+            parts.append(slice(first, len(lengths)))
 
         def fill(part: slice) -> None:
             tokens = np.fromiter(chain.from_iterable(texts[part]), np.int64, int(lengths[part].sum()))
@@ -94,11 +95,11 @@ class UniversalEncoder:
         # Sums over texts as a product of matrices, which is faster than numpy's reduceat.
         weights: Floats = np.zeros((len(lengths), len(tokens)), np.float32)
         weights[np.repeat(np.arange(len(lengths)), lengths), np.arange(len(tokens))] = factor
-        found = np.concatenate([weights @ part for part in features], axis=1)
-        found -= (weights @ mean)[:, None]
-        found *= self._arrays["ln_g"]
-        found += lengths[:, None].astype(np.float32) * self._arrays["ln_b"]
-        return found
+        sums = np.concatenate([weights @ part for part in features], axis=1)
+        sums -= (weights @ mean)[:, None]
+        sums *= self._arrays["ln_g"]
+        sums += lengths[:, None].astype(np.float32) * self._arrays["ln_b"]
+        return sums
 
     def _branch(self, tokens: LookedUp, number: int, windows: Whole) -> Floats:
         """Return the features of a branch: two convolutions, each added to what goes into it."""
@@ -115,11 +116,11 @@ class UniversalEncoder:
         state += tokens.projected(number)
         joined: Floats = np.empty((count, size * _WIDTH), np.float32)
         padded.take(window.ravel(), axis=0, out=joined.reshape(-1, _WIDTH), mode="clip")
-        found: Floats = joined @ self._arrays[f"w2_{size}"]
-        found += self._arrays[f"b2_{size}"]
-        np.maximum(found, 0, out=found)
-        found += state
-        return found
+        features: Floats = joined @ self._arrays[f"w2_{size}"]
+        features += self._arrays[f"b2_{size}"]
+        np.maximum(features, 0, out=features)
+        features += state
+        return features
 
     def _finished(self, sums: Floats, lengths: Whole) -> Floats:
         weights = self._arrays
@@ -128,8 +129,8 @@ class UniversalEncoder:
         second = np.maximum(first @ weights["d0"], 0)
         third = np.maximum(first @ weights["p1"] + second @ weights["d1"], 0)
         fourth = np.maximum(third @ weights["d2"], 0)
-        found: Floats = np.tanh(third @ weights["p3"] + fourth @ weights["d3"])
-        return found
+        encoded: Floats = np.tanh(third @ weights["p3"] + fourth @ weights["d3"])
+        return encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +205,10 @@ class LookedUp:
             out[some] += computed[other[some]]
 
     def _take(self, kept: Floats, computed: Floats) -> Floats:
-        found: Floats = kept.take(self.places, axis=0)
+        rows: Floats = kept.take(self.places, axis=0)
         some = np.flatnonzero(self.others < len(computed) - 1)
-        found[some] = computed[self.others[some]]
-        return found
+        rows[some] = computed[self.others[some]]
+        return rows
 
 
 class TokenFeatures:
@@ -250,9 +251,9 @@ class TokenFeatures:
         computed = _Rows.empty(len(distinct))
         if len(distinct):
             self._compute(distinct, computed.all(), 0)
-        found = np.full(len(tokens), len(distinct))
-        found[missing] = others
-        return LookedUp(kept.rows, places, computed, found)
+        rows = np.full(len(tokens), len(distinct))
+        rows[missing] = others
+        return LookedUp(kept.rows, places, computed, rows)
 
     def _compute(self, tokens: Whole, rows: list[Floats], start: int) -> None:
         """Write the rows of tokens, from ``start`` on."""
@@ -278,9 +279,9 @@ def _windows(lengths: Whole) -> Whole:
     count = int(lengths.sum())
     end = np.repeat(np.cumsum(lengths), lengths)
     first = end - np.repeat(lengths, lengths)
-    found: Whole = np.arange(count)[:, None] + np.arange(-_REACH, _REACH + 1)
-    found[(found < first[:, None]) | (found >= end[:, None])] = count
-    return found
+    positions: Whole = np.arange(count)[:, None] + np.arange(-_REACH, _REACH + 1)
+    positions[(positions < first[:, None]) | (positions >= end[:, None])] = count
+    return positions
 
 
 def _normalize(rows: Floats, epsilon: float) -> None:
@@ -306,38 +307,38 @@ def kept_arrays(folder: str, name: str, make: Callable[[], Arrays]) -> Arrays:
         os.stat(os.path.join(place, _WHOLE))
         return _mapped(place)
     except (OSError, ValueError, EOFError):
-        made = make()
+        arrays = make()
     try:
-        _store(folder, place, made)
+        _store(folder, place, arrays)
         stored = _mapped(place)
         # It takes a second, in which texts can be embedded.
         threading.Thread(target=_confirm, args=(place,), daemon=True).start()
         return stored
     except (OSError, ValueError, EOFError) as error:
         print(f"{place} cannot be stored: {error}", file=sys.stderr)
-        return made
+        return arrays
 
 
 def _mapped(place: str) -> Arrays:
-    found = {
+    arrays = {
         name.removesuffix(_ENDING): np.load(os.path.join(place, name), mmap_mode="r")
         for name in os.listdir(place)
         if name.endswith(_ENDING)
     }
-    if not found:
+    if not arrays:
         raise ValueError("empty")
-    return found
+    return arrays
 
 
 def _store(folder: str, place: str, arrays: Arrays) -> None:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix="making-") as room:
-        made = os.path.join(room, "arrays")
-        os.mkdir(made)
+        staging = os.path.join(room, "arrays")
+        os.mkdir(staging)
         for name, array in arrays.items():
-            np.save(os.path.join(made, name + _ENDING), array, allow_pickle=False)
+            np.save(os.path.join(staging, name + _ENDING), array, allow_pickle=False)
         shutil.rmtree(place, ignore_errors=True)
-        os.rename(made, place)
+        os.rename(staging, place)
 
 
 def _confirm(place: str) -> None:
@@ -388,9 +389,9 @@ def weights_in(folder: str, threads: int) -> Arrays:
     """Return the arrays of the files in ``folder``. Raises ValueError if the checksum is wrong."""
     content = _checked(folder, WEIGHTS)
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
-        made = {name: file[name] for name in file.files if not name.startswith("q")}
+        arrays = {name: file[name] for name in file.files if not name.startswith("q")}
         rows, width = file["q1"].shape
-    table = made["table"] = np.empty((rows * CHUNKS, width), np.uint8)
+    table = arrays["table"] = np.empty((rows * CHUNKS, width), np.uint8)
 
     def fill(chunk: int) -> None:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
@@ -398,7 +399,7 @@ def weights_in(folder: str, threads: int) -> Arrays:
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(fill, range(CHUNKS)))
-    return made
+    return arrays
 
 
 def _checked(folder: str, name: str) -> bytes:
