@@ -444,8 +444,6 @@ def _plain(cell: object) -> str:
         cell = cell.text
     if isinstance(cell, Message):
         return text(cell)
-    if isinstance(cell, StyledText):
-        return _plain(cell.text)
     if cell is None:
         return ""
     if isinstance(cell, bool):

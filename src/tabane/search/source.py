@@ -10,12 +10,12 @@ from msgspec import Struct, structs
 
 from tabane.messages import Message, say
 from tabane.operations import Caller, Face
-from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.fusion import ScoreParts
 from tabane.search.snippets import Snippet, snippet
 
 if TYPE_CHECKING:
     from tabane.search.chunking import Measure
+    from tabane.search.embedding.embedder import Embedder, NoModel
 
 T = TypeVar("T")
 
