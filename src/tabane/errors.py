@@ -20,6 +20,7 @@ TabaneError
 ├── StoreError              the store could not handle a request; acknowledged data is not affected
 │   ├── StoreLocked         another process has it open
 │   ├── StoreNewer          written by a newer version of Tabane
+│   ├── StoreIncomplete     a migration to it has not ended
 │   ├── StoreCorrupt        its file is damaged
 │   ├── StoreFull           no space left on the disk
 │   ├── StoreReadOnly       its folder or file may not be written
@@ -204,6 +205,10 @@ class StoreNewer(StoreError):
             "{path} was written by a newer Tabane (version {theirs}; this one supports "
             "{ours}). Update Tabane",
             path=path, theirs=theirs, ours=ours))  # fmt: skip
+
+
+class StoreIncomplete(StoreError):
+    """A migration to the store has not ended."""
 
 
 class StoreCorrupt(StoreError):

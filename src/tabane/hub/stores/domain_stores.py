@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from tabane.errors import StoreBusy, StoreCorrupt, StoreError
+from tabane.errors import StoreBusy, StoreCorrupt, StoreError, StoreIncomplete, StoreNewer
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Operation
 from tabane.operations.job_turns import SharedTurn, TurnOpener
@@ -83,6 +83,8 @@ class Stores:
         self._postgres, self._own, self._replicated = postgres, own, replicated
         self._replicas: Replicas | None = None
         self._openings: dict[tuple[str, str], asyncio.Task[OpenTruth]] = {}
+        self._alone: dict[tuple[str, str], Shape] = {}  # collections whose replica has no database
+        self._following: set[asyncio.Task[None]] = set()
         self._cache_size = cache_size
         self._probe: ChangeProbe | None = None
         self._open: dict[str, Store] = {}
@@ -121,15 +123,26 @@ class Stores:
             opening.exception() if opening.done() else StoreBusy(say("the database has not answered yet"))
         )
         source = await postgres.source(shape.name)
-        if isinstance(problem, StoreError):
+        if isinstance(problem, StoreError) and not isinstance(problem, StoreNewer | StoreIncomplete):
             alone = await self._replicas.alone(domain, shape, source, problem)
             if alone is not None:
+                self._alone[place] = shape
                 return alone
         store, truth = await asyncio.shield(opening)
+        self._alone.pop(place, None)
+        for (other, _), missed in self._alone.items():  # the database is back for these, too
+            self._following.add(task := asyncio.create_task(self._follow(other, missed)))
+            task.add_done_callback(self._following.discard)
+        self._alone.clear()
         self._probe = self._probe or ChangeProbe(store.database)
         return await self._replicas.replicated(
             domain, truth.engine, truth.engine.feed, self._probe, source, indexed=postgres.has_index
         )
+
+    async def _follow(self, domain: str, shape: Shape) -> None:
+        """Let the replica of a collection follow the database. If that fails, its next request does it."""
+        with contextlib.suppress(StoreError):
+            await self.collection(domain, shape)
 
     def _forget_opening(self, place: tuple[str, str], opening: asyncio.Task[OpenTruth]) -> None:
         """Let the next request try again. A failure may have nobody who still waits for it."""
@@ -230,7 +243,7 @@ class Stores:
     async def close(self) -> None:
         """Close every store; what was acknowledged is on disk already."""
         openings, self._openings = list(self._openings.values()), {}
-        await asyncio.gather(*openings, return_exceptions=True)
+        await asyncio.gather(*openings, *self._following, return_exceptions=True)
         if self._replicas is not None:
             await self._replicas.close()
         if self._probe is not None:
@@ -287,7 +300,7 @@ class Stores:
         from tabane.engine.embedded.store import Store
 
         if domain not in DERIVED and (self._folder / MARK).exists():
-            raise StoreError(
+            raise StoreIncomplete(
                 say(
                     "{folder} is incomplete: a migration to it has not ended. To continue it, run the same "
                     "tabane migrate command again. To give it up, stop the hub and delete that folder",

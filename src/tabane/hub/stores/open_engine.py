@@ -15,7 +15,7 @@ from tabane.engine.team.postgres.index_follower import IndexFilling
 from tabane.engine.team.postgres.outside_index import IndexLink
 from tabane.engine.team.postgres.store import PostgresStore
 from tabane.engine.team.postgres.vector_table import follower_report, index_report
-from tabane.errors import StoreError
+from tabane.errors import StoreIncomplete
 from tabane.messages import say
 
 
@@ -86,7 +86,7 @@ async def open_engine(
     database = await PostgresDatabase.open(parsed(address))
     try:
         if not migrating and await database.read(has_copies):
-            raise StoreError(
+            raise StoreIncomplete(
                 say(
                     "{place} is incomplete: a migration to it has not ended. To continue it, run the same "
                     "tabane migrate command again. To give it up, run in the database: "

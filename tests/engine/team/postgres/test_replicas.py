@@ -8,6 +8,7 @@ import json
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +297,28 @@ async def test_a_hub_that_starts_without_its_database_reads_the_copy_it_had(tmp_
             assert await check_whole(collection, ["k", "new"]) == 2
             await until(lambda: _states(stores) == ["current"], "the copy follows again")
             assert collection.remark is None
+        finally:
+            await stores.close()
+
+
+async def test_every_copy_follows_again_once_one_request_has_reached_the_database(tmp_path: Path) -> None:
+    shapes = [SHAPE, replace(SHAPE, name="others")]
+    with postgres_server() as server:
+        url = server.url()
+        stores = _stores(tmp_path, url)
+        for shape in shapes:
+            await (await stores.collection("documents", shape)).upsert([record("k")])
+        await until(lambda: _states(stores) == ["current", "current"], "the copies are complete")
+        await stores.close()
+        await asyncio.to_thread(server.kill)
+        stores = _stores(tmp_path, url)
+        try:
+            for shape in shapes:
+                await stores.collection("documents", shape)
+            assert _states(stores) == ["away", "away"]
+            await asyncio.to_thread(server.start)
+            await stores.collection("documents", SHAPE)
+            await until(lambda: _states(stores) == ["current", "current"], "both follow again")
         finally:
             await stores.close()
 
