@@ -352,9 +352,9 @@ async def test_an_import_that_the_database_does_not_survive_leaves_the_copy_read
             home.feed.gate.clear()
             keys = [f"k{number:05}" for number in range(MOST_REPLICATED + 500)]
             await home.collection.upsert([Record(key=key, texts={"body": "text"}) for key in keys])
-            home.feed.pages = 1
-            gate = home.feed
-            await until(lambda: gate.pages == 0 and home.state == "behind", "one page is applied")
+            home.feed.let_one_page_pass()
+            await asyncio.wait_for(home.feed.waiting.wait(), LONG)
+            await until(lambda: home.state == "behind", "one page is applied")
             await asyncio.to_thread(server.kill)
             assert await home.collection.get(["first"]) != [None]
             assert await home.collection.count(EVERYTHING) > 1
@@ -590,6 +590,13 @@ class GatedFeed(ChangeFeed):
         found = await super().after(follower, position, most)
         await self._pass()  # it may have begun before the gate was closed
         return found
+
+    def let_one_page_pass(self) -> None:
+        """Open the gate for one page: ``waiting`` is set when it was applied and the next one waits."""
+        self.pages = 1
+        self.waiting.clear()
+        self.gate.set()  # for whoever waits already
+        self.gate.clear()
 
     async def _pass(self) -> None:
         if self.pages:
