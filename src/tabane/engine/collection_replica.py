@@ -99,12 +99,12 @@ class ReplicaFiles:
         """Delete the mark, if it exists. Blocks."""
         self._mark.unlink(missing_ok=True)
 
-    def are_there(self, *, vectors: bool) -> bool:
-        """Return whether the files exist; those of vectors as well. Blocks."""
+    def are_there(self, spaces: int) -> bool:
+        """Return whether the files exist; those of the vectors of so many spaces as well. Blocks."""
         names = {path.name for path in self._folder.glob(f"{self._name}.*")}
         older = f"{self._name}.vectors.db"  # taken over when the replica is opened
-        held = older in names or any(name.endswith(".vec") for name in names)
-        return f"{self._name}.db" in names and (held or not vectors)
+        held = older in names or sum(name.endswith(".vec") for name in names) >= spaces
+        return f"{self._name}.db" in names and held
 
     def write_mark(self, mark: ReplicaMark) -> None:
         """Write the mark as JSON, in a file that only the user can read. Blocks."""
@@ -188,7 +188,7 @@ class CollectionReplica:
                 mark = await asyncio.to_thread(self.files.read_mark, self._source)
                 if mark is None or not mark.complete or mark.spaces is None:
                     return None
-                if not await asyncio.to_thread(self.files.are_there, vectors=bool(mark.spaces)):
+                if not await asyncio.to_thread(self.files.are_there, len(mark.spaces or ())):
                     return None
                 self.confirmed = await asyncio.to_thread(self.files.written)
                 self._local, self._mark, self._away = await run_to_end(self.files.opened()), mark, True
@@ -368,7 +368,7 @@ class CollectionReplica:
         mark = await run_to_end(asyncio.to_thread(self.files.read_mark, self._source))
         if mark is not None:
             position = await feed.join(mark.name)
-            exist = await asyncio.to_thread(self.files.are_there, vectors=bool(mark.spaces))
+            exist = await asyncio.to_thread(self.files.are_there, len(mark.spaces or ()))
             if exist and mark.spaces is not None and mark.token in (position.mark, position.coming):
                 local = self._local if self._local is not None else await run_to_end(self.files.opened())
                 if {space.name for space in local.shape.spaces} == set(mark.spaces.values()):
