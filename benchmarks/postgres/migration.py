@@ -54,7 +54,7 @@ async def migrated(
 
 
 def _database(url: str) -> DatabasePlace:
-    return DatabasePlace("postgresql", PostgresEngine(url))
+    return DatabasePlace("postgresql", PostgresEngine(url, migrating=True))
 
 
 async def _migrated(
