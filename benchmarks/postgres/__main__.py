@@ -24,11 +24,10 @@ from benchmarks.report import publish, timed
 from benchmarks.search.generator import Entry, Generator
 from tests.harness.postgres_server import PostgresServer, postgres_server
 
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.database import PostgresDatabase, VectorDumper, WireVector
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
-from tabane.search.engine import LexicalQuery, VectorQuery
+from tabane.search.engine import Collection, LexicalQuery, VectorQuery
 from tabane.search.records import (
     EVERYTHING,
     Contains,
@@ -145,9 +144,7 @@ async def measured(server: PostgresServer, size: int, *, alone: bool) -> Measure
     return found
 
 
-async def _queries(
-    server: PostgresServer, collection: PostgresCollection, corpus: _Corpus, found: Measured
-) -> None:
+async def _queries(server: PostgresServer, collection: Collection, corpus: _Corpus, found: Measured) -> None:
     questions = corpus.questions()
     await _vectors(server, collection, corpus.size, questions, found)
     since, until = corpus.generator.days(0.1)
@@ -173,7 +170,7 @@ async def _queries(
 
 
 async def _vectors(
-    server: PostgresServer, collection: PostgresCollection, size: int, questions: list[bytes], found: Measured
+    server: PostgresServer, collection: Collection, size: int, questions: list[bytes], found: Measured
 ) -> None:
     """Ask ours and a bare driver in turns, so that both have the same load of the machine."""
     with closing(server.connect()) as bare:
@@ -189,7 +186,7 @@ async def _vectors(
     found.queries["vector"], found.bare = ours, theirs
 
 
-async def _writes(collection: PostgresCollection, found: Measured) -> None:
+async def _writes(collection: Collection, found: Measured) -> None:
     """Write one record after the other, then by eight writers at once."""
 
     async def write(lane: int, number: int) -> None:

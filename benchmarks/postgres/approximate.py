@@ -12,11 +12,10 @@ import numpy as np
 from benchmarks.report import machine, table
 from tests.harness.postgres_server import PostgresServer
 
-from tabane.engine.team.postgres.collection import PostgresCollection
 from tabane.engine.team.postgres.database import PostgresDatabase
 from tabane.engine.team.postgres.engine_url import parsed
 from tabane.engine.team.postgres.store import PostgresStore
-from tabane.search.engine import EngineHits, VectorQuery
+from tabane.search.engine import Collection, EngineHits, VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Field, Filter, Kind, Range, Record, Shape
 
 _TIMES = 60  # queries of a kind
@@ -118,7 +117,7 @@ def _filters(size: int) -> dict[str, Filter]:
 
 
 async def _asked(
-    collection: PostgresCollection, questions: Sequence[bytes], where: Filter
+    collection: Collection, questions: Sequence[bytes], where: Filter
 ) -> tuple[list[float], list[EngineHits]]:
     times, found = [], []
     for each in questions:
@@ -128,7 +127,7 @@ async def _asked(
     return times, found
 
 
-async def _written(collection: PostgresCollection, data: ClusteredVectors, prefix: str) -> float:
+async def _written(collection: Collection, data: ClusteredVectors, prefix: str) -> float:
     """Return the rate of writes in parts of 100, and delete what was written."""
     records = data.records(0, _WRITTEN, prefix)
     began = time.perf_counter()

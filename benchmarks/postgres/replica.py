@@ -125,10 +125,10 @@ async def measured_replica(server: PostgresServer, size: int) -> ReplicaRun:
             if size >= _INDEXED_FROM:
                 await _indexed(database)
             server.execute("VACUUM ANALYZE")
-            found.database = await truth.feed.size()
+            found.database = await truth.engine.feed.size()
             _say(f"{size:,}: copy")
             began = time.perf_counter()
-            copy = await replicas.replicated(DOMAIN, truth, truth.feed, probe, url)
+            copy = await replicas.replicated(DOMAIN, truth.engine, truth.engine.feed, probe, url)
             await _current(replicas)
             found.copied = size / (time.perf_counter() - began)
             _say(f"{size:,}: ask")
@@ -139,7 +139,7 @@ async def measured_replica(server: PostgresServer, size: int) -> ReplicaRun:
             for number in range(_ROUNDS):
                 await replicas.close()
                 found.alone.append((await _ingested(truth, f"alone-{number}"))[0])
-                copy = await replicas.replicated(DOMAIN, truth, truth.feed, probe, url)
+                copy = await replicas.replicated(DOMAIN, truth.engine, truth.engine.feed, probe, url)
                 await _current(replicas)
                 rate, ended = await _ingested(copy, f"followed-{number}")
                 await _current(replicas)

@@ -113,7 +113,7 @@ class Measuring:
     @contextlib.asynccontextmanager
     async def _open(self, spec: ModelSpec) -> AsyncIterator[tuple[LocalEmbedder, ModelProcess]]:
         process = ModelProcess(spec, os.environ)
-        embedder = await LocalEmbedder.open(self.found.recipe, process)
+        embedder = LocalEmbedder(self.found.recipe, process, await process.dimension())
         try:
             yield embedder, process
         finally:
