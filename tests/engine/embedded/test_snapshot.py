@@ -89,7 +89,7 @@ async def test_records_and_vectors_are_of_the_same_moment(nursery: Nursery, tmp_
         child.kill(0)
 
 
-async def test_what_a_copy_needs_is_not_taken_from_it_by_a_file_written_anew(tmp_path: Path) -> None:
+async def test_what_a_copy_needs_is_not_taken_from_it_by_a_rewritten_file(tmp_path: Path) -> None:
     home, shape = tmp_path / "home", Shape("notes", spaces=(EmbeddingSpace("text", 2),))
     async with embedded(home, shape) as collection:
         records = [Record(key=f"k{n}", vectors={"text": packed([1, n])}) for n in range(10_600)]

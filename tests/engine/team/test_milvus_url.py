@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tabane.engine.team.milvus_index import parse_milvus_url
-from tabane.errors import ConfigurationError
+from tabane.engine.team.milvus_index import MilvusIndex, parse_milvus_url
+from tabane.errors import ConfigurationError, StoreError
 
 
 def test_defaults_are_those_of_a_server_without_a_login() -> None:
@@ -55,3 +55,18 @@ def test_what_cannot_be_used_is_refused_without_the_password(url: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
         parse_milvus_url(url)
     assert "hunter2" not in str(refused.value)
+
+
+class _Lite:
+    def get_server_version(self, timeout: float) -> str:
+        return "milvus_lite-2.5"
+
+
+class _LiteIndex(MilvusIndex):
+    def _client(self) -> _Lite:
+        return _Lite()
+
+
+def test_milvus_lite_is_refused_in_words() -> None:
+    with pytest.raises(StoreError, match="Milvus Lite is not supported; a Milvus server is needed"):
+        _LiteIndex(parse_milvus_url("milvus://host")).version()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import struct
+import tracemalloc
 from collections.abc import Callable
 from datetime import date, datetime, time
 
@@ -168,6 +169,28 @@ def _with_a_sheet_at(place: int) -> bytes:
     body = bytearray(workbook(_looking("")))
     struct.pack_into("<I", body, bytes(body).index(b"\x85\x00") + 4, place)
     return bytes(body)
+
+
+def _with_an_endless_table() -> bytes:
+    """A workbook whose list of the parts of its table of sectors leads to itself."""
+    body = bytearray(workbook(_looking("")))
+    sector = len(body) // 512 - 1
+    body += struct.pack("<128I", *[0xFFFFFFFF] * 127, sector)
+    struct.pack_into("<I", body, 44, 20_000_000)  # how many parts there are said to be
+    struct.pack_into("<I", body, 68, sector)
+    return bytes(body)
+
+
+def test_an_endless_table_of_sectors_takes_no_memory() -> None:
+    body = _with_an_endless_table()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ReadError) as raised:
+            page_of(body, URL)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+    assert raised.value.cause == "broken"
 
 
 @pytest.mark.parametrize(

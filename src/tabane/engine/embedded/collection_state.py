@@ -37,7 +37,7 @@ class CollectionState(msgspec.Struct, frozen=True):
 @dataclass(frozen=True, slots=True)
 class SpaceStorage:
     """One space of one collection, as it is stored: ``birth`` is a number that no other space ever had,
-    ``generation`` counts how often its file was written anew.
+    ``generation`` counts how often its file was rewritten.
     """
 
     space: EmbeddingSpace

@@ -634,7 +634,7 @@ class TableMaintenance:
         return codes[-1]
 
     async def _rewrite_vectors(self) -> None:
-        """Write files of vectors anew in which most vectors are of no record any more."""
+        """Rewrite the files whose vectors mostly belong to no record."""
         vectors, database = self._table.vectors, self._table.database
         if vectors is None:
             return

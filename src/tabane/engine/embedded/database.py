@@ -479,7 +479,7 @@ def _spaces(connection: sqlite3.Connection) -> None:
 def _vector_files(connection: sqlite3.Connection) -> None:
     """Let the vectors of each space be in a file of its own, with a checksum for each.
 
-    ``generation`` counts how often that was written anew, 0 for a space that is in the database of vectors
+    ``generation`` counts how often that was rewritten, 0 for a space that is in the database of vectors
     of an older version still. ``next`` is the number of the next vector.
     """
     connection.execute("ALTER TABLE space ADD COLUMN generation INTEGER NOT NULL DEFAULT 0")

@@ -62,7 +62,7 @@ def frozen(path: str) -> Iterator[tuple[list[Source], list[VectorSource]]]:
                     sources.append((beside, older))
                 yield sources, vectors
                 return
-        time.sleep(_PAUSE)  # a file was written anew just now
+        time.sleep(_PAUSE)  # a file was rewritten just now
 
 
 def copy(source: Source, target: Path, told: Told = lambda count: None) -> int:

@@ -336,7 +336,7 @@ def _quote(value: Scalar, begin: str = "=") -> str:
 
 MOST = 16_384  # rows of a search; the server's own limit
 OLDEST = (2, 3)
-_LITE = "milvus_lite"  # begins the version of Milvus Lite, which has no timestamps: it sees a write at once
+_LITE = "milvus_lite"  # begins the version of Milvus Lite, which has no timestamps of writes
 _CONNECT = 5.0  # seconds until a server must answer
 _PATIENCE = 30.0  # seconds of a call that is no search
 _MARK, _FORM = "tabane.mark", "tabane.form"
@@ -362,7 +362,6 @@ class MilvusIndex(CandidateIndex):
         self._url = url
         self._gate = threading.Lock()
         self._connected: Any = None
-        self._lite = False
         self._growing: dict[str, int] = {}  # vectors that were put since the last seal, by set
         self._sealed: dict[str, float] = {}  # when that was
 
@@ -381,9 +380,10 @@ class MilvusIndex(CandidateIndex):
     def version(self) -> str:
         with self._convert_errors():
             found = str(self._client().get_server_version(timeout=_PATIENCE)).lstrip("v")
-        self._lite = found.startswith(_LITE)
-        plain = found.split("-")[1] if self._lite else found.split("-")[0]
-        numbers = tuple(int(part) for part in plain.split(".")[:2] if part.isdecimal())
+        if found.startswith(_LITE):
+            problem = say("Milvus Lite is not supported; a Milvus server is needed")
+            raise StoreError(say("{place}: {problem}", place=self.place, problem=problem))
+        numbers = tuple(int(part) for part in found.split("-")[0].split(".")[:2] if part.isdecimal())
         if len(numbers) == 2 and numbers < OLDEST:
             least = ".".join(map(str, OLDEST))
             problem = say("Milvus {found} is too old; {least} or newer is needed", found=found, least=least)
@@ -478,7 +478,7 @@ class MilvusIndex(CandidateIndex):
         with self._convert_errors():
             client = self._client()
             # The client library has the call, but only its connection offers it.
-            stamp = 1 if self._lite else client._get_connection().alloc_timestamp(timeout=_PATIENCE)
+            stamp = client._get_connection().alloc_timestamp(timeout=_PATIENCE)
             client.alter_collection_properties(self._collection_name(name), {_MARK: mark}, timeout=_PATIENCE)
         return str(stamp)
 

@@ -393,7 +393,7 @@ class _RefusesSecondFile(CommitCompanion):
 
 
 @pytest.mark.heavy("more than 10,000 records")
-async def test_a_file_written_anew_that_is_not_committed_is_deleted(tmp_path: Path) -> None:
+async def test_a_rewritten_file_that_is_not_committed_is_deleted(tmp_path: Path) -> None:
     store = await Store.open(str(tmp_path), "test")
     collection = await store.collection(Shape("notes", spaces=(EmbeddingSpace("text", 2),)))
     companion = _RefusesSecondFile(tmp_path)

@@ -162,7 +162,7 @@ async def test_a_power_cut_at_any_step_loses_nothing_acknowledged(tmp_path: Path
 
 
 @pytest.mark.heavy("opens a store at every step of another one, many times")
-async def test_a_power_cut_while_a_file_is_written_anew_loses_nothing(tmp_path: Path) -> None:
+async def test_a_power_cut_while_a_file_is_rewritten_loses_nothing(tmp_path: Path) -> None:
     keys = [f"k{number:05}" for number in range(10_900)]
     home = tmp_path / "home"
     home.mkdir()

@@ -137,7 +137,7 @@ def test_whose_vectors_are_is_read_anew_where_the_truth_says_something_else(tmp_
 
 
 def test_numbers_find_their_vectors_in_every_generation(tmp_path: Path) -> None:
-    """Those in the list of a file that was written anew, those behind it, and none of those left out."""
+    """Those in the list of a file that was rewritten, those behind it, and none of those left out."""
     file = closed(tmp_path, 41)
     kept = np.array([2, 3, 50, 199])
     storage = SpaceStorage(STORAGE.space, STORAGE.birth, 2)

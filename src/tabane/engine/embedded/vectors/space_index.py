@@ -2,7 +2,7 @@
 
 A *slot* is the position of a vector in its file. The table reports every commit, and its vectors are compared
 one by one until a thread has made their binary codes: every 2,048 vectors or 2 seconds. The slot of a deleted
-record stays until the file is written anew; masks of filters exclude it.
+record stays until the file is rewritten; masks of filters exclude it.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class SpaceIndex:
                 files.append(file.matrix(count))
                 codes = files.codes()
                 with self._lock:
-                    if files is self._files:  # the vectors were not written anew meanwhile
+                    if files is self._files:  # the vectors were not rewritten meanwhile
                         self._codes = codes
 
     def remove(self) -> None:
@@ -215,7 +215,7 @@ class SpaceIndex:
             file, files, count = self._held()
             return files.agree(file.matrix(count))
 
-    # Writing the vectors anew
+    # Rewriting the vectors
 
     def dense(self, truth: VectorTruth, connection: sqlite3.Connection) -> DenseFile | None:
         """Write the vectors of records alone into a file of the next generation, with their codes.
@@ -277,7 +277,7 @@ class DenseFile:
     def commit(self, connection: sqlite3.Connection, truth: VectorTruth) -> bool:
         """Add what was written meanwhile, and note the generation. In the writing thread, last in a commit.
 
-        False if the space was dropped or written anew meanwhile. Raises StoreError. If it is not committed,
+        False if the space was dropped or rewritten meanwhile. Raises StoreError. If it is not committed,
         :meth:`discard` it.
         """
         old, current = self.before, truth.files.file(self.storage)
@@ -442,7 +442,10 @@ class VectorIndex:
     # Vectors of no record
 
     def dense(self, connection: sqlite3.Connection) -> DenseFile | None:
-        """Write a file anew in which most is of no record; None if none is so. Blocks; raises StoreError."""
+        """Rewrite a file whose vectors mostly belong to no record; None if there is none. Blocks.
+
+        Raises StoreError.
+        """
         for space in list(self._spaces.values()):
             try:
                 found = space.dense(self.truth, connection)

@@ -6,7 +6,7 @@ the records' database does not know of is none of it: a transaction takes number
 commit of its own, what a death or an error leaves behind the last number is written over by the next
 append, and a checksum for each vector is in the row that says whose it is.
 
-Numbers are never reused. A file that is written anew without the vectors that no record has any more (its
+Numbers are never reused. A file that is rewritten without the vectors that no record has any more (its
 next generation) begins with a list of the numbers that it was made with; those behind follow each other.
 """
 

@@ -204,14 +204,12 @@ class _Walk:
         top, left, bottom, right = 65_536, 65_536, 0, 0
         for kind, data in self._records(at):
             if kind in _CELL_RECORDS or kind == _MULTIPLE_NUMBERS:
-                row, column, style = struct.unpack_from("<HHH", data)
+                row, column = struct.unpack_from("<HH", data)
                 last = column
                 if kind == _MULTIPLE_NUMBERS:
                     last = column + (len(data) - 6) // 6 - 1
-                    for nth in range(last - column + 1):
-                        look.styles[row, column + nth] = struct.unpack_from("<H", data, 4 + 6 * nth)[0]
-                elif len(look.styles) < 2 * _CELLS:
-                    look.styles[row, column] = style
+                for nth in range(last - column + 1) if len(look.styles) < 2 * _CELLS else ():
+                    look.styles[row, column + nth] = struct.unpack_from("<H", data, 4 + 6 * nth)[0]
                 top, left = min(top, row), min(left, column)
                 bottom, right = max(bottom, row), max(right, last)
             elif kind == 0x0208:
@@ -267,22 +265,26 @@ def _is_invisible(
 
 
 class _CompoundFile:
-    """A file of streams in sectors, which are chained by a table (MS-CFB)."""
+    """A file of streams in sectors, which are chained by a table (MS-CFB). Endless chains are cut off."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
         self._size = 1 << struct.unpack_from("<H", body, 30)[0]
         if self._size not in (512, 4096):
             raise broken(DOCUMENT, say("it has no content"))
+        self._sectors = len(body) // self._size
         count, first, _, self._cutoff, mini, _, more = struct.unpack_from("<IIIIIII", body, 44)
         numbers = list(struct.unpack_from("<109I", body, 76))
-        while more < _NO_SECTOR and len(numbers) < count:
+        for _ in range(self._sectors):
+            if more >= _NO_SECTOR:
+                break
             *further, more = self._numbers(more)
             numbers += further
-        self._table = [
-            next_ for number in numbers[:count] if number < _NO_SECTOR for next_ in self._numbers(number)
-        ]
-        self._minis = [next_ for number in self._chain(mini, self._table) for next_ in self._numbers(number)]
+        else:
+            raise broken(DOCUMENT, _DAMAGED)
+        parts = numbers[: min(count, self._sectors)]
+        self._table = [following for part in parts if part < _NO_SECTOR for following in self._numbers(part)]
+        self._minis = [following for part in self._chain(mini) for following in self._numbers(part)]
         self._folder = self._joined(first)
 
     def stream(self, name: bytes) -> bytes:
@@ -294,20 +296,23 @@ class _CompoundFile:
                 if size >= self._cutoff:
                     return self._joined(first)[:size]
                 whole = self._joined(struct.unpack_from("<I", self._folder, 116)[0])
-                places = [number * _MINI for number in self._chain(first, self._minis)]
-                return b"".join(whole[place : place + _MINI] for place in places)[:size]
+                parts: list[bytes] = []
+                while first < _NO_SECTOR and len(parts) * _MINI < min(size, len(whole)):
+                    parts.append(whole[first * _MINI : (first + 1) * _MINI])
+                    first = self._minis[first]
+                return b"".join(parts)[:size]
         raise broken(DOCUMENT, say("it has no sheets"))
 
-    def _chain(self, number: int, table: list[int]) -> Iterator[int]:
-        for _ in table:
+    def _chain(self, number: int) -> Iterator[int]:
+        for _ in range(self._sectors):
             if number >= _NO_SECTOR:
                 return
             yield number
-            number = table[number]
+            number = self._table[number]
 
     def _numbers(self, number: int) -> tuple[int, ...]:
         return struct.unpack_from(f"<{self._size // 4}I", self._body, (number + 1) * self._size)
 
     def _joined(self, number: int) -> bytes:
-        places = [(each + 1) * self._size for each in self._chain(number, self._table)]
+        places = [(each + 1) * self._size for each in self._chain(number)]
         return b"".join(self._body[place : place + self._size] for place in places)
