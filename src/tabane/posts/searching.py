@@ -57,12 +57,8 @@ from tabane.search.pipeline import (
     hybrid,
     hybrid_query,
     judged,
-    marked_terms,
     meaning_of,
-    sense,
-    typed,
     words_alone,
-    words_of,
 )
 from tabane.search.pipeline import RankedRecord as Hit
 from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
@@ -75,6 +71,7 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
+from tabane.search.typed_query import marked_terms, sense, typed, words_of
 
 MOST_SETTLED = 20_000
 """Groups of duplicates that are examined for one answer. After that, the answer is what was found so far."""
