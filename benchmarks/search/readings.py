@@ -56,7 +56,9 @@ _NAMES = ("Noun.place", "Noun.name", "Noun.proper", "Noun.org")
 _NAME = 1_500  # what a name costs beside other words
 # Newspapers write 誕生 as 誕じょう: the end of a word of kanji is no such kana.
 _HALF = re.compile(r"(?!.*(?:さん|ちゃん)$)(?=.*[\u3400-\u9fff]).*[ゃゅょんうぱぴぷぺぽ]")
+_LOANS = ("Noun", "Noun.verbal", "Noun.adjv")
 _LOAN = 400  # what katakana costs, where kanji is as usual
+_SHORT = 1_500  # what a word of one syllable costs
 _RARE = 2_000  # what a kanji of the second level of JIS X 0208 costs
 _ENDINGS = """
 した したい したく して してい する しない します しました しません しています している していた しよう させる される
@@ -101,9 +103,10 @@ def _words(folder: Path) -> Iterator[tuple[str, str, str, int]]:
                 reading = row[11].translate(_KATAKANA)
                 grammar = word_class in "gx"
                 cost += _NAME * (name in _NAMES) + _RARE * any(map(_is_rare, surface))
+                cost += _SHORT * (len(reading) == 1 and word_class in "nv")
                 if cost > most or (form != "*" and not grammar and form not in _FORMS):
                     continue
-                if _KATAKANA_WORD.fullmatch(surface) and name == "Noun" and surface.translate(_KATAKANA) == reading:
+                if _KATAKANA_WORD.fullmatch(surface) and name in _LOANS and surface.translate(_KATAKANA) == reading:
                     surface, cost = "*", cost + _LOAN
                 if not _READING.fullmatch(reading) or not (surface == "*" or _SURFACE.fullmatch(surface)):
                     continue

@@ -62,6 +62,7 @@ from tabane.search.pipeline import (
 )
 from tabane.search.pipeline import RankedRecord as Hit
 from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
+from tabane.search.respelling import respelled
 from tabane.search.source import (
     HitCard,
     Models,
@@ -601,6 +602,7 @@ class PostSearch:
         self, collection: Collection, words: LexicalQuery, where: Filter
     ) -> tuple[HybridPosts, Message | None]:
         """Rank by keywords and vectors. Without vectors or a model: by keywords alone, with a warning."""
+        words = await respelled(collection, words, where)
         query = HybridQuery(words)
         if sense(words):
             query = hybrid_query(words, await self._query_meaning(collection, sense(words)))

@@ -40,6 +40,7 @@ from tabane.search.fusion import (
     stretched,
 )
 from tabane.search.records import EVERYTHING, And, Filter, In, Not, Record
+from tabane.search.respelling import respelled, search_words
 from tabane.search.source import (
     HitCard,
     Keywords,
@@ -129,7 +130,7 @@ async def hybrid(
         both = _HybridSearch(collection, words, meaning, where, looked)
         return await both.ranked(limit, offset, _FusionRule(fusion, usual, weight))
     if words is not None:
-        return _by_words(await collection.search(words, where, limit, offset), offset)
+        return _by_words(await search_words(collection, words, where, limit, offset), offset)
     if meaning is not None:
         return _by_meaning(await collection.nearest(meaning, where, limit, offset), usual, offset)
     return HybridRanking()
@@ -159,7 +160,7 @@ class _HybridSearch(Struct, frozen=True):
 
     async def ranked(self, limit: int, offset: int, rule: _FusionRule) -> HybridRanking:
         # One after the other: in parallel, two threads compete for the interpreter and take longer.
-        lexical = await self.collection.search(self.words, self.where, self.looked)
+        lexical = await search_words(self.collection, self.words, self.where, self.looked)
         # With plain cosines, a hit below the page in both rankings cannot rise into it, so only the page is
         # proven. Ranks and stretched scores depend on the whole depth.
         plain = rule.fusion in ("scaled", "partial")
@@ -488,6 +489,7 @@ class CollectionSource(ABC, Generic[T]):
 
         ``keywords`` is that of :class:`~tabane.search.source.SearchRequest`.
         """
+        words = await respelled(collection, words, where)
         query = await self._query(collection, words, "lexical" if keywords else mode)
         asked = "" if keywords == "typing" else sense(words)  # what nobody finished is not reranked
         hits: list[SearchHit[T]] = []

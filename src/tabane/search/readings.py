@@ -28,7 +28,7 @@ from tabane.text.lazy_patterns import lazy_pattern
 DATA = FilePath(__file__).with_name("readings.tsv.gz")
 
 MOST_LETTERS = 60  # of a query that is read; a longer one is text
-MOST_SPELLINGS = 8  # of a word
+MOST_SPELLINGS = 24  # of a word
 
 _HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々\uac00-\ud7a3\U00020000-\U0003134f]")
 _PIECE = lazy_pattern(r"[ぁ-ゖゝゞー]+|[ァ-ヺー]+|[a-zāīūēōâîûêô'’-]+|[^\W_]+")
@@ -259,12 +259,16 @@ def _kinds(spellings: Sequence[Spelling]) -> list[tuple[str, int]]:
 class Reading(NamedTuple):
     """What a query in kana or in Latin letters may mean.
 
-    ``text`` is the query in its likeliest spelling. ``words`` are its words without grammar; each is a list of
-    spellings: first as it was typed, then the likeliest ones.
+    ``words`` are its words without grammar; each is a list of spellings: first as it was typed, then the
+    likeliest ones. ``pieces`` are the words, by number, and what is between them.
     """
 
-    text: str
     words: tuple[tuple[str, ...], ...]
+    pieces: tuple[str | int, ...]
+
+    def written(self, words: Sequence[str]) -> str:
+        """Return the query with these spellings of its words."""
+        return "".join(words[piece] if isinstance(piece, int) else piece for piece in self.pieces)
 
 
 @lru_cache(maxsize=256)
@@ -286,48 +290,46 @@ def reading(text: str) -> Reading | None:
     romaji = _romaji(latin) if latin and not kana else {}
     if latin and not kana and not romaji:
         return None
-    written, words = list[str](), list[tuple[str, ...]]()
+    written, words = list[str | int](), list[tuple[str, ...]]()
+    at = 0
     for piece in pieces:
+        start = text.index(piece, at)
+        written.append(text[at:start])
+        at = start + len(piece)
         if piece in romaji:
-            spelled, found = _spell_words(romaji[piece], piece)
+            found = list(_spell_words(romaji[piece], piece))
         elif _RUN.fullmatch(piece):
-            spelled, found = _spell_words(paths(piece))
+            found = list(_spell_words(paths(piece)))
         else:
-            spelled, found = piece, [(piece, piece.translate(_TO_HIRAGANA))]
-        written.append(spelled)
-        words += found
-    if not any(len(set(word)) > 1 for word in words):
-        return None
-    return Reading((" " if romaji else "").join(written) if romaji else _respelled(text, pieces, written), tuple(tuple(dict.fromkeys(word)) for word in words))
+            found = [(piece, piece.translate(_TO_HIRAGANA))]
+        for each in found:
+            written.append(each if isinstance(each, str) else len(words))
+            words += [] if isinstance(each, str) else [tuple(dict.fromkeys(each))]
+    written.append(text[at:])
+    return Reading(tuple(words), tuple(written)) if any(len(word) > 1 for word in words) else None
 
 
 _RUN = lazy_pattern(r"[ぁ-ゖゝゞー]+")
 _LATIN = lazy_pattern(r"[a-zāīūēōâîûêô'’-]+")
 
 
-def _respelled(text: str, pieces: Sequence[str], written: Sequence[str]) -> str:
-    spelled, at = list[str](), 0
-    for piece, new in zip(pieces, written, strict=True):
-        start = text.index(piece, at)
-        spelled += (text[at:start], new)
-        at = start + len(piece)
-    return "".join([*spelled, text[at:]])
+def _spell_words(ways: Sequence[Path], typed: str = "") -> Iterator[str | tuple[str, ...]]:
+    """Yield the words of a run, each with its spellings, and the grammar between them.
 
-
-def _spell_words(ways: Sequence[Path], typed: str = "") -> tuple[str, list[tuple[str, ...]]]:
-    """Return the likeliest spelling of a run, and the spellings of its words; neighbors are one word."""
+    Neighbors are one word. ``typed``: the run in Latin letters.
+    """
     parts = [list(_parts(way.segments)) for way in ways]
-    written, words = list[str](), list[tuple[str, ...]]()
-    for place, (start, kana, part) in enumerate(parts[0]):
+    for start, kana, part in parts[0]:
         if not _is_word(part[0]):
-            written.append(kana)
+            yield kana
             continue
         others = [other for each in parts[1:] for at, same, other in each if (at, same) == (start, kana)]
         ranked = sorted((way for each in [part, *others] for way in _spelled_part(each)), key=itemgetter(0))
         spelled = list(dict.fromkeys(text for _, text in ranked))[:MOST_SPELLINGS]
-        written.append(spelled[0])
-        words.append((typed if len(parts[0]) == 1 and typed else kana, *spelled, kana, kana.translate(_TO_KATAKANA)))
-    return "".join(written), words
+        yield (typed if typed and len(parts[0]) == 1 else kana, *spelled, kana, kana.translate(_TO_KATAKANA))
+
+
+_WORSE = 5_000  # a spelling that costs so much more is not meant
 
 
 def _parts(run: Sequence[Segment]) -> Iterator[tuple[int, str, list[Segment]]]:
@@ -351,7 +353,7 @@ def _spelled_part(part: Sequence[Segment]) -> Iterator[tuple[int, str]]:
             for each in spellings
         ]
         ways = sorted(longer)[:MOST_SPELLINGS]
-    yield from ((cost, text) for cost, text, _ in ways)
+    yield from ((cost, text) for cost, text, _ in ways if cost <= ways[0][0] + _WORSE)
 
 
 def _is_word(segment: Segment) -> bool:
@@ -364,6 +366,9 @@ def _romaji(words: Sequence[str]) -> dict[str, list[Path]]:
     japanese = False
     for word in words:
         kana = kana_of_romaji(word)
+        if word in _PARTICLES:
+            found[word] = [Path(0, (Segment(kana, "c"),))]
+            continue
         ways = paths(kana, loose=True) if kana else []
         ways = [way for way in ways if _is_likely(way.segments)]
         if not ways:
@@ -371,6 +376,9 @@ def _romaji(words: Sequence[str]) -> dict[str, list[Path]]:
         found[word] = ways
         japanese |= len(word) > 3 and word not in _dictionary().english
     return found if japanese else {}
+
+
+_PARTICLES = frozenset("no wo o ni de ga wa ha to mo e he kara made".split())
 
 
 def _is_likely(run: Sequence[Segment]) -> bool:
