@@ -27,7 +27,7 @@ from tabane.text.lazy_patterns import lazy_pattern
 
 DATA = Path(__file__).with_name("readings.tsv.gz")
 
-MOST_LETTERS = 60  # of a query that is read; a longer one is text
+MOST_LETTERS = 40  # of a query that is read; a longer one is text
 MOST_SPELLINGS = 64  # of a word
 
 _TO_KATAKANA = {code: code + 0x60 for code in range(0x3041, 0x3097)}
