@@ -22,7 +22,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from tabane.search.analysis import normalize
+from tabane.search.analysis import FUNCTION_WORDS, normalize
 from tabane.text.lazy_patterns import lazy_pattern
 
 DATA = Path(__file__).with_name("readings.tsv.gz")
@@ -308,6 +308,8 @@ _PARTICLES = frozenset("はがをにでとのもへや")
 _LATIN_PARTICLES = frozenset(
     ("no", "wo", "o", "ni", "de", "ga", "wa", "ha", "to", "mo", "e", "he", "kara", "made", "san", "sama")
 )
+_PLAIN_PARTICLES = frozenset(("no", "wo", "ga", "wa", "san", "sama"))  # also beside English words
+_SHORT = 3  # letters of words that are Japanese only among others
 _HONORIFIC = ("お", "ご")
 
 
@@ -327,20 +329,21 @@ class Reading(NamedTuple):
 
 
 def may_read(text: str) -> bool:
-    """Return whether a query has no kanji, and is in kana or in syllables of Japanese. Takes microseconds."""
+    """Return whether a query has no kanji, and may be in kana or romaji. Takes microseconds."""
     if len(text) > MOST_LETTERS or _HAN.search(text := normalize(text)):
         return False
     pieces = _PIECE.findall(text)
     latin = [piece for piece in pieces if _LATIN.fullmatch(piece)]
-    return any(map(_KANA.fullmatch, pieces)) or (bool(latin) and all(map(kana_of_romaji, latin)))
+    spoken = sum(len(word) > _SHORT and bool(kana_of_romaji(word)) for word in latin)
+    return any(map(_KANA.fullmatch, pieces)) or 0 < len(_content(latin)) <= 2 * spoken
 
 
 @lru_cache(maxsize=256)
 def reading(text: str) -> Reading | None:
     """Return how a query can be spelled otherwise; None if it has kanji, or is not Japanese.
 
-    In Latin letters, it is Japanese if all words are words of Japanese, and not all of them are English. The
-    first call loads the dictionary, 0.1 s; others take milliseconds.
+    In Latin letters, it is Japanese if at least half of its words are Japanese and not English. The first
+    call loads the dictionary, 0.1 s; others take milliseconds.
     """
     if not may_read(text):
         return None
@@ -368,7 +371,7 @@ def _spellings(piece: str, romaji: dict[str, list[Cut]], joined: bool) -> Iterat
 
     ``joined``: the piece touches the one before it.
     """
-    if piece in _PARTICLES:
+    if piece in _PARTICLES or (piece in FUNCTION_WORDS and piece not in romaji):
         yield piece
     elif piece in romaji:
         yield from _spell_words(romaji[piece], piece)
@@ -379,28 +382,44 @@ def _spellings(piece: str, romaji: dict[str, list[Cut]], joined: bool) -> Iterat
 
 
 def _romaji(words: Sequence[str]) -> dict[str, list[Cut]]:
-    """Return how each word in Latin letters is cut; nothing if they are not Japanese."""
-    found: dict[str, list[Cut]] = {}
-    japanese = False
-    for word in words:
-        kana = kana_of_romaji(word)
-        if word in _LATIN_PARTICLES:
-            found[word] = [Cut(0, (Segment(kana, "c", kana),))]
-            continue
-        ways = [way for way in cuts(kana, loose=True) if _is_likely(way.segments)]
-        if not ways:
-            return {}
-        near = (way for way in ways if way.cost <= ways[0].cost + _WORSE)
-        found[word] = [way for way in near if all(segment.is_word for segment in way.segments)] or ways
-        japanese |= len(word) > 3 and word not in _dictionary().english
-    return found if japanese else {}
+    """Return how each Japanese word in Latin letters is cut; nothing if fewer than half are Japanese.
+
+    A word that is also English (note, sake) is Japanese if all others are.
+    """
+    found = {word: ways for word in words if (ways := _romaji_cuts(word))}
+    english = _dictionary().english
+    certain = {word: ways for word, ways in found.items() if len(word) > _SHORT and word not in english}
+    if not certain or 2 * len(certain) < len(_content(words)):
+        return {}
+    if all(word in found for word in words):
+        return found
+    return certain | {word: found[word] for word in words if word in _PLAIN_PARTICLES}
+
+
+def _romaji_cuts(word: str) -> list[Cut]:
+    """Return how a word in Latin letters is cut; nothing if it is not Japanese."""
+    if word in _LATIN_PARTICLES:
+        return [Cut(0, (_particle(word),))]
+    ways = [way for way in cuts(kana_of_romaji(word), loose=True) if _is_likely(way.segments)]
+    near = (way for way in ways if way.cost <= ways[0].cost + _WORSE)
+    return [way for way in near if all(segment.is_word for segment in way.segments)] or ways
+
+
+def _particle(word: str) -> Segment:
+    kana = kana_of_romaji(word)
+    return Segment(kana, "c", kana)
+
+
+def _content(words: Sequence[str]) -> list[str]:
+    """Return words in Latin letters without grammar, English or Japanese."""
+    return [word for word in words if word not in FUNCTION_WORDS and word not in _LATIN_PARTICLES]
 
 
 def _is_likely(run: Sequence[Segment]) -> bool:
     """Return whether words of the dictionary make a run, and are not mostly of one syllable."""
     kana = sum(len(segment.kana) for segment in run)
     words = sum(segment.kana not in _HONORIFIC for segment in run)
-    return all(segment.kind != "?" for segment in run) and (len(run) == 1 or kana >= 2 * words)
+    return bool(run) and all(segment.kind != "?" for segment in run) and (len(run) == 1 or kana >= 2 * words)
 
 
 def _spell_katakana(word: str) -> Iterator[str]:
