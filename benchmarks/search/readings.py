@@ -32,7 +32,7 @@ _FILES = {
     "Noun.adjv": ("n", 11_000),
     "Noun.adverbal": ("n", 11_000),
     "Noun.nai": ("n", 11_000),
-    "Noun.place": ("n", 9_500),
+    "Noun.place": ("n", 10_200),
     "Noun.name": ("n", 8_500),
     "Noun.proper": ("n", 8_500),
     "Noun.org": ("n", 6_500),
@@ -56,7 +56,8 @@ _NAMES = ("Noun.place", "Noun.name", "Noun.proper", "Noun.org")
 _NAME = 1_500  # what a name costs beside other words
 # Newspapers write 誕生 as 誕じょう: the end of a word of kanji is no such kana.
 _HALF = re.compile(r"(?!.*(?:さん|ちゃん)$)(?=.*[\u3400-\u9fff]).*[ゃゅょんうぱぴぷぺぽ]")
-_LOANS = ("Noun", "Noun.verbal", "Noun.adjv")
+_LOANS = ("Noun", "Noun.verbal", "Noun.adjv", "Noun.place")
+_LONGEST_PLACE = 3  # letters: the others are mostly parts of towns
 _LOAN = 400  # what katakana costs, where kanji is as usual
 _SHORT = 1_500  # what a word of one syllable costs
 _RARE = 2_000  # what a kanji of the second level of JIS X 0208 costs
@@ -66,6 +67,7 @@ _ENDINGS = """
 ました ません ない なかった だった なった なる なり たい たく たかった ている ていた
 てる ください ほしい ですか ますか か ために とき さん さま くん ちゃん ときの には
 では とは での への からの までの について
+はいつ はどこ はだれ はなに はなん はいくら はどう かな だっけ どこで いつから
 """
 _PARTICLES = "はがをにでへともの"
 _PARTICLE = 4_400
@@ -114,6 +116,8 @@ def _words(folder: Path) -> Iterator[tuple[str, str, str, int]]:
                 ):
                     surface, cost = "*", cost + _LOAN
                 if not _READING.fullmatch(reading) or not (surface == "*" or _SURFACE.fullmatch(surface)):
+                    continue
+                if name == "Noun.place" and len(surface) > _LONGEST_PLACE:
                     continue
                 if word_class in "ns" and _HALF.match(surface):
                     continue
