@@ -17,7 +17,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby, islice, product
+from itertools import compress, groupby, islice, product
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -216,7 +216,8 @@ _EACH = 1_500  # what each word costs: few long words are likelier than many sho
 _UNKNOWN = 12_000  # what a letter of no word costs
 _LENGTHENED = 1_500  # what a vowel costs that is not written
 _WORSE = 6_000  # a spelling that costs so much more is not meant
-# What a word of a kind costs after one of another; ^ and $ are the ends, a comma is a space. Means of IPADIC's matrix, rounded.
+# What a word of a kind costs after one of another; ^ and $ are the ends, a comma is a space. Means of IPADIC's
+# matrix, rounded.
 _AFTER = {
     "ns": -3_800, "nc": -4_600, "nx": -600, "np": 1_200, "ng": 1_000, "nv": 0, "nn": 200,
     "sn": 600, "ss": -2_800, "sc": -4_000, "sx": -600, "sp": 2_600, "sg": 1_000, "sv": 0,
@@ -260,7 +261,8 @@ _MOST_LOOSE = 12  # of romaji, in which words sound alike that do not otherwise
 def cuts(run: str, *, after: str = "^", loose: bool = False) -> list[Cut]:
     """Return the likeliest ways to cut a run of hiragana into words, best first.
 
-    ``after`` is the kind of the word before it: ^ for none, a comma for a space. ``loose``: the run is of romaji, and may lack long vowels.
+    ``after`` is the kind of the word before it: ^ for none, a comma for a space. ``loose``: the run is of
+    romaji, and may lack long vowels.
     """
     most = _MOST_LOOSE if loose else _MOST_CUTS
     best: list[dict[str, list[Cut]]] = [{} for _ in range(len(run) + 1)]
@@ -366,8 +368,9 @@ def readings(text: str) -> tuple[Reading, ...]:
         spelled.append(list(islice(_spellings(piece, romaji, after), _MOST_READINGS)))
         at = start + len(piece)
     ways = islice(product(*spelled), _MOST_READINGS)
-    found = (_reading_of(between, way, text[at:]) for way in ways)
-    return tuple(each for each in found if any(len(word) > 1 for word in each.words))
+    found = [_reading_of(between, way, text[at:]) for way in ways]
+    spells = [any(len(word) > 1 for word in each.words) for each in found]
+    return tuple(compress(found, spells)) if spells[:1] == [True] else ()
 
 
 def _reading_of(between: Sequence[str], spelled: Sequence[Spelled], end: str) -> Reading:
