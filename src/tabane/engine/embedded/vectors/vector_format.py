@@ -94,7 +94,7 @@ def older_path_of(database: str) -> str:
 
 
 def has_files(records: sqlite3.Connection) -> bool:
-    """Return whether the records are of a version whose spaces have files: they name the generation of each."""
+    """Return whether the records name the generation of each space: its vectors are in a file then."""
     query = "SELECT 1 FROM pragma_table_info('space') WHERE name = 'generation'"
     return records.execute(query).fetchone() is not None
 
