@@ -84,10 +84,14 @@ class SpaceSnapshot:
     def cosines(self, query: Matrix, slots: Array, pause: Callable[[], None] = _on) -> Array:
         """Return the cosines of sorted slots, as float32. ``pause`` is called between blocks."""
         found = np.empty(len(slots), dtype=np.float32)
-        for first in range(0, len(slots), _COMPARED):
-            part = slots[first : first + _COMPARED]
-            found[first : first + len(part)] = self.kernel.cosines(self.data, part, query)
-            pause()
+        units = 0  # of the slots, the first ones: their vectors are known to have length 1
+        if self.codes is not None and self.codes.units:
+            units = int(np.searchsorted(slots, self.coded))
+        for begin, end, cosines in (0, units, self.kernel.products), (units, len(slots), self.kernel.cosines):
+            for first in range(begin, end, _COMPARED):
+                part = slice(first, min(first + _COMPARED, end))
+                found[part] = cosines(self.data, slots[part], query)
+                pause()
         return found
 
     def exact_cosines(self, query: Matrix, slots: Array) -> Floats:
