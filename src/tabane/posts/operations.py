@@ -22,10 +22,10 @@ from tabane.posts.statistics import Census, PostAuthor, Statistics, TagCount, su
 from tabane.posts.table import PostRows, Row, post_row
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.engine import Collection, Order
-from tabane.search.pipeline import marked_terms, typed
 from tabane.search.records import And, Equal, Filter, Not, encodable
 from tabane.search.snippets import marks
 from tabane.search.source import Models, explained
+from tabane.search.typed_query import marked_terms, typed
 from tabane.wire import json
 from tabane.wire.cursors import CursorCodec
 

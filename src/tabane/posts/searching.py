@@ -57,15 +57,12 @@ from tabane.search.pipeline import (
     hybrid,
     hybrid_query,
     judged,
-    marked_terms,
     meaning_of,
-    sense,
-    typed,
     words_alone,
-    words_of,
 )
 from tabane.search.pipeline import RankedRecord as Hit
 from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
+from tabane.search.respelling import respelled
 from tabane.search.source import (
     HitCard,
     Models,
@@ -75,6 +72,7 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
+from tabane.search.typed_query import marked_terms, sense, typed, words_of
 
 MOST_SETTLED = 20_000
 """Groups of duplicates that are examined for one answer. After that, the answer is what was found so far."""
@@ -604,6 +602,7 @@ class PostSearch:
         self, collection: Collection, words: LexicalQuery, where: Filter
     ) -> tuple[HybridPosts, Message | None]:
         """Rank by keywords and vectors. Without vectors or a model: by keywords alone, with a warning."""
+        words = await respelled(collection, words, where)
         query = HybridQuery(words)
         if sense(words):
             query = hybrid_query(words, await self._query_meaning(collection, sense(words)))

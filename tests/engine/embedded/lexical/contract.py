@@ -9,8 +9,8 @@ import pytest
 
 from tabane.errors import BadArguments
 from tabane.search.engine import Collection, LexicalQuery, Mode
-from tabane.search.pipeline import typed
 from tabane.search.records import EVERYTHING, And, Contains, Equal, Not, Range, Record
+from tabane.search.typed_query import typed
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.lexical.homes import bodies, found
 
