@@ -17,6 +17,7 @@ import pytest
 
 from tabane.engine.embedded.database import CommitCompanion
 from tabane.engine.embedded.store import Store
+from tabane.engine.embedded.vectors.vector_format import EMPTY
 from tabane.errors import StoreCorrupt
 from tabane.search.engine import VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, Shape
@@ -343,16 +344,34 @@ async def test_a_check_up_tells_that_a_file_of_vectors_was_deleted(
     await store.close()
 
 
-async def test_vectors_whose_records_are_lost_are_deleted(tmp_path: Path) -> None:
+async def test_vectors_whose_records_are_elsewhere_stay_until_these_are_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with embedded(tmp_path, OTHER) as collection:
         await collection.upsert(crowd(20))
-    (tmp_path / "test.db").unlink()
-    store = await Store.open(str(tmp_path), "test")
-    collection = await store.collection(OTHER)
-    assert await collection.upsert(crowd(1)) == [True]
-    assert await store.check() == []
-    await store.close()
-    assert _kept(tmp_path) == len(crowd(1)[0].vectors)
+    before = set(tmp_path.glob("*.vec"))
+    (tmp_path / "test.db").rename(tmp_path / "newer")
+    async with embedded(tmp_path, OTHER) as collection:
+        assert await collection.upsert(crowd(1)) == [True]
+        assert await collection.engine.agrees()
+    assert all(f"{path} is kept" in caplog.text for path in before)
+    (tmp_path / "newer").rename(tmp_path / "test.db")
+    async with embedded(tmp_path, OTHER) as collection:
+        keys = [record.key for record in crowd(20)]
+        assert await collection.vectors(keys, "text") == [record.vectors["text"] for record in crowd(20)]
+
+
+async def test_files_of_spaces_that_were_never_committed_and_of_other_generations_are_deleted(
+    tmp_path: Path,
+) -> None:
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(crowd(20))
+    there = set(tmp_path.glob("*.vec"))
+    text = _vectors(tmp_path, "text")
+    shutil.copy(text, text.with_name(text.name.replace("-1.vec", "-2.vec")))
+    (tmp_path / "test.0123456789abcdef-1.vec").write_bytes(text.read_bytes()[:EMPTY])
+    async with embedded(tmp_path, OTHER):
+        assert set(tmp_path.glob("*.vec")) == there
 
 
 @pytest.mark.heavy("kills real processes, many times")

@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 _MAGIC, VERSION = b"TBNEvec\0", 1
 _HEAD = struct.Struct("<8sIIQIqq")
 _CHECK = struct.Struct("<I")
+EMPTY = _HEAD.size + _CHECK.size
+"""Bytes of a file without vectors and without a list."""
 _PAGE = 4096
 _NUMBER = 8  # bytes
 _MOST = 1 << 40
@@ -46,7 +48,7 @@ class VectorHead:
 
     @property
     def _size(self) -> int:
-        return _HEAD.size + _CHECK.size + len(self.numbers)
+        return EMPTY + len(self.numbers)
 
     def size(self, following: int) -> int:
         """Return the size of the file when ``following`` is the next number."""
@@ -83,9 +85,9 @@ def path_of(database: str, storage: SpaceStorage) -> str:
 
 
 def names_of(database: str) -> re.Pattern[str]:
-    """Return what matches the names of all such files of a domain."""
+    """Return what matches the names of all such files of a domain; the group is the birth of the space."""
     stem = os.path.basename(os.path.splitext(database)[0])
-    return re.compile(re.escape(stem) + r"\.[0-9a-f]{16}-\d+\.vec")
+    return re.compile(re.escape(stem) + r"\.([0-9a-f]{16})-\d+\.vec")
 
 
 def older_path_of(database: str) -> str:

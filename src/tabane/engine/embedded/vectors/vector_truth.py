@@ -122,8 +122,8 @@ class SpaceTable:
 
 
 def all_spaces(connection: sqlite3.Connection) -> list[SpaceStorage]:
-    """Return the spaces of all collections, those that were dropped included."""
-    found = connection.execute(f"{_FIND} generation > 0")
+    """Return the spaces of all collections, with those that were dropped or have no file yet."""
+    found = connection.execute(f"{_FIND} true")
     return [_storage_of(name or "", *rest) for name, *rest in found]
 
 
@@ -244,7 +244,7 @@ class VectorTruth:
         connection.execute("UPDATE space SET swept = 0")
 
     def sweep_dropped(self, connection: sqlite3.Connection) -> bool:
-        """Delete something of a space that was dropped. False if nothing is left of any.
+        """Delete something of a space that was dropped. False if nothing is left of any, or it is refused.
 
         First it is forgotten which rows had vectors there, then the file and the space go.
         """
@@ -262,7 +262,8 @@ class VectorTruth:
             )
             self.list.swept(connection, storage, end)
         else:
-            self.files.drop(storage)  # nobody looks for it, whether or not this is committed
+            if not self.files.drop(storage):  # nobody looks for it, whether or not this is committed
+                return False
             self.list.forget(connection, storage)
         return True
 
