@@ -282,9 +282,33 @@ def _exchanged(path: Path) -> None:
         file.write(held[70 * 4 :] + held[: 70 * 4])
 
 
-async def test_a_check_up_finds_vectors_that_are_not_what_was_written(tmp_path: Path, filled: Path) -> None:
+async def test_a_check_up_names_vectors_that_are_not_what_was_written_and_leaves_them_out(
+    tmp_path: Path, filled: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     _exchanged(_vectors(tmp_path, "image"))
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(OTHER)
+    before = await collection.embedded("image", EVERYTHING)
+    assert await store.check() == ["notes"]
+    assert "the vector of k00059, k00061 in image is not what was written" in caplog.text
+    await store.mend("notes")
+    assert await store.check() == []
+    assert await collection.vectors(["k00059", "k00061"], "image") == [None, None]
+    assert await collection.embedded("image", EVERYTHING) == before - 2
+    await store.close()
+
+
+def _zeroed(path: Path) -> None:
+    """Most of the vectors."""
+    with path.open("r+b") as file:
+        file.seek(4096 + 39 * 70 * 4)
+        file.write(bytes(2000 * 70 * 4))
+
+
+async def test_a_check_up_tells_that_a_file_of_vectors_is_another_one(tmp_path: Path, filled: Path) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    _zeroed(_vectors(tmp_path, "image"))
     store = await Store.open(str(tmp_path), "test")
     await store.collection(OTHER)
     with pytest.raises(StoreCorrupt, match="is damaged"):
@@ -303,16 +327,26 @@ async def test_vectors_that_are_torn_are_said_to_be(
             pass
 
 
-async def test_after_a_death_the_newest_vectors_are_compared_with_their_checksums(tmp_path: Path) -> None:
+async def test_after_a_death_the_newest_vectors_are_compared_with_their_checksums(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Records lack those that are others, and everything else serves."""
     async with embedded(tmp_path, OTHER) as collection:
         await collection.upsert(crowd(100))
+        before = {stored.record.key for stored in await collection.lacking("image")}
     _exchanged(_vectors(tmp_path, "image"))
     async with embedded(tmp_path, OTHER):
         pass
     (tmp_path / "test.db.lock").write_bytes(b"open  \n")
-    with pytest.raises(StoreCorrupt, match="is damaged"):
-        async with embedded(tmp_path, OTHER):
-            pass
+    async with embedded(tmp_path, OTHER) as collection:
+        assert "the vector of k00059, k00061 in image is not what was written" in caplog.text
+        lacking = {stored.record.key for stored in await collection.lacking("image")}
+        assert lacking == before | {"k00059", "k00061"}
+        assert await collection.engine.agrees()
+        query = VectorQuery({"image": crowd(100)[59].vectors["image"]})
+        hits = (await collection.nearest(query, EVERYTHING, 100)).hits
+        assert len(hits) == 100 - len(lacking)
+        assert not {hit.key for hit in hits} & lacking
 
 
 async def test_vectors_that_are_lost_are_lacking_and_not_somebody_elses(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ class SpaceIndex:
         after_crash: bool = False,
     ) -> SpaceIndex:
         """Map the files, with the rows that were kept after write number ``changes``, or as the database has
-        them. Blocks; raises OSError, and StoreCorrupt if vectors are not what was written.
+        them. Blocks; raises OSError, and WrongVectors or StoreCorrupt if vectors are not what was written.
 
         ``after_crash``: the last process died, so what it wrote since its last codes is checked.
         """
@@ -346,7 +346,9 @@ class VectorIndex:
         *,
         after_crash: bool,
     ) -> VectorIndex:
-        """Map existing files; missing codes are made in the background. Blocks; raises StoreError.
+        """Map existing files; missing codes are made in the background. Blocks.
+
+        Raises WrongVectors if a few are not what was written, and StoreError.
 
         ``after_crash``: the last process died, so its last writes are checked.
         """
@@ -414,8 +416,8 @@ class VectorIndex:
     def agrees(self, connection: sqlite3.Connection, changes: int) -> bool:
         """Return whether the vectors are those that were written, and what is derived is theirs. Reads all.
 
-        ``changes``: the last write that the connection's transaction sees. Raises StoreCorrupt if vectors
-        are others.
+        ``changes``: the last write that the connection's transaction sees. Raises WrongVectors, StoreCorrupt
+        if vectors are others.
         """
         moment = self.moment(changes)
         for storage in self.truth.spaces(connection).storages:

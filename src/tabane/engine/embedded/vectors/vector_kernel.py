@@ -356,8 +356,10 @@ def encoded(matrix: Matrix, mean: Matrix) -> Words:
 
 
 def units_of(data: Matrix) -> Matrix:
-    """Return vectors at length 1."""
-    return normalized(data.tobytes(), data.shape[1])
+    """Return vectors at length 1. What a damaged disk made of a vector, such as zeros, becomes zeros."""
+    with np.errstate(all="ignore"):
+        units = normalized(data.tobytes(), data.shape[1])
+    return np.nan_to_num(units, copy=False, nan=0, posinf=0, neginf=0)
 
 
 def are_units(data: Matrix) -> bool:
