@@ -51,7 +51,7 @@ _FILES = {
     "Postp": ("x", 9_000),
     "Postp-col": ("x", 9_000),
 }
-_FORMS = "基本形 未然形 連用形 連用タ接続 連用テ接続 ガル接続".split()
+_FORMS = ("基本形", "未然形", "連用形", "連用タ接続", "連用テ接続", "ガル接続")
 _NAMES = ("Noun.place", "Noun.name", "Noun.proper", "Noun.org")
 _NAME = 1_500  # what a name costs beside other words
 # Newspapers write 誕生 as 誕じょう: the end of a word of kanji is no such kana.
@@ -61,12 +61,13 @@ _LOAN = 400  # what katakana costs, where kanji is as usual
 _SHORT = 1_500  # what a word of one syllable costs
 _RARE = 2_000  # what a kanji of the second level of JIS X 0208 costs
 _ENDINGS = """
-した したい したく して してい する しない します しました しません しています している していた しよう させる される
-された できる できない できた できます です でした ます ました ません ない なかった だった なった なる なり たい
-たく たかった ている ていた てる ください ほしい ですか ますか か ために とき さん さま くん ちゃん ときの には では とは での への からの
-までの について
+した したい したく して してい する しない します しました しません しています している
+していた しよう させる される された できる できない できた できます です でした ます
+ました ません ない なかった だった なった なる なり たい たく たかった ている ていた
+てる ください ほしい ですか ますか か ために とき さん さま くん ちゃん ときの には
+では とは での への からの までの について
 """
-_PARTICLES = "は が を に で へ と も の".split()
+_PARTICLES = "はがをにでへともの"
 _PARTICLE = 4_400
 _ENDING = 2_000  # what an ending costs: they are parts of other words in the dictionary
 _STEP = 400  # of costs, a letter
@@ -106,7 +107,11 @@ def _words(folder: Path) -> Iterator[tuple[str, str, str, int]]:
                 cost += _SHORT * (len(reading) == 1 and word_class in "nv")
                 if cost > most or (form != "*" and not grammar and form not in _FORMS):
                     continue
-                if _KATAKANA_WORD.fullmatch(surface) and name in _LOANS and surface.translate(_KATAKANA) == reading:
+                if (
+                    _KATAKANA_WORD.fullmatch(surface)
+                    and name in _LOANS
+                    and surface.translate(_KATAKANA) == reading
+                ):
                     surface, cost = "*", cost + _LOAN
                 if not _READING.fullmatch(reading) or not (surface == "*" or _SURFACE.fullmatch(surface)):
                     continue

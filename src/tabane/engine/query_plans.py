@@ -310,7 +310,11 @@ class LexicalPlanner:
         characters = dict.fromkeys(text for word in query.spellings for text in word if _is_character(text))
         prefixes = tuple(self._characters(list(characters), names))
         must: list[Match] = [
-            AnyOf(tuple(match for text, found in word for match in self._spelling(text, found, query.mode, names)))
+            AnyOf(
+                tuple(
+                    match for text, found in word for match in self._spelling(text, found, query.mode, names)
+                )
+            )
             for word in words
         ]
         required = must if query.mode is Mode.ALL else [AnyOf(tuple(must))]

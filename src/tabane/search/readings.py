@@ -1,12 +1,12 @@
-"""Spellings of Japanese words that a query gives in kana or in Latin letters: はいしゃ, haisha → 歯医者.
+"""Spellings of Japanese words that a query has in kana or in Latin letters: はいしゃ, haisha → 歯医者; pure.
 
 A query without kanji is cut into words by a dictionary of readings, as cheaply as possible (Viterbi). Each
-word has several spellings, since many words sound alike. They are searched beside what was typed, and rank
-below it: see :func:`searched`.
+word has several spellings, since many words sound alike. Which are meant, a collection says
+(:mod:`tabane.search.respelling`).
 
 The dictionary is ``readings.tsv.gz``, made by benchmarks/search/readings.py from IPADIC, which is
 Copyright 2000-2003 Nara Institute of Science and Technology; its license is in NOTICE. It is loaded with the
-first query that needs it: 6 MB, 0.1 s.
+first query that needs it: 3 MB, 0.1 s.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path as FilePath
+from pathlib import Path
 from typing import NamedTuple
 
-from tabane.search.analysis import normalize, plain
+from tabane.search.analysis import normalize
 from tabane.text.lazy_patterns import lazy_pattern
 
-DATA = FilePath(__file__).with_name("readings.tsv.gz")
+DATA = Path(__file__).with_name("readings.tsv.gz")
 
-MOST_LETTERS = 60  # of a query that is read; a longer one is text
-MOST_SPELLINGS = 24  # of a word
+MOST_LETTERS = 40  # of a query that is read; a longer one is text
+MOST_SPELLINGS = 64  # of a word
 
-_HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々\uac00-\ud7a3\U00020000-\U0003134f]")
-_PIECE = lazy_pattern(r"[ぁ-ゖゝゞー]+|[ァ-ヺー]+|[a-zāīūēōâîûêô'’-]+|[^\W_]+")
 _TO_KATAKANA = {code: code + 0x60 for code in range(0x3041, 0x3097)}
 _TO_HIRAGANA = {code + 0x60: code for code in range(0x3041, 0x3097)}
+
 
 # Romaji
 
@@ -62,15 +61,37 @@ def _syllables() -> dict[str, str]:
         found |= zip(names[-5:], kana, strict=True)
     found |= {"shi": "し", "chi": "ち", "tsu": "つ", "fu": "ふ", "ji": "じ", "dzu": "づ", "tsi": "つぃ"}
     for start, kana in {
-        "ky": "き", "gy": "ぎ", "sy": "し", "sh": "し", "zy": "じ", "jy": "じ", "j": "じ", "ty": "ち", "ch": "ち",
-        "cy": "ち", "ny": "に", "hy": "ひ", "by": "び", "py": "ぴ", "my": "み", "ry": "り",
+        "ky": "き", "gy": "ぎ", "sy": "し", "sh": "し", "zy": "じ", "jy": "じ", "j": "じ", "ty": "ち",
+        "ch": "ち", "cy": "ち", "ny": "に", "hy": "ひ", "by": "び", "py": "ぴ", "my": "み", "ry": "り",
     }.items():  # fmt: skip
         found |= {f"{start}a": kana + "ゃ", f"{start}u": kana + "ゅ", f"{start}o": kana + "ょ"}
-    return found | {"she": "しぇ", "che": "ちぇ", "je": "じぇ", "fa": "ふぁ", "fi": "ふぃ", "fe": "ふぇ", "fo": "ふぉ"}
+    return found | {
+        "she": "しぇ",
+        "che": "ちぇ",
+        "je": "じぇ",
+        "fa": "ふぁ",
+        "fi": "ふぃ",
+        "fe": "ふぇ",
+        "fo": "ふぉ",
+    }
 
 
 _SYLLABLES = _syllables()
-_LONG = str.maketrans({"ā": "aa", "ī": "ii", "ū": "uu", "ē": "ee", "ō": "ou", "â": "aa", "î": "ii", "û": "uu", "ê": "ee", "ô": "ou", "’": "'"})
+_LONG = str.maketrans(
+    {
+        "ā": "aa",
+        "ī": "ii",
+        "ū": "uu",
+        "ē": "ee",
+        "ō": "ou",
+        "â": "aa",
+        "î": "ii",
+        "û": "uu",
+        "ê": "ee",
+        "ô": "ou",
+        "’": "'",
+    }
+)
 
 
 def kana_of_romaji(word: str) -> str:
@@ -93,7 +114,9 @@ def kana_of_romaji(word: str) -> str:
             if letter == "n" or (letter == "m" and following and following in "bpm"):
                 kana.append("ん")
                 at += 2 if following == "'" else 1
-            elif following and letter in "kstpcgdbzjhf" and (letter == following or text[at : at + 3] == "tch"):
+            elif (
+                following and letter in "kstpcgdbzjhf" and (letter == following or text[at : at + 3] == "tch")
+            ):
                 kana.append("っ")
                 at += 1
             else:
@@ -101,15 +124,18 @@ def kana_of_romaji(word: str) -> str:
     return "".join(kana)
 
 
-_LONG_VOWELS = {
-    **dict.fromkeys("おこそとのほもよろごぞどぼぽょを", "うおー"),
-    **dict.fromkeys("うくすつぬふむゆるぐずづぶぷゅ", "うー"),
-    **dict.fromkeys("あかさたなはまやらわがざだばぱゃえけせてねへめれげぜでべぺいきしちにひみりぎじびぴ", "ー"),
-}
-_LENGTHENED = 1_500  # what a long vowel costs that is not written: Tokyo is とうきょう
-
-
 # The dictionary
+
+_LONGEST_READING = 12
+_STEP = 400  # of costs, a letter in the file
+# Vowels that are often left out in Latin letters: Tokyo is とうきょう, ramen is らーめん.
+_LONG_VOWELS = {
+    **dict.fromkeys("おこそとのほもよろをごぞどぼぽょ", "うおー"),
+    **dict.fromkeys("うくすつぬふむゆるぐずづぶぷゅ", "うー"),
+    **dict.fromkeys("あかさたなはまやらわがざだばぱゃ", "ー"),
+    **dict.fromkeys("いきしちにひみりぎじびぴえけせてねへめれげぜでべぺ", "ー"),
+}
+_SMALL = ("ゃ", "ゅ", "ょ")
 
 
 class Spelling(NamedTuple):
@@ -141,7 +167,11 @@ class _Dictionary:
             found = before + text[size]
             ways = [(found, 0)]
             if loose and text[size + 1 : size + 2] not in _SMALL:
-                ways += ((found + vowel, 1) for vowel in _LONG_VOWELS.get(text[size], "") if vowel != text[size + 1 : size + 2])
+                ways += (
+                    (found + vowel, 1)
+                    for vowel in _LONG_VOWELS.get(text[size], "")
+                    if vowel != text[size + 1 : size + 2]
+                )
             for reading, more in ways:
                 known, spellings = self._look_up(reading)
                 if spellings:
@@ -165,12 +195,13 @@ class _Dictionary:
         start = self._starts[at]
         _, _, words = self._data[start : self._data.index(b"\n", start)].decode().partition("\t")
         return tuple(
-            Spelling(word[0], (ord(word[1]) - ord("A")) * _STEP, reading.translate(_TO_KATAKANA) if word[2:] == "*" else word[2:] or reading) for word in words.split(" ")
+            Spelling(
+                word[0],
+                (ord(word[1]) - ord("A")) * _STEP,
+                reading.translate(_TO_KATAKANA) if word[2:] == "*" else word[2:] or reading,
+            )
+            for word in words.split(" ")
         )
-
-
-_LONGEST_READING = 12
-_STEP = 400  # of costs, a letter in the file
 
 
 @lru_cache(maxsize=1)
@@ -180,10 +211,12 @@ def _dictionary() -> _Dictionary:
 
 # Words of a run of hiragana
 
+_WORD_KINDS = "nspv"
 _EACH = 500  # what each word costs: few long words are likelier than many short ones
-_SMALL = ("ゃ", "ゅ", "ょ")
-_UNKNOWN = 12_000  # a letter of no word
-# What a word of a kind costs after one of another; ^ and $ are the ends. The means of IPADIC's matrix, rounded.
+_UNKNOWN = 12_000  # what a letter of no word costs
+_LENGTHENED = 1_500  # what a vowel costs that is not written
+_WORSE = 6_000  # a spelling that costs so much more is not meant
+# What a word of a kind costs after one of another; ^ and $ are the ends. Means of IPADIC's matrix, rounded.
 _AFTER = {
     "ns": -3_800, "nc": -4_600, "nx": -600, "np": 1_200, "ng": 1_000, "nv": 0, "nn": 200,
     "sn": 600, "ss": -2_800, "sc": -4_000, "sx": -600, "sp": 2_600, "sg": 1_000, "sv": 0,
@@ -197,63 +230,85 @@ _AFTER = {
 
 
 class Segment(NamedTuple):
-    """A word of a run, with its spellings; none for grammar and for what no dictionary knows."""
+    """A word of a run, with its spellings; none for grammar and for what no dictionary knows.
+
+    ``kana`` is its part of the run. ``reading`` also has the long vowels that romaji leaves out.
+    """
 
     kana: str
     kind: str
+    reading: str
     spellings: tuple[Spelling, ...] = ()
 
+    @property
+    def is_word(self) -> bool:
+        """Return whether it is no grammar."""
+        return self.kind in _WORD_KINDS or self.kind == "?"
 
-class Path(NamedTuple):
+
+class Cut(NamedTuple):
     """A way to cut a run into words, and its cost."""
 
     cost: int
     segments: tuple[Segment, ...]
 
 
-def paths(run: str, loose: bool = False) -> list[Path]:
-    """Return the likeliest ways to cut a run of hiragana into words, best first. ``loose``: of romaji."""
-    best: list[dict[str, list[Path]]] = [{} for _ in range(len(run) + 1)]
-    best[0] = {"^": [Path(0, ())]}
+_MOST_CUTS = 4
+_MOST_LOOSE = 12  # of romaji, in which words sound alike that do not otherwise
+
+
+def cuts(run: str, *, after: str = "^", loose: bool = False) -> list[Cut]:
+    """Return the likeliest ways to cut a run of hiragana into words, best first.
+
+    ``after`` is the kind of the word before it. ``loose``: the run is of romaji, and may lack long vowels.
+    """
+    most = _MOST_LOOSE if loose else _MOST_CUTS
+    best: list[dict[str, list[Cut]]] = [{} for _ in range(len(run) + 1)]
+    best[0] = {after: [Cut(0, ())]}
     for at in range(len(run)):
         if not best[at]:
             continue
-        steps = [
-            (kind, cost + added * _LENGTHENED, size, _segment(reading, kind, spellings))
-            for reading, size, added, spellings in _dictionary().prefixed(run[at:], loose)
-            for kind, cost in _kinds(spellings)
-        ]
-        steps.append(("?", _UNKNOWN, 1, Segment(run[at], "?")))
+        steps = [*_steps(run[at:], loose), (_UNKNOWN, Segment(run[at], "?", run[at]))]
         for before, ways in best[at].items():
-            for kind, cost, size, segment in steps:
-                price = cost + _EACH + _AFTER.get(before + kind, 0)
-                known = best[at + size].setdefault(kind, [])
-                known += (Path(way.cost + price, (*way.segments, segment)) for way in ways)
-                if len(known) > _MOST_PATHS:
+            for cost, segment in steps:
+                price = cost + _EACH + _AFTER.get(before + segment.kind, 0)
+                known = best[at + len(segment.kana)].setdefault(segment.kind, [])
+                known += (Cut(way.cost + price, (*way.segments, segment)) for way in ways)
+                if len(known) > most:
                     known.sort(key=lambda way: way.cost)
-                    del known[_MOST_PATHS:]
-    ends = [Path(way.cost + _AFTER.get(kind + "$", 0), way.segments) for kind, ways in best[-1].items() for way in ways]
-    return sorted(ends, key=lambda way: way.cost)[:_MOST_PATHS]
+                    del known[most:]
+    ends = (
+        Cut(way.cost + _AFTER.get(kind + "$", 0), way.segments)
+        for kind, ways in best[-1].items()
+        for way in ways
+    )
+    return sorted(ends, key=lambda way: way.cost)[:most]
 
 
-_MOST_PATHS = 3
+def _steps(rest: str, loose: bool) -> Iterator[tuple[int, Segment]]:
+    """Yield the words that the rest of a run may begin with, each in every kind that it is, with its cost."""
+    for reading, size, added, spellings in _dictionary().prefixed(rest, loose):
+        words = tuple(each for each in spellings if each.kind in _WORD_KINDS)
+        costs: dict[str, int] = {}
+        for kind, cost, _ in spellings:
+            costs[kind] = min(cost, costs.get(kind, cost))
+        for kind, cost in costs.items():
+            known = words if kind in _WORD_KINDS else ()
+            yield cost + added * _LENGTHENED, Segment(rest[:size], kind, reading, known)
 
 
-def _segment(reading: str, kind: str, spellings: Sequence[Spelling]) -> Segment:
-    if kind not in _WORD_KINDS:
-        return Segment(reading, kind)
-    return Segment(reading, kind, tuple(each for each in spellings if each.kind in _WORD_KINDS))
+# Queries
 
-
-_WORD_KINDS = "nspv"
-
-
-def _kinds(spellings: Sequence[Spelling]) -> list[tuple[str, int]]:
-    """Return the lowest cost of each kind of word."""
-    found: dict[str, int] = {}
-    for kind, cost, _ in spellings:
-        found[kind] = min(cost, found.get(kind, cost))
-    return list(found.items())
+_HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々\uac00-\ud7a3\U00020000-\U0003134f]")
+_PIECE = lazy_pattern(r"[ぁ-ゖゝゞー]+|[ァ-ヺー]+|[a-zāīūēōâîûêô'’-]+|[^\W_]+")
+_HIRAGANA = lazy_pattern(r"[ぁ-ゖゝゞー]+")
+_KANA = lazy_pattern(r"[ぁ-ゖァ-ヺゝゞー]+")
+_LATIN = lazy_pattern(r"[a-zāīūēōâîûêô'’-]+")
+_PARTICLES = frozenset("はがをにでとのもへや")
+_LATIN_PARTICLES = frozenset(
+    ("no", "wo", "o", "ni", "de", "ga", "wa", "ha", "to", "mo", "e", "he", "kara", "made", "san", "sama")
+)
+_HONORIFIC = ("お", "ご")
 
 
 class Reading(NamedTuple):
@@ -271,117 +326,131 @@ class Reading(NamedTuple):
         return "".join(words[piece] if isinstance(piece, int) else piece for piece in self.pieces)
 
 
+def may_read(text: str) -> bool:
+    """Return whether a query has no kanji, and is in kana or in syllables of Japanese. Takes microseconds."""
+    if len(text) > MOST_LETTERS or _HAN.search(text := normalize(text)):
+        return False
+    pieces = _PIECE.findall(text)
+    latin = [piece for piece in pieces if _LATIN.fullmatch(piece)]
+    return any(map(_KANA.fullmatch, pieces)) or (bool(latin) and all(map(kana_of_romaji, latin)))
+
+
 @lru_cache(maxsize=256)
 def reading(text: str) -> Reading | None:
     """Return how a query can be spelled otherwise; None if it has kanji, or is not Japanese.
 
-    In Latin letters, it is Japanese if all words are syllables and words of Japanese, and not all are English.
+    In Latin letters, it is Japanese if all words are words of Japanese, and not all of them are English. The
+    first call loads the dictionary, 0.1 s; others take milliseconds.
     """
-    if len(text) > MOST_LETTERS:
+    if not may_read(text):
         return None
     text = normalize(text)
     pieces = _PIECE.findall(text)
-    if _HAN.search(text) or not pieces:
+    kana = any(map(_KANA.fullmatch, pieces))
+    romaji = {} if kana else _romaji([piece for piece in pieces if _LATIN.fullmatch(piece)])
+    if not kana and not romaji:
         return None
-    kana = any(_RUN.search(piece) for piece in pieces)
-    latin = [piece for piece in pieces if _LATIN.fullmatch(piece)]
-    if not kana and not latin:
-        return None
-    romaji = _romaji(latin) if latin and not kana else {}
-    if latin and not kana and not romaji:
-        return None
-    written, words = list[str | int](), list[tuple[str, ...]]()
-    at = 0
+    written, words, at = list[str | int](), list[tuple[str, ...]](), 0
     for piece in pieces:
         start = text.index(piece, at)
         written.append(text[at:start])
-        at = start + len(piece)
-        if piece in romaji:
-            found = list(_spell_words(romaji[piece], piece))
-        elif _RUN.fullmatch(piece):
-            found = list(_spell_words(paths(piece)))
-        else:
-            found = [(piece, piece.translate(_TO_HIRAGANA))]
-        for each in found:
+        joined = start > 0 and not text[start - 1].isspace()
+        for each in _spellings(piece, romaji, joined):
             written.append(each if isinstance(each, str) else len(words))
             words += [] if isinstance(each, str) else [tuple(dict.fromkeys(each))]
+        at = start + len(piece)
     written.append(text[at:])
     return Reading(tuple(words), tuple(written)) if any(len(word) > 1 for word in words) else None
 
 
-_RUN = lazy_pattern(r"[ぁ-ゖゝゞー]+")
-_LATIN = lazy_pattern(r"[a-zāīūēōâîûêô'’-]+")
+def _spellings(piece: str, romaji: dict[str, list[Cut]], joined: bool) -> Iterator[str | tuple[str, ...]]:
+    """Yield the words of a piece of a query, each with its spellings, and the grammar between them.
+
+    ``joined``: the piece touches the one before it.
+    """
+    if piece in _PARTICLES:
+        yield piece
+    elif piece in romaji:
+        yield from _spell_words(romaji[piece], piece)
+    elif _HIRAGANA.fullmatch(piece):
+        yield from _spell_words(cuts(piece, after="n" if joined else "^"))
+    else:
+        yield (piece, *_spell_katakana(piece))
 
 
-def _spell_words(ways: Sequence[Path], typed: str = "") -> Iterator[str | tuple[str, ...]]:
+def _romaji(words: Sequence[str]) -> dict[str, list[Cut]]:
+    """Return how each word in Latin letters is cut; nothing if they are not Japanese."""
+    found: dict[str, list[Cut]] = {}
+    japanese = False
+    for word in words:
+        kana = kana_of_romaji(word)
+        if word in _LATIN_PARTICLES:
+            found[word] = [Cut(0, (Segment(kana, "c", kana),))]
+            continue
+        ways = [way for way in cuts(kana, loose=True) if _is_likely(way.segments)]
+        if not ways:
+            return {}
+        near = (way for way in ways if way.cost <= ways[0].cost + _WORSE)
+        found[word] = [way for way in near if all(segment.is_word for segment in way.segments)] or ways
+        japanese |= len(word) > 3 and word not in _dictionary().english
+    return found if japanese else {}
+
+
+def _is_likely(run: Sequence[Segment]) -> bool:
+    """Return whether words of the dictionary make a run, and are not mostly of one syllable."""
+    kana = sum(len(segment.kana) for segment in run)
+    words = sum(segment.kana not in _HONORIFIC for segment in run)
+    return all(segment.kind != "?" for segment in run) and (len(run) == 1 or kana >= 2 * words)
+
+
+def _spell_katakana(word: str) -> Iterator[str]:
+    """Yield the spellings of a native word in katakana: リンゴ is 林檎. A loanword has none."""
+    hiragana = word.translate(_TO_HIRAGANA)
+    for way in cuts(hiragana) if hiragana != word else ():
+        if len(way.segments) == 1 and (native := [each.text for each in way.segments[0].spellings]) != [word]:
+            yield from (*native, *[hiragana] * bool(native))
+
+
+def _spell_words(ways: Sequence[Cut], typed: str = "") -> Iterator[str | tuple[str, ...]]:
     """Yield the words of a run, each with its spellings, and the grammar between them.
 
     Neighbors are one word. ``typed``: the run in Latin letters.
     """
     parts = [list(_parts(way.segments)) for way in ways]
     for start, kana, part in parts[0]:
-        if not _is_word(part[0]):
+        if not part[0].is_word:
             yield kana
             continue
-        others = [other for each in parts[1:] for at, same, other in each if (at, same) == (start, kana)]
-        ranked = sorted((way for each in [part, *others] for way in _spelled_part(each)), key=itemgetter(0))
+        same = [part, *(other for each in parts[1:] for at, run, other in each if (at, run) == (start, kana))]
+        ranked = sorted((way for each in same for way in _spell_part(each)), key=itemgetter(0))
         spelled = list(dict.fromkeys(text for _, text in ranked))[:MOST_SPELLINGS]
-        yield (typed if typed and len(parts[0]) == 1 else kana, *spelled, kana, kana.translate(_TO_KATAKANA))
-
-
-_WORSE = 5_000  # a spelling that costs so much more is not meant
+        spoken = ["".join(segment.reading for segment in each) for each in same]
+        first = typed if typed and len(parts[0]) == 1 else kana
+        yield (first, *spelled, *spoken, *(each.translate(_TO_KATAKANA) for each in spoken))
 
 
 def _parts(run: Sequence[Segment]) -> Iterator[tuple[int, str, list[Segment]]]:
     """Yield the words of a run that touch each other, and the grammar between them, with start and kana."""
     start = 0
-    for _, group in groupby(run, _is_word):
+    for _, group in groupby(run, lambda segment: segment.is_word):
         part = list(group)
         kana = "".join(segment.kana for segment in part)
         yield start, kana, part
         start += len(kana)
 
 
-def _spelled_part(part: Sequence[Segment]) -> Iterator[tuple[int, str]]:
+def _spell_part(part: Sequence[Segment]) -> Iterator[tuple[int, str]]:
     """Yield the likely spellings of words that touch each other, with their costs."""
     ways = [(0, "", "^")]
     for segment in part:
         spellings = segment.spellings or (Spelling("?", 0, segment.kana),)
-        longer = [
-            (cost + each.cost + _EACH + (_AFTER.get(before + each.kind, 0) if text else 0), text + each.text, each.kind)
-            for cost, text, before in ways
+        ways = sorted(
+            (
+                cost + each.cost + _EACH + (_AFTER.get(kind + each.kind, 0) if text else 0),
+                text + each.text,
+                each.kind,
+            )
+            for cost, text, kind in ways
             for each in spellings
-        ]
-        ways = sorted(longer)[:MOST_SPELLINGS]
+        )[:MOST_SPELLINGS]
     yield from ((cost, text) for cost, text, _ in ways if cost <= ways[0][0] + _WORSE)
-
-
-def _is_word(segment: Segment) -> bool:
-    return segment.kind in _WORD_KINDS or segment.kind == "?"
-
-
-def _romaji(words: Sequence[str]) -> dict[str, list[Path]]:
-    """Return how each word in Latin letters is cut; nothing if they are not Japanese."""
-    found: dict[str, list[Path]] = {}
-    japanese = False
-    for word in words:
-        kana = kana_of_romaji(word)
-        if word in _PARTICLES:
-            found[word] = [Path(0, (Segment(kana, "c"),))]
-            continue
-        ways = paths(kana, loose=True) if kana else []
-        ways = [way for way in ways if _is_likely(way.segments)]
-        if not ways:
-            return {}
-        found[word] = ways
-        japanese |= len(word) > 3 and word not in _dictionary().english
-    return found if japanese else {}
-
-
-_PARTICLES = frozenset("no wo o ni de ga wa ha to mo e he kara made".split())
-
-
-def _is_likely(run: Sequence[Segment]) -> bool:
-    """Return whether words of the dictionary make a run, and are not all of one syllable."""
-    kana = sum(len(segment.kana) for segment in run)
-    return all(segment.kind != "?" for segment in run) and (len(run) == 1 or kana >= 2 * len(run))

@@ -6,13 +6,14 @@ occur in the best texts with any of them. A word counts less in another spelling
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
 from tabane.search.analysis import normalize
 from tabane.search.engine import Collection, EngineHit, EngineHits, LexicalQuery, Mode
-from tabane.search.readings import Reading, reading
+from tabane.search.readings import Reading, may_read, reading
 from tabane.search.records import Filter, Record
 
 _OTHER = 0.9  # what a word counts in another spelling
@@ -25,7 +26,10 @@ async def respelled(collection: Collection, query: LexicalQuery, where: Filter) 
     Queries with kanji, phrases, and words that nobody finished are never changed. Raises the errors of
     :meth:`~tabane.search.engine.Collection.search`.
     """
-    if query.prefix or query.mode is Mode.PHRASE or (known := reading(query.text)) is None:
+    if query.prefix or query.mode is Mode.PHRASE or not may_read(query.text):
+        return query
+    known = await asyncio.to_thread(reading, query.text)
+    if known is None:
         return query
     looked = structs.replace(query, mode=Mode.ANY, spellings=known.words)
     hits = (await collection.search(looked, where, _EVIDENCE)).hits
@@ -39,11 +43,16 @@ async def respelled(collection: Collection, query: LexicalQuery, where: Filter) 
 def _spellings_in(
     records: Iterable[Record | None], words: Sequence[tuple[str, ...]]
 ) -> Iterable[tuple[str, ...]]:
-    """Yield each word as it was typed, and its spellings in the records, by the ranks of these."""
+    """Yield each word as it was typed, and its spellings in the records, by how many words these have."""
     texts = [normalize("\n".join(record.texts.values())) for record in records if record is not None]
+    covered = [sum(any(normalize(each) in text for each in word) for word in words) for text in texts]
     for typed, *others in words:
         worth = {
-            spelling: sum(1 / rank for rank, text in enumerate(texts, 1) if spelling in text)
+            spelling: sum(
+                many * many / rank
+                for rank, (text, many) in enumerate(zip(texts, covered, strict=True), 1)
+                if spelling in text
+            )
             for spelling in map(normalize, others)
         }
         yield typed, *sorted((each for each in worth if worth[each]), key=lambda each: -worth[each])
