@@ -177,7 +177,8 @@ class MiniLMEncoder:
             state += layer.narrow_bias
             _normalize(state, layer.second_norm)
         ends = np.cumsum([0, *lengths[:-1]])
-        means: Floats = np.add.reduceat(state, ends, axis=0) / np.array(lengths, np.float32)[:, None]
+        means: Floats = np.add.reduceat(state, ends, axis=0)
+        means /= np.array(lengths, np.float32)[:, None]
         return means
 
 
