@@ -107,7 +107,7 @@ class ToolSource:
             (),
             warning,
             ranked.total,
-            ranked.nearest,
+            [hit.alias for hit in ranked.hits[:2]] if ranked.doubtful else (),
             waiting,
             failed,
             found,

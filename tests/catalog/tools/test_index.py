@@ -281,21 +281,19 @@ UNFIT = [
 
 
 @pytest.mark.parametrize("query", UNFIT)
-def test_tools_that_share_a_verb_with_a_question_do_not_answer_it(index: ToolIndex, query: str) -> None:
-    hits = index.search(ToolQuery(query))
-    assert (hits.hits, hits.total) == ((), 0)
-    assert len(hits.nearest) <= 2
+def test_tools_that_share_a_verb_with_a_question_are_doubtful(index: ToolIndex, query: str) -> None:
+    assert index.search(ToolQuery(query)).doubtful
 
 
-def test_the_nearest_tools_are_named_in_their_order(index: ToolIndex) -> None:
+@pytest.mark.parametrize("query", ["create pull request", "プルリクエストを作る"])
+def test_doubtful_hits_are_ranked_like_others(index: ToolIndex, query: str) -> None:
     index.replace("db", [tool("create_table", "Create a table.", server="db")])
-    hits = index.search(ToolQuery("create pull request", limit=1))
-    assert hits.hits == ()
-    assert hits.nearest[0] == "db__create_table"
-    assert index.search(ToolQuery("プルリクエストを作る")).nearest[0] == "db__create_table"
+    hits = index.search(ToolQuery(query, limit=1))
+    assert hits.doubtful
+    assert [hit.alias for hit in hits.hits] == ["db__create_table"]
     index.replace("hub", [tool("create_pull_request", "Open a pull request.", server="hub")])
-    assert found(index, "create pull request")[0] == "hub__create_pull_request"
-    assert found(index, "プルリクエストを作る")[0] == "hub__create_pull_request"
+    assert not index.search(ToolQuery(query)).doubtful
+    assert found(index, query)[0] == "hub__create_pull_request"
 
 
 @pytest.mark.parametrize("query", ["create", "write", "作成", "list", "show everything", "find"])
@@ -308,20 +306,20 @@ def test_a_question_of_verbs_alone_is_answered_by_what_has_them(index: ToolIndex
 
 @pytest.mark.parametrize("match", ["partial", "prefix", "exact", "fuzzy"])
 def test_matching_by_name_knows_no_such_judgement(index: ToolIndex, match: Match) -> None:
-    assert index.search(ToolQuery("create pull request", match=match)).nearest == ()
+    assert not index.search(ToolQuery("create pull request", match=match)).doubtful
     assert found(index, "files__write_file", match=match)[0] == "files__write_file"
 
 
 def test_a_long_question_is_never_judged(whole: tuple[ToolIndex, list[dict[str, Any]]]) -> None:
     long = "my neighbour wants somebody to water tomatoes cucumbers and peppers while he reads a file in Rome"
-    assert whole[0].search(ToolQuery(long)).hits
+    assert not whole[0].search(ToolQuery(long)).doubtful
 
 
 def test_what_people_ask_for_and_there_is_is_not_called_unfit(
     whole: tuple[ToolIndex, list[dict[str, Any]]],
 ) -> None:
     index, queries = whole
-    unfit = [query["query"] for query in queries if index.search(ToolQuery(query["query"])).nearest]
+    unfit = [query["query"] for query in queries if index.search(ToolQuery(query["query"])).doubtful]
     assert unfit == []
 
 

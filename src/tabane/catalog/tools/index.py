@@ -219,7 +219,6 @@ def _connected(path: str) -> sqlite3.Connection:
     return db
 
 
-_MOST_NEAREST = 2
 _MOST_LOOKED_AT = 5
 _LONGEST_NAME = 128
 
@@ -330,9 +329,6 @@ class ToolIndex:
         called = [n for n in self._named_exactly(query.query) if among is None or n in among]
         scores |= {n: structs.replace(scores.get(n, ToolScore(1.0, 1.0)), score=1.0) for n in called}
         best = _leading(scores, tools.aliases, max(_MOST_LOOKED_AT, query.limit * (1 + 2 * query.folded)))
-        if not called and not self._fits(ranking, asked, words, compared):
-            nearest = tuple(tools.aliases[number] for number in best[:_MOST_NEAREST])
-            return ToolHits((), 0, nearest, compared.models > 0, bool(compared.missing))
         same = self._folded(query, best, called) if query.folded else {}
         kept = [number for number in best if number not in same][: query.limit]
         hits = [
@@ -345,7 +341,8 @@ class ToolIndex:
                 for n, hit in zip(kept, hits, strict=True)
             ]
         total = len(words.keys() | scores.keys())
-        return ToolHits(tuple(hits), total, (), compared.models > 0, bool(compared.missing))
+        doubtful = not called and (not best or not self._fits(ranking, asked, words, compared))
+        return ToolHits(tuple(hits), total, doubtful, compared.models > 0, bool(compared.missing))
 
     def _fits(
         self,

@@ -567,14 +567,14 @@ class ToolHit(Struct, frozen=True):
 class ToolHits(Struct, frozen=True):
     """The best hits in order, ties by alias, and the total number of tools that matched.
 
-    ``nearest``: no tool fits the query, and these are the nearest. Then there are no hits. ``compared``: by
-    meaning too, ``incomplete``: without the tools that have no vector yet. ``starting``: vectors of the query
-    or of tools are still being made.
+    ``doubtful``: perhaps no tool fits the query, and the hits are only the nearest. ``compared``: by meaning
+    too, ``incomplete``: without the tools that have no vector yet. ``starting``: vectors of the query or of
+    tools are still being made.
     """
 
     hits: tuple[ToolHit, ...]
     total: int
-    nearest: tuple[str, ...] = ()
+    doubtful: bool = False
     compared: bool = False
     incomplete: bool = False
     starting: bool = False
