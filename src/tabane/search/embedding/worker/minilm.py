@@ -26,10 +26,10 @@ from tabane.search.embedding.worker.model import CHARACTERS, Floats, Whole
 MOST_TOKENS = 128
 """Tokens of a text that are read, with the two around it.
 
-Of 470 questions about answers of 160 tokens, nDCG@10 in vectors of the joined model is .838 with 128 tokens and
-.831 with 256 (difference −.019 to +.005), which take 1.4 times as long; it is .802 with 64. Measured in 2026-11.
+For 470 questions about answers of 160 tokens, nDCG@10 by vectors of the joined model is .802 with 64 tokens,
+.838 with 128, and .831 with 256 (−.019 to +.005), which take 1.4 times as long. Measured in 2026-11.
 """
-_TOKENS = 512  # of a part
+_TOKENS = 256  # of a part
 _HEADS = 12
 _EPSILON = 1e-12
 _UNKNOWN, _BEGIN, _END = 100, 101, 102
