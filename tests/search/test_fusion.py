@@ -68,24 +68,26 @@ def test_words_weigh_more_if_they_cover_more_and_less_if_meaning_rises_further(
 ) -> None:
     less, more = sorted((one, other))
     if less.share <= more.share and less.best > 0:
-        assert weight_of_words(less, meaning) <= weight_of_words(more, meaning) + 1e-12
+        assert (
+            weight_of_words(less, meaning, latin=True) <= weight_of_words(more, meaning, latin=True) + 1e-12
+        )
     near, far = sorted((one, other), key=lambda rise: rise.share)
     if near.best > 0:
-        assert weight_of_words(meaning, far) <= weight_of_words(meaning, near) + 1e-12
-    assert 0 <= weight_of_words(meaning, one) <= 1
+        assert weight_of_words(meaning, far, latin=True) <= weight_of_words(meaning, near, latin=True) + 1e-12
+    assert 0 <= weight_of_words(meaning, one, latin=True) <= 1
 
 
 def test_what_nobody_found_has_no_weight() -> None:
     nothing, something = Rise.of([], fewer=0.5), Rise.of([0.8], fewer=0.5)
-    assert weight_of_words(nothing, something) == 0
-    assert weight_of_words(something, nothing) == 1
+    assert weight_of_words(nothing, something, latin=True) == 0
+    assert weight_of_words(something, nothing, latin=True) == 1
 
 
 def test_words_that_all_texts_share_do_not_beat_a_text_that_is_clearly_near() -> None:
     near = Rise.of([0.4, *[0.2] * CHANCE_RANK], fewer=0.5)
     common = Rise.of([0.4, *[0.35] * CHANCE_RANK], fewer=0.0)
     named = Rise.of([1.2, *[0.3] * CHANCE_RANK], fewer=0.0)
-    assert weight_of_words(common, near) < 0.05 < 0.5 < weight_of_words(named, near)
+    assert weight_of_words(common, near, latin=True) < 0.05 < 0.5 < weight_of_words(named, near, latin=True)
 
 
 @given(st.lists(st.floats(-1, 1)), SHARES)

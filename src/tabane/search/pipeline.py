@@ -18,7 +18,7 @@ from tabane.errors import ModelError, ModelMissing
 from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.model_families import family_of, reads
+from tabane.search.embedding.model_families import family_of, is_latin, reads
 from tabane.search.engine import (
     MOST_AT_ONCE,
     Collection,
@@ -126,7 +126,7 @@ class _HybridSearch(Struct, frozen=True):
             long=demanding(request.query, request.where),
             first=request,
         )
-        parts = _score_parts(found, lexical, nearest, usual)
+        parts = _score_parts(found, lexical, nearest, usual, latin=is_latin(self.words.text))
         exact = lexical.exact and max(len(lexical.hits), len(nearest.hits)) < self.looked
         page = list(parts.items())[offset : offset + limit]
         scored = (
@@ -155,7 +155,12 @@ class _HybridSearch(Struct, frozen=True):
 
 
 def _score_parts(
-    found: Mapping[str, RankedRecord], lexical: EngineHits, nearest: EngineHits, usual: float | None
+    found: Mapping[str, RankedRecord],
+    lexical: EngineHits,
+    nearest: EngineHits,
+    usual: float | None,
+    *,
+    latin: bool,
 ) -> dict[str, ScoreParts]:
     """Return the parts of the score of each record that was found, best first."""
     cosines = {key: hit.cosine for key, hit in found.items() if hit.cosine is not None}
@@ -165,6 +170,7 @@ def _score_parts(
     weight = weight_of_words(
         Rise.of([score / ceiling for score in bm25.values()], fewer=0.0),
         Rise.of([hit.score - nothing for hit in nearest.hits], fewer=0.5),
+        latin=latin,
     )
     near: dict[str, float | None] = {**dict.fromkeys(found), **scaled(cosines, nothing)}
     words_ranks, meaning_ranks = (

@@ -158,11 +158,11 @@ def reads(model: str, text: str) -> bool:
     then, and noise spoils a ranking by words: for 150 Japanese questions, nDCG@10 by RRF drops from .99 to
     .54.
     """
-    return not _ENGLISH.match(_name(model)) or _is_latin(text)
+    return not _ENGLISH.match(_name(model)) or is_latin(text)
 
 
-def _is_latin(text: str) -> bool:
-    """Return whether at least two thirds of the letters are Latin."""
+def is_latin(text: str) -> bool:
+    """Return whether at least two thirds of the letters are Latin; True if there are none."""
     letters = [character for character in text if character.isalpha()]
     latin = sum(letter <= _FURTHEST_LATIN for letter in letters)
     return 3 * latin >= 2 * len(letters)
