@@ -61,6 +61,7 @@ from tabane.search.pipeline import (
     words_alone,
 )
 from tabane.search.pipeline import RankedRecord as Hit
+from tabane.search.readings import readings
 from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
 from tabane.search.source import (
     HitCard,
@@ -390,7 +391,7 @@ class PostSearch:
         """Return the best posts by keywords and vectors. A bar in the query has no special meaning."""
         if not request.query.strip():
             return SearchAnswer()
-        options = PostSearchOptions("hybrid", keywords=request.keywords)
+        options = PostSearchOptions("hybrid", keywords=request.keywords, exact=request.exact)
         text = escaped_meaning(request.query)
         answer = await self.similar(await self._collection(), text, options, request.limit)
         return replace(answer, terms=marked_terms(typed(request.query)))
@@ -418,11 +419,24 @@ class PostSearch:
         weights = checked_weights(options.mode, options.weights)
         chosen = await self.chosen(collection, options.conditions)
         chosen = _narrow_to_terms(chosen, query.terms, source_of(options.mode))
-        source, warning = await self._choose_ranking(collection, options, weights, query.meaning, chosen.all)
-        if not (diversity and query.meaning):
-            return _answer_of(await best_posts(collection, source, chosen.own, top_k), collection, warning)
-        wide = await best_posts(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
-        return _answer_of(await _diversify(collection, wide, top_k, diversity), collection, warning)
+        spread = bool(diversity and query.meaning)
+        most = min(top_k * _WIDER, MOST_AT_ONCE) if spread else top_k
+        words = words_of(SearchRequest(query.meaning, 0, keywords=options.keywords))
+        found: PostAnswer = SearchAnswer()
+        for reading in await readings(collection, words, chosen.all, exact=options.exact):
+            source, warning = await self._choose_ranking(
+                collection, options, weights, query.meaning, reading.words, chosen.all
+            )
+            posts = await best_posts(collection, source, chosen.own, most)
+            if spread:
+                posts = await _diversify(collection, posts, top_k, diversity)
+            remark = reading.remark if isinstance(source, HybridPosts) else None
+            answer = _answer_of(posts, collection, joined(remark, warning))
+            if answer.hits or reading.remark is None:
+                found = answer
+            if answer.hits:
+                break
+        return found
 
     async def holding(
         self, collection: Collection, text: str, source: Source, conditions: PostConditions, limit: int
@@ -529,9 +543,12 @@ class PostSearch:
         options: PostSearchOptions,
         weights: tuple[float, ...] | None,
         meaning: str,
+        words: LexicalQuery,
         where: Filter,
     ) -> tuple[HybridPosts | JoinedRanking, Message | None]:
-        """Choose how posts are ranked. A requested mode is used, with a warning if it misleads.
+        """Choose how posts are ranked, by vectors of ``meaning`` or by ``words``.
+
+        A requested mode is used, with a warning if it misleads.
 
         Without a requested mode, vectors alone rank if all posts have one, and keywords if the model is
         missing. A model that cannot read the query is worth a warning, and changes no scores.
@@ -539,19 +556,18 @@ class PostSearch:
         if not meaning:
             return NewestPosts(where), None
         if options.keywords is not None:
-            words = words_of(SearchRequest(meaning, 0, keywords=options.keywords))
             finished = options.keywords == "only"
             return HybridPosts(collection, self._models, HybridQuery(words), where, reranks=finished), None
         if options.mode == "hybrid":
-            return await self._hybrid_ranking(collection, typed(meaning), where)
+            return await self._hybrid_ranking(collection, words, where)
         warning, fits = await self._doubt_vectors(collection, options.mode, meaning)
         if options.mode_is_default and not fits:
-            return await self._hybrid_ranking(collection, typed(meaning), where)
+            return await self._hybrid_ranking(collection, words, where)
         vectors = await self._query_vectors(collection, options.mode, weights, meaning)
         if isinstance(vectors, NoModel):
             if not options.mode_is_default:
                 raise _model_missing_error(options.mode, vectors.reason)
-            query = HybridQuery(typed(meaning), warning=words_alone(vectors.reason).reason)
+            query = HybridQuery(words, warning=words_alone(vectors.reason).reason)
             return HybridPosts(collection, self._models, query, where), query.warning
         return NearestPosts(vectors, where), warning
 

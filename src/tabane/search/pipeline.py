@@ -39,6 +39,7 @@ from tabane.search.fusion import (
     reciprocal_ranks,
     stretched,
 )
+from tabane.search.readings import Reading, readings
 from tabane.search.records import EVERYTHING, And, Filter, In, Not, Record
 from tabane.search.source import (
     HitCard,
@@ -50,7 +51,7 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
-from tabane.search.typed_query import demands, marked_terms, sense, words_of
+from tabane.search.typed_query import TextTest, demands, is_pasted, marked_terms, sense, words_of
 
 DEPTH = 100
 """Least number of hits that are taken from each ranking. Deeper hits of both gain nothing by fusion."""
@@ -167,7 +168,7 @@ class _HybridSearch(Struct, frozen=True):
         request = NearestRequest(meaning, And((self.where, demands(self.words))), self.looked)
         nearest, found = await self.collection.together(
             lambda records: self._compare_candidates(records, request, lexical),
-            long=demanding(request.query, request.where),
+            long=demanding(request.query, request.where) or bool(self.words.exclude),
             first=request,
         )
         fused = _fuse(found, lexical, nearest, rule)[offset : offset + limit]
@@ -184,7 +185,7 @@ class _HybridSearch(Struct, frozen=True):
         self, records: JoinedRecords, request: NearestRequest, lexical: EngineHits
     ) -> tuple[EngineHits, dict[str, RankedRecord]]:
         """Return the nearest records, and these and the lexical hits by key, with cosines."""
-        nearest = await records.nearest(request.query, request.where, request.limit)
+        nearest = await self._nearest(records, request)
         found = {hit.key: RankedRecord(hit.key, hit.row, 0.0, bm25=hit.score) for hit in lexical.hits}
         for near in nearest.hits:
             known = found.get(near.key)
@@ -198,6 +199,28 @@ class _HybridSearch(Struct, frozen=True):
             for key, cosine in zip(part, cosines, strict=True):
                 found[key] = RankedRecord(key, found[key].row, 0.0, cosine, found[key].bm25)
         return nearest, found
+
+    async def _nearest(self, records: JoinedRecords, request: NearestRequest) -> EngineHits:
+        """Return the nearest records that the query's phrases and exclusions allow.
+
+        If exclusions take too many of them, the engine's most are read once.
+        """
+        nearest = await records.nearest(request.query, request.where, request.limit)
+        test = TextTest(self.words)
+        if not test:
+            return nearest
+        allowed = await allowed_hits(records, nearest, test)
+        if len(allowed.hits) < len(nearest.hits) == request.limit < MOST_AT_ONCE:
+            deeper = await records.nearest(request.query, request.where, MOST_AT_ONCE)
+            allowed = await allowed_hits(records, deeper, test)
+        return structs.replace(allowed, hits=allowed.hits[: request.limit])
+
+
+async def allowed_hits(records: JoinedRecords, found: EngineHits, test: TextTest) -> EngineHits:
+    """Return the hits whose texts pass a test."""
+    there = await records.get([hit.key for hit in found.hits])
+    passed = {record.key for record in there if record is not None and test.accepts(record.texts.values())}
+    return structs.replace(found, hits=tuple(hit for hit in found.hits if hit.key in passed))
 
 
 def _fuse(
@@ -384,6 +407,10 @@ def hybrid_query(words: LexicalQuery, found: Meaning | NoModel) -> HybridQuery:
     return HybridQuery(words, query, found.usual, "partial", incomplete.warning, found.weight)
 
 
+_PASTED = CosineWeight(0.2, 0.3)
+"""The weight of the cosine of a pasted text: names and messages in it are exact, and models know few."""
+
+
 async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Meaning | NoModel:
     """Return the query as vectors for these spaces, each by the model of the space; or why there are none.
 
@@ -400,7 +427,8 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
         vectors[name] = vector
     baselines = {family.baseline for model in spaces.values() if (family := family_of(model))}
     baseline = baselines.pop() if len(baselines) == 1 else None
-    found = Meaning(VectorQuery(vectors), weight=cosine_weight(spaces.values(), text))
+    weight = _PASTED if is_pasted(text) else cosine_weight(spaces.values(), text)
+    found = Meaning(VectorQuery(vectors), weight=weight)
     if baseline is None:
         return found
     return found._replace(usual=baseline.usual, noise=baseline.threshold)
@@ -471,9 +499,9 @@ class CollectionSource(ABC, Generic[T]):
         words = words_of(request)
         if not sense(words):
             return SearchAnswer()
-        return await self.ranked(
-            await self._collection(), words, self.where, request.limit, keywords=request.keywords
-        )
+        collection = await self._collection()
+        keywords, exact = request.keywords, request.exact
+        return await self.ranked(collection, words, self.where, request.limit, keywords=keywords, exact=exact)
 
     async def ranked(
         self,
@@ -483,21 +511,42 @@ class CollectionSource(ABC, Generic[T]):
         limit: int,
         mode: SearchMode = "hybrid",
         keywords: Keywords | None = None,
+        *,
+        exact: bool = False,
     ) -> SearchAnswer[T]:
         """Return the best items for words that make sense. Raises ModelMissing if mode vector lacks a model.
 
-        ``keywords`` is that of :class:`~tabane.search.source.SearchRequest`.
+        ``keywords`` and ``exact`` are those of :class:`~tabane.search.source.SearchRequest`.
         """
-        query = await self._query(collection, words, "lexical" if keywords else mode)
-        asked = "" if keywords == "typing" else sense(words)  # what nobody finished is not reranked
+        nothing: SearchAnswer[T] = SearchAnswer()
+        for reading in await readings(collection, words, where, exact=exact):
+            answer = await self._read_as(collection, reading, where, limit, mode, keywords)
+            if answer.hits:
+                return answer
+            if reading.remark is None:
+                nothing = answer
+        return nothing
+
+    async def _read_as(
+        self,
+        collection: Collection,
+        reading: Reading,
+        where: Filter,
+        limit: int,
+        mode: SearchMode,
+        keywords: Keywords | None,
+    ) -> SearchAnswer[T]:
+        """Return the best items for one reading of a query."""
+        query = await self._query(collection, reading.words, "lexical" if keywords else mode)
+        asked = "" if keywords == "typing" else sense(reading.words)  # what nobody finished is not reranked
         hits: list[SearchHit[T]] = []
         for _ in range(_TRIES):
             groups = await self._groups(collection, query, asked, where, limit)
             hits = await self.read(collection, groups)
             if len(hits) == len(groups):  # otherwise one of them was replaced meanwhile
                 break
-        warning = joined(query.warning, collection.remark)
-        return SearchAnswer(hits, marked_terms(words), warning, usual=query.usual)
+        warning = joined(reading.remark, joined(query.warning, collection.remark))
+        return SearchAnswer(hits, marked_terms(reading.words), warning, usual=query.usual)
 
     async def _query(self, collection: Collection, words: LexicalQuery, mode: SearchMode) -> HybridQuery:
         if mode == "lexical":
