@@ -129,8 +129,6 @@ FAMILIES = (
         r"use-minilm$",
         ModelTraits(Pooling.MEAN, 512).over(_PLAIN),
         CosineBaseline(usual=0.05, threshold=0.08),
-        weight=CosineWeight(covered=0.5, uncovered=0.7),
-        weight_elsewhere=CosineWeight(covered=0.3, uncovered=0.8),
     ),
     ModelFamily(
         "minilm-l6",
