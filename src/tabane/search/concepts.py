@@ -17,10 +17,11 @@ before it, and to no others.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tabane.search.analysis import FUNCTION_WORDS, bigrams, cjk_runs, is_cjk, stem, tokens
 
@@ -204,6 +205,10 @@ _KINDRED = 0.5  # a Japanese headword for another of the same concept
 _LOOSE = 0.5  # a bigram that belongs to no headword
 _ASKING = 0.6  # a word of asking, in a whole sentence
 _INSIDE = 0.5  # a word of a known phrase, beside the phrase
+_MISSPELLED = 0.6  # the word that a misspelled one may be
+_SPELLED = 3  # letters of a word that may be misspelled
+_MOST_SPELLED = 4  # words that are looked up as misspelled
+_ARTICLES = frozenset(("a", "an", "the"))
 _SENTENCE = 6  # so many words of content make a question a sentence
 
 # Words of requests without content, beside those of grammar.
@@ -243,6 +248,67 @@ _GENERAL = frozenset([*map(stem, _ACTIONS.split()), *_JAPANESE_ACTIONS.split(), 
 _SOFT = frozenset([*map(stem, _ASKING_WORDS.split()), *_JAPANESE_ASKING.split()])
 
 
+# Questions about the world outside, which no tool but a search of the web answers: how they begin, and words
+# in them. A request to do something is none of them, whatever it is about.
+_QUESTION_WORDS = """
+who whose what when where why how which is are was were does did do can will should has have
+"""
+_WORLD_WORDS = """
+news headline headlines latest recent recently current currently today tonight tomorrow yesterday weekend now
+price prices cost costs cheap cheapest weather forecast temperature rate rates stock score scores election
+review reviews best top recipe recipes lyrics symptoms meaning definition population capital president
+minister ceo salary visa flight flights hotel hotels restaurant restaurants hours traffic delays earthquake
+event events concert movie movies trend trends trending near nearby research facts history who won world
+"""
+_LOOKING_WORDS = "find search look lookup show tell give get check read see google summarize explain compare"
+_DOING_WORDS = """
+order call dial ring phone buy pay transfer lock wake hire mint tune feed print fax water walk clean cook wash
+mute unmute sign scan track record transcribe compose sing dance mix paint shoot film photograph measure weigh
+charge drive park ride rent sell ship mail post tweet renew apply register cancel confirm book reserve invite
+remind alarm ping turn switch dim brighten heat cool raise lower unlock mow vacuum charge clone cut crop trim
+blur resize rotate compress encrypt decrypt sync upload download install uninstall deploy restart reboot
+"""
+_DETERMINERS = "a an the my our your his her its this that these those some all every me us it him them more"
+_WORLD_JAPANESE = re.compile(
+    "[??]$|ですか|ますか|いつ|どこ|誰|だれ|何|なに|いくら|なぜ|どう|どの|とは|教えて|知りたい|について"
+    "|ニュース|速報|最新|最近|今日|明日|昨日|今週|今夜|現在|天気|予報|気温|価格|値段|料金|株価|為替|レート|近く|おすすめ"
+    "|営業|レシピ|症状|行き方|運行|試合|結果|動向|日程|意味|人口|首都|上映|放送|ランキング|口コミ|評判|受賞|作り方|高さ"
+)
+_DOING_JAPANESE = re.compile("(?<!教え)(?<!調べ)(?<!探し)(?<!見せ)(?<!読ん)(?<!要約し)(?<!検索し)[てで](?:ください|下さい|欲しい|ほしい)?[。!!]?$|(?:たい|する|せよ)[。]?$")
+_ADDRESS = re.compile(r"\bhttps?://|\bwww\.")
+_WORLD = frozenset(_WORLD_WORDS.split())
+_QUESTIONS = frozenset(_QUESTION_WORDS.split())
+_LOOKING = frozenset(_LOOKING_WORDS.split())
+_DOING = (ACTIONS | frozenset(_DOING_WORDS.split())) - _LOOKING - _QUESTIONS - _WORLD
+_SEARCHES = ("search web", "search internet", "search online", "web検索", "search engine", "news search")
+_READS = ("fetch url", "scrape url", "extract url", "navigate url", "web page", "webpage", "internet")
+
+
+def asks_of_world(question: str) -> float:
+    """Return how likely a query is a question about the world outside, in 0..1, by its form alone."""
+    if _ADDRESS.search(question):
+        return 1.0
+    if any(is_cjk(token) for token in tokens(question)):
+        if _DOING_JAPANESE.search(question):
+            return 0.0
+        return 1.0 if _WORLD_JAPANESE.search(question) else 0.3
+    words = [word for word in re.split(r"[^a-z0-9]+", question.lower()) if word]
+    if not words:
+        return 0.0
+    first, rest = words[0], words[1:]
+    topical = not _WORLD.isdisjoint(words)
+    if first in _QUESTIONS:
+        return 1.0
+    if first in _LOOKING:
+        return 0.8 if topical else 0.3
+    if first in _DOING or (rest and rest[0] in _DETERMINERS_SET and first not in _WORLD):
+        return 0.0
+    return 1.0 if topical else 0.5
+
+
+_DETERMINERS_SET = frozenset(_DETERMINERS.split())
+
+
 class Variant(Struct, frozen=True):
     """Tokens that express the concept, and their weight. ``strict``: a text must have all of them."""
 
@@ -268,14 +334,28 @@ class Concept(Struct, frozen=True):
         return self.weight < _LOOSE or self.variants[0].general
 
 
-def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> list[Concept]:
+def world_concept(question: str, weight: float) -> Concept:
+    """Return what tools have that answer questions about the world: they search the web, or read its pages."""
+    first, second = (_READS, _SEARCHES) if _ADDRESS.search(question) else (_SEARCHES, _READS)
+    variants = [Variant(tuple(tokens(text)), 1.0) for text in first]
+    variants += [Variant(tuple(tokens(text)), 0.5) for text in second]
+    return Concept(weight, tuple(variants))
+
+
+NearWords = Callable[[str], Sequence[str]]
+"""Word → the words of a collection that it may be a misspelling of; none if the collection has the word."""
+
+
+def concepts(
+    question: str, glossary: Glossary, *, japanese: bool = True, near: NearWords | None = None
+) -> list[Concept]:
     """Return the concepts of a query, at most 40, each word once.
 
     If ``japanese`` is False, Japanese variants of English words are left out, for a collection without
-    Japanese.
+    Japanese. ``near`` is asked about the first words that the glossary does not know.
     """
     concepts_of_query = list(_japanese_concepts(question, glossary, japanese))
-    words = [token for token in tokens(question) if not is_cjk(token)]
+    words = [token for token in tokens(question) if not is_cjk(token) and token not in _ARTICLES]
     content = [word for word in dict.fromkeys(words) if word not in _EMPTY]
     if not content and not concepts_of_query:
         content = list(dict.fromkeys(words))
@@ -284,10 +364,14 @@ def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> lis
     phrases = [phrase for phrase in dict.fromkeys(pairs + triples) if phrase in glossary]
     inside = {word for phrase in phrases for word in phrase.split("_")}
     sentence = len(content) >= _SENTENCE
+    unknown = [word for word in content if word not in glossary and len(word) >= _SPELLED]
+    spelled = {word: near(word) for word in unknown[:_MOST_SPELLED]} if near else {}
     for word in content:
         weight = _ASKING if sentence and word in _SOFT else 1.0
         weight *= _INSIDE if word in inside else 1.0
-        concepts_of_query.append(_english_concept(word, glossary, weight, japanese))
+        concept = _english_concept(word, glossary, weight, japanese)
+        meant = tuple(Variant((other,), _MISSPELLED) for other in spelled.get(word, ()))
+        concepts_of_query.append(structs.replace(concept, variants=concept.variants + meant))
     concepts_of_query.extend(_english_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
     return concepts_of_query[:MOST_CONCEPTS]
 

@@ -52,7 +52,7 @@ from tabane.catalog.tools.vector_table import (
     gist_of,
 )
 from tabane.search.analysis import identifier_tokens, is_cjk, normalize, tokens
-from tabane.search.concepts import concepts, glossary
+from tabane.search.concepts import asks_of_world, concepts, glossary, world_concept
 from tabane.search.snippets import first_sentence
 from tabane.workers.time_slices import Pause, no_pause
 
@@ -221,6 +221,9 @@ def _connected(path: str) -> sqlite3.Connection:
 
 _MOST_LOOKED_AT = 5
 _LONGEST_NAME = 128
+_MOST_NEAR = 3
+_WORLDW = float(os.environ.get("WW", "1.5"))
+_WPER = float(os.environ.get("WP", "0.3"))
 
 
 Vectors = Mapping[str, Sequence[bytes]]
@@ -316,12 +319,16 @@ class ToolIndex:
 
     def _relevant(self, query: ToolQuery, vectors: Vectors) -> ToolHits:
         tools, among = self._read_tools(), self._among(query)
-        asked = concepts(storable(query.query), glossary(), japanese=tools.japanese)
+        asked = concepts(storable(query.query), glossary(), japanese=tools.japanese, near=self._near_words)
         if not asked and not vectors:
             aliases = tools.aliases.values() if among is None else [tools.aliases[n] for n in among]
             return _best([ToolHit(alias, 0.0) for alias in aliases], query.limit)
         ranking = ToolRanking(self._postings, tools.name_parts)
         words = ranking.scores(asked)
+        world = asks_of_world(query.query) * (1 - ranking.best_covered(asked, words))
+        if world > 0.1:
+            asked = [*asked, world_concept(query.query, world * _WORLDW * max(1.0, len(asked)*_WPER))]
+            words = ranking.scores(asked)
         if among is not None:
             words = {number: score for number, score in words.items() if number in among}
         compared = self.vectors.compare(vectors, among, best_by_words(words)) if vectors else NOT_COMPARED
@@ -406,6 +413,19 @@ class ToolIndex:
     def _postings(self, token: str) -> TermPostings:
         return read_postings(self._db, token)
 
+    def _near_words(self, word: str) -> list[str]:
+        """Return words of tools that differ from this one by a letter, if no tool has it."""
+        found = self._db.execute("SELECT 1 FROM postings WHERE token = ? LIMIT 1", (word,)).fetchone()
+        if found or not word.isascii() or not word.isalpha():
+            return []
+        first = word[0]
+        rows = self._db.execute(
+            "SELECT DISTINCT token FROM postings WHERE (token BETWEEN ? AND ?) AND length(token) BETWEEN ? AND ?"
+            " UNION SELECT token FROM postings WHERE token = ?",
+            (first, first + "{", len(word) - 1, len(word) + 1, word[1] + word[0] + word[2:]),
+        )
+        return [token for (token,) in rows if token.isalpha() and one_edit(word, token)][:_MOST_NEAR]
+
     def _read_tools(self) -> _IndexedTools:
         if self._known is None:
             rows = self._db.execute("SELECT number, alias, name_parts, japanese FROM tools").fetchall()
@@ -450,6 +470,16 @@ class ToolIndex:
         number = self._db.execute(f"INSERT INTO tools VALUES (NULL{', ?' * len(row)})", row).lastrowid
         assert number is not None
         return number
+
+
+def one_edit(word: str, other: str) -> bool:
+    """Return whether a letter was left out, added, swapped with the next, or, of five or more, replaced."""
+    start = next((at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), len(word))
+    one, two = word[start:], other[start:]
+    if len(one) == len(two):
+        swapped = len(one) > 1 and one[0] == two[1] and one[1] == two[0] and one[2:] == two[2:]
+        return swapped or (len(word) >= 5 and one[1:] == two[1:])
+    return one[1:] == two if len(one) > len(two) else one == two[1:]
 
 
 class _ReadTool(Struct, frozen=True):

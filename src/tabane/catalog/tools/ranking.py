@@ -231,6 +231,12 @@ class ToolRanking:
             default=0.0,
         )
 
+    def best_covered(self, asked: Sequence[Concept], words: Mapping[int, float]) -> float:
+        """Return the largest share of the object of a query that one of the best tools is about, in 0..1."""
+        objects = _objects(asked)
+        leading = heapq.nlargest(LOOKED_AT, words.items(), key=lambda item: item[1])
+        return max((_covered(self, objects, number) for number, _ in leading), default=0.0) if objects else 0.0
+
     def _share(self, variant: Variant, number: int) -> float:
         """Return the share of a variant's tokens that a tool has."""
         return sum(number in self._term(token)[1] for token in variant.tokens) / len(variant.tokens)
