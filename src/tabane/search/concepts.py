@@ -11,7 +11,7 @@ English phrase are joined by ``_``. Japanese verbs are listed by the stems that 
 (読む 読み 読ん). A headword that is a single kanji counts only if no other kanji is next to it.
 
 A line ``weather forecast < sunny umbrella <TAB> 傘`` lists kinds: each word after ``<`` leads to the words
-before it, and to no others.
+before it, and to no others. So does ``pull_request = pr``, whose words are short for those before ``=``.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from tabane.search.analysis import FUNCTION_WORDS, bigrams, cjk_runs, is_cjk, st
 _FROM_FIRST = 0.55
 _TO_FIRST = 0.5
 _BETWEEN = 0.35
+_FROM_SHORT = 0.9
 _FIRST_TRANSLATION = 1.0
 _TRANSLATION = 0.6
 
 LONGEST_HEADWORD = 12
 _KINDS = "<"
+_SHORT = "="
 
 
 class Glossary:
@@ -51,7 +53,8 @@ class Glossary:
                 headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
                 number = len(self._concepts)
                 self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
-                specific = stems[stems.index(_KINDS) + 1 :] if _KINDS in stems else stems
+                specific = stems[len(_general(stems)) :]
+                specific = specific[1:] or stems
                 for word in dict.fromkeys(specific + headwords):
                     numbers = self._by_word.get(word)
                     if numbers is None:
@@ -89,7 +92,7 @@ class Glossary:
         heads = (
             head
             for english, japanese in self._concepts_of(word)
-            if _KINDS not in english
+            if len(_general(english)) == len(english)
             for head in japanese
         )
         return list(dict.fromkeys(heads))
@@ -132,16 +135,18 @@ def term(word: str) -> str:
 
 
 def _similar_words(english: list[str], word: str) -> Iterator[tuple[str, float]]:
-    if _KINDS in english:
-        yield from ((general, _TO_FIRST) for general in _general(english))
+    general = _general(english)
+    if len(general) < len(english):
+        weight = _TO_FIRST if _KINDS in english else _FROM_SHORT
+        yield from ((each, weight) for each in general)
         return
     for place, other in enumerate(english):
         yield other, _FROM_FIRST if english[0] == word else _BETWEEN if place else _TO_FIRST
 
 
 def _general(english: list[str]) -> list[str]:
-    """Return the words before ``<``, or all."""
-    return english[: english.index(_KINDS)] if _KINDS in english else english
+    """Return the words before ``<`` or ``=``, or all."""
+    return next((english[:at] for at, word in enumerate(english) if word in (_KINDS, _SHORT)), english)
 
 
 def _stands_alone(run: str, at: int, end: int, last: int) -> bool:
@@ -260,27 +265,40 @@ review reviews best top recipe recipes lyrics symptoms meaning definition popula
 minister ceo salary visa flight flights hotel hotels restaurant restaurants hours traffic delays earthquake
 event events concert movie movies trend trends trending near nearby research facts history who won world
 """
+_OWN_WORDS = frozenset(("my", "our"))
 _LOOKING_WORDS = "find search look lookup show tell give get check read see google summarize explain compare"
 _DOING_WORDS = """
 order call dial ring phone buy pay transfer lock wake hire mint tune feed print fax water walk clean cook wash
 mute unmute sign scan track record transcribe compose sing dance mix paint shoot film photograph measure weigh
 charge drive park ride rent sell ship mail post tweet renew apply register cancel confirm book reserve invite
 remind alarm ping turn switch dim brighten heat cool raise lower unlock mow vacuum charge clone cut crop trim
-blur resize rotate compress encrypt decrypt sync upload download install uninstall deploy restart reboot
+blur resize rotate extract subscribe solve compile draw build design count calculate convert plot train fill
+analyze encode parse scale fork commit push pull rebase review approve assign sort filter group format validate
+test debug log login refund invite remember forget save attach forward reply flip roll pick choose plan compress encrypt decrypt sync upload download install uninstall deploy restart reboot
 """
 _DETERMINERS = "a an the my our your his her its this that these those some all every me us it him them more"
 _WORLD_JAPANESE = re.compile(
     "[??]$|ですか|ますか|いつ|どこ|誰|だれ|何|なに|いくら|なぜ|どう|どの|とは|教えて|知りたい|について"
     "|ニュース|速報|最新|最近|今日|明日|昨日|今週|今夜|現在|天気|予報|気温|価格|値段|料金|株価|為替|レート|近く|おすすめ"
-    "|営業|レシピ|症状|行き方|運行|試合|結果|動向|日程|意味|人口|首都|上映|放送|ランキング|口コミ|評判|受賞|作り方|高さ"
+    "|営業|レシピ|症状|行き方|運行|試合|結果|動向|日程|意味|人口|首都|上映|放送|ランキング|口コミ|評判|受賞|作り方|高さ|情報$|状況$"
 )
-_DOING_JAPANESE = re.compile("(?<!教え)(?<!調べ)(?<!探し)(?<!見せ)(?<!読ん)(?<!要約し)(?<!検索し)[てで](?:ください|下さい|欲しい|ほしい)?[。!!]?$|(?:たい|する|せよ)[。]?$")
+_DOING_JAPANESE = re.compile(
+    "(?<!教え)(?<!調べ)(?<!探し)(?<!見せ)(?<!読ん)(?<!要約し)(?<!検索し)(?<!につい)[てで](?:ください|下さい|欲しい|ほしい)?[。!!]?$|(?:たい|する|せよ)[。]?$"
+)
 _ADDRESS = re.compile(r"\bhttps?://|\bwww\.")
 _WORLD = frozenset(_WORLD_WORDS.split())
 _QUESTIONS = frozenset(_QUESTION_WORDS.split())
 _LOOKING = frozenset(_LOOKING_WORDS.split())
 _DOING = (ACTIONS | frozenset(_DOING_WORDS.split())) - _LOOKING - _QUESTIONS - _WORLD
-_SEARCHES = ("search web", "search internet", "search online", "web検索", "search engine", "news search")
+_SEARCHES = (
+    "search web",
+    "search internet",
+    "search online",
+    "web検索",
+    "search engine",
+    "news search",
+    "local search",
+)
 _READS = ("fetch url", "scrape url", "extract url", "navigate url", "web page", "webpage", "internet")
 
 
@@ -291,21 +309,23 @@ def asks_of_world(question: str) -> float:
     if any(is_cjk(token) for token in tokens(question)):
         if _DOING_JAPANESE.search(question):
             return 0.0
-        return 1.0 if _WORLD_JAPANESE.search(question) else 0.3
+        return 1.0 if _WORLD_JAPANESE.search(question) else 0.3 * ("を" not in question)
     words = [word for word in re.split(r"[^a-z0-9]+", question.lower()) if word]
     if not words:
         return 0.0
     first, rest = words[0], words[1:]
     topical = not _WORLD.isdisjoint(words)
+    brief = min(1.0, _BRIEF / len(words))
     if first in _QUESTIONS:
-        return 1.0
-    if first in _LOOKING:
-        return 0.8 if topical else 0.3
-    if first in _DOING or (rest and rest[0] in _DETERMINERS_SET and first not in _WORLD):
+        return brief
+    if first in _LOOKING and _OWN_WORDS.isdisjoint(words):
+        return brief * (0.8 if topical else 0.3)
+    if first in _DOING | _LOOKING or (rest and rest[0] in _DETERMINERS_SET and first not in _WORLD):
         return 0.0
-    return 1.0 if topical else 0.5
+    return brief * (1.0 if topical else 0.5)
 
 
+_BRIEF = 12  # words; longer requests say more of what they want
 _DETERMINERS_SET = frozenset(_DETERMINERS.split())
 
 
@@ -362,6 +382,11 @@ def concepts(
     pairs = ["_".join(words[at : at + 2]) for at in range(len(words) - 1)]
     triples = ["_".join(words[at : at + 3]) for at in range(len(words) - 2)]
     phrases = [phrase for phrase in dict.fromkeys(pairs + triples) if phrase in glossary]
+    begin = "_".join(words[next((at for at, word in enumerate(words) if word not in _EMPTY), 0) :][:2])
+    # "open issue" asks for a new one at the beginning of a request only, not in "show me open issues".
+    phrases = [
+        phrase for phrase in phrases if phrase == begin or not _GENERAL.issuperset(glossary.synonyms(phrase))
+    ]
     inside = {word for phrase in phrases for word in phrase.split("_")}
     sentence = len(content) >= _SENTENCE
     unknown = [word for word in content if word not in glossary and len(word) >= _SPELLED]
