@@ -727,9 +727,9 @@ def ties_broken(
 ) -> tuple[ToolHit, ...]:
     """Return the hits in the order of their scores, where scores within :data:`TIE` are a tie.
 
-    A tie contains a hit and those below it that score at most that much less. Within it, tools of servers come before own ones, then those that
-    were used more, and then the order that was given. A hit with score 1 was asked for by its name, and one
-    with score 0 only matches a filter: these are in no tie.
+    A tie contains a hit and those below it that score at most that much less. Within it, tools of servers
+    come before own ones, then those that were used more, and then the order that was given. A hit with
+    score 1 was asked for by its name, and one with score 0 only matches a filter: these are in no tie.
     """
     ties: list[list[ToolHit]] = []
     for hit in hits:

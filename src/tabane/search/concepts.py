@@ -17,7 +17,6 @@ before it, and to no others. So does ``pull_request = pr``, whose words are shor
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
@@ -253,82 +252,6 @@ _GENERAL = frozenset([*map(stem, _ACTIONS.split()), *_JAPANESE_ACTIONS.split(), 
 _SOFT = frozenset([*map(stem, _ASKING_WORDS.split()), *_JAPANESE_ASKING.split()])
 
 
-# Questions about the world outside, which no tool but a search of the web answers: how they begin, and words
-# in them. A request to do something is none of them, whatever it is about.
-_QUESTION_WORDS = """
-who whose what when where why how which is are was were does did do can will should has have
-"""
-_WORLD_WORDS = """
-news headline headlines latest recent recently current currently today tonight tomorrow yesterday weekend now
-price prices cost costs cheap cheapest weather forecast temperature rate rates stock score scores election
-review reviews best top recipe recipes lyrics symptoms meaning definition population capital president
-minister ceo salary visa flight flights hotel hotels restaurant restaurants hours traffic delays earthquake
-event events concert movie movies trend trends trending near nearby research facts history who won world
-"""
-_OWN_WORDS = frozenset(("my", "our"))
-_LOOKING_WORDS = "find search look lookup show tell give get check read see google summarize explain compare"
-_DOING_WORDS = """
-order call dial ring phone buy pay transfer lock wake hire mint tune feed print fax water walk clean cook wash
-mute unmute sign scan track record transcribe compose sing dance mix paint shoot film photograph measure weigh
-charge drive park ride rent sell ship mail post tweet renew apply register cancel confirm book reserve invite
-remind alarm ping turn switch dim brighten heat cool raise lower unlock mow vacuum charge clone cut crop trim
-blur resize rotate extract subscribe solve compile draw build design count calculate convert plot train fill
-analyze encode parse scale fork commit push pull rebase review approve assign sort filter group format validate
-test debug log login refund invite remember forget save attach forward reply flip roll pick choose plan compress encrypt decrypt sync upload download install uninstall deploy restart reboot
-"""
-_DETERMINERS = "a an the my our your his her its this that these those some all every me us it him them more"
-_WORLD_JAPANESE = re.compile(
-    "[??]$|ですか|ますか|いつ|どこ|誰|だれ|何|なに|いくら|なぜ|どう|どの|とは|教えて|知りたい|について"
-    "|ニュース|速報|最新|最近|今日|明日|昨日|今週|今夜|現在|天気|予報|気温|価格|値段|料金|株価|為替|レート|近く|おすすめ"
-    "|営業|レシピ|症状|行き方|運行|試合|結果|動向|日程|意味|人口|首都|上映|放送|ランキング|口コミ|評判|受賞|作り方|高さ|情報$|状況$"
-)
-_DOING_JAPANESE = re.compile(
-    "(?<!教え)(?<!調べ)(?<!探し)(?<!見せ)(?<!読ん)(?<!要約し)(?<!検索し)(?<!につい)[てで](?:ください|下さい|欲しい|ほしい)?[。!!]?$|(?:たい|する|せよ)[。]?$"
-)
-_ADDRESS = re.compile(r"\bhttps?://|\bwww\.")
-_WORLD = frozenset(_WORLD_WORDS.split())
-_QUESTIONS = frozenset(_QUESTION_WORDS.split())
-_LOOKING = frozenset(_LOOKING_WORDS.split())
-_DOING = (ACTIONS | frozenset(_DOING_WORDS.split())) - _LOOKING - _QUESTIONS - _WORLD
-_SEARCHES = (
-    "search web",
-    "search internet",
-    "search online",
-    "web検索",
-    "search engine",
-    "news search",
-    "local search",
-)
-_READS = ("fetch url", "scrape url", "extract url", "navigate url", "web page", "webpage", "internet")
-
-
-def asks_of_world(question: str) -> float:
-    """Return how likely a query is a question about the world outside, in 0..1, by its form alone."""
-    if _ADDRESS.search(question):
-        return 1.0
-    if any(is_cjk(token) for token in tokens(question)):
-        if _DOING_JAPANESE.search(question):
-            return 0.0
-        return 1.0 if _WORLD_JAPANESE.search(question) else 0.3 * ("を" not in question)
-    words = [word for word in re.split(r"[^a-z0-9]+", question.lower()) if word]
-    if not words:
-        return 0.0
-    first, rest = words[0], words[1:]
-    topical = not _WORLD.isdisjoint(words)
-    brief = min(1.0, _BRIEF / len(words))
-    if first in _QUESTIONS:
-        return brief
-    if first in _LOOKING and _OWN_WORDS.isdisjoint(words):
-        return brief * (0.8 if topical else 0.3)
-    if first in _DOING | _LOOKING or (rest and rest[0] in _DETERMINERS_SET and first not in _WORLD):
-        return 0.0
-    return brief * (1.0 if topical else 0.5)
-
-
-_BRIEF = 12  # words; longer requests say more of what they want
-_DETERMINERS_SET = frozenset(_DETERMINERS.split())
-
-
 class Variant(Struct, frozen=True):
     """Tokens that express the concept, and their weight. ``strict``: a text must have all of them."""
 
@@ -351,15 +274,9 @@ class Concept(Struct, frozen=True):
     @property
     def general(self) -> bool:
         """Return whether most tools match it: a word of requests, or for an action on anything."""
-        return self.weight < _LOOSE or self.variants[0].general
-
-
-def world_concept(question: str, weight: float) -> Concept:
-    """Return what tools have that answer questions about the world: they search the web, or read its pages."""
-    first, second = (_READS, _SEARCHES) if _ADDRESS.search(question) else (_SEARCHES, _READS)
-    variants = [Variant(tuple(tokens(text)), 1.0) for text in first]
-    variants += [Variant(tuple(tokens(text)), 0.5) for text in second]
-    return Concept(weight, tuple(variants))
+        first, *others = self.variants
+        verbal = len(others) > 0 and all(other.general for other in others)
+        return self.weight < _LOOSE or first.general or verbal
 
 
 NearWords = Callable[[str], Sequence[str]]

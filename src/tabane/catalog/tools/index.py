@@ -56,8 +56,9 @@ from tabane.catalog.tools.vector_table import (
     gist_of,
 )
 from tabane.search.analysis import identifier_tokens, is_cjk, normalize, tokens
-from tabane.search.concepts import asks_of_world, concepts, glossary, world_concept
+from tabane.search.concepts import concepts, glossary
 from tabane.search.snippets import first_sentence
+from tabane.search.world_questions import world_concept, world_likelihood
 from tabane.workers.time_slices import Pause, no_pause
 
 if TYPE_CHECKING:
@@ -226,7 +227,6 @@ def _connected(path: str) -> sqlite3.Connection:
 _LONGEST_NAME = 128
 _MOST_NEAR = 3  # words that a misspelled one may be
 _SURE = 0.9  # a relevance that needs no other tool
-_EVIDENCE: list | None = None
 
 
 Vectors = Mapping[str, Sequence[bytes]]
@@ -335,7 +335,7 @@ class ToolIndex:
         ranking = ToolRanking(self._postings, tools.name_parts)
         words = _among(ranking.scores(asked), among)
         compared = self.vectors.compare(vectors, among, best_by_words(words)) if vectors else NOT_COMPARED
-        form = asks_of_world(text)
+        form = world_likelihood(text)
         about = ranking.best_about(asked, words) if form else 0.0
         answering = asked
         if weight := world_weight(form, asked, about, compared.relevance.values()):
@@ -360,7 +360,7 @@ class ToolIndex:
         best: Sequence[int],
         called: Sequence[int],
     ) -> list[ToolHit]:
-        """Return the best tools, which are given in order, as hits: folded and explained as the query says."""
+        """Return the best tools, given in order, as hits: folded and explained as the query says."""
         aliases = self._read_tools().aliases
         same = self._folded(query, best, called) if query.folded else {}
         kept = [number for number in best if number not in same][: query.limit]
@@ -432,8 +432,8 @@ class ToolIndex:
             return []
         first = word[0]
         rows = self._db.execute(
-            "SELECT DISTINCT token FROM postings WHERE (token BETWEEN ? AND ?) AND length(token) BETWEEN ? AND ?"
-            " UNION SELECT token FROM postings WHERE token = ?",
+            "SELECT DISTINCT token FROM postings WHERE (token BETWEEN ? AND ?)"
+            " AND length(token) BETWEEN ? AND ? UNION SELECT token FROM postings WHERE token = ?",
             (first, first + "{", len(word) - 1, len(word) + 1, word[1] + word[0] + word[2:]),
         )
         return [token for (token,) in rows if token.isalpha() and one_edit(word, token)][:_MOST_NEAR]
@@ -506,7 +506,7 @@ def _doubted(
         return True
     relevance = max(compared.relevance.values(), default=0.0)
     world = world_concept(text, 1.0)
-    answered = asks_of_world(text) * max(ranking.covered(world, number) for number in best[:LOOKED_AT])
+    answered = world_likelihood(text) * max(ranking.covered(world, number) for number in best[:LOOKED_AT])
     evidence = FitEvidence(
         relevance,
         ranking.about(asked, best[0]),
@@ -515,8 +515,6 @@ def _doubted(
         len(objects_of(asked)),
         searched,
     )
-    if _EVIDENCE is not None:
-        _EVIDENCE.append(evidence)
     known = bool(compared.relevance) and not (compared.missing and relevance < _SURE)
     return doubts(evidence, compared=known)
 
