@@ -207,6 +207,7 @@ _HEADWORD = 0.8  # a Japanese headword for an English word
 _WRITTEN = 0.9  # the same headword in Chinese characters
 _KINDRED = 0.5  # a Japanese headword for another of the same concept
 _LOOSE = 0.5  # a bigram that belongs to no headword
+_ACTION = 0.8  # a word for an action on anything, beside words for the thing
 _ASKING = 0.6  # a word of asking, in a whole sentence
 _INSIDE = 0.5  # a word of a known phrase, beside the phrase
 _MISSPELLED = 0.6  # the word that a misspelled one may be
@@ -315,7 +316,13 @@ def concepts(
         meant = tuple(Variant((other,), _MISSPELLED) for other in spelled.get(word, ()))
         concepts_of_query.append(structs.replace(concept, variants=concept.variants + meant))
     concepts_of_query.extend(_english_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
+    if any(not concept.general for concept in concepts_of_query):
+        concepts_of_query = [_light(concept) if concept.general else concept for concept in concepts_of_query]
     return concepts_of_query[:MOST_CONCEPTS]
+
+
+def _light(concept: Concept) -> Concept:
+    return structs.replace(concept, weight=concept.weight * _ACTION)
 
 
 def _english_concept(word: str, glossary: Glossary, weight: float, japanese: bool) -> Concept:
