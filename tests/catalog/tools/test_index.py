@@ -390,7 +390,7 @@ def test_a_word_that_a_tool_has_is_not_corrected(index: ToolIndex) -> None:
 def test_tools_of_the_hub_come_after_those_of_servers_that_fit_as_well(index: ToolIndex) -> None:
     index.replace("", [tool("search_posts", "Search posts in the archive.", server="")])
     index.replace("forum", [tool("search_posts", "Search posts in a forum.", server="forum")])
-    assert found(index, "find posts of the archive")[:2] == ["forum__search_posts", "__search_posts"]
+    assert found(index, "find posts")[:2] == ["forum__search_posts", "__search_posts"]
 
 
 # -- the floor -----------------------------------------------------------------------------------
