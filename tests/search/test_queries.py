@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.search.engine import LexicalQuery, Mode
-from tabane.search.pipeline import demands, sense, typed
 from tabane.search.records import Record, matches
+from tabane.search.typed_query import demands, sense, typed
 
 TYPED = st.text(st.one_of(st.sampled_from('ab東京 　"“”「」『』-－−*＊'), st.characters()), max_size=60)
 

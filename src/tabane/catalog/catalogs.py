@@ -49,15 +49,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PATIENCE = 0.3
-"""Seconds that a search waits for the vector of its query: enough unless the model is being opened.
-
-The searches after it do not wait, until the model has answered.
-"""
+"""Seconds that each search waits for the vectors of its query: enough unless the model is being opened."""
 
 _BATCH = 16
 _MOST_TEXT = 2_000
 _RETRY = 30.0  # seconds until a model that failed is tried again
-_MOST_PENDING = 32  # queries whose vectors are still being made; more searches use words alone
+_MOST_PENDING = 256  # vectors that are still being made; beyond it, searches use words alone
 
 
 _MOST_SENTENCES = 4
@@ -94,11 +91,12 @@ class ToolEmbedding(Protocol):
 class QueryMeaning(Struct, frozen=True):
     """Vectors of a query and its sentences by model, as far as they are there.
 
-    ``available``: there is a model for it.
+    ``available``: there is a model for it. ``late``: one that has answered before did not answer in time.
     """
 
     vectors: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
     available: bool = False
+    late: bool = False
 
 
 class ToolMeaning:
@@ -114,12 +112,17 @@ class ToolMeaning:
         self._embedding, self._store, self._patience, self._retry = embedding, store, patience, retry
         self._pending: set[asyncio.Task[bytes | NoModel]] = set()
         self._late: set[str] = set()  # models that did not answer in time, and have not answered since
+        self._opened = False  # a model has answered
         self._filling: asyncio.Task[None] | None = None
         self._filled: tuple[str, ...] = ()  # the models that have a vector of each tool
         self._next_try = 0.0
 
     async def of_query(self, text: str) -> QueryMeaning:
-        """Return the vectors of a query that are there in time. The others are made for the next query."""
+        """Return the vectors of a query that are there in time. The others are made for the next query.
+
+        A model that was late is asked again, but only for the vector of the whole query: what it still owes
+        must not make it late for the next one too.
+        """
         if self._embedding is None or not text.strip():
             return QueryMeaning()
         embedding = self._embedding()
@@ -127,32 +130,33 @@ class ToolMeaning:
         if isinstance(models, NoModel):
             return QueryMeaning()
         self._fill_soon(models)
-        if len(self._pending) > _MOST_PENDING:
-            return QueryMeaning(available=True)
         names = [model.fingerprint for model in models if reads(model.fingerprint, text)]
-        pairs = [(name, part) for name in names for part in (text, *sentences(text))]
-        if not pairs:
+        if not names:
             return QueryMeaning()
+        if len(self._pending) > _MOST_PENDING:
+            return QueryMeaning(available=True, late=self._opened)
+        parts = sentences(text)
+        pairs = [(name, part) for name in names for part in (text, *(() if name in self._late else parts))]
         tasks = {pair: asyncio.ensure_future(embedding.query(*pair)) for pair in pairs}
         for (name, _), task in tasks.items():
             self._pending.add(task)
             task.add_done_callback(partial(self._forget_query, name))
-        # Wait for the models that are not late already, and note those that are late now.
-        prompt = {task: name for (name, _), task in tasks.items() if name not in self._late}
-        if prompt:
-            _, pending = await asyncio.wait(prompt, timeout=self._patience)
-            self._late |= {prompt[task] for task in pending}
+        _, pending = await asyncio.wait(tasks.values(), timeout=self._patience)
+        self._late |= {name for (name, _), task in tasks.items() if task in pending}
         made = {pair: task.result() for pair, task in tasks.items() if task.done()}
         vectors: dict[str, list[bytes]] = {}
         for (name, part), vector in made.items():
             if isinstance(vector, bytes) and (part == text or name in vectors):
                 vectors.setdefault(name, []).append(vector)
+        late = bool(pending) and not vectors and self._opened
         # A model that failed is no model; one that takes long will be there.
-        return QueryMeaning(vectors, bool(vectors) or len(made) < len(tasks))
+        return QueryMeaning(vectors, bool(vectors) or bool(pending), late)
 
     def _forget_query(self, model: str, task: asyncio.Task[bytes | NoModel]) -> None:
         self._pending.discard(task)
         self._late.discard(model)
+        if not task.cancelled() and task.exception() is None:
+            self._opened |= isinstance(task.result(), bytes)
 
     def changed(self) -> None:
         """Take note that tools came: their vectors are made with the next search."""

@@ -37,9 +37,6 @@ from tabane.search.pipeline import (
     RankedRecord,
     SearchMode,
     records_of,
-    sense,
-    typed,
-    words_of,
 )
 from tabane.search.records import (
     DEEPEST,
@@ -57,6 +54,7 @@ from tabane.search.records import (
     leaves,
 )
 from tabane.search.source import HitCard, Models, Reference, SearchAnswer, SearchHit, SearchRequest
+from tabane.search.typed_query import sense, typed, words_of
 
 MOST_NAMES = MOST_VALUES // 2
 

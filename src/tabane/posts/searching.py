@@ -57,15 +57,12 @@ from tabane.search.pipeline import (
     hybrid,
     hybrid_query,
     judged,
-    marked_terms,
     meaning_of,
-    sense,
-    typed,
     words_alone,
-    words_of,
 )
 from tabane.search.pipeline import RankedRecord as Hit
 from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
+from tabane.search.respelling import respelled
 from tabane.search.source import (
     HitCard,
     Models,
@@ -75,6 +72,7 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
+from tabane.search.typed_query import marked_terms, sense, typed, words_of
 
 MOST_SETTLED = 20_000
 """Groups of duplicates that are examined for one answer. After that, the answer is what was found so far."""
@@ -395,8 +393,7 @@ class PostSearch:
             return SearchAnswer()
         options = PostSearchOptions("hybrid", keywords=request.keywords)
         text = escaped_meaning(request.query)
-        answer = await self.similar(await self._collection(), text, options, request.limit)
-        return replace(answer, terms=marked_terms(typed(request.query)))
+        return await self.similar(await self._collection(), text, options, request.limit)
 
     def card(self, item: Post) -> HitCard:
         """Return a post as a search over everything shows it."""
@@ -421,11 +418,16 @@ class PostSearch:
         weights = checked_weights(options.mode, options.weights)
         chosen = await self.chosen(collection, options.conditions)
         chosen = _narrow_to_terms(chosen, query.terms, source_of(options.mode))
-        source, warning = await self._choose_ranking(collection, options, weights, query.meaning, chosen.all)
+        words = await respelled(collection, typed(query.meaning), chosen.all)
+        source, warning = await self._choose_ranking(
+            collection, options, weights, query.meaning, words, chosen.all
+        )
         if not (diversity and query.meaning):
-            return _answer_of(await best_posts(collection, source, chosen.own, top_k), collection, warning)
+            posts = await best_posts(collection, source, chosen.own, top_k)
+            return replace(_answer_of(posts, collection, warning), terms=marked_terms(words))
         wide = await best_posts(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
-        return _answer_of(await _diversify(collection, wide, top_k, diversity), collection, warning)
+        posts = await _diversify(collection, wide, top_k, diversity)
+        return replace(_answer_of(posts, collection, warning), terms=marked_terms(words))
 
     async def holding(
         self, collection: Collection, text: str, source: Source, conditions: PostConditions, limit: int
@@ -451,7 +453,8 @@ class PostSearch:
             blocks = collection.listing(Order("at", descending=True), where)
             return await _stream_of(blocks, lambda block: [(int(key), 1.0) for key in block.keys])
         if options.mode == "hybrid":
-            source, _ = await self._hybrid_ranking(collection, typed(query.meaning), where)
+            words = await respelled(collection, typed(query.meaning), where)
+            source, _ = await self._hybrid_ranking(collection, words, where)
             hits = (await source.best(collection, NOTHING, MOST_AT_ONCE)).hits
             return PostStream(len(hits), _single_block([(int(hit.record.key), hit.score) for hit in hits]))
         vectors = await self._query_vectors(collection, options.mode, weights, query.meaning)
@@ -532,29 +535,33 @@ class PostSearch:
         options: PostSearchOptions,
         weights: tuple[float, ...] | None,
         meaning: str,
+        words: LexicalQuery,
         where: Filter,
     ) -> tuple[HybridPosts | JoinedRanking, Message | None]:
         """Choose how posts are ranked. A requested mode is used, with a warning if it misleads.
 
         Without a requested mode, vectors alone rank if all posts have one, and keywords if the model is
-        missing. A model that cannot read the query is worth a warning, and changes no scores.
+        missing. A model that cannot read the query is worth a warning, and changes no scores. ``words`` is
+        the meaning as keywords, with other spellings.
         """
         if not meaning:
             return NewestPosts(where), None
         if options.keywords is not None:
-            words = words_of(SearchRequest(meaning, 0, keywords=options.keywords))
             finished = options.keywords == "only"
+            if not finished:
+                words = words_of(SearchRequest(meaning, 0, keywords=options.keywords))
             return HybridPosts(collection, self._models, HybridQuery(words), where, reranks=finished), None
         if options.mode == "hybrid":
-            return await self._hybrid_ranking(collection, typed(meaning), where)
+            return await self._hybrid_ranking(collection, words, where)
+        meaning = words.spelled or meaning
         warning, fits = await self._doubt_vectors(collection, options.mode, meaning)
         if options.mode_is_default and not fits:
-            return await self._hybrid_ranking(collection, typed(meaning), where)
+            return await self._hybrid_ranking(collection, words, where)
         vectors = await self._query_vectors(collection, options.mode, weights, meaning)
         if isinstance(vectors, NoModel):
             if not options.mode_is_default:
                 raise _model_missing_error(options.mode, vectors.reason)
-            query = HybridQuery(typed(meaning), warning=words_alone(vectors.reason).reason)
+            query = HybridQuery(words, warning=words_alone(vectors.reason).reason)
             return HybridPosts(collection, self._models, query, where), query.warning
         return NearestPosts(vectors, where), warning
 

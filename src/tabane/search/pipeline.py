@@ -1,16 +1,10 @@
-"""The search pipeline over a collection: typed query, hybrid ranking by words and vectors, diversity, items.
-
-A typed text becomes a query without errors. ``"two words"`` is a phrase. ``-word`` and ``-"two words"`` are
-excluded. ``word*`` at the end is a prefix. Full-width quotes, 「」, and the minus and star of Japanese
-keyboards have the same effect. Anything else is read as text, such as an unclosed quote or a star elsewhere.
-"""
+"""The search pipeline over a collection: hybrid ranking by words and vectors, diversity, items."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import math
-import re
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -23,7 +17,6 @@ from msgspec import Struct, structs
 from tabane.errors import ModelError, ModelMissing
 from tabane.messages import Message, say
 from tabane.operations import Caller
-from tabane.search.analysis import content, normalize, visible
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_families import cosine_weight, family_of, reads
 from tabane.search.engine import (
@@ -32,7 +25,6 @@ from tabane.search.engine import (
     EngineHits,
     JoinedRecords,
     LexicalQuery,
-    Mode,
     NearestRequest,
     VectorQuery,
     demanding,
@@ -47,7 +39,8 @@ from tabane.search.fusion import (
     reciprocal_ranks,
     stretched,
 )
-from tabane.search.records import EVERYTHING, LONGEST_NEEDLE, And, Contains, Filter, In, Not, Record
+from tabane.search.records import EVERYTHING, And, Filter, In, Not, Record
+from tabane.search.respelling import respelled, search_words
 from tabane.search.source import (
     HitCard,
     Keywords,
@@ -58,63 +51,7 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
-from tabane.text.lazy_patterns import lazy_pattern
-
-LONGEST = 2_000  # characters that are read
-MOST_PHRASES = 16
-
-_QUOTED = r'"([^"]+)"|“([^”]+)”|＂([^＂]+)＂|「([^」]+)」|『([^』]+)』'
-_PIECE = lazy_pattern(rf"(?P<minus>(?<!\S)[-－−])?(?:{_QUOTED}|(?P<word>[^\s\"“＂「『]+|[\"“＂「『]))")
-_STAR = re.compile(r"(?<=[^\s*＊])[*＊]\s*$")
-# Japanese brackets name things in running text. They are quotes only if nothing else touches them.
-_ALONE = re.compile(r"(?:^|[\s\-－−])$")
-
-
-def typed(text: str, mode: Mode = Mode.ANY) -> LexicalQuery:
-    """Parse a typed text into a query. ``mode`` says how its words are combined."""
-    text = visible(text[:LONGEST])
-    prefix = _STAR.search(text) is not None
-    text = _STAR.sub("", text)
-    if mode is Mode.PHRASE:
-        return LexicalQuery(text, mode, prefix=prefix)
-    words: list[str] = []
-    phrases: list[str] = []
-    exclude: list[str] = []
-    last = 0
-    for piece in _PIECE.finditer(text):
-        quoted = next((found for found in piece.groups()[1:6] if found is not None), None)
-        said = quoted if quoted is not None else piece["word"]
-        words.append(" " if piece.start() > last else "")
-        last = piece.end()
-        if piece["minus"] and said.strip("-－−"):
-            exclude.append(said)
-        elif quoted is not None and _ALONE.search(text[: piece.start()]):
-            phrases.append(quoted)
-        else:
-            words.append(piece.group())
-    query = LexicalQuery("".join(words).strip(), mode, tuple(exclude[:MOST_PHRASES]), prefix)
-    return structs.replace(query, phrases=tuple(phrases[:MOST_PHRASES]))
-
-
-def sense(query: LexicalQuery) -> str:
-    """Return the text of a query that is embedded: all but the excluded words."""
-    return " ".join(filter(None, (query.text, *query.phrases)))
-
-
-def marked_terms(query: LexicalQuery) -> list[str]:
-    """Return the words and phrases of a query that are marked in a hit: no words of grammar."""
-    return [content(query.text), *query.phrases]
-
-
-def demands(query: LexicalQuery) -> Filter:
-    """Return the condition for hits that vectors find: the phrases of the query, and none of its exclusions.
-
-    Compared are characters, not words, so ``-art`` excludes ``start`` too.
-    """
-    wanted = (Contains(phrase[:LONGEST_NEEDLE]) for phrase in query.phrases if normalize(phrase).strip())
-    unwanted = (Not(Contains(word[:LONGEST_NEEDLE])) for word in query.exclude if normalize(word).strip())
-    return And((*wanted, *unwanted))
-
+from tabane.search.typed_query import demands, marked_terms, sense, words_of
 
 DEPTH = 100
 """Least number of hits that are taken from each ranking. Deeper hits of both gain nothing by fusion."""
@@ -193,7 +130,7 @@ async def hybrid(
         both = _HybridSearch(collection, words, meaning, where, looked)
         return await both.ranked(limit, offset, _FusionRule(fusion, usual, weight))
     if words is not None:
-        return _by_words(await collection.search(words, where, limit, offset), offset)
+        return _by_words(await search_words(collection, words, where, limit, offset), offset)
     if meaning is not None:
         return _by_meaning(await collection.nearest(meaning, where, limit, offset), usual, offset)
     return HybridRanking()
@@ -223,7 +160,7 @@ class _HybridSearch(Struct, frozen=True):
 
     async def ranked(self, limit: int, offset: int, rule: _FusionRule) -> HybridRanking:
         # One after the other: in parallel, two threads compete for the interpreter and take longer.
-        lexical = await self.collection.search(self.words, self.where, self.looked)
+        lexical = await search_words(self.collection, self.words, self.where, self.looked)
         # With plain cosines, a hit below the page in both rankings cannot rise into it, so only the page is
         # proven. Ranks and stretched scores depend on the whole depth.
         plain = rule.fusion in ("scaled", "partial")
@@ -492,7 +429,6 @@ SearchMode = Literal["hybrid", "vector", "lexical"]
 QueryVectors = Callable[[Collection, str, Iterable[str]], Awaitable[Meaning | NoModel]]
 """Returns a text as vectors for these spaces of a collection, or why there are none."""
 
-_LAST_LETTER = re.compile(r"(?:^|(?<=\s))[A-Za-z0-9]$")
 _TRIES = 3
 _ROUNDS = 100  # in which groups that were found are excluded; each round finds at least one more group
 
@@ -553,6 +489,7 @@ class CollectionSource(ABC, Generic[T]):
 
         ``keywords`` is that of :class:`~tabane.search.source.SearchRequest`.
         """
+        words = await respelled(collection, words, where)
         query = await self._query(collection, words, "lexical" if keywords else mode)
         asked = "" if keywords == "typing" else sense(words)  # what nobody finished is not reranked
         hits: list[SearchHit[T]] = []
@@ -637,19 +574,6 @@ class CollectionSource(ABC, Generic[T]):
         records = await records_of(collection, [hit.key for hit in ranking.hits[:RERANKED]])
         texts = {key: self.text(record) for key, record in records.items()}
         return await judged(self._models, asked, ranking.hits, texts)
-
-
-def words_of(request: SearchRequest) -> LexicalQuery:
-    """Return a request as keywords. In a query that is being typed, the last word is a prefix.
-
-    A last letter alone is no prefix: it begins a tenth of all words, and 220,000 posts take 0.1 s.
-    """
-    words = typed(request.query)
-    if request.keywords != "typing":
-        return words
-    if _LAST_LETTER.search(words.text) is None:
-        return structs.replace(words, prefix=True)
-    return structs.replace(words, text=_LAST_LETTER.sub("", words.text) or words.text)
 
 
 async def records_of(collection: Collection, keys: Sequence[str]) -> Mapping[str, Record]:

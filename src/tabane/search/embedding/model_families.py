@@ -139,6 +139,14 @@ FAMILIES = (
         weight_elsewhere=CosineWeight(covered=0.3, uncovered=0.8),
     ),
     ModelFamily(
+        "use-minilm",
+        r"use-minilm$",
+        ModelTraits(Pooling.MEAN, 512).over(_PLAIN),
+        CosineBaseline(usual=0.05, threshold=0.08),
+        weight=CosineWeight(covered=0.5, uncovered=0.7),
+        weight_elsewhere=CosineWeight(covered=0.3, uncovered=0.8),
+    ),
+    ModelFamily(
         "minilm-l6",
         r"all-minilm(-l6|$|:)",
         ModelTraits(Pooling.MEAN, 256).over(_PLAIN),

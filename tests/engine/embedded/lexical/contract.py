@@ -9,8 +9,8 @@ import pytest
 
 from tabane.errors import BadArguments
 from tabane.search.engine import Collection, LexicalQuery, Mode
-from tabane.search.pipeline import typed
 from tabane.search.records import EVERYTHING, And, Contains, Equal, Not, Range, Record
+from tabane.search.typed_query import typed
 from tests.engine.embedded.contract import EngineContract
 from tests.engine.embedded.lexical.homes import bodies, found
 
@@ -143,6 +143,33 @@ class LexicalContract(EngineContract):
             "株価が上がりそうだ",
             "an e-mail",
             "an email",
+        ]
+        async with self.holding(texts) as collection:
+            assert set(await found(collection, query)) == keys
+
+    @pytest.mark.parametrize(
+        ("query", "keys"),
+        [
+            (LexicalQuery("", spellings=(("はいしゃ", "歯医者", "廃車"),)), {"k000", "k001", "k002"}),
+            (
+                LexicalQuery("", spellings=(("haisha", "歯医者"), ("yoyaku", "予約"))),
+                {"k000", "k003", "k004"},
+            ),
+            (LexicalQuery("", Mode.ALL, spellings=(("はいしゃ", "歯医者"), ("よやく", "予約"))), {"k000"}),
+            (LexicalQuery("", exclude=("予約",), spellings=(("はいしゃ", "歯医者"),)), {"k001"}),
+            (LexicalQuery("", spellings=(("くすり", "薬"),)), {"k005"}),
+        ],
+    )
+    async def test_a_word_is_found_in_each_of_its_spellings(
+        self, query: LexicalQuery, keys: set[str]
+    ) -> None:
+        texts = [
+            "歯医者を予約",
+            "はいしゃさんの絵本",
+            "廃車の手続き",
+            "宿の予約",
+            "yoyaku 403",
+            "頭痛の薬を買う",
         ]
         async with self.holding(texts) as collection:
             assert set(await found(collection, query)) == keys
