@@ -216,8 +216,8 @@ _EACH = 1_500  # what each word costs: few long words are likelier than many sho
 _UNKNOWN = 12_000  # what a letter of no word costs
 _LENGTHENED = 1_500  # what a vowel costs that is not written
 _WORSE = 6_000  # a spelling that costs so much more is not meant
-# What a word of a kind costs after one of another; ^ and $ are the ends, a comma is a space. Means of IPADIC's
-# matrix, rounded.
+# What a word of a kind costs after one of another; ^ and $ are the ends, a comma is a space. From IPADIC's
+# matrix, means.
 _AFTER = {
     "ns": -3_800, "nc": -4_600, "nx": -600, "np": 1_200, "ng": 1_000, "nv": 0, "nn": 200,
     "sn": 600, "ss": -2_800, "sc": -4_000, "sx": -600, "sp": 2_600, "sg": 1_000, "sv": 0,
