@@ -33,18 +33,15 @@ async def respelled(collection: Collection, query: LexicalQuery, where: Filter) 
     known = await asyncio.to_thread(readings, query.text)
     if not known:
         return query
-    fits = list[_Fit]()
+    best = _Fit(0)
     for each in known:
-        hits = (
-            await collection.search(
-                structs.replace(query, mode=Mode.ANY, spellings=each.words), where, _EVIDENCE
-            )
-        ).hits
+        if sum(len(typed) for typed, *_ in each.words) <= best.letters:
+            continue  # cannot fit better
+        looked = structs.replace(query, mode=Mode.ANY, spellings=each.words)
+        hits = (await collection.search(looked, where, _EVIDENCE)).hits
         records = await collection.get([hit.key for hit in hits])
-        fits.append(await asyncio.to_thread(_fit, each, records))
-        if fits[-1].letters == sum(len(typed) for typed, *_ in each.words):
-            break
-    best = max(fits, key=lambda fit: fit.letters)
+        fit = await asyncio.to_thread(_fit, each, records)
+        best = fit if fit.letters > best.letters else best
     return structs.replace(query, spellings=best.words, spelled=best.text) if best.text else query
 
 
