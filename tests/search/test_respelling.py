@@ -21,6 +21,7 @@ NOTES = [
     "温泉旅館は箱根の川沿い",
     "An onsen guide for visitors",
     "林檎の皮をむく",
+    "むしばをなおす",
 ]
 SHAPE = Shape(
     "notes", (TextField("body"),), (Field("who", Kind.STRING),), (EmbeddingSpace("text", len(NOTES)),)
@@ -53,6 +54,9 @@ async def _fill(collection: Collection) -> None:
         ("onsen", ["5", "4"]),
         ("りんご", ["6"]),
         ("リンゴ", ["6"]),
+        ("絵本", ["2"]),
+        ("車輪", []),
+        ("虫歯", ["7"]),
     ],
 )
 async def test_a_query_finds_other_spellings_below_what_was_typed(query: str, keys: list[str]) -> None:

@@ -127,6 +127,7 @@ def kana_of_romaji(word: str) -> str:
 # The dictionary
 
 _LONGEST_READING = 12
+_ENTRY = re.compile(rb"[\t ][a-z][A-z][^\t\n ]+[ \n]")  # a spelling as a whole
 _STEP = 400  # of costs, a letter in the file
 # Vowels that are often left out in Latin letters: Tokyo is とうきょう, ramen is らーめん.
 _LONG_VOWELS = {
@@ -178,6 +179,16 @@ class _Dictionary:
                     yield reading, size + 1, added + more, spellings
                 if known:
                     waiting.append((reading, size + 1, added + more))
+
+    def sounds(self, word: str) -> list[str]:
+        """Return the readings of a word with kanji. Reads the whole dictionary: a millisecond."""
+        wanted, found, at = word.encode(), list[str](), 0
+        while (at := self._data.find(wanted, at)) >= 0:
+            end = at + len(wanted)
+            if _ENTRY.fullmatch(self._data, at - 3, end + 1):
+                found.append(self._reading(self._data.rfind(b"\n", 0, at) + 1).decode())
+            at = end
+        return found
 
     def _look_up(self, reading: str) -> tuple[bool, tuple[Spelling, ...]]:
         """Return whether words begin so, and the spellings of the word itself."""
@@ -304,6 +315,8 @@ def _steps(rest: str, loose: bool) -> Iterator[tuple[int, Segment]]:
 _HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々\uac00-\ud7a3\U00020000-\U0003134f]")
 _PIECE = lazy_pattern(r"[ぁ-ゖゝゞー]+|[ァ-ヺー]+|[a-zāīūēōâîûêô'’-]+|[^\W_]+")
 _HIRAGANA = lazy_pattern(r"[ぁ-ゖゝゞー]+")
+_KANJI = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff々]{2,6}")
+_SHORT_KANA = 2  # letters of a word in kana that is found within too many others
 _KANA = lazy_pattern(r"[ぁ-ゖァ-ヺゝゞー]+")
 _LATIN = lazy_pattern(r"[a-zāīūēōâîûêô'’-]+")
 _PARTICLES = frozenset("はがをにでとのもへや")
@@ -371,6 +384,20 @@ def readings(text: str) -> tuple[Reading, ...]:
     found = [_reading_of(between, way, text[at:]) for way in ways]
     spells = [any(len(word) > 1 for word in each.words) for each in found]
     return tuple(compress(found, spells)) if spells[:1] == [True] else ()
+
+
+def may_sound(text: str) -> bool:
+    """Return whether a query may be a single word of kanji. Takes microseconds."""
+    return _KANJI.fullmatch(normalize(text).strip()) is not None
+
+
+def sounds_of(text: str) -> tuple[str, ...]:
+    """Return how a word of kanji is written in kana; nothing if it is no single word, or is short."""
+    if not may_sound(text):
+        return ()
+    text = normalize(text).strip()
+    found = [each for each in _dictionary().sounds(text) if len(each) > _SHORT_KANA]
+    return tuple(dict.fromkeys(kana for each in found for kana in (each, each.translate(_TO_KATAKANA))))
 
 
 def _reading_of(between: Sequence[str], spelled: Sequence[Spelled], end: str) -> Reading:

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from tabane.search.analysis import normalize
 from tabane.search.engine import Collection, EngineHit, EngineHits, LexicalQuery, Mode
-from tabane.search.readings import Reading, may_read, readings
+from tabane.search.readings import Reading, may_read, may_sound, readings, sounds_of
 from tabane.search.records import Filter, Record
 
 _OTHER = 0.9  # what a word counts in another spelling
@@ -97,10 +97,16 @@ async def search_words(
 ) -> EngineHits:
     """Return the best records by words, in any spelling of the query. Arguments and errors are the engine's.
 
-    Scores of hits in another spelling are such that their share of the ceiling is what they cover.
+    Scores of hits in another spelling are such that their share of the ceiling is what they cover. A word of
+    kanji that no record has is searched in kana.
     """
     if not query.spellings:
-        return await collection.search(query, where, limit, offset)
+        found = await collection.search(query, where, limit, offset)
+        if found.total or offset or query.phrases or query.mode is Mode.PHRASE or not may_sound(query.text):
+            return found
+        kana = await asyncio.to_thread(sounds_of, query.text)
+        in_kana = structs.replace(query, spellings=((query.text.strip(), *kana),))
+        return await collection.search(in_kana, where, limit) if kana else found
     wanted = limit + offset
     typed = await collection.search(structs.replace(query, spellings=()), where, wanted)
     other = await collection.search(query, where, wanted)
