@@ -33,6 +33,13 @@ async def respelled(collection: Collection, query: LexicalQuery, where: Filter) 
     known = await asyncio.to_thread(readings, query.text)
     if not known:
         return query
+    best = await _best_fit(collection, query, where, known)
+    return structs.replace(query, spellings=best.words, spelled=best.text) if best.text else query
+
+
+async def _best_fit(
+    collection: Collection, query: LexicalQuery, where: Filter, known: Sequence[Reading]
+) -> _Fit:
     best = _Fit(0)
     for each in known:
         if sum(len(typed) for typed, *_ in each.words) <= best.letters:
@@ -42,7 +49,7 @@ async def respelled(collection: Collection, query: LexicalQuery, where: Filter) 
         records = await collection.get([hit.key for hit in hits])
         fit = await asyncio.to_thread(_fit, each, records)
         best = fit if fit.letters > best.letters else best
-    return structs.replace(query, spellings=best.words, spelled=best.text) if best.text else query
+    return best
 
 
 class _Fit(NamedTuple):
@@ -71,25 +78,22 @@ def _fit(reading: Reading, records: Iterable[Record | None]) -> _Fit:
         for place in {place for spelling in word for place in places.get(spelling, ())}:
             letters[place] += len(word[0])
     worth = [many * many / rank for rank, many in enumerate(letters, 1)]
-    words = tuple(
-        (
-            typed,
-            *sorted(
-                (each for each in others if each in places),
-                key=lambda each: -sum(worth[at] for at in places[each]),
-            ),
+    found = [
+        sorted(
+            (each for each in others if each in places),
+            key=lambda each: -sum(worth[at] for at in places[each]),
         )
-        for typed, *others in reading.words
-    )
-    if all(len(word) == 1 for word in words):
+        for _, *others in reading.words
+    ]
+    if not any(found):
         return _Fit(max(letters, default=0))
-    likeliest = [*map(_second, words, reading.words)]
+    # A spelling that no record has would only raise the ceiling.
+    words = tuple(
+        (*[word[0]] * (word[0] in places or not others), *others)
+        for word, others in zip(reading.words, found, strict=True)
+    )
+    likeliest = [(*others, *word[1:], word[0])[0] for word, others in zip(reading.words, found, strict=True)]
     return _Fit(max(letters), words, reading.written(likeliest))
-
-
-def _second(found: Sequence[str], known: Sequence[str]) -> str:
-    """Return the best spelling that was found of a word, else the likeliest one, else the word as typed."""
-    return found[1] if len(found) > 1 else known[1] if len(known) > 1 else known[0]
 
 
 async def search_words(
@@ -104,9 +108,11 @@ async def search_words(
         found = await collection.search(query, where, limit, offset)
         if found.total or offset or query.phrases or query.mode is Mode.PHRASE or not may_sound(query.text):
             return found
-        kana = await asyncio.to_thread(sounds_of, query.text)
-        in_kana = structs.replace(query, spellings=((query.text.strip(), *kana),))
-        return await collection.search(in_kana, where, limit) if kana else found
+        if not (kana := await asyncio.to_thread(sounds_of, query.text)):
+            return found
+        fit = await _best_fit(collection, query, where, [Reading(((query.text, *kana),), (0,))])
+        in_kana = structs.replace(query, spellings=fit.words)
+        return await collection.search(in_kana, where, limit) if fit.text else found
     wanted = limit + offset
     typed = await collection.search(structs.replace(query, spellings=()), where, wanted)
     other = await collection.search(query, where, wanted)
