@@ -325,6 +325,7 @@ _LATIN_PARTICLES = frozenset(
 )
 _PLAIN_PARTICLES = frozenset(("no", "wo", "ga", "wa", "san", "sama"))  # also beside English words
 _MOST_READINGS = 4
+_MOST_SPOKEN = 3  # ways to say a word that are searched in hiragana, which costs more than kanji
 _SHORT = 3  # letters of words that are Japanese only among others
 _HONORIFIC = ("お", "ご")
 
@@ -496,9 +497,9 @@ def _spell_word(ways: Sequence[Sequence[Segment]]) -> Iterator[str]:
     """Yield the spellings of a word, the likeliest first, and its kana. ``ways``: how it can be cut."""
     ranked = sorted((way for each in ways for way in _spell_part(each)), key=itemgetter(0))
     yield from list(dict.fromkeys(text for _, text in ranked))[:MOST_SPELLINGS]
-    for each in ways:
-        spoken = "".join(segment.reading for segment in each)
-        yield from (spoken, spoken.translate(_TO_KATAKANA))
+    spoken = dict.fromkeys("".join(segment.reading for segment in each) for each in ways)
+    for kana in islice(spoken, _MOST_SPOKEN):
+        yield from (kana, kana.translate(_TO_KATAKANA))
 
 
 def _parts(run: Sequence[Segment]) -> Iterator[tuple[int, str, list[Segment]]]:
