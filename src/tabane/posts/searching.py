@@ -306,9 +306,7 @@ class HybridPosts:
             query.vectors,
             where,
             limit,
-            fusion=query.fusion,
             usual=query.usual,
-            weight=query.weight,
         )
         hits: Sequence[Hit] = ranking.hits
         records = await posts.get([hit.key for hit in hits])
