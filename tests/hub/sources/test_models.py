@@ -443,7 +443,7 @@ async def test_vectors_of_a_former_model_are_searched_while_auto_is_another(plac
     async with place.opened(make_finder=make) as models:
         told = await call(models, "model_status")
         assert (told["state"], told["id"], told["source"]) == ("here", JOINED, "package")
-        assert opened(await models.wanted()).fingerprint.startswith(USE)
+        assert opened(await models.wanted()).fingerprint.startswith(JOINED)
         told = await call(models, "model_status")
         assert (told["state"], told["dimension"]) == ("open", 512)
         (name,) = [
