@@ -71,9 +71,25 @@ def sentences(text: str) -> list[str]:
     A task of several steps is near to no tool as a whole. To search for each step apart and merge the
     results found less on public sets: most sentences only explain another.
     """
-    pieces = [piece.strip(" ,、") for piece in _BETWEEN.split(text[:_MOST_TEXT])]
-    found = [piece for piece in pieces if len(piece) >= (_SHORTEST if piece.isascii() else _SHORTEST // 2)]
+    found = _pieces(text)
     return found if 2 <= len(found) <= _MOST_SENTENCES else []
+
+
+def _pieces(text: str) -> list[str]:
+    pieces = (piece.strip(" ,、") for piece in _BETWEEN.split(text[:_MOST_TEXT]))
+    return [piece for piece in pieces if len(piece) >= _least(piece, _SHORTEST)]
+
+
+def _least(text: str, letters: int) -> int:
+    return letters if text.isascii() else letters // 2
+
+
+_LONG = 160  # characters; half of that in Japanese
+
+
+def has_steps(text: str) -> bool:
+    """Return whether a query may be a task of several steps: it has several sentences, or is long."""
+    return len(text) >= _least(text, _LONG) or len(_pieces(text)) > 1
 
 
 class ToolEmbedding(Protocol):
@@ -462,7 +478,8 @@ class ServerCatalogs:
         if found.incomplete:
             self._meaning.changed()
         starting = meaning.available and (found.incomplete or not found.compared)
-        return structs.replace(found, hits=hits[: query.limit], starting=starting)
+        late = starting and meaning.late
+        return structs.replace(found, hits=hits[: query.limit], starting=starting, late=late)
 
     def note_use(self, holder: str, tool: str, times: int, *, kept: bool) -> None:
         """Count calls of a tool by its public name. ``kept``: the count is to outlive the hub."""
@@ -651,13 +668,6 @@ TIE = 0.01
 MOST = 5_000
 """Pairs of caller and tool that are counted. Beyond it, the half that counts least is forgotten."""
 
-OWN_SHARE = 0.87
-"""The part of its score that counts for a tool of the hub beside those of servers.
-
-A server that fits about as well was added for such requests. With this share, the tools of an empty hub lower
-recall@5 of a public set from .922 to .915 (benchmarks/tools/recall.py --own).
-"""
-
 _BEGIN = 1_767_225_600.0  # 2026-01-01: so far, a call had the weight 1
 _YEAR = 365 * 86_400.0
 _LARGEST = 1_000.0  # of an exponent: a clock may be wrong
@@ -738,25 +748,19 @@ def ties_broken(
 ) -> tuple[ToolHit, ...]:
     """Return the hits in the order of their scores, where scores within :data:`TIE` are a tie.
 
-    The hub's ``own`` tools count with :data:`OWN_SHARE` of their scores. A tie contains a hit and those below
-    it that score at most that much less. Within it, tools of servers come before own ones, then those that
-    were used more, and then the order that was given. A hit with score 1 was asked for by its name, and one
-    with score 0 only matches a filter: these are in no tie.
+    A tie contains a hit and those below it that score at most that much less. Within it, tools of servers
+    come before own ones, then those that were used more, and then the order that was given. A hit with
+    score 1 was asked for by its name, and one with score 0 only matches a filter: these are in no tie.
     """
     ties: list[list[ToolHit]] = []
-    standings = {hit.alias: _standing(hit, own) for hit in hits}
-    for hit in sorted(hits, key=lambda hit: -standings[hit.alias]):
-        if ties and _tied(standings[ties[-1][0].alias], standings[hit.alias]):
+    for hit in hits:
+        if ties and _tied(ties[-1][0].score, hit.score):
             ties[-1].append(hit)
         else:
             ties.append([hit])
     for tie in ties:
         tie.sort(key=lambda hit: (hit.alias in own, -used.get(hit.alias, 0.0)))
     return tuple(hit for tie in ties for hit in tie)
-
-
-def _standing(hit: ToolHit, own: Collection[str]) -> float:
-    return hit.score * OWN_SHARE if hit.alias in own and hit.score < 1.0 else hit.score
 
 
 def _tied(best: float, score: float) -> bool:

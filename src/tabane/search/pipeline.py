@@ -30,6 +30,7 @@ from tabane.search.engine import (
     demanding,
 )
 from tabane.search.fusion import CHANCE_RANK, K, Rise, ScoreParts, diverse, fused, scaled, weight_of_words
+from tabane.search.interpretations import Interpretation, interpretations
 from tabane.search.records import EVERYTHING, And, Filter, In, Not, Record
 from tabane.search.respelling import respelled, search_words
 from tabane.search.source import (
@@ -42,7 +43,7 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
-from tabane.search.typed_query import demands, marked_terms, sense, words_of
+from tabane.search.typed_query import TextTest, demands, marked_terms, sense, words_of
 
 DEPTH = 100
 """Least number of hits that are taken from each ranking. Deeper hits of both gain nothing by fusion."""
@@ -123,7 +124,7 @@ class _HybridSearch(Struct, frozen=True):
         request = NearestRequest(meaning, And((self.where, demands(self.words))), self.looked)
         nearest, found = await self.collection.together(
             lambda records: self._compare_candidates(records, request, lexical),
-            long=demanding(request.query, request.where),
+            long=demanding(request.query, request.where) or bool(self.words.exclude),
             first=request,
         )
         parts = _score_parts(found, lexical, nearest, usual, latin=is_latin(self.words.text))
@@ -138,7 +139,7 @@ class _HybridSearch(Struct, frozen=True):
         self, records: JoinedRecords, request: NearestRequest, lexical: EngineHits
     ) -> tuple[EngineHits, dict[str, RankedRecord]]:
         """Return the nearest records, and these and the lexical hits by key, with cosines."""
-        nearest = await records.nearest(request.query, request.where, request.limit)
+        nearest = await self._nearest(records, request)
         found = {hit.key: RankedRecord(hit.key, hit.row, 0.0, bm25=hit.score) for hit in lexical.hits}
         for near in nearest.hits:
             known = found.get(near.key)
@@ -152,6 +153,28 @@ class _HybridSearch(Struct, frozen=True):
             for key, cosine in zip(part, cosines, strict=True):
                 found[key] = RankedRecord(key, found[key].row, 0.0, cosine, found[key].bm25)
         return nearest, found
+
+    async def _nearest(self, records: JoinedRecords, request: NearestRequest) -> EngineHits:
+        """Return the nearest records that the query's phrases and exclusions allow.
+
+        If exclusions take too many of them, the engine's most are read once.
+        """
+        nearest = await records.nearest(request.query, request.where, request.limit)
+        test = TextTest(self.words)
+        if not test:
+            return nearest
+        allowed = await allowed_hits(records, nearest, test)
+        if len(allowed.hits) < len(nearest.hits) == request.limit < MOST_AT_ONCE:
+            deeper = await records.nearest(request.query, request.where, MOST_AT_ONCE)
+            allowed = await allowed_hits(records, deeper, test)
+        return structs.replace(allowed, hits=allowed.hits[: request.limit])
+
+
+async def allowed_hits(records: JoinedRecords, found: EngineHits, test: TextTest) -> EngineHits:
+    """Return the hits whose texts pass a test."""
+    there = await records.get([hit.key for hit in found.hits])
+    passed = {record.key for record in there if record is not None and test.accepts(record.texts.values())}
+    return structs.replace(found, hits=tuple(hit for hit in found.hits if hit.key in passed))
 
 
 def _score_parts(
@@ -369,9 +392,9 @@ class CollectionSource(ABC, Generic[T]):
         words = words_of(request)
         if not sense(words):
             return SearchAnswer()
-        return await self.ranked(
-            await self._collection(), words, self.where, request.limit, keywords=request.keywords
-        )
+        collection = await self._collection()
+        keywords, exact = request.keywords, request.exact
+        return await self.ranked(collection, words, self.where, request.limit, keywords=keywords, exact=exact)
 
     async def ranked(
         self,
@@ -381,12 +404,33 @@ class CollectionSource(ABC, Generic[T]):
         limit: int,
         mode: SearchMode = "hybrid",
         keywords: Keywords | None = None,
+        *,
+        exact: bool = False,
     ) -> SearchAnswer[T]:
         """Return the best items for words that make sense. Raises ModelMissing if mode vector lacks a model.
 
-        ``keywords`` is that of :class:`~tabane.search.source.SearchRequest`.
+        ``keywords`` and ``exact`` are those of :class:`~tabane.search.source.SearchRequest`.
         """
-        words = await respelled(collection, words, where)
+        nothing: SearchAnswer[T] = SearchAnswer()
+        for reading in await interpretations(collection, words, where, exact=exact):
+            answer = await self._read_as(collection, reading, where, limit, mode, keywords)
+            if answer.hits:
+                return answer
+            if reading.remark is None:
+                nothing = answer
+        return nothing
+
+    async def _read_as(
+        self,
+        collection: Collection,
+        reading: Interpretation,
+        where: Filter,
+        limit: int,
+        mode: SearchMode,
+        keywords: Keywords | None,
+    ) -> SearchAnswer[T]:
+        """Return the best items for one reading of a query."""
+        words = await respelled(collection, reading.words, where)
         query = await self._query(collection, words, "lexical" if keywords else mode)
         asked = "" if keywords == "typing" else sense(words)  # what nobody finished is not reranked
         hits: list[SearchHit[T]] = []
@@ -395,7 +439,7 @@ class CollectionSource(ABC, Generic[T]):
             hits = await self.read(collection, groups)
             if len(hits) == len(groups):  # otherwise one of them was replaced meanwhile
                 break
-        warning = joined(query.warning, collection.remark)
+        warning = joined(reading.remark, joined(query.warning, collection.remark))
         return SearchAnswer(hits, marked_terms(words), warning, usual=query.usual)
 
     async def _query(self, collection: Collection, words: LexicalQuery, mode: SearchMode) -> HybridQuery:

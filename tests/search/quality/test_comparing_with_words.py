@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from benchmarks.search.hybrid import below_words
+from benchmarks.search.hybrid import Rankings, told
+from benchmarks.search.quality import Corpus
 
 
-@pytest.mark.parametrize(("change", "below"), [(-0.05, True), (0.0, False), (0.05, False)])
+@pytest.mark.parametrize(
+    ("worse", "better", "good"), [(12, 0, False), (0, 0, True), (3, 3, True), (0, 12, True)]
+)
 def test_both_are_below_words_if_they_are_so_in_nearly_every_sample_of_queries(
-    change: float, below: bool
+    worse: int, better: int, good: bool
 ) -> None:
-    words = np.random.default_rng(2).random(200)
-    noise = np.random.default_rng(3).normal(0, 0.1, 200)
-    both = words + change + noise - noise.mean()
-    assert below_words({"words": words, "both": both}) is below
+    corpus = Corpus.of(
+        {"docs": ["right", "wrong"], "queries": [{"id": n, "q": "q", "rel": 0} for n in range(40)]}
+    )
+    right, wrong = corpus.texts
+    first, second = {right: 2.0, wrong: 1.0}, {wrong: 2.0, right: 1.0}
+
+    def found(place: int) -> Rankings:
+        words = second if place < better else first
+        both = first if place < better else second if place < better + worse else words
+        return Rankings(words, words, list(both), list(both), frozenset(corpus.texts))
+
+    rankings = {query.name: found(place) for place, query in enumerate(corpus.queries)}
+    report, passed = told(corpus, rankings, "model")
+    assert passed is good
+    assert ("below words" in report) is not good
