@@ -117,7 +117,7 @@ class _HybridSearch(Struct, frozen=True):
 
     async def ranked(self, limit: int, offset: int, usual: float | None) -> HybridRanking:
         # One after the other: in parallel, two threads compete for the interpreter and take longer.
-        lexical = await self.collection.search(self.words, self.where, self.looked)
+        lexical = await search_words(self.collection, self.words, self.where, self.looked)
         # A hit below the page in both rankings cannot rise into it. So proven are the page, and the first
         # hits, which decide the weights.
         meaning = structs.replace(self.meaning, proven=max(limit + offset, CHANCE_RANK))
@@ -127,7 +127,8 @@ class _HybridSearch(Struct, frozen=True):
             long=demanding(request.query, request.where) or bool(self.words.exclude),
             first=request,
         )
-        parts = _score_parts(found, lexical, nearest, usual, latin=is_latin(self.words.text))
+        latin = is_latin(self.words.spelled or self.words.text)
+        parts = _score_parts(found, lexical, nearest, usual, latin=latin)
         exact = lexical.exact and max(len(lexical.hits), len(nearest.hits)) < self.looked
         page = list(parts.items())[offset : offset + limit]
         scored = (

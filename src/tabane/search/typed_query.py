@@ -199,7 +199,7 @@ def sense(query: LexicalQuery) -> str:
 
 def marked_terms(query: LexicalQuery) -> list[str]:
     """Return the words and phrases of a query that are marked in a hit: no words of grammar."""
-    spellings = (spelling for _, *others in query.spellings for spelling in others)
+    spellings = (each for word in query.spellings for each in word if each not in normalize(query.text))
     return [content(query.text), *query.phrases, *spellings]
 
 
