@@ -22,6 +22,8 @@ _PROGRAMS = {"programs": True}
 
 
 _LONGEST = 2_000
+LONGEST_QUERY = 2_000
+"""Characters of a query that are read. A longer one is cut."""
 
 
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,7 +33,7 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
     it is not given; a default would be a part of each list of tools.
     """
 
-    query: Annotated[str, Meta(min_length=1, max_length=_LONGEST)] | None = None
+    query: Annotated[str, Meta(min_length=1)] | None = None
     queries: (
         Annotated[
             list[str],  # without limits, which a list of tools would repeat; steps() checks them
@@ -72,17 +74,14 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["tools", "prompts", "resources", "skills", "all"] | None = None
 
     def steps(self) -> list[str]:
-        """Return the queries, each once. Raises BadArguments."""
+        """Return the queries, each once, cut at 2,000 characters. Raises BadArguments."""
         if (self.query is None) == (self.queries is None):
             raise BadArguments(
                 say("search_tools takes either query, or queries: a list with the steps of a task."), "query"
             )
-        if any(not 1 <= len(query) <= _LONGEST for query in self.queries or ()):
-            raise BadArguments(
-                say("queries: each query has 1 to {most} {most:character|characters}.", most=_LONGEST),
-                "queries",
-            )
-        return list(dict.fromkeys(self.queries or [self.query or ""]))
+        if self.queries and not all(self.queries):
+            raise BadArguments(say("queries: a query is empty."), "queries")
+        return list(dict.fromkeys(query[:LONGEST_QUERY] for query in self.queries or [self.query or ""]))
 
 
 class DescribeTools(Struct, frozen=True, forbid_unknown_fields=True):
