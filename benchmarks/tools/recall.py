@@ -97,7 +97,7 @@ async def vectors_of(query: str, models: Models) -> dict[str, list[bytes]]:
 async def tools_of_the_hub() -> list[tuple[str, list[Tool]]]:
     """The hub's own tools that are searched: without posts and documents, and with them."""
     own = own_tools(await whole_table())
-    left_out = idle((tool.name for tool in own), lambda domain: False)
+    left_out = idle(frozenset(tool.name for tool in own), lambda domain: False)
     return [
         ("with the tools of an empty hub", [tool for tool in own if tool.name not in left_out]),
         ("with all tools of the hub", own),

@@ -63,11 +63,13 @@ def test_phrases_count_as_one_concept_of_all_their_words() -> None:
     assert phrase.variants[0].strict
 
 
-def test_words_of_asking_count_less_in_a_sentence_only() -> None:
-    (show, _) = concepts("show commits", SMALL)
-    assert show.weight == 1
+def test_words_of_asking_count_less_beside_a_thing_and_least_in_a_sentence() -> None:
+    (alone,) = concepts("show", SMALL)
+    beside, commits = concepts("show commits", SMALL)
     sentence = concepts("show commits made yesterday by alice on branch main", SMALL)
-    assert {said(concept): concept.weight < 1 for concept in sentence}[("show",)]
+    within = next(concept for concept in sentence if said(concept) == ("show",))
+    assert alone.weight == commits.weight == 1
+    assert alone.weight > beside.weight > within.weight
 
 
 @given(st.text(max_size=500))

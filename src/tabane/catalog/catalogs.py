@@ -49,15 +49,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PATIENCE = 0.3
-"""Seconds that a search waits for the vector of its query: enough unless the model is being opened.
-
-The searches after it do not wait, until the model has answered.
-"""
+"""Seconds that each search waits for the vectors of its query: enough unless the model is being opened."""
 
 _BATCH = 16
 _MOST_TEXT = 2_000
 _RETRY = 30.0  # seconds until a model that failed is tried again
-_MOST_PENDING = 32  # queries whose vectors are still being made; more searches use words alone
+_MOST_PENDING = 256  # vectors that are still being made; beyond it, searches use words alone
 
 
 _MOST_SENTENCES = 4
@@ -74,9 +71,25 @@ def sentences(text: str) -> list[str]:
     A task of several steps is near to no tool as a whole. To search for each step apart and merge the
     results found less on public sets: most sentences only explain another.
     """
-    pieces = [piece.strip(" ,、") for piece in _BETWEEN.split(text[:_MOST_TEXT])]
-    found = [piece for piece in pieces if len(piece) >= (_SHORTEST if piece.isascii() else _SHORTEST // 2)]
+    found = _pieces(text)
     return found if 2 <= len(found) <= _MOST_SENTENCES else []
+
+
+def _pieces(text: str) -> list[str]:
+    pieces = (piece.strip(" ,、") for piece in _BETWEEN.split(text[:_MOST_TEXT]))
+    return [piece for piece in pieces if len(piece) >= _least(piece, _SHORTEST)]
+
+
+def _least(text: str, letters: int) -> int:
+    return letters if text.isascii() else letters // 2
+
+
+_LONG = 160  # characters; half of that in Japanese
+
+
+def has_steps(text: str) -> bool:
+    """Return whether a query may be a task of several steps: it has several sentences, or is long."""
+    return len(text) >= _least(text, _LONG) or len(_pieces(text)) > 1
 
 
 class ToolEmbedding(Protocol):
@@ -94,11 +107,12 @@ class ToolEmbedding(Protocol):
 class QueryMeaning(Struct, frozen=True):
     """Vectors of a query and its sentences by model, as far as they are there.
 
-    ``available``: there is a model for it.
+    ``available``: there is a model for it. ``late``: one that has answered before did not answer in time.
     """
 
     vectors: Mapping[str, Sequence[bytes]] = field(default_factory=dict)
     available: bool = False
+    late: bool = False
 
 
 class ToolMeaning:
@@ -114,12 +128,17 @@ class ToolMeaning:
         self._embedding, self._store, self._patience, self._retry = embedding, store, patience, retry
         self._pending: set[asyncio.Task[bytes | NoModel]] = set()
         self._late: set[str] = set()  # models that did not answer in time, and have not answered since
+        self._opened = False  # a model has answered
         self._filling: asyncio.Task[None] | None = None
         self._filled: tuple[str, ...] = ()  # the models that have a vector of each tool
         self._next_try = 0.0
 
     async def of_query(self, text: str) -> QueryMeaning:
-        """Return the vectors of a query that are there in time. The others are made for the next query."""
+        """Return the vectors of a query that are there in time. The others are made for the next query.
+
+        A model that was late is asked again, but only for the vector of the whole query: what it still owes
+        must not make it late for the next one too.
+        """
         if self._embedding is None or not text.strip():
             return QueryMeaning()
         embedding = self._embedding()
@@ -127,32 +146,33 @@ class ToolMeaning:
         if isinstance(models, NoModel):
             return QueryMeaning()
         self._fill_soon(models)
-        if len(self._pending) > _MOST_PENDING:
-            return QueryMeaning(available=True)
         names = [model.fingerprint for model in models if reads(model.fingerprint, text)]
-        pairs = [(name, part) for name in names for part in (text, *sentences(text))]
-        if not pairs:
+        if not names:
             return QueryMeaning()
+        if len(self._pending) > _MOST_PENDING:
+            return QueryMeaning(available=True, late=self._opened)
+        parts = sentences(text)
+        pairs = [(name, part) for name in names for part in (text, *(() if name in self._late else parts))]
         tasks = {pair: asyncio.ensure_future(embedding.query(*pair)) for pair in pairs}
         for (name, _), task in tasks.items():
             self._pending.add(task)
             task.add_done_callback(partial(self._forget_query, name))
-        # Wait for the models that are not late already, and note those that are late now.
-        prompt = {task: name for (name, _), task in tasks.items() if name not in self._late}
-        if prompt:
-            _, pending = await asyncio.wait(prompt, timeout=self._patience)
-            self._late |= {prompt[task] for task in pending}
+        _, pending = await asyncio.wait(tasks.values(), timeout=self._patience)
+        self._late |= {name for (name, _), task in tasks.items() if task in pending}
         made = {pair: task.result() for pair, task in tasks.items() if task.done()}
         vectors: dict[str, list[bytes]] = {}
         for (name, part), vector in made.items():
             if isinstance(vector, bytes) and (part == text or name in vectors):
                 vectors.setdefault(name, []).append(vector)
+        late = bool(pending) and not vectors and self._opened
         # A model that failed is no model; one that takes long will be there.
-        return QueryMeaning(vectors, bool(vectors) or len(made) < len(tasks))
+        return QueryMeaning(vectors, bool(vectors) or bool(pending), late)
 
     def _forget_query(self, model: str, task: asyncio.Task[bytes | NoModel]) -> None:
         self._pending.discard(task)
         self._late.discard(model)
+        if not task.cancelled() and task.exception() is None:
+            self._opened |= isinstance(task.result(), bytes)
 
     def changed(self) -> None:
         """Take note that tools came: their vectors are made with the next search."""
@@ -458,7 +478,8 @@ class ServerCatalogs:
         if found.incomplete:
             self._meaning.changed()
         starting = meaning.available and (found.incomplete or not found.compared)
-        return structs.replace(found, hits=hits[: query.limit], starting=starting)
+        late = starting and meaning.late
+        return structs.replace(found, hits=hits[: query.limit], starting=starting, late=late)
 
     def note_use(self, holder: str, tool: str, times: int, *, kept: bool) -> None:
         """Count calls of a tool by its public name. ``kept``: the count is to outlive the hub."""
@@ -647,13 +668,6 @@ TIE = 0.01
 MOST = 5_000
 """Pairs of caller and tool that are counted. Beyond it, the half that counts least is forgotten."""
 
-OWN_SHARE = 0.87
-"""The part of its score that counts for a tool of the hub beside those of servers.
-
-A server that fits about as well was added for such requests. With this share, the tools of an empty hub lower
-recall@5 of a public set from .922 to .915 (benchmarks/tools/recall.py --own).
-"""
-
 _BEGIN = 1_767_225_600.0  # 2026-01-01: so far, a call had the weight 1
 _YEAR = 365 * 86_400.0
 _LARGEST = 1_000.0  # of an exponent: a clock may be wrong
@@ -734,25 +748,19 @@ def ties_broken(
 ) -> tuple[ToolHit, ...]:
     """Return the hits in the order of their scores, where scores within :data:`TIE` are a tie.
 
-    The hub's ``own`` tools count with :data:`OWN_SHARE` of their scores. A tie contains a hit and those below
-    it that score at most that much less. Within it, tools of servers come before own ones, then those that
-    were used more, and then the order that was given. A hit with score 1 was asked for by its name, and one
-    with score 0 only matches a filter: these are in no tie.
+    A tie contains a hit and those below it that score at most that much less. Within it, tools of servers
+    come before own ones, then those that were used more, and then the order that was given. A hit with
+    score 1 was asked for by its name, and one with score 0 only matches a filter: these are in no tie.
     """
     ties: list[list[ToolHit]] = []
-    standings = {hit.alias: _standing(hit, own) for hit in hits}
-    for hit in sorted(hits, key=lambda hit: -standings[hit.alias]):
-        if ties and _tied(standings[ties[-1][0].alias], standings[hit.alias]):
+    for hit in hits:
+        if ties and _tied(ties[-1][0].score, hit.score):
             ties[-1].append(hit)
         else:
             ties.append([hit])
     for tie in ties:
         tie.sort(key=lambda hit: (hit.alias in own, -used.get(hit.alias, 0.0)))
     return tuple(hit for tie in ties for hit in tie)
-
-
-def _standing(hit: ToolHit, own: Collection[str]) -> float:
-    return hit.score * OWN_SHARE if hit.alias in own and hit.score < 1.0 else hit.score
 
 
 def _tied(best: float, score: float) -> bool:

@@ -217,6 +217,8 @@ class OfferSearch:
             wanted = ToolQuery(query, limit, server, category=category, names=names)
             hits: ToolHits = await self._with_index(_searching(wanted, asked.vectors))
             total = max(total, hits.total)
+            if hits.doubtful and kind == "all":
+                continue  # beside tools, offers that perhaps do not fit are in the way
             for key, score in ((hit.alias, hit.score) for hit in hits.hits):
                 found[key] = max(found.get(key, 0.0), score)
         best = sorted(found, key=lambda key: (-found[key], key))[:limit]

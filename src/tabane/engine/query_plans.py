@@ -252,7 +252,8 @@ class LexicalPlan:
     """The conditions that a hit must and must not match, and the terms that score it.
 
     ``plain``: it must match any of the leaves, nothing more. ``prefixes`` are to be scored too, by the
-    tokens they stand for, with these weights.
+    tokens they stand for, with these weights. ``spellings``: word → spelling → its leaves, if a word has
+    several spellings: a hit needs one of them.
     """
 
     leaves: tuple[ScoredTerm, ...]
@@ -260,6 +261,7 @@ class LexicalPlan:
     without: tuple[Match, ...] = ()
     prefixes: tuple[tuple[PrefixMatch, float], ...] = ()
     plain: bool = False
+    spellings: tuple[tuple[tuple[ScoredTerm, ...], ...], ...] = ()
 
 
 NOTHING = LexicalPlan((), AnyOf(()))
@@ -276,6 +278,8 @@ class LexicalPlanner:
     def plan(self, query: LexicalQuery) -> LexicalPlan:
         """Return the plan of a query; :data:`NOTHING` if it has no word. Raises BadArguments."""
         names = self._shape.text_names(query.fields)
+        if query.spellings:
+            return self._plan_spellings(query, names)
         found = groups(query.text)[:MOST_TERMS]
         text = content(query.text) if query.mode is Mode.ANY else query.text
         tokens = _distinct_tokens(text)
@@ -298,6 +302,40 @@ class LexicalPlanner:
             leaves = tuple(self._leaves(text, _distinct_tokens(text), names))
         without = tuple(phrase for text in query.exclude for phrase in self._phrase(text, names))
         return LexicalPlan(leaves, _all_of(required), without, prefixes, plain)
+
+    def _plan_spellings(self, query: LexicalQuery, names: tuple[str, ...]) -> LexicalPlan:
+        """Return the plan of a query whose words have several spellings."""
+        words = [[(text, self._spelling_leaves(text, names)) for text in word] for word in query.spellings]
+        leaves = {leaf.term: leaf for word in words for _, found in word for leaf in found}
+        characters = dict.fromkeys(text for word in query.spellings for text in word if _is_character(text))
+        prefixes = tuple(self._characters(list(characters), names))
+        must: list[Match] = [
+            AnyOf(
+                tuple(
+                    match for text, found in word for match in self._spelling(text, found, query.mode, names)
+                )
+            )
+            for word in words
+        ]
+        required = must if query.mode is Mode.ALL else [AnyOf(tuple(must))]
+        required += [phrase for text in query.phrases for phrase in self._phrase(text, names)]
+        without = tuple(phrase for text in query.exclude for phrase in self._phrase(text, names))
+        spellings = tuple(tuple(found for _, found in word) for word in words)
+        return LexicalPlan(tuple(leaves.values()), _all_of(required), without, prefixes, spellings=spellings)
+
+    def _spelling_leaves(self, text: str, names: tuple[str, ...]) -> tuple[ScoredTerm, ...]:
+        leaves = tuple(self._leaves(text, _distinct_tokens(text), names))
+        return leaves or self._hiragana(text, names)[0]
+
+    def _spelling(
+        self, text: str, leaves: Sequence[ScoredTerm], mode: Mode, names: tuple[str, ...]
+    ) -> Iterator[Match]:
+        """Yield the conditions of which a text with a spelling fulfills one."""
+        whole = not leaves or leaves[0].term.space.startswith(PAIRS) or _is_character(text)
+        if whole or mode is Mode.ALL:
+            yield from self._phrase(text, names)
+        else:
+            yield from (leaf.term for leaf in leaves)
 
     def _leaves(self, text: str, tokens: Sequence[str], names: tuple[str, ...]) -> Iterator[ScoredTerm]:
         # A dictionary knows words better than a rule of thumb.
@@ -482,14 +520,23 @@ def rounded(score: float) -> float:
     return float(f"{score:.6g}")
 
 
-def ceiling(leaves: Iterable[ScoredTerm], rarity: Callable[[TermMatch], float]) -> float:
-    """Return the worth of the query's words, each in the field where it is most usual."""
+def ceiling(plan: LexicalPlan, rarity: Callable[[TermMatch], float]) -> float:
+    """Return the worth of the query's words, each in the field where it is most usual.
+
+    Of several spellings of a word, that with the highest worth counts.
+    """
+    if not plan.spellings:
+        return rounded(_worth(plan.leaves, rarity))
+    return rounded(sum(max(_worth(leaves, rarity) for leaves in word) for word in plan.spellings))
+
+
+def _worth(leaves: Iterable[ScoredTerm], rarity: Callable[[TermMatch], float]) -> float:
     usual: dict[tuple[str, str], tuple[float, float]] = {}
     for leaf in leaves:
         rare = rarity(leaf.term)
         word, found = (leaf.term.space[0], leaf.term.token), (rare, leaf.weight * rare)
         usual[word] = min(usual.get(word, found), found)
-    return rounded(sum(worth for _, worth in usual.values()))
+    return sum(worth for _, worth in usual.values())
 
 
 Analysis = Mapping[str, list[str]]

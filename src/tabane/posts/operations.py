@@ -25,7 +25,6 @@ from tabane.search.engine import Collection, Order
 from tabane.search.records import And, Equal, Filter, Not, encodable
 from tabane.search.snippets import marks
 from tabane.search.source import Models, explained
-from tabane.search.typed_query import marked_terms, typed
 from tabane.wire import json
 from tabane.wire.cursors import CursorCodec
 
@@ -151,10 +150,9 @@ class Archive:
             params.diversity or 0.0,
         )
         query, unfinished = parsed(params.query), params.keywords == "typing"
-        words = marked_terms(typed(query.meaning))
         results = []
         for rank, hit in enumerate(answer.hits, 1):
-            spans = marks(hit.item.content, words, query.terms.includes, unfinished=unfinished)
+            spans = marks(hit.item.content, answer.terms, query.terms.includes, unfinished=unfinished)
             row: Row = {"rank": rank, "score": hit.score, "post": _page_row(hit.item), "marks": spans}
             results.append(row | {"why": explained(hit)})
         page: Row = {"results": results}

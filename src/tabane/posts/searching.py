@@ -49,6 +49,7 @@ from tabane.search.engine import (
     demanding,
 )
 from tabane.search.fusion import ScoreParts
+from tabane.search.interpretations import interpretations
 from tabane.search.pipeline import (
     HybridQuery,
     Incomplete,
@@ -62,8 +63,8 @@ from tabane.search.pipeline import (
     words_alone,
 )
 from tabane.search.pipeline import RankedRecord as Hit
-from tabane.search.readings import readings
 from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
+from tabane.search.respelling import respelled
 from tabane.search.source import (
     HitCard,
     Models,
@@ -307,9 +308,7 @@ class HybridPosts:
             query.vectors,
             where,
             limit,
-            fusion=query.fusion,
             usual=query.usual,
-            weight=query.weight,
         )
         hits: Sequence[Hit] = ranking.hits
         records = await posts.get([hit.key for hit in hits])
@@ -394,8 +393,7 @@ class PostSearch:
             return SearchAnswer()
         options = PostSearchOptions("hybrid", keywords=request.keywords, exact=request.exact)
         text = escaped_meaning(request.query)
-        answer = await self.similar(await self._collection(), text, options, request.limit)
-        return replace(answer, terms=marked_terms(typed(request.query)))
+        return await self.similar(await self._collection(), text, options, request.limit)
 
     def card(self, item: Post) -> HitCard:
         """Return a post as a search over everything shows it."""
@@ -424,15 +422,17 @@ class PostSearch:
         most = min(top_k * _WIDER, MOST_AT_ONCE) if spread else top_k
         words = words_of(SearchRequest(query.meaning, 0, keywords=options.keywords))
         found: PostAnswer = SearchAnswer()
-        for reading in await readings(collection, words, chosen.all, exact=options.exact):
+        for reading in await interpretations(collection, words, chosen.all, exact=options.exact):
+            spelled = await respelled(collection, reading.words, chosen.all)
             source, warning = await self._choose_ranking(
-                collection, options, weights, query.meaning, reading.words, chosen.all
+                collection, options, weights, query.meaning, spelled, chosen.all
             )
             posts = await best_posts(collection, source, chosen.own, most)
             if spread:
                 posts = await _diversify(collection, posts, top_k, diversity)
             remark = reading.remark if isinstance(source, HybridPosts) else None
             answer = _answer_of(posts, collection, joined(remark, warning))
+            answer = replace(answer, terms=marked_terms(spelled))
             if answer.hits or reading.remark is None:
                 found = answer
             if answer.hits:
@@ -463,7 +463,8 @@ class PostSearch:
             blocks = collection.listing(Order("at", descending=True), where)
             return await _stream_of(blocks, lambda block: [(int(key), 1.0) for key in block.keys])
         if options.mode == "hybrid":
-            source, _ = await self._hybrid_ranking(collection, typed(query.meaning), where)
+            words = await respelled(collection, typed(query.meaning), where)
+            source, _ = await self._hybrid_ranking(collection, words, where)
             hits = (await source.best(collection, NOTHING, MOST_AT_ONCE)).hits
             return PostStream(len(hits), _single_block([(int(hit.record.key), hit.score) for hit in hits]))
         vectors = await self._query_vectors(collection, options.mode, weights, query.meaning)
@@ -552,15 +553,19 @@ class PostSearch:
         A requested mode is used, with a warning if it misleads.
 
         Without a requested mode, vectors alone rank if all posts have one, and keywords if the model is
-        missing. A model that cannot read the query is worth a warning, and changes no scores.
+        missing. A model that cannot read the query is worth a warning, and changes no scores. ``words`` is
+        the meaning as keywords, with other spellings.
         """
         if not meaning:
             return NewestPosts(where), None
         if options.keywords is not None:
             finished = options.keywords == "only"
+            if not finished:
+                words = words_of(SearchRequest(meaning, 0, keywords=options.keywords))
             return HybridPosts(collection, self._models, HybridQuery(words), where, reranks=finished), None
         if options.mode == "hybrid":
             return await self._hybrid_ranking(collection, words, where)
+        meaning = words.spelled or meaning
         warning, fits = await self._doubt_vectors(collection, options.mode, meaning)
         if options.mode_is_default and not fits:
             return await self._hybrid_ranking(collection, words, where)

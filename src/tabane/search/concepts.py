@@ -11,16 +11,16 @@ English phrase are joined by ``_``. Japanese verbs are listed by the stems that 
 (読む 読み 読ん). A headword that is a single kanji counts only if no other kanji is next to it.
 
 A line ``weather forecast < sunny umbrella <TAB> 傘`` lists kinds: each word after ``<`` leads to the words
-before it, and to no others.
+before it, and to no others. So does ``pull_request = pr``, whose words are short for those before ``=``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tabane.search.analysis import FUNCTION_WORDS, bigrams, cjk_runs, is_cjk, stem, tokens
 
@@ -29,11 +29,13 @@ from tabane.search.analysis import FUNCTION_WORDS, bigrams, cjk_runs, is_cjk, st
 _FROM_FIRST = 0.55
 _TO_FIRST = 0.5
 _BETWEEN = 0.35
+_FROM_SHORT = 0.9
 _FIRST_TRANSLATION = 1.0
 _TRANSLATION = 0.6
 
 LONGEST_HEADWORD = 12
 _KINDS = "<"
+_SHORT = "="
 
 
 class Glossary:
@@ -50,7 +52,8 @@ class Glossary:
                 headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
                 number = len(self._concepts)
                 self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
-                specific = stems[stems.index(_KINDS) + 1 :] if _KINDS in stems else stems
+                specific = stems[len(_general(stems)) :]
+                specific = specific[1:] or stems
                 for word in dict.fromkeys(specific + headwords):
                     numbers = self._by_word.get(word)
                     if numbers is None:
@@ -88,7 +91,7 @@ class Glossary:
         heads = (
             head
             for english, japanese in self._concepts_of(word)
-            if _KINDS not in english
+            if len(_general(english)) == len(english)
             for head in japanese
         )
         return list(dict.fromkeys(heads))
@@ -131,16 +134,18 @@ def term(word: str) -> str:
 
 
 def _similar_words(english: list[str], word: str) -> Iterator[tuple[str, float]]:
-    if _KINDS in english:
-        yield from ((general, _TO_FIRST) for general in _general(english))
+    general = _general(english)
+    if len(general) < len(english):
+        weight = _TO_FIRST if _KINDS in english else _FROM_SHORT
+        yield from ((each, weight) for each in general)
         return
     for place, other in enumerate(english):
         yield other, _FROM_FIRST if english[0] == word else _BETWEEN if place else _TO_FIRST
 
 
 def _general(english: list[str]) -> list[str]:
-    """Return the words before ``<``, or all."""
-    return english[: english.index(_KINDS)] if _KINDS in english else english
+    """Return the words before ``<`` or ``=``, or all."""
+    return next((english[:at] for at, word in enumerate(english) if word in (_KINDS, _SHORT)), english)
 
 
 def _stands_alone(run: str, at: int, end: int, last: int) -> bool:
@@ -202,8 +207,13 @@ _HEADWORD = 0.8  # a Japanese headword for an English word
 _WRITTEN = 0.9  # the same headword in Chinese characters
 _KINDRED = 0.5  # a Japanese headword for another of the same concept
 _LOOSE = 0.5  # a bigram that belongs to no headword
+_ACTION = 0.8  # a word for an action on anything, beside words for the thing
 _ASKING = 0.6  # a word of asking, in a whole sentence
 _INSIDE = 0.5  # a word of a known phrase, beside the phrase
+_MISSPELLED = 0.6  # the word that a misspelled one may be
+_SPELLED = 3  # letters of a word that may be misspelled
+_MOST_SPELLED = 4  # words that are looked up as misspelled
+_ARTICLES = frozenset(("a", "an", "the"))
 _SENTENCE = 6  # so many words of content make a question a sentence
 
 # Words of requests without content, beside those of grammar.
@@ -265,31 +275,54 @@ class Concept(Struct, frozen=True):
     @property
     def general(self) -> bool:
         """Return whether most tools match it: a word of requests, or for an action on anything."""
-        return self.weight < _LOOSE or self.variants[0].general
+        first, *others = self.variants
+        verbal = len(others) > 0 and all(other.general for other in others)
+        return self.weight < _LOOSE or first.general or verbal
 
 
-def concepts(question: str, glossary: Glossary, *, japanese: bool = True) -> list[Concept]:
+NearWords = Callable[[str], Sequence[str]]
+"""Word → the words of a collection that it may be a misspelling of; none if the collection has the word."""
+
+
+def concepts(
+    question: str, glossary: Glossary, *, japanese: bool = True, near: NearWords | None = None
+) -> list[Concept]:
     """Return the concepts of a query, at most 40, each word once.
 
     If ``japanese`` is False, Japanese variants of English words are left out, for a collection without
-    Japanese.
+    Japanese. ``near`` is asked about the first words that the glossary does not know.
     """
     concepts_of_query = list(_japanese_concepts(question, glossary, japanese))
-    words = [token for token in tokens(question) if not is_cjk(token)]
+    words = [token for token in tokens(question) if not is_cjk(token) and token not in _ARTICLES]
     content = [word for word in dict.fromkeys(words) if word not in _EMPTY]
     if not content and not concepts_of_query:
         content = list(dict.fromkeys(words))
     pairs = ["_".join(words[at : at + 2]) for at in range(len(words) - 1)]
     triples = ["_".join(words[at : at + 3]) for at in range(len(words) - 2)]
     phrases = [phrase for phrase in dict.fromkeys(pairs + triples) if phrase in glossary]
+    begin = "_".join(words[next((at for at, word in enumerate(words) if word not in _EMPTY), 0) :][:2])
+    # "open issue" asks for a new one at the beginning of a request only, not in "show me open issues".
+    phrases = [
+        phrase for phrase in phrases if phrase == begin or not _GENERAL.issuperset(glossary.synonyms(phrase))
+    ]
     inside = {word for phrase in phrases for word in phrase.split("_")}
     sentence = len(content) >= _SENTENCE
+    unknown = [word for word in content if word not in glossary and len(word) >= _SPELLED]
+    spelled = {word: near(word) for word in unknown[:_MOST_SPELLED]} if near else {}
     for word in content:
         weight = _ASKING if sentence and word in _SOFT else 1.0
         weight *= _INSIDE if word in inside else 1.0
-        concepts_of_query.append(_english_concept(word, glossary, weight, japanese))
+        concept = _english_concept(word, glossary, weight, japanese)
+        meant = tuple(Variant((other,), _MISSPELLED) for other in spelled.get(word, ()))
+        concepts_of_query.append(structs.replace(concept, variants=concept.variants + meant))
     concepts_of_query.extend(_english_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
+    if any(not concept.general for concept in concepts_of_query):
+        concepts_of_query = [_light(concept) if concept.general else concept for concept in concepts_of_query]
     return concepts_of_query[:MOST_CONCEPTS]
+
+
+def _light(concept: Concept) -> Concept:
+    return structs.replace(concept, weight=concept.weight * _ACTION)
 
 
 def _english_concept(word: str, glossary: Glossary, weight: float, japanese: bool) -> Concept:

@@ -51,7 +51,8 @@ class LexicalQuery(Struct, frozen=True):
     """A query by words. ``exclude``: words that a hit must not have. ``prefix``: the last word is a prefix.
 
     ``phrases`` are phrases that a hit must have in every mode. ``fields`` are the texts that are searched.
-    None: all of them, with their weights.
+    None: all of them, with their weights. ``spellings`` are searched instead of ``text``: for each word, all
+    of its spellings. A text has a word if it has one of them. ``spelled`` is the text in the likeliest ones.
     """
 
     text: str
@@ -60,6 +61,8 @@ class LexicalQuery(Struct, frozen=True):
     prefix: bool = False
     fields: tuple[str, ...] | None = None
     phrases: tuple[str, ...] = ()
+    spellings: tuple[tuple[str, ...], ...] = ()
+    spelled: str = ""
 
 
 class Combination(Enum):

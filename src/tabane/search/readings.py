@@ -1,106 +1,456 @@
-"""Readings of a query: what is searched first, and what instead if nothing is found.
+"""Spellings of Japanese words that a query has in kana or in Latin letters: はいしゃ, haisha → 歯医者; pure.
 
-A typed query may say what must not be there ("lunch without Tanaka", 田中さん以外), or quote a phrase that no
-text has. The first reading that finds something is the answer, and a remark says how it differs from the
-query.
+A query without kanji is cut into words by a dictionary of readings, as cheaply as possible (Viterbi). Each
+word has several spellings, since many words sound alike. Which are meant, a collection says
+(:mod:`tabane.search.respelling`).
+
+The dictionary is ``readings.tsv.gz``, made by benchmarks/search/readings.py from IPADIC, which is
+Copyright 2000-2003 Nara Institute of Science and Technology; its license is in NOTICE. It is loaded with the
+first query that needs it: 3 MB, 0.1 s.
 """
 
 from __future__ import annotations
 
+import gzip
 import re
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import structs
+from tabane.search.analysis import normalize
+from tabane.text.lazy_patterns import lazy_pattern
 
-from tabane.messages import Message, say
-from tabane.search.analysis import FUNCTION_WORDS
-from tabane.search.engine import Collection, LexicalQuery, Mode
-from tabane.search.records import Filter
-from tabane.search.typed_query import is_pasted
+DATA = Path(__file__).with_name("readings.tsv.gz")
 
-_MOST_EXCLUDED = 3  # names of one negation: without Tanaka, Sato and Mori
+MOST_LETTERS = 40  # of a query that is read; a longer one is text
+MOST_SPELLINGS = 64  # of a word
 
-_NAME = r"[A-Z][\w'’-]*(?:[ ][A-Z][\w'’-]*)*"
-_THING = rf"(?:(?:a|an|any|the)[ ])?(?:{_NAME}|[^\W\d_][\w'’-]*)"
-_ENGLISH = re.compile(
-    r"\b(?i:without|except(?:[ ]for)?|excluding|other[ ]than|apart[ ]from"
-    r"|(?:but[ ])?not[ ](?:with|by|from|about)|but[ ]not)[ ]"
-    rf"(?P<names>{_THING}(?:(?:,?[ ](?:and|or|nor)[ ]|,[ ]){_NAME}){{0,2}})(?![\w'’-])"
+_TO_KATAKANA = {code: code + 0x60 for code in range(0x3041, 0x3097)}
+_TO_HIRAGANA = {code + 0x60: code for code in range(0x3041, 0x3097)}
+
+
+# Romaji
+
+_ROWS = """
+ a i u e o|あいうえお
+k ka ki ku ke ko|かきくけこ
+s sa si su se so|さしすせそ
+t ta ti tu te to|たちつてと
+n na ni nu ne no|なにぬねの
+h ha hi hu he ho|はひふへほ
+m ma mi mu me mo|まみむめも
+r ra ri ru re ro|らりるれろ
+g ga gi gu ge go|がぎぐげご
+z za zi zu ze zo|ざじずぜぞ
+d da di du de do|だぢづでど
+b ba bi bu be bo|ばびぶべぼ
+p pa pi pu pe po|ぱぴぷぺぽ
+"""
+
+
+def _syllables() -> dict[str, str]:
+    found = {"ya": "や", "yu": "ゆ", "yo": "よ", "wa": "わ", "wo": "を"}
+    for row in _ROWS.strip("\n").split("\n"):
+        latin, kana = row.split("|")
+        names = latin.split()
+        found |= zip(names[-5:], kana, strict=True)
+    found |= {"shi": "し", "chi": "ち", "tsu": "つ", "fu": "ふ", "ji": "じ", "dzu": "づ", "tsi": "つぃ"}
+    for start, kana in {
+        "ky": "き", "gy": "ぎ", "sy": "し", "sh": "し", "zy": "じ", "jy": "じ", "j": "じ", "ty": "ち",
+        "ch": "ち", "cy": "ち", "ny": "に", "hy": "ひ", "by": "び", "py": "ぴ", "my": "み", "ry": "り",
+    }.items():  # fmt: skip
+        found |= {f"{start}a": kana + "ゃ", f"{start}u": kana + "ゅ", f"{start}o": kana + "ょ"}
+    return found | {
+        "she": "しぇ",
+        "che": "ちぇ",
+        "je": "じぇ",
+        "fa": "ふぁ",
+        "fi": "ふぃ",
+        "fe": "ふぇ",
+        "fo": "ふぉ",
+    }
+
+
+_SYLLABLES = _syllables()
+_LONG = str.maketrans(
+    {
+        "ā": "aa",
+        "ī": "ii",
+        "ū": "uu",
+        "ē": "ee",
+        "ō": "ou",
+        "â": "aa",
+        "î": "ii",
+        "û": "uu",
+        "ê": "ee",
+        "ô": "ou",
+        "’": "'",
+    }
 )
-_BETWEEN = re.compile(r",?[ ](?:and|or|nor)[ ]|,[ ]")
-_ARTICLE = re.compile(r"(?:a|an|any|the)[ ]")
-# "How to edit without reloading" asks for a way, and a text about it has the word.
-_ASKS_HOW = re.compile(r"(?i)\s*(?:how|can|could|is|are|does|do|why|should)\b")
 
-_JAPANESE = re.compile(
-    r"(?P<names>(?:[\u3400-\u4dbf\u4e00-\u9fff々ァ-ヺー]+|[A-Za-z][A-Za-z0-9]*))(?:さん|氏|くん|君|ちゃん|様)?"
-    r"(?:以外|(?:を)?(?:抜き|ぬき)|なし(?=の)|を除(?:いた|いて|く|き)|を(?:含|使|食べ)(?:ま|わ)?ない|[のが](?:いない|いなかった|来ない|出ない|入っていない)"
-    r"|(?:では|じゃ)ない)"
+
+def kana_of_romaji(word: str) -> str:
+    """Return a word in Latin letters as hiragana; empty if it is no sequence of Japanese syllables.
+
+    Hepburn and Kunrei spellings, with macrons or doubled vowels.
+
+    >>> kana_of_romaji("hikkoshi"), kana_of_romaji("shimbun"), kana_of_romaji("search")
+    ('ひっこし', 'しんぶん', '')
+    """
+    text, kana, at = word.lower().translate(_LONG).replace("-", ""), list[str](), 0
+    while at < len(text):
+        for size in (3, 2, 1):
+            if (syllable := _SYLLABLES.get(text[at : at + size])) is not None:
+                kana.append(syllable)
+                at += size
+                break
+        else:
+            letter, following = text[at], text[at + 1 : at + 2]
+            if letter == "n" or (letter == "m" and following and following in "bpm"):
+                kana.append("ん")
+                at += 2 if following == "'" else 1
+            elif (
+                following and letter in "kstpcgdbzjhf" and (letter == following or text[at : at + 3] == "tch")
+            ):
+                kana.append("っ")
+                at += 1
+            else:
+                return ""
+    return "".join(kana)
+
+
+# The dictionary
+
+_LONGEST_READING = 12
+_STEP = 400  # of costs, a letter in the file
+# Vowels that are often left out in Latin letters: Tokyo is とうきょう, ramen is らーめん.
+_LONG_VOWELS = {
+    **dict.fromkeys("おこそとのほもよろをごぞどぼぽょ", "うおー"),
+    **dict.fromkeys("うくすつぬふむゆるぐずづぶぷゅ", "うー"),
+    **dict.fromkeys("あかさたなはまやらわがざだばぱゃ", "ー"),
+    **dict.fromkeys("いきしちにひみりぎじびぴえけせてねへめれげぜでべぺ", "ー"),
+}
+_SMALL = ("ゃ", "ゅ", "ょ")
+
+
+class Spelling(NamedTuple):
+    """A way to write a reading. ``kind``: n noun, s suffix, p prefix, v verb, x particle, g other grammar."""
+
+    kind: str
+    cost: int
+    text: str
+
+
+class _Dictionary:
+    """The lines of the dictionary, sorted by reading, in one piece of memory."""
+
+    def __init__(self, data: bytes) -> None:
+        first, _, self._data = data.partition(b"\n")
+        self.english = frozenset(first.decode().split())
+        self._starts = array("I", (match.end() for match in re.finditer(rb"\A|\n(?!\Z)", self._data)))
+
+    def prefixed(self, text: str, loose: bool) -> Iterator[tuple[str, int, int, tuple[Spelling, ...]]]:
+        """Yield the words that a text begins with: reading, letters of the text, added vowels, spellings.
+
+        ``loose``: the text may lack long vowels.
+        """
+        waiting = [("", 0, 0)]
+        while waiting:
+            before, size, added = waiting.pop()
+            if size == len(text) or len(before) == _LONGEST_READING:
+                continue
+            found = before + text[size]
+            ways = [(found, 0)]
+            if loose and text[size + 1 : size + 2] not in _SMALL:
+                ways += (
+                    (found + vowel, 1)
+                    for vowel in _LONG_VOWELS.get(text[size], "")
+                    if vowel != text[size + 1 : size + 2]
+                )
+            for reading, more in ways:
+                known, spellings = self._look_up(reading)
+                if spellings:
+                    yield reading, size + 1, added + more, spellings
+                if known:
+                    waiting.append((reading, size + 1, added + more))
+
+    def _look_up(self, reading: str) -> tuple[bool, tuple[Spelling, ...]]:
+        """Return whether words begin so, and the spellings of the word itself."""
+        wanted = reading.encode()
+        at = bisect_left(self._starts, wanted, key=self._reading)
+        if at == len(self._starts):
+            return False, ()
+        found = self._reading(self._starts[at])
+        return found.startswith(wanted), self._spellings(at, reading) if found == wanted else ()
+
+    def _reading(self, start: int) -> bytes:
+        return self._data[start : self._data.index(b"\t", start)]
+
+    def _spellings(self, at: int, reading: str) -> tuple[Spelling, ...]:
+        start = self._starts[at]
+        _, _, words = self._data[start : self._data.index(b"\n", start)].decode().partition("\t")
+        return tuple(
+            Spelling(
+                word[0],
+                (ord(word[1]) - ord("A")) * _STEP,
+                reading.translate(_TO_KATAKANA) if word[2:] == "*" else word[2:] or reading,
+            )
+            for word in words.split(" ")
+        )
+
+
+@lru_cache(maxsize=1)
+def _dictionary() -> _Dictionary:
+    return _Dictionary(gzip.decompress(DATA.read_bytes()))
+
+
+# Words of a run of hiragana
+
+_WORD_KINDS = "nspv"
+_EACH = 500  # what each word costs: few long words are likelier than many short ones
+_UNKNOWN = 12_000  # what a letter of no word costs
+_LENGTHENED = 1_500  # what a vowel costs that is not written
+_WORSE = 6_000  # a spelling that costs so much more is not meant
+# What a word of a kind costs after one of another; ^ and $ are the ends. Means of IPADIC's matrix, rounded.
+_AFTER = {
+    "ns": -3_800, "nc": -4_600, "nx": -600, "np": 1_200, "ng": 1_000, "nv": 0, "nn": 200,
+    "sn": 600, "ss": -2_800, "sc": -4_000, "sx": -600, "sp": 2_600, "sg": 1_000, "sv": 0,
+    "pn": -3_000, "ps": 0, "pc": 2_500, "px": 1_500, "pg": 500, "pv": 500, "p$": 2_500,
+    "gs": 0, "gc": -2_100, "gx": -400,
+    "cn": -1_000, "cs": 1_000, "cc": 500, "cx": 700, "cp": -500, "cg": -300, "cv": -3_500,
+    "xn": 1_000, "xs": 2_300, "xc": 0, "xx": -1_000, "xv": 500, "xp": 500,
+    "vn": 1_000, "vs": -1_200, "vc": -1_500, "vx": -3_500, "vv": 500, "vp": 3_000,
+    "^s": 3_000, "^c": 3_000, "^x": 3_000,
+}  # fmt: skip
+
+
+class Segment(NamedTuple):
+    """A word of a run, with its spellings; none for grammar and for what no dictionary knows.
+
+    ``kana`` is its part of the run. ``reading`` also has the long vowels that romaji leaves out.
+    """
+
+    kana: str
+    kind: str
+    reading: str
+    spellings: tuple[Spelling, ...] = ()
+
+    @property
+    def is_word(self) -> bool:
+        """Return whether it is no grammar."""
+        return self.kind in _WORD_KINDS or self.kind == "?"
+
+
+class Cut(NamedTuple):
+    """A way to cut a run into words, and its cost."""
+
+    cost: int
+    segments: tuple[Segment, ...]
+
+
+_MOST_CUTS = 4
+_MOST_LOOSE = 12  # of romaji, in which words sound alike that do not otherwise
+
+
+def cuts(run: str, *, after: str = "^", loose: bool = False) -> list[Cut]:
+    """Return the likeliest ways to cut a run of hiragana into words, best first.
+
+    ``after`` is the kind of the word before it. ``loose``: the run is of romaji, and may lack long vowels.
+    """
+    most = _MOST_LOOSE if loose else _MOST_CUTS
+    best: list[dict[str, list[Cut]]] = [{} for _ in range(len(run) + 1)]
+    best[0] = {after: [Cut(0, ())]}
+    for at in range(len(run)):
+        if not best[at]:
+            continue
+        steps = [*_steps(run[at:], loose), (_UNKNOWN, Segment(run[at], "?", run[at]))]
+        for before, ways in best[at].items():
+            for cost, segment in steps:
+                price = cost + _EACH + _AFTER.get(before + segment.kind, 0)
+                known = best[at + len(segment.kana)].setdefault(segment.kind, [])
+                known += (Cut(way.cost + price, (*way.segments, segment)) for way in ways)
+                if len(known) > most:
+                    known.sort(key=lambda way: way.cost)
+                    del known[most:]
+    ends = (
+        Cut(way.cost + _AFTER.get(kind + "$", 0), way.segments)
+        for kind, ways in best[-1].items()
+        for way in ways
+    )
+    return sorted(ends, key=lambda way: way.cost)[:most]
+
+
+def _steps(rest: str, loose: bool) -> Iterator[tuple[int, Segment]]:
+    """Yield the words that the rest of a run may begin with, each in every kind that it is, with its cost."""
+    for reading, size, added, spellings in _dictionary().prefixed(rest, loose):
+        words = tuple(each for each in spellings if each.kind in _WORD_KINDS)
+        costs: dict[str, int] = {}
+        for kind, cost, _ in spellings:
+            costs[kind] = min(cost, costs.get(kind, cost))
+        for kind, cost in costs.items():
+            known = words if kind in _WORD_KINDS else ()
+            yield cost + added * _LENGTHENED, Segment(rest[:size], kind, reading, known)
+
+
+# Queries
+
+_HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々\uac00-\ud7a3\U00020000-\U0003134f]")
+_PIECE = lazy_pattern(r"[ぁ-ゖゝゞー]+|[ァ-ヺー]+|[a-zāīūēōâîûêô'’-]+|[^\W_]+")
+_HIRAGANA = lazy_pattern(r"[ぁ-ゖゝゞー]+")
+_KANA = lazy_pattern(r"[ぁ-ゖァ-ヺゝゞー]+")
+_LATIN = lazy_pattern(r"[a-zāīūēōâîûêô'’-]+")
+_PARTICLES = frozenset("はがをにでとのもへや")
+_LATIN_PARTICLES = frozenset(
+    ("no", "wo", "o", "ni", "de", "ga", "wa", "ha", "to", "mo", "e", "he", "kara", "made", "san", "sama")
 )
-_TITLE = re.compile(r"(?<=.)(?:部長|課長|社長|先生|君|氏|様)$")
+_HONORIFIC = ("お", "ご")
 
 
 class Reading(NamedTuple):
-    """A query as it is searched, and what its answer must say about that; None if nothing."""
+    """What a query in kana or in Latin letters may mean.
 
-    words: LexicalQuery
-    remark: Message | None = None
-
-
-async def readings(
-    collection: Collection, words: LexicalQuery, where: Filter, *, exact: bool = False
-) -> list[Reading]:
-    """Return the readings of a query, the first one first.
-
-    A negation is read as one only if no text that matches ``where`` has its words side by side. ``exact``:
-    no phrase is given up.
+    ``words`` are its words without grammar; each is a list of spellings: first as it was typed, then the
+    likeliest ones. ``pieces`` are the words, by number, and what is between them.
     """
-    found: list[Reading] = []
-    if (negation := _negation_of(words)) is not None:
-        literal = LexicalQuery(negation.said, Mode.PHRASE)
-        if not (await collection.search(literal, where, 1)).hits:
-            found.append(negation.reading)
-    found.append(Reading(words))
-    if words.phrases and not exact:
-        found.append(_without_phrases(words))
-    return found
+
+    words: tuple[tuple[str, ...], ...]
+    pieces: tuple[str | int, ...]
+
+    def written(self, words: Sequence[str]) -> str:
+        """Return the query with these spellings of its words."""
+        return "".join(words[piece] if isinstance(piece, int) else piece for piece in self.pieces)
 
 
-class _Negation(NamedTuple):
-    said: str
-    reading: Reading
+def may_read(text: str) -> bool:
+    """Return whether a query has no kanji, and is in kana or in syllables of Japanese. Takes microseconds."""
+    if len(text) > MOST_LETTERS or _HAN.search(text := normalize(text)):
+        return False
+    pieces = _PIECE.findall(text)
+    latin = [piece for piece in pieces if _LATIN.fullmatch(piece)]
+    return any(map(_KANA.fullmatch, pieces)) or (bool(latin) and all(map(kana_of_romaji, latin)))
 
 
-def _negation_of(words: LexicalQuery) -> _Negation | None:
-    """Return what a query wants to be left out, if it says so and something else is searched for."""
-    text = words.text
-    match = None if is_pasted(text) or words.mode is not Mode.ANY else _said(text)
-    if match is None:
+@lru_cache(maxsize=256)
+def reading(text: str) -> Reading | None:
+    """Return how a query can be spelled otherwise; None if it has kanji, or is not Japanese.
+
+    In Latin letters, it is Japanese if all words are words of Japanese, and not all of them are English. The
+    first call loads the dictionary, 0.1 s; others take milliseconds.
+    """
+    if not may_read(text):
         return None
-    rest = " ".join(f"{text[: match.start()]} {text[match.end() :].lstrip('の、')}".split())
-    names = [_TITLE.sub("", _ARTICLE.sub("", name)) for name in _BETWEEN.split(match["names"])]
-    if not rest or any(name.lower() in FUNCTION_WORDS for name in names):
+    text = normalize(text)
+    pieces = _PIECE.findall(text)
+    kana = any(map(_KANA.fullmatch, pieces))
+    romaji = {} if kana else _romaji([piece for piece in pieces if _LATIN.fullmatch(piece)])
+    if not kana and not romaji:
         return None
-    excluded = structs.replace(words, text=rest, exclude=(*words.exclude, *names[:_MOST_EXCLUDED]))
-    remark = say(
-        "Results that contain {words} are left out, because the query says: {negation}",
-        words=", ".join(names),
-        negation=match.group(),
-    )
-    return _Negation(match.group(), Reading(excluded, remark))
+    written, words, at = list[str | int](), list[tuple[str, ...]](), 0
+    for piece in pieces:
+        start = text.index(piece, at)
+        written.append(text[at:start])
+        joined = start > 0 and not text[start - 1].isspace()
+        for each in _spellings(piece, romaji, joined):
+            written.append(each if isinstance(each, str) else len(words))
+            words += [] if isinstance(each, str) else [tuple(dict.fromkeys(each))]
+        at = start + len(piece)
+    written.append(text[at:])
+    return Reading(tuple(words), tuple(written)) if any(len(word) > 1 for word in words) else None
 
 
-def _said(text: str) -> re.Match[str] | None:
-    if _ASKS_HOW.match(text):
-        return None
-    return _ENGLISH.search(text) or _JAPANESE.search(text)
+def _spellings(piece: str, romaji: dict[str, list[Cut]], joined: bool) -> Iterator[str | tuple[str, ...]]:
+    """Yield the words of a piece of a query, each with its spellings, and the grammar between them.
+
+    ``joined``: the piece touches the one before it.
+    """
+    if piece in _PARTICLES:
+        yield piece
+    elif piece in romaji:
+        yield from _spell_words(romaji[piece], piece)
+    elif _HIRAGANA.fullmatch(piece):
+        yield from _spell_words(cuts(piece, after="n" if joined else "^"))
+    else:
+        yield (piece, *_spell_katakana(piece))
 
 
-def _without_phrases(words: LexicalQuery) -> Reading:
-    """Return the reading in which phrases are words."""
-    text = " ".join(filter(None, (words.text, *words.phrases)))
-    remark = say(
-        "Nothing has the exact phrase {phrases}. These are results without the exact phrase.",
-        phrases=", ".join(f'"{phrase}"' for phrase in words.phrases),
-    )
-    return Reading(structs.replace(words, text=text, phrases=()), remark)
+def _romaji(words: Sequence[str]) -> dict[str, list[Cut]]:
+    """Return how each word in Latin letters is cut; nothing if they are not Japanese."""
+    found: dict[str, list[Cut]] = {}
+    japanese = False
+    for word in words:
+        kana = kana_of_romaji(word)
+        if word in _LATIN_PARTICLES:
+            found[word] = [Cut(0, (Segment(kana, "c", kana),))]
+            continue
+        ways = [way for way in cuts(kana, loose=True) if _is_likely(way.segments)]
+        if not ways:
+            return {}
+        near = (way for way in ways if way.cost <= ways[0].cost + _WORSE)
+        found[word] = [way for way in near if all(segment.is_word for segment in way.segments)] or ways
+        japanese |= len(word) > 3 and word not in _dictionary().english
+    return found if japanese else {}
+
+
+def _is_likely(run: Sequence[Segment]) -> bool:
+    """Return whether words of the dictionary make a run, and are not mostly of one syllable."""
+    kana = sum(len(segment.kana) for segment in run)
+    words = sum(segment.kana not in _HONORIFIC for segment in run)
+    return all(segment.kind != "?" for segment in run) and (len(run) == 1 or kana >= 2 * words)
+
+
+def _spell_katakana(word: str) -> Iterator[str]:
+    """Yield the spellings of a native word in katakana: リンゴ is 林檎. A loanword has none."""
+    hiragana = word.translate(_TO_HIRAGANA)
+    for way in cuts(hiragana) if hiragana != word else ():
+        if len(way.segments) == 1 and (native := [each.text for each in way.segments[0].spellings]) != [word]:
+            yield from (*native, *[hiragana] * bool(native))
+
+
+def _spell_words(ways: Sequence[Cut], typed: str = "") -> Iterator[str | tuple[str, ...]]:
+    """Yield the words of a run, each with its spellings, and the grammar between them.
+
+    Neighbors are one word. ``typed``: the run in Latin letters.
+    """
+    parts = [list(_parts(way.segments)) for way in ways]
+    for start, kana, part in parts[0]:
+        if not part[0].is_word:
+            yield kana
+            continue
+        same = [part, *(other for each in parts[1:] for at, run, other in each if (at, run) == (start, kana))]
+        ranked = sorted((way for each in same for way in _spell_part(each)), key=itemgetter(0))
+        spelled = list(dict.fromkeys(text for _, text in ranked))[:MOST_SPELLINGS]
+        spoken = ["".join(segment.reading for segment in each) for each in same]
+        first = typed if typed and len(parts[0]) == 1 else kana
+        yield (first, *spelled, *spoken, *(each.translate(_TO_KATAKANA) for each in spoken))
+
+
+def _parts(run: Sequence[Segment]) -> Iterator[tuple[int, str, list[Segment]]]:
+    """Yield the words of a run that touch each other, and the grammar between them, with start and kana."""
+    start = 0
+    for _, group in groupby(run, lambda segment: segment.is_word):
+        part = list(group)
+        kana = "".join(segment.kana for segment in part)
+        yield start, kana, part
+        start += len(kana)
+
+
+def _spell_part(part: Sequence[Segment]) -> Iterator[tuple[int, str]]:
+    """Yield the likely spellings of words that touch each other, with their costs."""
+    ways = [(0, "", "^")]
+    for segment in part:
+        spellings = segment.spellings or (Spelling("?", 0, segment.kana),)
+        ways = sorted(
+            (
+                cost + each.cost + _EACH + (_AFTER.get(kind + each.kind, 0) if text else 0),
+                text + each.text,
+                each.kind,
+            )
+            for cost, text, kind in ways
+            for each in spellings
+        )[:MOST_SPELLINGS]
+    yield from ((cost, text) for cost, text, _ in ways if cost <= ways[0][0] + _WORSE)

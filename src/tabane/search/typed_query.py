@@ -194,12 +194,13 @@ def shortened(text: str) -> str:
 
 def sense(query: LexicalQuery) -> str:
     """Return the text of a query that is embedded: all but the excluded words."""
-    return " ".join(filter(None, (query.text, *query.phrases)))
+    return " ".join(filter(None, (query.spelled or query.text, *query.phrases)))
 
 
 def marked_terms(query: LexicalQuery) -> list[str]:
     """Return the words and phrases of a query that are marked in a hit: no words of grammar."""
-    return [content(query.text), *query.phrases]
+    spellings = (spelling for _, *others in query.spellings for spelling in others)
+    return [content(query.text), *query.phrases, *spellings]
 
 
 def demands(query: LexicalQuery) -> Filter:

@@ -127,7 +127,7 @@ def test_scores_fall_and_stay_within_one(index: ToolIndex) -> None:
 
 def test_filters_leave_what_they_name(index: ToolIndex) -> None:
     assert found(index, "file message", server="slack") == ["slack__post_message"]
-    assert found(index, "file", tags=("writes",)) == ["files__delete_file", "files__write_file"]
+    assert found(index, "file", tags=("writes",)) == ["files__write_file", "files__delete_file"]
     assert set(found(index, "file", tags=("writes", "LOCAL"))) == {tool.alias for tool in FILES}
     assert set(found(index, "message channel", category="chat")) == {tool.alias for tool in SLACK}
     assert found(index, "file", server="nobody") == []
@@ -281,21 +281,19 @@ UNFIT = [
 
 
 @pytest.mark.parametrize("query", UNFIT)
-def test_tools_that_share_a_verb_with_a_question_do_not_answer_it(index: ToolIndex, query: str) -> None:
-    hits = index.search(ToolQuery(query))
-    assert (hits.hits, hits.total) == ((), 0)
-    assert len(hits.nearest) <= 2
+def test_tools_that_share_a_verb_with_a_question_are_doubtful(index: ToolIndex, query: str) -> None:
+    assert index.search(ToolQuery(query)).doubtful
 
 
-def test_the_nearest_tools_are_named_in_their_order(index: ToolIndex) -> None:
+@pytest.mark.parametrize("query", ["create pull request", "プルリクエストを作る"])
+def test_doubtful_hits_are_ranked_like_others(index: ToolIndex, query: str) -> None:
     index.replace("db", [tool("create_table", "Create a table.", server="db")])
-    hits = index.search(ToolQuery("create pull request", limit=1))
-    assert hits.hits == ()
-    assert hits.nearest[0] == "db__create_table"
-    assert index.search(ToolQuery("プルリクエストを作る")).nearest[0] == "db__create_table"
+    hits = index.search(ToolQuery(query, limit=1))
+    assert hits.doubtful
+    assert [hit.alias for hit in hits.hits] == ["db__create_table"]
     index.replace("hub", [tool("create_pull_request", "Open a pull request.", server="hub")])
-    assert found(index, "create pull request")[0] == "hub__create_pull_request"
-    assert found(index, "プルリクエストを作る")[0] == "hub__create_pull_request"
+    assert not index.search(ToolQuery(query)).doubtful
+    assert found(index, query)[0] == "hub__create_pull_request"
 
 
 @pytest.mark.parametrize("query", ["create", "write", "作成", "list", "show everything", "find"])
@@ -308,21 +306,91 @@ def test_a_question_of_verbs_alone_is_answered_by_what_has_them(index: ToolIndex
 
 @pytest.mark.parametrize("match", ["partial", "prefix", "exact", "fuzzy"])
 def test_matching_by_name_knows_no_such_judgement(index: ToolIndex, match: Match) -> None:
-    assert index.search(ToolQuery("create pull request", match=match)).nearest == ()
+    assert not index.search(ToolQuery("create pull request", match=match)).doubtful
     assert found(index, "files__write_file", match=match)[0] == "files__write_file"
 
 
-def test_a_long_question_is_never_judged(whole: tuple[ToolIndex, list[dict[str, Any]]]) -> None:
-    long = "my neighbour wants somebody to water tomatoes cucumbers and peppers while he reads a file in Rome"
-    assert whole[0].search(ToolQuery(long)).hits
-
-
-def test_what_people_ask_for_and_there_is_is_not_called_unfit(
+def test_what_people_ask_for_and_there_is_is_seldom_doubted(
     whole: tuple[ToolIndex, list[dict[str, Any]]],
 ) -> None:
     index, queries = whole
-    unfit = [query["query"] for query in queries if index.search(ToolQuery(query["query"])).nearest]
-    assert unfit == []
+    doubted = [query["query"] for query in queries if index.search(ToolQuery(query["query"])).doubtful]
+    assert len(doubted) <= len(queries) / 20
+
+
+# -- questions about the world -------------------------------------------------------------------
+
+WEB = [
+    tool("web_search", "Search the web and return pages with snippets.", server="web"),
+    tool("fetch", "Fetch a URL from the internet as Markdown.", server="web"),
+]
+
+
+@pytest.mark.parametrize("query", CASES["world"])
+def test_a_question_about_the_world_finds_the_search_of_the_web(index: ToolIndex, query: str) -> None:
+    index.replace("web", WEB)
+    hits = index.search(ToolQuery(query))
+    assert not hits.doubtful
+    assert "web__web_search" in [hit.alias for hit in hits.hits[:2]]
+    index.remove("web")
+    assert index.search(ToolQuery(query)).doubtful
+
+
+def test_an_address_finds_the_tool_that_reads_it(index: ToolIndex) -> None:
+    index.replace("web", WEB)
+    assert found(index, "summarize https://example.com/news")[0] == "web__fetch"
+
+
+@pytest.mark.parametrize("query", CASES["requests"])
+def test_a_request_to_do_something_is_no_question_about_the_world(index: ToolIndex, query: str) -> None:
+    index.replace("web", WEB)
+    assert index.search(ToolQuery(query)).doubtful
+
+
+def test_a_question_that_another_tool_answers_finds_that_tool(index: ToolIndex) -> None:
+    index.replace("web", WEB)
+    assert found(index, "which channels are there")[0] == "slack__list_channels"
+    index.replace("sky", [tool("get_forecast", "Get the weather forecast of a city.", server="sky")])
+    assert found(index, "what is the weather forecast for Rome")[0] == "sky__get_forecast"
+
+
+def test_the_search_of_the_web_is_explained_by_its_words(index: ToolIndex) -> None:
+    index.replace("web", WEB)
+    hit = index.search(ToolQuery("who won the cup", explain=True)).hits[0]
+    assert "search" in {token for term in hit.terms for token in term.matched}
+    assert sum(term.score for term in hit.terms) == pytest.approx(hit.score, abs=0.001)
+
+
+# -- what people type ----------------------------------------------------------------------------
+
+DESK = [
+    tool("create_issue", "Create an issue in a repository.", server="desk"),
+    tool("update_issue", "Update an issue: title, state, labels.", server="desk"),
+    tool("delete_issue", "Delete an issue.", server="desk"),
+    tool("create_pull_request", "Create a pull request.", server="desk"),
+    tool("create_pull_request_review", "Create a review on a pull request.", server="desk"),
+    tool("merge_pull_request", "Merge a pull request.", server="desk"),
+    tool("run_query", "Run a query on the database.", server="desk"),
+]
+
+
+@pytest.mark.parametrize(("query", "name"), CASES["typed"])
+def test_siblings_short_forms_and_misspelled_words_find_the_tool(
+    index: ToolIndex, query: str, name: str
+) -> None:
+    index.replace("desk", DESK)
+    assert found(index, query)[0] == name
+
+
+def test_a_word_that_a_tool_has_is_not_corrected(index: ToolIndex) -> None:
+    index.replace("more", [tool("flie", "Flie it.", server="more"), tool("file_it", "File.", server="more")])
+    assert found(index, "flie") == ["more__flie"]
+
+
+def test_tools_of_the_hub_come_after_those_of_servers_that_fit_as_well(index: ToolIndex) -> None:
+    index.replace("", [tool("search_posts", "Search posts in the archive.", server="")])
+    index.replace("forum", [tool("search_posts", "Search posts in a forum.", server="forum")])
+    assert found(index, "find posts")[:2] == ["forum__search_posts", "__search_posts"]
 
 
 # -- the floor -----------------------------------------------------------------------------------

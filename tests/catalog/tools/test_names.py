@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.catalog.tools.aliases import HOSTS, MOST, AliasMap, HostNaming, alias, is_alias, other_names
+from tabane.catalog.tools.listings import ListingsFile
 from tests.harness.cases import cases_beside
 
 CASES = cases_beside(__file__)
@@ -35,6 +38,11 @@ def test_an_odd_name_stays_readable_and_gets_a_hash(namespace: str, original: st
     assert name.startswith(begin)
     assert len(name) == len(begin) + 6
     assert is_alias(name)
+
+
+@pytest.mark.parametrize(("server", "original", "name"), CASES["of_an_odd_server_the_tool_is_not_changed"])
+def test_of_an_odd_server_the_tool_is_not_changed(server: str, original: str, name: str) -> None:
+    assert alias(server, original, ()) == name
 
 
 @pytest.mark.parametrize(
@@ -107,6 +115,24 @@ def test_a_name_from_before_is_kept_and_the_one_of_a_new_installation_is_underst
         assert aliases.resolve(name) == OLD
 
 
+def test_the_names_in_an_older_home_stay_and_each_is_understood_in_a_new_one(tmp_path: Path) -> None:
+    older = {name: (server, original, server) for name, server, original in CASES["an_older_home_has"]}
+    file = ListingsFile(tmp_path / "catalogue.db")
+    file.keep_aliases(older)
+    kept, new = AliasMap(file.aliases()), AliasMap()
+    file.close()
+    for name, (server, original, namespace) in older.items():
+        kept = kept.with_names(server, namespace, [original, "another"])
+        new = new.with_names(server, namespace, [original])
+        given = new.alias_of(server, namespace, original)
+        assert given is not None
+        assert kept.alias_of(server, namespace, original) == name
+        assert {kept.resolve(name), kept.resolve(given)} == {name}
+        assert new.resolve(name) == given
+        assert given == name or name in other_names(server, namespace, original, given)
+        assert given == name or given in other_names(server, namespace, original, name)
+
+
 def test_a_pattern_matches_a_tool_by_each_of_its_names() -> None:
     names = {OLD, NEW, "__".join(TOOL)}
     assert {NEW, *other_names(TOOL[0], *TOOL, NEW)} == names
@@ -129,7 +155,7 @@ def test_names_that_would_read_the_same_are_told_apart() -> None:
 def test_whichever_comes_first_the_same_one_keeps_the_plain_name(order: int) -> None:
     aliases = mapped([("a", "_b"), ("a_", "b")][::order])
     assert aliases.alias_of("a", "a", "_b") == "a___b"
-    assert str(aliases.alias_of("a_", "a_", "b")).startswith("a__b_")
+    assert str(aliases.alias_of("a_", "a_", "b")).startswith("a-")
 
 
 def test_a_made_up_name_that_is_taken_gives_way() -> None:

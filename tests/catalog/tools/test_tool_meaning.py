@@ -85,17 +85,40 @@ async def test_a_query_whose_vector_takes_long_is_answered_by_words_and_its_vect
     await meaning.close()
 
 
-async def test_while_a_model_is_late_other_searches_do_not_wait_for_it() -> None:
+async def test_a_late_model_is_asked_again_by_each_search_within_the_same_budget() -> None:
     late = Embedding(Lettered())
     late.ready.clear()
-    meaning = ToolMeaning(lambda: late, Store(), patience=0.01)
-    await meaning.of_query("the first")
-    meaning._patience = 3600.0  # a search that waits would hang
-    for number in range(10):
-        assert (await meaning.of_query(f"number {number}")).vectors == {}
-    late.ready.set()
+    meaning = ToolMeaning(lambda: late, Store(), patience=0.001)
+    for number in range(46):
+        found = await meaning.of_query(f"read the file. Then send it {number}")
+        assert (found.vectors, found.available, found.late) == ({}, True, False)
+    # Sentences only of the first query: the others would wait behind them.
+    assert len(late.asked) == 46 + 2
+    meaning._patience = LONG
+    next_search = asyncio.create_task(meaning.of_query("the next"))
     await turns()
-    assert (await meaning.of_query("the last")).vectors
+    late.ready.set()
+    assert (await next_search).vectors
+    late.ready.clear()
+    meaning._patience = 0.001
+    found = await meaning.of_query("a slow one")
+    assert (found.vectors, found.available, found.late) == ({}, True, True)
+    await meaning.close()
+
+
+async def test_one_vector_that_never_comes_keeps_no_other_search_from_its_own() -> None:
+    class OneIsStuck(Embedding):
+        async def query(self, model: str, text: str) -> bytes | NoModel:
+            if text == "stuck":
+                await asyncio.Event().wait()
+            return await super().query(model, text)
+
+    embedding = OneIsStuck(Lettered())
+    meaning = ToolMeaning(lambda: embedding, Store(), patience=0.001)
+    assert not (await meaning.of_query("stuck")).vectors
+    meaning._patience = LONG
+    for number in range(46):
+        assert (await meaning.of_query(f"number {number}")).vectors
     await meaning.close()
 
 

@@ -73,19 +73,38 @@ async def test_after_a_death_little_is_read_and_all_is_there(nursery: Nursery, t
     assert read < truth / 4, f"{read} bytes of {truth}"
 
 
-@pytest.mark.parametrize("name", ["test.db", "*.vec"])
-async def test_a_file_that_was_changed_by_somebody_else_is_looked_through(
-    nursery: Nursery, tmp_path: Path, name: str
-) -> None:
-    killed(nursery, tmp_path)
-    (path,) = tmp_path.glob(name)
+def overwritten(home: Path, name: str) -> None:
+    """Write 64 KiB of noise into the middle of a file."""
+    (path,) = home.glob(name)
     with path.open("r+b") as file:
         file.seek(path.stat().st_size // 2 // 16384 * 16384)
         file.write(random.Random(3).randbytes(64 * 1024))
 
+
+async def test_a_database_that_was_changed_by_somebody_else_is_refused(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    killed(nursery, tmp_path)
+    overwritten(tmp_path, "test.db")
     with pytest.raises(StoreCorrupt):
         async with embedded(tmp_path, lanes.LARGE):
             pass
+
+
+async def test_vectors_that_were_changed_by_somebody_else_are_left_out(
+    nursery: Nursery, tmp_path: Path
+) -> None:
+    killed(nursery, tmp_path)
+    overwritten(tmp_path, "*.vec")
+    async with embedded(tmp_path, lanes.LARGE) as collection:
+        lacking = {stored.record.key for stored in await collection.lacking("text", limit=1000)}
+        assert 0 < len(lacking) <= 17
+        keys = [lanes.large(number).key for number in range(COUNT)]
+        for first in range(0, COUNT, 1000):
+            vectors = await collection.vectors(keys[first : first + 1000], "text")
+            for number, vector in enumerate(vectors, first):
+                there = keys[number] not in lacking
+                assert vector == (lanes.large(number).vectors["text"] if there else None)
 
 
 def damaged(home: Path) -> Path:

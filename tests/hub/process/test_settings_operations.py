@@ -133,6 +133,8 @@ async def test_a_file_is_created_with_the_first_change(tmp_path: Path) -> None:
         ("restart_first", 3000, "restart_max"),
         ("model_key", "sk-secret", "must be a variable"),
         ("origins", "nonsense", "origins"),
+        ("vector_index", "chroma+http://host:8000", "no longer supported"),
+        ("vector_index", "milvus://host?keywords=milvus", "no longer supported"),
     ],
 )
 async def test_a_wrong_value_is_refused_and_changes_nothing(

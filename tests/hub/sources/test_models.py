@@ -24,6 +24,8 @@ from tabane.hub.work.jobs import Jobs
 from tabane.messages import Message
 from tabane.operations import Caller, Door, Face, OperationTable
 from tabane.search.embedding.embedder import Embedder, NoModel
+from tabane.search.embedding.minilm_encoder import MODEL as JOINED
+from tabane.search.embedding.minilm_encoder import minilm_encoder
 from tabane.search.embedding.model_finder import ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
 from tabane.search.embedding.model_packages import MINILM, PackedModel
@@ -284,10 +286,10 @@ async def test_a_limited_number_of_models_is_open_and_one_that_was_closed_is_ope
 async def test_models_for_tools_do_not_depend_on_that_of_documents_and_start_with_the_first_text(
     place: Place,
 ) -> None:
-    package = str(tiny.make(place.folder / "package", seed=2))
+    english: list[str | None] = [minilm_encoder()]
 
     def make(hub: Any, kept: str) -> ModelFinder:
-        return ModelFinder(hub, kept, packed=lambda _, __: PackedModel(package, "c" * 64))
+        return ModelFinder(hub, kept, english=lambda: english[0])
 
     fingerprints: list[str] = []
 
@@ -295,17 +297,22 @@ async def test_models_for_tools_do_not_depend_on_that_of_documents_and_start_wit
     async with place.opened(make_finder=make) as models:
         found = await models.for_tools()
         assert not isinstance(found, NoModel)
-        assert [each.fingerprint.partition("#")[0] for each in found] == [USE, MINILM]
-        assert [each.dimension for each in found] == [512, 384]
+        assert [each.fingerprint.partition("#")[0] for each in found] == [JOINED]
+        assert [each.dimension for each in found] == [896]
         assert workers() == []
         fingerprints.extend(each.fingerprint for each in found)
         (vector,) = await found[0].embed(["a cat"])
-        assert len(vector) == 512 * 4
+        assert len(vector) == 896 * 4
         assert len(workers()) == 1
     async with place.opened(make_finder=make) as models:
         question = await models.query(fingerprints[0], "a cat")
         assert isinstance(question, bytes), reason(question)
-        assert len(question) == 512 * 4
+        assert len(question) == 896 * 4
+    english[0] = None
+    async with place.opened(make_finder=make) as models:
+        found = await models.for_tools()
+        assert not isinstance(found, NoModel)
+        assert [each.fingerprint.partition("#")[0] for each in found] == [USE]
     place.set(model="none")
     async with place.opened(make_finder=make) as models:
         assert "none" in reason(await models.for_tools())

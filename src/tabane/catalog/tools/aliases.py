@@ -1,10 +1,11 @@
 """Public names of tools: ``server__tool``, short, plain, and never the same for two tools.
 
 Clients accept different names, so aliases use only what all of them accept: a letter, then at most 47
-letters, digits, ``_`` or ``-``. A name that fits is used unchanged; any other is made safe and gets a short
-hash of the original. In a name that is too long, the part of the server is abbreviated. The tool's own name
-is cut only if it is too long alone, and only at its end. Assigned names are kept, so that they never change
-between starts. They are looked up, never split.
+letters, digits, ``_`` or ``-``. A name that fits is used unchanged. A server whose name begins with a digit
+gets ``s-`` before it. Any other name is made safe and gets a short hash: of the server in its part, if only
+that is odd, else at the end. In a name that is too long, the part of the server is abbreviated. The tool's
+own name is cut only if it is too long alone, and only at its end. Assigned names are kept, so that they never
+change between starts. They are looked up, never split.
 """
 
 from __future__ import annotations
@@ -106,7 +107,11 @@ _SERVER_HASH = 4
 _SHORT_SERVER = 8  # characters of the server's part, if the tool's name has to be cut
 _LEAST_SERVER = 2
 _LONGEST_BEFORE = 48  # of the names that versions before 0.7.0 cut in the middle
-_CUT_IN_THE_MIDDLE = re.compile(r"_[0-9a-f]{6}_")
+_DIGIT_FIRST = re.compile(r"[0-9][A-Za-z0-9_-]*")
+_BEFORE_DIGIT = "s-"
+_LOOKS_PREFIXED = re.compile(
+    _BEFORE_DIGIT + "[0-9]"
+)  # as a name with that prefix, so it is not used unchanged
 
 
 def is_alias(name: str) -> bool:
@@ -121,8 +126,8 @@ def alias(namespace: str, original: str, taken: Container[str], owner: str | Non
     servers have the same namespace. The result depends on ``taken`` only if the name would otherwise be
     another tool's, so not on the order in which servers start.
     """
-    plain = namespace + SEPARATOR + original if namespace else original
-    if is_alias(plain) and plain not in taken and _splits_back(plain, namespace):
+    plain = _plain_alias(namespace, original)
+    if plain is not None and plain not in taken:
         return plain
     attempt = 0
     while True:
@@ -135,23 +140,19 @@ def alias(namespace: str, original: str, taken: Container[str], owner: str | Non
 def other_names(server: str, namespace: str, original: str, name: str) -> tuple[str, ...]:
     """Return what else the tool with that alias may be called in a pattern of permissions.
 
-    These are the whole name ``server__tool``, the alias that versions before 0.7.0 gave, and the alias that a
-    new installation gives. Empty if the alias is the whole name.
+    These are the whole name ``server__tool``, the alias that a new installation gives, and those that earlier
+    versions gave. Empty if the alias is the whole name.
     """
     plain = namespace + SEPARATOR + original
     if name == plain or not namespace or SEPARATOR in namespace:
         return ()
-    others = (
-        plain,
-        _alias_before_0_7(namespace, original, server),
-        _make_alias(namespace, original, server, 0),
-    )
+    others = (plain, *_given_forms(server, namespace, original))
     return tuple(dict.fromkeys(other for other in others if other != name))
 
 
 def may_belong(name: str, server: str, namespace: str) -> bool:
     """Return whether a tool of that name may be one of a server that never listed its tools."""
-    begins = (namespace + SEPARATOR, server + ".")
+    begins = (namespace + SEPARATOR, _BEFORE_DIGIT + namespace + SEPARATOR, server + ".")
     return name.startswith(begins) or f"-{_server_digits(server, namespace)}{SEPARATOR}" in name
 
 
@@ -203,8 +204,8 @@ class AliasMap:
         """Return the alias that a person or a model meant; None if no tool has that name.
 
         Accepted are the alias itself, and ``server__tool`` and ``server.tool`` with the server's own names,
-        even if the alias differs. A tool whose alias is from before 0.7.0 is also found by the name that a
-        new installation gives it.
+        even if the alias differs. A tool is also found by the names that a new installation and earlier
+        versions give it.
         """
         if name in self.entries:
             return name
@@ -226,11 +227,13 @@ def _by_parts(entries: Mapping[str, Entry]) -> dict[tuple[str, str], str]:
 
 
 def _renamed(entries: Mapping[str, Entry]) -> dict[str, str]:
-    """Map the name that a new installation gives to each alias that was cut in the middle."""
+    """Map the names that another version of Tabane gives to each alias that is not the whole name."""
     return {
-        _make_alias(namespace, original, server, 0): name
+        other: name
         for name, (server, original, namespace) in entries.items()
-        if len(name) >= _LONGEST_BEFORE - 1 and _CUT_IN_THE_MIDDLE.search(name)
+        if name not in (original, namespace + SEPARATOR + original)
+        for other in _given_forms(server, namespace, original)
+        if other != name
     }
 
 
@@ -242,23 +245,39 @@ def _splits(name: str) -> Iterator[tuple[str, str]]:
             position = name.find(separator, position + 1)
 
 
-def _splits_back(plain: str, namespace: str) -> bool:
-    """Return whether the first separator is between namespace and name, so that the split is unique."""
-    return not namespace or plain.find(SEPARATOR) == len(namespace)
+def _plain_alias(namespace: str, original: str) -> str | None:
+    """Return the name that needs no hash: it is that of no other tool, and every client accepts it."""
+    plain = namespace + SEPARATOR + original if namespace else original
+    if namespace and _DIGIT_FIRST.fullmatch(namespace):
+        plain = _BEFORE_DIGIT + plain
+    elif _LOOKS_PREFIXED.match(namespace):
+        return None
+    # The first separator must be between namespace and name, so that the split is unique.
+    splits_back = not namespace or plain.find(SEPARATOR) == len(plain) - len(SEPARATOR + original)
+    return plain if splits_back and is_alias(plain) else None
 
 
-def _make_alias(namespace: str, original: str, owner: str, attempt: int) -> str:
+def _given_forms(server: str, namespace: str, original: str) -> tuple[str, ...]:
+    """Return the aliases of a tool that is not called by its whole name: of this version, and of earlier."""
+    return (
+        _plain_alias(namespace, original) or _make_alias(namespace, original, server, 0),
+        _make_alias(namespace, original, server, 0, before_0_19=True),
+        _alias_before_0_7(namespace, original, server),
+    )
+
+
+def _make_alias(namespace: str, original: str, owner: str, attempt: int, *, before_0_19: bool = False) -> str:
     """Return the name for a tool whose plain name cannot be used. Of two attempts, one is free.
 
     A hash in the server's part stands for the server, one at the end for server and tool.
     """
     tool = _plain(original) or "tool"
     digits = _digest(owner, namespace, original, str(attempt))
-    safe = _safe(namespace, tool)
-    if len(safe) + 1 + len(digits) <= LONGEST:
+    safe = _safe(namespace, tool, "t_" if before_0_19 or not namespace else _BEFORE_DIGIT)
+    if len(safe) + 1 + len(digits) <= LONGEST and (before_0_19 or tool != original or not namespace):
         return f"{safe}_{digits}"
     if not namespace:
-        return _joined(_with_letter(tool), digits, LONGEST)
+        return _joined(safe, digits, LONGEST)
     of_server = _server_digits(owner, namespace, attempt)
     room = LONGEST - len(tool) - len(SEPARATOR) - 1 - len(of_server)
     if tool == original and room >= _LEAST_SERVER:
@@ -276,8 +295,8 @@ def _server_part(namespace: str, tool: str, room: int) -> str:
     plain = _plain(namespace) or "server"
     if plain[0].isalpha():
         return abbreviated(plain, tool, room)
-    if room > len("s-"):
-        return "s-" + abbreviated(plain, tool, room - len("s-"))
+    if room > len(_BEFORE_DIGIT):
+        return _BEFORE_DIGIT + abbreviated(plain, tool, room - len(_BEFORE_DIGIT))
     return "s"
 
 
@@ -288,7 +307,7 @@ def _joined(tool: str, digits: str, room: int) -> str:
 
 def _alias_before_0_7(namespace: str, original: str, owner: str) -> str:
     """Return the name that versions before 0.7.0 gave: a long one was cut in the middle."""
-    safe = _safe(namespace, _plain(original) or "tool")
+    safe = _safe(namespace, _plain(original) or "tool", "t_")
     digits = _digest(owner, namespace, original, "0")
     if len(safe) + 1 + len(digits) <= _LONGEST_BEFORE:
         return f"{safe}_{digits}"
@@ -296,13 +315,10 @@ def _alias_before_0_7(namespace: str, original: str, owner: str) -> str:
     return f"{safe[:half]}_{digits}_{safe[-half:]}"
 
 
-def _safe(namespace: str, tool: str) -> str:
+def _safe(namespace: str, tool: str, before_digit: str) -> str:
     """Return a readable name of what is left of both in plain letters, not yet unique."""
-    return _with_letter(f"{_plain(namespace) or 'server'}{SEPARATOR}{tool}" if namespace else tool)
-
-
-def _with_letter(name: str) -> str:
-    return name if name[0].isalpha() else f"t_{name}"
+    name = f"{_plain(namespace) or 'server'}{SEPARATOR}{tool}" if namespace else tool
+    return name if name[0].isalpha() else before_digit + name
 
 
 def _plain(part: str) -> str:

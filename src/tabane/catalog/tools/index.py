@@ -21,6 +21,8 @@ from tabane.catalog.tools.ranking import (
     LOOKED_AT,
     POSTINGS_INDEX,
     POSTINGS_TABLE,
+    UNASKED,
+    FitEvidence,
     Match,
     TermPostings,
     ToolHit,
@@ -31,18 +33,20 @@ from tabane.catalog.tools.ranking import (
     ToolScore,
     best_by_words,
     delete_tool_postings,
+    doubts,
     explained,
-    fits,
-    fits_query,
+    factors,
     fused,
-    is_short,
     matched_terms,
     name_similarity,
+    objects_of,
     read_postings,
     tool_postings,
+    world_weight,
     write_postings,
 )
 from tabane.catalog.tools.schemas import texts
+from tabane.catalog.tools.tool import OWN
 from tabane.catalog.tools.vector_table import (
     NOT_COMPARED,
     VECTORS_TABLE,
@@ -54,6 +58,7 @@ from tabane.catalog.tools.vector_table import (
 from tabane.search.analysis import identifier_tokens, is_cjk, normalize, tokens
 from tabane.search.concepts import concepts, glossary
 from tabane.search.snippets import first_sentence
+from tabane.search.world_questions import world_concept, world_likelihood
 from tabane.workers.time_slices import Pause, no_pause
 
 if TYPE_CHECKING:
@@ -219,20 +224,25 @@ def _connected(path: str) -> sqlite3.Connection:
     return db
 
 
-_MOST_NEAREST = 2
-_MOST_LOOKED_AT = 5
 _LONGEST_NAME = 128
+_MOST_NEAR = 3  # words that a misspelled one may be
+_SURE = 0.9  # a relevance that needs no other tool
 
 
 Vectors = Mapping[str, Sequence[bytes]]
 
 
 class _IndexedTools(Struct, frozen=True):
-    """All tools by number: public names, and the number of words in their names."""
+    """All tools by number: public names, and the number of words in their names.
+
+    ``own`` are tools of the hub; ``doing`` those with a word of :data:`UNASKED` in their names.
+    """
 
     aliases: dict[int, str]
     name_parts: dict[int, int]
     japanese: bool
+    own: frozenset[int]
+    doing: dict[str, set[int]]
 
 
 class ToolIndex:
@@ -317,45 +327,51 @@ class ToolIndex:
 
     def _relevant(self, query: ToolQuery, vectors: Vectors) -> ToolHits:
         tools, among = self._read_tools(), self._among(query)
-        asked = concepts(storable(query.query), glossary(), japanese=tools.japanese)
+        text = storable(query.query)
+        asked = concepts(text, glossary(), japanese=tools.japanese, near=self._near_words)
         if not asked and not vectors:
             aliases = tools.aliases.values() if among is None else [tools.aliases[n] for n in among]
             return _best([ToolHit(alias, 0.0) for alias in aliases], query.limit)
         ranking = ToolRanking(self._postings, tools.name_parts)
-        words = ranking.scores(asked)
-        if among is not None:
-            words = {number: score for number, score in words.items() if number in among}
+        words = _among(ranking.scores(asked), among)
         compared = self.vectors.compare(vectors, among, best_by_words(words)) if vectors else NOT_COMPARED
-        scores = fused(words, compared)
+        form = world_likelihood(text)
+        about = ranking.best_about(asked, words) if form else 0.0
+        answering = asked
+        if weight := world_weight(form, asked, about, compared.relevance.values()):
+            answering = [*asked, world_concept(text, weight)]
+            words = _among(ranking.scores(answering), among)
+        scores = fused(words, compared, factors(asked, tools.own, tools.doing))
         called = [n for n in self._named_exactly(query.query) if among is None or n in among]
         scores |= {n: structs.replace(scores.get(n, ToolScore(1.0, 1.0)), score=1.0) for n in called}
-        best = _leading(scores, tools.aliases, max(_MOST_LOOKED_AT, query.limit * (1 + 2 * query.folded)))
-        if not called and not self._fits(ranking, asked, words, compared):
-            nearest = tuple(tools.aliases[number] for number in best[:_MOST_NEAREST])
-            return ToolHits((), 0, nearest, compared.models > 0, bool(compared.missing))
-        same = self._folded(query, best, called) if query.folded else {}
-        kept = [number for number in best if number not in same][: query.limit]
-        hits = [
-            _hit(tools.aliases[n], scores[n], [tools.aliases[m] for m in same if same[m] == n]) for n in kept
-        ]
-        if query.explain:
-            matches = matched_terms(ranking, self._postings, asked, kept, called)
-            hits = [
-                structs.replace(hit, terms=matches[n] if n in called else explained(scores[n], matches[n]))
-                for n, hit in zip(kept, hits, strict=True)
-            ]
+        best = _leading(scores, tools.aliases, max(LOOKED_AT, query.limit * (1 + 2 * query.folded)))
+        hits = self._hits(query, ranking, answering, scores, best, called)
+        searched = len(tools.aliases if among is None else among)
+        doubtful = not called and _doubted(text, ranking, asked, words, compared, best, searched)
         total = len(words.keys() | scores.keys())
-        return ToolHits(tuple(hits), total, (), compared.models > 0, bool(compared.missing))
+        return ToolHits(tuple(hits), total, doubtful, compared.models > 0, bool(compared.missing))
 
-    def _fits(
+    def _hits(
         self,
+        query: ToolQuery,
         ranking: ToolRanking,
         asked: Sequence[Concept],
-        words: Mapping[int, float],
-        compared: ToolComparison,
-    ) -> bool:
-        leading = heapq.nlargest(LOOKED_AT, words.items(), key=lambda item: item[1])
-        return fits(fits_query(ranking, asked, leading), is_short(asked), words, compared)
+        scores: Mapping[int, ToolScore],
+        best: Sequence[int],
+        called: Sequence[int],
+    ) -> list[ToolHit]:
+        """Return the best tools, given in order, as hits: folded and explained as the query says."""
+        aliases = self._read_tools().aliases
+        same = self._folded(query, best, called) if query.folded else {}
+        kept = [number for number in best if number not in same][: query.limit]
+        hits = [_hit(aliases[n], scores[n], [aliases[m] for m in same if same[m] == n]) for n in kept]
+        if not query.explain:
+            return hits
+        matches = matched_terms(ranking, self._postings, asked, kept, called)
+        return [
+            structs.replace(hit, terms=matches[n] if n in called else explained(scores[n], matches[n]))
+            for n, hit in zip(kept, hits, strict=True)
+        ]
 
     def _folded(self, query: ToolQuery, numbers: Sequence[int], called: Sequence[int]) -> dict[int, int]:
         if query.server is not None or not numbers:
@@ -409,13 +425,30 @@ class ToolIndex:
     def _postings(self, token: str) -> TermPostings:
         return read_postings(self._db, token)
 
+    def _near_words(self, word: str) -> list[str]:
+        """Return words of tools that differ from this one by a letter, if no tool has it."""
+        found = self._db.execute("SELECT 1 FROM postings WHERE token = ? LIMIT 1", (word,)).fetchone()
+        if found or not word.isascii() or not word.isalpha():
+            return []
+        first = word[0]
+        rows = self._db.execute(
+            "SELECT DISTINCT token FROM postings WHERE (token BETWEEN ? AND ?)"
+            " AND length(token) BETWEEN ? AND ? UNION SELECT token FROM postings WHERE token = ?",
+            (first, first + "{", len(word) - 1, len(word) + 1, word[1] + word[0] + word[2:]),
+        )
+        return [token for (token,) in rows if token.isalpha() and one_edit(word, token)][:_MOST_NEAR]
+
     def _read_tools(self) -> _IndexedTools:
         if self._known is None:
-            rows = self._db.execute("SELECT number, alias, name_parts, japanese FROM tools").fetchall()
+            rows = self._db.execute(
+                "SELECT number, alias, name_parts, japanese, server FROM tools"
+            ).fetchall()
             self._known = _IndexedTools(
-                {number: alias for number, alias, _, _ in rows},
-                {number: parts for number, _, parts, _ in rows},
-                any(japanese for *_, japanese in rows),
+                {number: alias for number, alias, *_ in rows},
+                {number: parts for number, _, parts, *_ in rows},
+                any(japanese for *_, japanese, _ in rows),
+                frozenset(number for number, *_, server in rows if server == OWN),
+                {verb: self._postings(verb).names for verb in UNASKED},
             )
         return self._known
 
@@ -453,6 +486,47 @@ class ToolIndex:
         number = self._db.execute(f"INSERT INTO tools VALUES (NULL{', ?' * len(row)})", row).lastrowid
         assert number is not None
         return number
+
+
+def _among(scores: dict[int, float], among: Collection[int] | None) -> dict[int, float]:
+    return scores if among is None else {number: scores[number] for number in scores if number in among}
+
+
+def _doubted(
+    text: str,
+    ranking: ToolRanking,
+    asked: Sequence[Concept],
+    words: Mapping[int, float],
+    compared: ToolComparison,
+    best: Sequence[int],
+    searched: int,
+) -> bool:
+    """Return whether perhaps none of the best tools, which are given in order, fits a query."""
+    if not best:
+        return True
+    relevance = max(compared.relevance.values(), default=0.0)
+    world = world_concept(text, 1.0)
+    answered = world_likelihood(text) * max(ranking.covered(world, number) for number in best[:LOOKED_AT])
+    evidence = FitEvidence(
+        relevance,
+        ranking.about(asked, best[0]),
+        max(words.values(), default=0.0),
+        answered,
+        len(objects_of(asked)),
+        searched,
+    )
+    known = bool(compared.relevance) and not (compared.missing and relevance < _SURE)
+    return doubts(evidence, compared=known)
+
+
+def one_edit(word: str, other: str) -> bool:
+    """Return whether a letter was left out, added, swapped with the next, or, of five or more, replaced."""
+    start = next((at for at, (a, b) in enumerate(zip(word, other, strict=False)) if a != b), len(word))
+    one, two = word[start:], other[start:]
+    if len(one) == len(two):
+        swapped = len(one) > 1 and one[0] == two[1] and one[1] == two[0] and one[2:] == two[2:]
+        return swapped or (len(word) >= 5 and one[1:] == two[1:])
+    return one[1:] == two if len(one) > len(two) else one == two[1:]
 
 
 class _ReadTool(Struct, frozen=True):

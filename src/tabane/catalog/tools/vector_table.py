@@ -205,6 +205,7 @@ _FLOAT = 4
 # percentile, each over both pairs of two public sets.
 _OF_TOOLS = {
     "use": CosineBaseline(usual=0.05, threshold=0.24),
+    "use-minilm": CosineBaseline(usual=0.05, threshold=0.24),
     "minilm-l6": CosineBaseline(usual=0.06, threshold=0.26),
 }
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[_\-./:]+")

@@ -141,10 +141,13 @@ class CleanPoints:
             return False
         return bool(not busy and log == copied >= self._needed)
 
-    def begin(self, connection: sqlite3.Connection) -> None:
-        """Make all checkpoints from now on, the first one at once: the file is known to be whole."""
+    def begin(self, connection: sqlite3.Connection) -> bool:
+        """Make all checkpoints from now on, the first one at once: the file is known to be whole.
+
+        Return what :meth:`checkpoint` returns.
+        """
         connection.execute("PRAGMA wal_autocheckpoint = 0")
-        self.checkpoint(connection)
+        return self.checkpoint(connection)
 
     def committed(self, connection: sqlite3.Connection) -> None:
         """Make a checkpoint if enough has been committed since the last one."""
@@ -153,8 +156,11 @@ class CleanPoints:
         if since >= self._pages:
             self.checkpoint(connection)
 
-    def checkpoint(self, connection: sqlite3.Connection, mode: str = "PASSIVE") -> None:
-        """Copy the log into the file, as far as no reader needs older pages. A full disk leaves the log."""
+    def checkpoint(self, connection: sqlite3.Connection, mode: str = "PASSIVE") -> bool:
+        """Copy the log into the file, as far as no reader needs older pages. A full disk leaves the log.
+
+        Return whether all of it was copied: no power cut takes back a commit that was there before.
+        """
         end = self._done = self._log.end()
         if end.pages:
             self._note(end)
@@ -162,6 +168,8 @@ class CleanPoints:
             busy, log, copied = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
             if not busy and log == copied:
                 self._note(None)
+                return True
+        return False
 
     def end(self) -> None:
         """Record the state of the file after the connection was closed, which removes the log."""

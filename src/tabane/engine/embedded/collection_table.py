@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
+import shutil
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -29,11 +31,13 @@ from tabane.engine.embedded.truth import RENUMBERED, Truth
 from tabane.engine.embedded.vectors.older_vectors import OlderVectors
 from tabane.engine.embedded.vectors.space_index import DenseFile, VectorIndex
 from tabane.engine.embedded.vectors.vector_files import VectorFiles
-from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth, any_spaces
+from tabane.engine.embedded.vectors.vector_truth import SpaceTable, VectorTruth, WrongVectors, any_spaces
 from tabane.engine.input_checks import ALONE
 from tabane.errors import StoreError, StoreReadOnly
 from tabane.search.engine import EngineHits, LexicalQuery
 from tabane.search.records import Filter, Record, Shape
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -306,10 +310,52 @@ class CollectionTable:
 
     async def _open_vectors(self, truth: VectorTruth) -> None:
         folder, changes, after_crash = self.vector_folder, self.state.changes, self.database.recovered
-        self.vectors = await self.database.aside(
-            lambda connection: VectorIndex.open(connection, folder, truth, changes, after_crash=after_crash)
-        )
+        while self.vectors is None:
+            try:
+                self.vectors = await self.database.aside(
+                    partial(
+                        VectorIndex.open,
+                        folder=folder,
+                        truth=truth,
+                        changes=changes,
+                        after_crash=after_crash,
+                    )
+                )
+            except WrongVectors as wrong:
+                await self._forget(truth, wrong)
         self.shape = (await self.database.read(truth.spaces)).shape
+
+    async def _forget(self, truth: VectorTruth, wrong: WrongVectors) -> None:
+        """Let records lack vectors that are not what was written. What is derived is made again."""
+
+        def forgetting(connection: sqlite3.Connection) -> None:
+            log.warning("%s; it is computed again if a model made it", self._named(connection, truth, wrong))
+            truth.forget(connection, wrong)
+
+        await self.database.run(forgetting, rows=ALONE)
+        await asyncio.to_thread(shutil.rmtree, self.vector_folder, ignore_errors=True)
+
+    def _named(self, connection: sqlite3.Connection, truth: VectorTruth, wrong: WrongVectors) -> str:
+        """Say which records have these vectors."""
+        keys = self.truth.keys_at(connection, truth.owners(connection, wrong)).values()
+        name = wrong.storage.space.name
+        return f"{wrong.path}: the vector of {', '.join(sorted(keys))} in {name} is not what was written"
+
+    async def forget_wrong_vectors(self) -> None:
+        """Let records lack vectors that are not what was written. Reads all; the index is closed."""
+        truth = self.truth.vectors
+
+        def check(connection: sqlite3.Connection) -> None:
+            assert truth is not None
+            for storage in truth.spaces(connection).storages:
+                truth.placing(connection, storage).check(truth.file(storage), 0)
+
+        while truth is not None:
+            try:
+                await self.database.aside(check)
+                break
+            except WrongVectors as wrong:
+                await self._forget(truth, wrong)
 
     async def respace(self, work: Callable[[sqlite3.Connection, SpaceTable], bool]) -> None:
         """Add or delete spaces.
@@ -471,16 +517,22 @@ class CollectionTable:
             return False  # a string that no column knows would have to be written first
 
     async def vectors_agree(self) -> bool:
-        """Return whether what is derived of the vectors agrees with them. Reads all.
+        """Return whether the vectors are what was written, and what is derived agrees with them. Reads all.
 
-        Raises StoreCorrupt if vectors are not what was written.
+        Raises StoreCorrupt if many are not.
         """
         vectors = self.vectors
         if vectors is None:
             return True
-        return await self.read(
-            lambda masks, connection: vectors.agrees(connection, masks.snapshot.changes), aside=True
-        )
+
+        def agreeing(masks: Masks, connection: sqlite3.Connection) -> bool:
+            try:
+                return vectors.agrees(connection, masks.snapshot.changes)
+            except WrongVectors as wrong:
+                log.warning("%s", self._named(connection, vectors.truth, wrong))
+                return False
+
+        return await self.read(agreeing, aside=True)
 
     async def compact(self) -> None:
         """Compact the rows and delete unused strings, in steps between other writes."""

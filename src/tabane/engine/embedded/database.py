@@ -39,6 +39,7 @@ import msgspec
 
 from tabane.engine.embedded import failures
 from tabane.engine.embedded.clean_points import PAGES, CleanPoints
+from tabane.engine.embedded.vectors.vector_format import remove_older
 from tabane.engine.input_checks import ALONE, MOST_ROWS
 from tabane.errors import StoreNewer
 
@@ -805,7 +806,8 @@ def open_checked(
         for pragma in _PRAGMAS:
             connection.execute(pragma)
         migrate(connection, path, migrations)
-        points.begin(connection)
+        if points.begin(connection):
+            remove_older(connection, path)
     except BaseException:
         connection.close()
         raise

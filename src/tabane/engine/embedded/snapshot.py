@@ -19,7 +19,13 @@ from typing import BinaryIO
 from tabane.engine.embedded import failures
 from tabane.engine.embedded.collection_state import SpaceStorage
 from tabane.engine.embedded.database import examine
-from tabane.engine.embedded.vectors.vector_format import VectorHead, older_path_of, path_of
+from tabane.engine.embedded.vectors.vector_format import (
+    VectorHead,
+    has_files,
+    needs_older,
+    older_path_of,
+    path_of,
+)
 from tabane.search.records import EmbeddingSpace
 
 Told = Callable[[int], object]
@@ -56,7 +62,7 @@ def frozen(path: str) -> Iterator[tuple[list[Source], list[VectorSource]]]:
                 vectors = _vector_sources(opened, records, path, last=number == _TRIES - 1)
             if vectors is not None:
                 sources, beside = [(path, records)], older_path_of(path)
-                if os.path.exists(beside) and _needs_older(records):
+                if os.path.exists(beside) and needs_older(records):
                     older = opened.enter_context(contextlib.closing(_open_to_read(beside)))
                     _begin_transaction(older, beside)
                     sources.append((beside, older))
@@ -151,7 +157,7 @@ def _open_file(path: str) -> Iterator[BinaryIO]:
 
 def _spaces(records: sqlite3.Connection) -> list[tuple[SpaceStorage, int]]:
     """Return the spaces that have files, and the number that each gives next."""
-    if not _has(records, "generation"):
+    if not has_files(records):
         return []
     query = (
         "SELECT name, dimension, birth, generation, next FROM space WHERE generation > 0 AND name NOT NULL"
@@ -160,21 +166,6 @@ def _spaces(records: sqlite3.Connection) -> list[tuple[SpaceStorage, int]]:
         (SpaceStorage(EmbeddingSpace(name, dimension), birth, generation), following)
         for name, dimension, birth, generation, following in records.execute(query)
     ]
-
-
-def _needs_older(records: sqlite3.Connection) -> bool:
-    """Return whether vectors may be in the database of an older version alone."""
-    if not _has(records, "generation"):
-        return True
-    waiting = "SELECT 1 FROM space WHERE generation = 0 AND name IS NOT NULL"
-    adopted = "SELECT 1 FROM collection WHERE json_array_length(shape, '$.spaces') > 0"
-    return any(records.execute(f"{query} LIMIT 1").fetchone() for query in (waiting, adopted))
-
-
-def _has(records: sqlite3.Connection, column: str) -> bool:
-    """Return whether the table of spaces has a column: this version's has."""
-    query = "SELECT 1 FROM pragma_table_info('space') WHERE name = ?"
-    return records.execute(query, (column,)).fetchone() is not None
 
 
 @contextlib.contextmanager

@@ -337,6 +337,7 @@ class Store:
             before = collection.engine
             await before.close()
             await self.database.run(before.table.truth.unseal)
+            await before.table.forget_wrong_vectors()
             await asyncio.to_thread(shutil.rmtree, before.table.vector_folder, ignore_errors=True)
             collection.continue_with((await self._opened(before.shape)).engine)
             self._collections[name] = collection

@@ -32,6 +32,7 @@ from tabane.hub.sources.models.operations import UsedModel
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, NoParameters, Operation, Privilege, Progress
 from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
+from tabane.settings.addresses import removed_index
 from tabane.settings.editing import UnsafeTextEdit, file_value, with_value, without_value
 from tabane.settings.files import read_trusted, write_private
 from tabane.settings.option import InvalidSetting, allowed, shown
@@ -252,6 +253,8 @@ def _setting_edit(option: SettingOption, given: object) -> tuple[Edit, Message]:
         raise BadArguments(
             say("{name} must be {allowed}.", name=option.name, allowed=unfit.allowed), "value"
         ) from None
+    if option.name == "vector_index" and (removed := removed_index(str(value))):
+        raise BadArguments(removed, "value")
     by_hand = say("set {name} to {value}", name=option.name, value=str(value))
     return lambda text: with_value(text, (option.name,), value), by_hand
 

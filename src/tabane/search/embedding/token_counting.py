@@ -20,9 +20,12 @@ import msgspec
 from tabane.errors import WorkerError
 from tabane.search.chunking import Estimate
 from tabane.search.embedding.embedder import clean, slices
+from tabane.search.embedding.minilm_encoder import MODEL as JOINED
 from tabane.search.embedding.model_families import reads
 from tabane.search.embedding.model_files import Recipe
 from tabane.search.embedding.process_requests import TokenizerSpec
+from tabane.search.embedding.universal_encoder import MODEL as USE
+from tabane.search.embedding.universal_encoder import REVISION as USE_REVISION
 from tabane.search.embedding.universal_encoder import VOCABULARY
 from tabane.workers.resident import RequestRefused, ResidentWorker
 from tabane.workers.worker import Program, module
@@ -185,6 +188,8 @@ def tokenizer_in(folder: str) -> str | None:
 def exact(recipe: Recipe, counter: TokenCounter) -> TokenizerMeasure:
     """Return the measure of a model whose tokenizer is here."""
     estimate = estimated(recipe)
-    files = hashlib.sha256(recipe.revision.encode()).hexdigest()[:12]
-    name = f"{_RULES}:{recipe.model}@{files}/{estimate.capacity}"
+    # The joined model counts as the Universal Sentence Encoder does: documents are not cut again for it.
+    model, revision = (USE, USE_REVISION) if recipe.model == JOINED else (recipe.model, recipe.revision)
+    files = hashlib.sha256(revision.encode()).hexdigest()[:12]
+    name = f"{_RULES}:{model}@{files}/{estimate.capacity}"
     return TokenizerMeasure(estimate.capacity, name, recipe.model, counter, estimate)

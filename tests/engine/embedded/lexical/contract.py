@@ -147,6 +147,33 @@ class LexicalContract(EngineContract):
         async with self.holding(texts) as collection:
             assert set(await found(collection, query)) == keys
 
+    @pytest.mark.parametrize(
+        ("query", "keys"),
+        [
+            (LexicalQuery("", spellings=(("はいしゃ", "歯医者", "廃車"),)), {"k000", "k001", "k002"}),
+            (
+                LexicalQuery("", spellings=(("haisha", "歯医者"), ("yoyaku", "予約"))),
+                {"k000", "k003", "k004"},
+            ),
+            (LexicalQuery("", Mode.ALL, spellings=(("はいしゃ", "歯医者"), ("よやく", "予約"))), {"k000"}),
+            (LexicalQuery("", exclude=("予約",), spellings=(("はいしゃ", "歯医者"),)), {"k001"}),
+            (LexicalQuery("", spellings=(("くすり", "薬"),)), {"k005"}),
+        ],
+    )
+    async def test_a_word_is_found_in_each_of_its_spellings(
+        self, query: LexicalQuery, keys: set[str]
+    ) -> None:
+        texts = [
+            "歯医者を予約",
+            "はいしゃさんの絵本",
+            "廃車の手続き",
+            "宿の予約",
+            "yoyaku 403",
+            "頭痛の薬を買う",
+        ]
+        async with self.holding(texts) as collection:
+            assert set(await found(collection, query)) == keys
+
     async def test_a_title_weighs_more_than_a_body_and_can_be_asked_alone(self) -> None:
         async with self.holding([]) as collection:
             await collection.upsert(

@@ -13,10 +13,11 @@ SHAPE = Shape("notes", (TextField("title"), TextField("body")))
 NOTES = ["apple pear plum", "apple quince fig", "cherry lemon lime", "cherry melon kiwi"]
 
 
-async def _asked(*queries: str) -> list[EngineHits]:
+async def _asked(*queries: str | LexicalQuery) -> list[EngineHits]:
     async with indexed(shape=SHAPE) as collection:
         await collection.upsert(bodies(NOTES))
-        return [await collection.search(LexicalQuery(query), EVERYTHING, 10) for query in queries]
+        asked = [LexicalQuery(query) if isinstance(query, str) else query for query in queries]
+        return [await collection.search(query, EVERYTHING, 10) for query in asked]
 
 
 async def test_a_text_of_usual_length_with_every_word_once_reaches_the_ceiling() -> None:
@@ -34,3 +35,9 @@ async def test_a_word_that_no_text_has_is_missing_from_every_score() -> None:
 
 async def test_a_query_without_words_has_none() -> None:
     assert (await _asked("!?"))[0].ceiling == 0
+
+
+async def test_a_spelling_counts_for_its_word_and_not_beside_it() -> None:
+    plain, spelled = await _asked("plum", LexicalQuery("", spellings=(("plum", "cherry", "lemon"),)))
+    assert spelled.ceiling == plain.ceiling
+    assert {hit.key for hit in spelled.hits} == {"k000", "k002", "k003"}

@@ -17,6 +17,7 @@ import pytest
 
 from tabane.engine.embedded.database import CommitCompanion
 from tabane.engine.embedded.store import Store
+from tabane.engine.embedded.vectors.vector_format import EMPTY
 from tabane.errors import StoreCorrupt
 from tabane.search.engine import VectorQuery
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Record, Shape
@@ -281,9 +282,33 @@ def _exchanged(path: Path) -> None:
         file.write(held[70 * 4 :] + held[: 70 * 4])
 
 
-async def test_a_check_up_finds_vectors_that_are_not_what_was_written(tmp_path: Path, filled: Path) -> None:
+async def test_a_check_up_names_vectors_that_are_not_what_was_written_and_leaves_them_out(
+    tmp_path: Path, filled: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
     _exchanged(_vectors(tmp_path, "image"))
+    store = await Store.open(str(tmp_path), "test")
+    collection = await store.collection(OTHER)
+    before = await collection.embedded("image", EVERYTHING)
+    assert await store.check() == ["notes"]
+    assert "the vector of k00059, k00061 in image is not what was written" in caplog.text
+    await store.mend("notes")
+    assert await store.check() == []
+    assert await collection.vectors(["k00059", "k00061"], "image") == [None, None]
+    assert await collection.embedded("image", EVERYTHING) == before - 2
+    await store.close()
+
+
+def _zeroed(path: Path) -> None:
+    """Most of the vectors."""
+    with path.open("r+b") as file:
+        file.seek(4096 + 39 * 70 * 4)
+        file.write(bytes(2000 * 70 * 4))
+
+
+async def test_a_check_up_tells_that_a_file_of_vectors_is_another_one(tmp_path: Path, filled: Path) -> None:
+    shutil.copytree(filled, tmp_path, dirs_exist_ok=True)
+    _zeroed(_vectors(tmp_path, "image"))
     store = await Store.open(str(tmp_path), "test")
     await store.collection(OTHER)
     with pytest.raises(StoreCorrupt, match="is damaged"):
@@ -302,16 +327,26 @@ async def test_vectors_that_are_torn_are_said_to_be(
             pass
 
 
-async def test_after_a_death_the_newest_vectors_are_compared_with_their_checksums(tmp_path: Path) -> None:
+async def test_after_a_death_the_newest_vectors_are_compared_with_their_checksums(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Records lack those that are others, and everything else serves."""
     async with embedded(tmp_path, OTHER) as collection:
         await collection.upsert(crowd(100))
+        before = {stored.record.key for stored in await collection.lacking("image")}
     _exchanged(_vectors(tmp_path, "image"))
     async with embedded(tmp_path, OTHER):
         pass
     (tmp_path / "test.db.lock").write_bytes(b"open  \n")
-    with pytest.raises(StoreCorrupt, match="is damaged"):
-        async with embedded(tmp_path, OTHER):
-            pass
+    async with embedded(tmp_path, OTHER) as collection:
+        assert "the vector of k00059, k00061 in image is not what was written" in caplog.text
+        lacking = {stored.record.key for stored in await collection.lacking("image")}
+        assert lacking == before | {"k00059", "k00061"}
+        assert await collection.engine.agrees()
+        query = VectorQuery({"image": crowd(100)[59].vectors["image"]})
+        hits = (await collection.nearest(query, EVERYTHING, 100)).hits
+        assert len(hits) == 100 - len(lacking)
+        assert not {hit.key for hit in hits} & lacking
 
 
 async def test_vectors_that_are_lost_are_lacking_and_not_somebody_elses(tmp_path: Path) -> None:
@@ -343,16 +378,34 @@ async def test_a_check_up_tells_that_a_file_of_vectors_was_deleted(
     await store.close()
 
 
-async def test_vectors_whose_records_are_lost_are_deleted(tmp_path: Path) -> None:
+async def test_vectors_whose_records_are_elsewhere_stay_until_these_are_back(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with embedded(tmp_path, OTHER) as collection:
         await collection.upsert(crowd(20))
-    (tmp_path / "test.db").unlink()
-    store = await Store.open(str(tmp_path), "test")
-    collection = await store.collection(OTHER)
-    assert await collection.upsert(crowd(1)) == [True]
-    assert await store.check() == []
-    await store.close()
-    assert _kept(tmp_path) == len(crowd(1)[0].vectors)
+    before = set(tmp_path.glob("*.vec"))
+    (tmp_path / "test.db").rename(tmp_path / "newer")
+    async with embedded(tmp_path, OTHER) as collection:
+        assert await collection.upsert(crowd(1)) == [True]
+        assert await collection.engine.agrees()
+    assert all(f"{path} is kept" in caplog.text for path in before)
+    (tmp_path / "newer").rename(tmp_path / "test.db")
+    async with embedded(tmp_path, OTHER) as collection:
+        keys = [record.key for record in crowd(20)]
+        assert await collection.vectors(keys, "text") == [record.vectors["text"] for record in crowd(20)]
+
+
+async def test_files_of_spaces_that_were_never_committed_and_of_other_generations_are_deleted(
+    tmp_path: Path,
+) -> None:
+    async with embedded(tmp_path, OTHER) as collection:
+        await collection.upsert(crowd(20))
+    there = set(tmp_path.glob("*.vec"))
+    text = _vectors(tmp_path, "text")
+    shutil.copy(text, text.with_name(text.name.replace("-1.vec", "-2.vec")))
+    (tmp_path / "test.0123456789abcdef-1.vec").write_bytes(text.read_bytes()[:EMPTY])
+    async with embedded(tmp_path, OTHER):
+        assert set(tmp_path.glob("*.vec")) == there
 
 
 @pytest.mark.heavy("kills real processes, many times")

@@ -18,6 +18,7 @@ from tabane.engine.embedded.vectors.vector_kernel import (
     BinaryCodes,
     NumpyKernel,
     VectorKernel,
+    are_units,
     encoded,
     mean_of,
 )
@@ -48,7 +49,7 @@ def view(
     """The vectors, with codes but for the last ones."""
     data = vectors[:-TAIL]
     mean = mean_of(data)
-    codes = BinaryCodes(mean, encoded(data, mean), kernel) if coded else None
+    codes = BinaryCodes(mean, encoded(data, mean), are_units(data), kernel) if coded else None
     straight = bool((np.diff(rows) == 1).all())
     return SpaceSnapshot(rows, vectors, codes, straight, kernel=kernel)
 

@@ -1,4 +1,4 @@
-"""Whose vectors are whose is kept over a closing, and read from the database where that is in doubt."""
+"""Whose vectors are whose is kept over a closing; cosines do not depend on the lengths of vectors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from tabane.engine.embedded.collection_state import SpaceStorage, VectorPlacement
+from tabane.engine.embedded.vectors.space_files import CODED, CodeFiles, CodeState
 from tabane.engine.embedded.vectors.space_index import SpaceIndex
 from tabane.engine.embedded.vectors.vector_files import Disk, VectorFile
 from tabane.engine.embedded.vectors.vector_truth import VectorOwnership
-from tabane.engine.vector_request import Array
+from tabane.engine.vector_request import Array, Matrix, normalized
 from tabane.search.records import EmbeddingSpace
 from tests.engine.embedded.vectors.oracle import packed
 
@@ -157,3 +158,35 @@ def test_numbers_find_their_vectors_in_every_generation(tmp_path: Path) -> None:
         packed([8, 8]),
     ]
     assert (tmp_path / "dense").stat().st_size == 4096 + 6 * 8
+
+
+def _appended(space: SpaceIndex, file: VectorFile, vectors: Matrix) -> None:
+    first = len(space.view().rows) + 1
+    file.put(first, [vector.tobytes() for vector in vectors])
+    numbers = range(first, first + len(vectors))
+    space.apply([VectorPlacement("text", number, number) for number in numbers])
+
+
+@pytest.mark.parametrize("off", [0.0, 4e-7, 1e-5, 2.0])
+def test_cosines_are_right_where_only_some_vectors_have_length_one(tmp_path: Path, off: float) -> None:
+    """Those with codes, those that got theirs later, those without; and after another opening."""
+    storage = SpaceStorage(EmbeddingSpace("text", 64), 7, 1)
+    vectors = np.random.default_rng(1).standard_normal((4 * CODED // 3, 64), dtype=np.float32)
+    vectors = normalized(vectors.tobytes(), 64)
+    vectors[CODED + 100 :] *= np.float32(1 + off)
+    file = VectorFile.create(Disk(), str(tmp_path / "vectors"), storage, np.empty(0, dtype=np.int64), 1)
+    space = SpaceIndex.fresh(str(tmp_path / "text"), storage, file)
+    doubled = vectors.astype(np.float64)
+    expected = doubled @ vectors[0] / np.linalg.norm(doubled, axis=1)
+    for end in (CODED + 100, CODED + 500, len(vectors)):
+        _appended(space, file, vectors[len(space.view().rows) : end])
+        for _ in range(2):
+            found = space.view().cosines(vectors[0], np.arange(end))
+            assert np.allclose(found, expected[:end], rtol=0, atol=1e-6)
+            space.flush()
+    assert space.codes_agree()
+    reopened = CodeFiles.open(
+        str(tmp_path / "text"), CodeState(7, 64, 1), file.matrix(len(vectors)), after_crash=True
+    )
+    assert reopened.state.count == len(vectors)
+    assert reopened.state.units == (off < 5e-7)

@@ -110,6 +110,7 @@ def test_products_are_those_of_the_selected_rows(
     assert found.dtype == squares.dtype == np.float32
     assert np.allclose(found, expected, rtol=0, atol=1e-6)
     assert np.allclose(squares, 1, rtol=0, atol=1e-6)
+    assert np.allclose(kernel.products(rows, slots, query), expected, rtol=0, atol=1e-6)
     exact, exact_squares = kernel.exact_dot_rows(rows, slots, query)
     assert exact.tolist() == expected.tolist()
     assert exact_squares.tolist() == (doubled * doubled).sum(axis=1).tolist()
@@ -174,6 +175,8 @@ def test_what_is_not_there_is_not_read(kernel: VectorKernel, wrong: int, place: 
         kernel.dot_rows(rows_of(50, 20, 1), slots, rows_of(1, 20, 2)[0])
     with pytest.raises(IndexError):
         kernel.exact_dot_rows(rows_of(50, 20, 1), slots, rows_of(1, 20, 2)[0])
+    with pytest.raises(IndexError):
+        kernel.products(rows_of(50, 20, 1), slots, rows_of(1, 20, 2)[0])
 
 
 @each_kernel
@@ -190,6 +193,8 @@ def test_arrays_that_do_not_fit_are_refused(kernel: VectorKernel) -> None:
         kernel.dot_rows(rows_of(50, 20, 1), np.arange(50), rows_of(1, 21, 2)[0])
     with pytest.raises(ValueError, match="fit together"):
         kernel.exact_dot_rows(rows_of(50, 20, 1), np.arange(50), rows_of(1, 21, 2)[0])
+    with pytest.raises(ValueError, match="fit together"):
+        kernel.products(rows_of(50, 20, 1), np.arange(50), rows_of(1, 21, 2)[0])
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if name != "numpy"])

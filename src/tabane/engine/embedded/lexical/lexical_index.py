@@ -259,7 +259,7 @@ class LexicalSearch:
     def _ceiling(self) -> float:
         """Return the worth of the query's words, each in the field if it is most usual."""
         rarity = self._idf.__getitem__ if self._mixed else self._rarity
-        return ceiling(self._question.plan.leaves, rarity)
+        return ceiling(self._question.plan, rarity)
 
     def _average(self, space: str) -> float:
         known = self._averages.get(space)

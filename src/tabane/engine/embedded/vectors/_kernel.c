@@ -119,7 +119,7 @@ typedef struct {
     const float *query;
 } Rows;
 
-/* With the query, and of the row with itself: the row is read once. */
+/* With the query, and of the row with itself: the row is read once. NULL: not with itself. */
 INLINE void dot(const float *row, const float *query, Py_ssize_t dimension, float *product, float *square)
 {
     float sums[LANES], squares[LANES];
@@ -130,11 +130,13 @@ INLINE void dot(const float *row, const float *query, Py_ssize_t dimension, floa
     for (; i + LANES <= dimension; i += LANES)
         for (lane = 0; lane < LANES; lane++) {
             sums[lane] += row[i + lane] * query[i + lane];
-            squares[lane] += row[i + lane] * row[i + lane];
+            if (square != NULL)
+                squares[lane] += row[i + lane] * row[i + lane];
         }
     for (lane = 0; i < dimension; i++, lane++) {
         sums[lane] += row[i] * query[i];
-        squares[lane] += row[i] * row[i];
+        if (square != NULL)
+            squares[lane] += row[i] * row[i];
     }
     for (half = LANES / 2; half; half /= 2)
         for (lane = 0; lane < half; lane++) {
@@ -142,7 +144,8 @@ INLINE void dot(const float *row, const float *query, Py_ssize_t dimension, floa
             squares[lane] += squares[lane + half];
         }
     *product = sums[0];
-    *square = squares[0];
+    if (square != NULL)
+        *square = squares[0];
 }
 
 INLINE void dot_block(const Rows *of, const int64_t *slots, Py_ssize_t size, float *products, float *squares)
@@ -156,7 +159,7 @@ INLINE void dot_block(const Rows *of, const int64_t *slots, Py_ssize_t size, flo
                 PREFETCH(next + at);
         }
         dot((const float *)(of->rows + slots[i] * of->stride), of->query, of->dimension, products + i,
-            squares + i);
+            squares == NULL ? NULL : squares + i);
     }
 }
 
@@ -235,7 +238,10 @@ typedef void (*ExactBlock)(const Rows *, const int64_t *, Py_ssize_t, double *, 
     attributes static void dot_##name(const Rows *of, const int64_t *slots, Py_ssize_t size,           \
                                       float *products, float *squares)                                 \
     {                                                                                                  \
-        dot_block(of, slots, size, products, squares);                                                 \
+        if (squares == NULL) /* told apart here, so that each case is compiled by itself */            \
+            dot_block(of, slots, size, products, NULL);                                                \
+        else                                                                                           \
+            dot_block(of, slots, size, products, squares);                                             \
     }                                                                                                  \
     attributes static void exact_##name(const Rows *of, const int64_t *slots, Py_ssize_t size,         \
                                         double *products, double *squares)                             \
@@ -374,7 +380,8 @@ static int dot_all(const Variant *variant, const Rows *of, const int64_t *slots,
         if (exact)
             variant->exact(of, copy, part, (double *)products + first, (double *)squares + first);
         else
-            variant->dot(of, copy, part, (float *)products + first, (float *)squares + first);
+            variant->dot(of, copy, part, (float *)products + first,
+                         squares == NULL ? NULL : (float *)squares + first);
     }
     return 0;
 }
@@ -458,7 +465,7 @@ static PyObject *products_of_rows(PyObject *arguments, int exact)
     PyObject *objects[5], *answer = NULL;
     Py_buffer views[5];
     Py_buffer *rows = &views[0], *slots = &views[1], *query = &views[2], *products = &views[3],
-              *squares = &views[4], *end = views;
+              *squares = NULL, *end = views;
     const char *name = NULL;
     const Variant *variant;
     Rows of;
@@ -471,24 +478,29 @@ static PyObject *products_of_rows(PyObject *arguments, int exact)
     if (take(objects[0], end, "rows", FLOAT32, 2, 0) < 0 || (end++, 0) ||
         take(objects[1], end, "slots", INT64, 1, 0) < 0 || (end++, 0) ||
         take(objects[2], end, "query", FLOAT32, 1, 0) < 0 || (end++, 0) ||
-        take(objects[3], end, "products", exact ? FLOAT64 : FLOAT32, 1, PyBUF_WRITABLE) < 0 || (end++, 0) ||
-        take(objects[4], end, "squares", exact ? FLOAT64 : FLOAT32, 1, PyBUF_WRITABLE) < 0 || (end++, 0))
+        take(objects[3], end, "products", exact ? FLOAT64 : FLOAT32, 1, PyBUF_WRITABLE) < 0 || (end++, 0))
         goto done;
+    if (exact || objects[4] != Py_None) {
+        if (take(objects[4], end, "squares", exact ? FLOAT64 : FLOAT32, 1, PyBUF_WRITABLE) < 0)
+            goto done;
+        squares = end++;
+    }
     of.rows = rows->buf;
     of.stride = rows->strides[0];
     of.count = rows->shape[0];
     of.dimension = rows->shape[1];
     of.query = query->buf;
     size = slots->shape[0];
-    if (query->shape[0] != of.dimension || products->shape[0] != size || squares->shape[0] != size) {
+    if (query->shape[0] != of.dimension || products->shape[0] != size ||
+        (squares != NULL && squares->shape[0] != size)) {
         PyErr_SetString(PyExc_ValueError, "arrays do not fit together");
         goto done;
     }
     if (size < WORTH_RELEASING / (of.dimension + 1))
-        failed = dot_all(variant, &of, slots->buf, size, products->buf, squares->buf, exact);
+        failed = dot_all(variant, &of, slots->buf, size, products->buf, squares == NULL ? NULL : squares->buf, exact);
     else {
         PyThreadState *state = PyEval_SaveThread();
-        failed = dot_all(variant, &of, slots->buf, size, products->buf, squares->buf, exact);
+        failed = dot_all(variant, &of, slots->buf, size, products->buf, squares == NULL ? NULL : squares->buf, exact);
         PyEval_RestoreThread(state);
     }
     if (failed)
@@ -534,7 +546,7 @@ static PyMethodDef METHODS[] = {
     {"dot_rows", dot_rows, METH_VARARGS,
      "dot_rows(rows, slots, query, products, squares, variant=None)\n\n"
      "Put the dot product of each selected row and the query into products, and that with itself into "
-     "squares."},
+     "squares, if they are not None."},
     {"exact_dot_rows", exact_dot_rows, METH_VARARGS,
      "exact_dot_rows(rows, slots, query, products, squares, variant=None)\n\n"
      "Do the same with numbers of 64 bits, added in the order of numpy."},

@@ -16,7 +16,7 @@ def dot_rows(
     slots: NDArray[Any],
     query: NDArray[Any],
     products: NDArray[Any],
-    squares: NDArray[Any],
+    squares: NDArray[Any] | None,
     variant: str | None = None,
     /,
 ) -> None: ...

@@ -1,7 +1,7 @@
 """The vectors of older versions: in ``<domain>.vectors.db``, beside the records, with a table for each space.
 
-They are copied into files of this version when a collection is opened. Nothing in that database is changed,
-and it is not deleted: the next version deletes it where no row of the table ``space`` has generation 0.
+They are copied into files of this version when a collection is opened. Nothing in that database is changed.
+It is deleted when the domain is opened the next time after all of its collections were converted.
 """
 
 from __future__ import annotations

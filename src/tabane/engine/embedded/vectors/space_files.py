@@ -19,7 +19,14 @@ import msgspec
 import numpy as np
 
 from tabane.engine.embedded.columns import Array
-from tabane.engine.embedded.vectors.vector_kernel import BinaryCodes, encoded, mean_of, units_of, width
+from tabane.engine.embedded.vectors.vector_kernel import (
+    BinaryCodes,
+    are_units,
+    encoded,
+    mean_of,
+    units_of,
+    width,
+)
 from tabane.engine.vector_request import Matrix
 
 NAME = "rows"
@@ -73,7 +80,7 @@ def read(folder: str, mark: OwnersStamp) -> Array | None:
     return np.frombuffer(raw, dtype=np.int64)
 
 
-FORMAT = 2
+FORMAT = 3
 CODED = 4096  # vectors from which on codes are worth it
 _CODED_DIMENSION = 64  # and dimensions: too few bits tell too little
 _STEP = 512
@@ -86,7 +93,7 @@ class CodeState(msgspec.Struct, frozen=True):
 
     ``codes`` numbers the file of their codes, 0 for none; it has room for ``capacity`` vectors, and its mean
     was taken over ``meant`` of them. The last append began at slot ``last``: what was written before it was
-    on the disk before it.
+    on the disk before it. ``units``: all vectors with codes have length 1.
     """
 
     birth: int
@@ -98,6 +105,7 @@ class CodeState(msgspec.Struct, frozen=True):
     capacity: int = 0
     meant: int = 0
     last: int = 0
+    units: bool = True
 
 
 class CodeFiles:
@@ -142,7 +150,9 @@ class CodeFiles:
     def _agree(self, codes: BinaryCodes, data: Matrix, first: int) -> bool:
         parts = (slice(at, min(at + _STEP, self.state.count)) for at in range(first, self.state.count, _STEP))
         return all(
-            np.array_equal(encoded(units_of(data[part]), codes.mean), codes.words[:, part]) for part in parts
+            np.array_equal(encoded(units_of(data[part]), codes.mean), codes.words[:, part])
+            and (not codes.units or are_units(data[part]))
+            for part in parts
         )
 
     def _path(self, state: CodeState) -> str:
@@ -155,7 +165,8 @@ class CodeFiles:
             return None
         try:
             mean = np.fromfile(self._path(state), dtype=np.float32, count=state.dimension)
-            return BinaryCodes(mean, np.asarray(self._words(state, "r")[:, : state.count]))
+            words = np.asarray(self._words(state, "r")[:, : state.count])
+            return BinaryCodes(mean, words, state.units)
         except (OSError, ValueError):
             return None
 
@@ -171,8 +182,10 @@ class CodeFiles:
             self.state = msgspec.structs.replace(state, count=following, last=state.count)
         elif following <= state.capacity and following < 4 * state.meant:
             mean = np.fromfile(self._path(state), dtype=np.float32, count=state.dimension)
-            self._encode(state, mean, data, state.count)
-            self.state = msgspec.structs.replace(state, count=following, last=state.count)
+            units = self._encode(state, mean, data, state.count)
+            self.state = msgspec.structs.replace(
+                state, count=following, last=state.count, units=state.units and units
+            )
         else:
             self._recode(data)
         self.keep()
@@ -193,8 +206,8 @@ class CodeFiles:
         self._make(state, mean)
         if codes is not None and kept:
             self._words(state, "r+")[:, :kept] = codes.words
-        self._encode(state, mean, data, kept)
-        self.state = state
+        units = self._encode(state, mean, data, kept)
+        self.state = msgspec.structs.replace(state, units=units and (old.units or not kept))
         if old.codes:
             _gone(self._path(old))
 
@@ -203,12 +216,15 @@ class CodeFiles:
             file.write(mean.tobytes())
             file.truncate(_offset(state.dimension) + 8 * width(state.dimension) * state.capacity)
 
-    def _encode(self, state: CodeState, mean: Matrix, data: Matrix, first: int) -> None:
-        words = self._words(state, "r+")
+    def _encode(self, state: CodeState, mean: Matrix, data: Matrix, first: int) -> bool:
+        """Write the codes from slot ``first`` on. Return whether these vectors have length 1."""
+        words, units = self._words(state, "r+"), True
         for at in range(first, len(data), _STEP):
             part = data[at : at + _STEP]
             words[:, at : at + len(part)] = encoded(units_of(part), mean)
+            units = units and are_units(part)
         words.flush()
+        return units
 
     def dense(self, slots: Array, generation: int) -> CodeFiles:
         """Return the codes of some of the vectors, for a new generation. It is kept by :meth:`keep`.
@@ -221,7 +237,7 @@ class CodeFiles:
         if codes is not None and count >= CODED:
             capacity = count + count // 4 + CODED
             state = msgspec.structs.replace(
-                state, count=count, codes=1, capacity=capacity, meant=count, last=count
+                state, count=count, codes=1, capacity=capacity, meant=count, last=count, units=codes.units
             )
             self._make(state, codes.mean)
             words = self._words(state, "r+")

@@ -84,10 +84,14 @@ class SpaceSnapshot:
     def cosines(self, query: Matrix, slots: Array, pause: Callable[[], None] = _on) -> Array:
         """Return the cosines of sorted slots, as float32. ``pause`` is called between blocks."""
         found = np.empty(len(slots), dtype=np.float32)
-        for first in range(0, len(slots), _COMPARED):
-            part = slots[first : first + _COMPARED]
-            found[first : first + len(part)] = self.kernel.cosines(self.data, part, query)
-            pause()
+        units = 0  # of the slots, the first ones: their vectors are known to have length 1
+        if self.codes is not None and self.codes.units:
+            units = int(np.searchsorted(slots, self.coded))
+        for begin, end, cosines in (0, units, self.kernel.products), (units, len(slots), self.kernel.cosines):
+            for first in range(begin, end, _COMPARED):
+                part = slice(first, min(first + _COMPARED, end))
+                found[part] = cosines(self.data, slots[part], query)
+                pause()
         return found
 
     def exact_cosines(self, query: Matrix, slots: Array) -> Floats:
@@ -126,7 +130,7 @@ class SpaceIndex:
         after_crash: bool = False,
     ) -> SpaceIndex:
         """Map the files, with the rows that were kept after write number ``changes``, or as the database has
-        them. Blocks; raises OSError, and StoreCorrupt if vectors are not what was written.
+        them. Blocks; raises OSError, and WrongVectors or StoreCorrupt if vectors are not what was written.
 
         ``after_crash``: the last process died, so what it wrote since its last codes is checked.
         """
@@ -342,7 +346,9 @@ class VectorIndex:
         *,
         after_crash: bool,
     ) -> VectorIndex:
-        """Map existing files; missing codes are made in the background. Blocks; raises StoreError.
+        """Map existing files; missing codes are made in the background. Blocks.
+
+        Raises WrongVectors if a few are not what was written, and StoreError.
 
         ``after_crash``: the last process died, so its last writes are checked.
         """
@@ -410,8 +416,8 @@ class VectorIndex:
     def agrees(self, connection: sqlite3.Connection, changes: int) -> bool:
         """Return whether the vectors are those that were written, and what is derived is theirs. Reads all.
 
-        ``changes``: the last write that the connection's transaction sees. Raises StoreCorrupt if vectors
-        are others.
+        ``changes``: the last write that the connection's transaction sees. Raises WrongVectors, StoreCorrupt
+        if vectors are others.
         """
         moment = self.moment(changes)
         for storage in self.truth.spaces(connection).storages:

@@ -25,7 +25,7 @@ from tabane.engine.embedded import failures
 from tabane.engine.embedded.collection_state import SpaceStorage
 from tabane.engine.embedded.columns import Array, Mask
 from tabane.engine.embedded.database import CommitCompanion
-from tabane.engine.embedded.vectors.vector_format import VectorHead, names_of, path_of
+from tabane.engine.embedded.vectors.vector_format import EMPTY, VectorHead, names_of, path_of
 from tabane.engine.vector_request import Matrix
 
 log = logging.getLogger(__name__)
@@ -279,25 +279,45 @@ class VectorFiles(CommitCompanion):
         before.close()
         self._remove(before.path)
 
-    def drop(self, storage: SpaceStorage) -> None:
-        """Delete the file of a space that was dropped."""
+    def drop(self, storage: SpaceStorage) -> bool:
+        """Delete the file of a space that was dropped, durably. False if that is refused."""
         with self._lock:
             file = self._open.pop(storage.birth, None)
         if file is not None:
             file.close()
             self._unsynced.discard(file)
-        self._remove(self.path(storage) if file is None else file.path)
+        try:
+            self.disk.remove(self.path(storage) if file is None else file.path)
+            self.sync_folder()
+        except OSError:
+            return False
+        return True
 
     def _remove(self, path: str) -> None:
         with contextlib.suppress(OSError):  # it is deleted when the store is opened the next time
             self.disk.remove(path)
 
-    def remove_others(self, storages: Iterable[SpaceStorage]) -> None:
-        """Delete what deaths left: files of no space, and of other generations than the current ones."""
-        known, ours = {os.path.basename(self.path(each)) for each in storages}, names_of(self._database)
+    def remove_others(self, storages: Sequence[SpaceStorage]) -> None:
+        """Delete what deaths left: other generations of spaces, and files of spaces that no commit knew.
+
+        A file with vectors of an unknown space stays, and is logged: somebody may have put back an older
+        database, and want the newer one again.
+        """
+        known = {os.path.basename(self.path(each)) for each in storages}
+        births = {f"{each.birth:016x}" for each in storages}
         for name in os.listdir(self._folder):
-            if ours.fullmatch(name) and name not in known:
-                self._remove(os.path.join(self._folder, name))
+            ours = names_of(self._database).fullmatch(name)
+            if ours is None or name in known:
+                continue
+            path = os.path.join(self._folder, name)
+            if ours[1] in births or os.path.getsize(path) <= EMPTY:
+                self._remove(path)
+            else:
+                log.warning(
+                    "%s is kept, but is of no space of %s: delete it if you need it no more",
+                    path,
+                    self._database,
+                )
 
     def close(self) -> None:
         """Close the files. The writing thread has ended."""

@@ -3,12 +3,17 @@
 Little-endian: magic, version, dimension, birth, generation, the number of the first vector behind the list,
 the length of the list, CRC-32 of all that with the list, the list (64 bits each), and at the next page the
 vectors (float32). Backups read it, so nothing large is imported here.
+
+Before version 0.18, the vectors of a domain were in a database, ``<domain>.vectors.db``. It is deleted at the
+first opening that finds nothing to convert in it, see :func:`remove_older`.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import sqlite3
 import struct
 import zlib
 from dataclasses import dataclass
@@ -16,9 +21,13 @@ from dataclasses import dataclass
 from tabane.engine.embedded import failures
 from tabane.engine.embedded.collection_state import SpaceStorage
 
+log = logging.getLogger(__name__)
+
 _MAGIC, VERSION = b"TBNEvec\0", 1
 _HEAD = struct.Struct("<8sIIQIqq")
 _CHECK = struct.Struct("<I")
+EMPTY = _HEAD.size + _CHECK.size
+"""Bytes of a file without vectors and without a list."""
 _PAGE = 4096
 _NUMBER = 8  # bytes
 _MOST = 1 << 40
@@ -39,7 +48,7 @@ class VectorHead:
 
     @property
     def _size(self) -> int:
-        return _HEAD.size + _CHECK.size + len(self.numbers)
+        return EMPTY + len(self.numbers)
 
     def size(self, following: int) -> int:
         """Return the size of the file when ``following`` is the next number."""
@@ -76,11 +85,43 @@ def path_of(database: str, storage: SpaceStorage) -> str:
 
 
 def names_of(database: str) -> re.Pattern[str]:
-    """Return what matches the names of all such files of a domain."""
+    """Return what matches the names of all such files of a domain; the group is the birth of the space."""
     stem = os.path.basename(os.path.splitext(database)[0])
-    return re.compile(re.escape(stem) + r"\.[0-9a-f]{16}-\d+\.vec")
+    return re.compile(re.escape(stem) + r"\.([0-9a-f]{16})-\d+\.vec")
 
 
 def older_path_of(database: str) -> str:
     """Return where older versions have the vectors of a domain: in a database beside the records."""
     return os.path.splitext(database)[0] + ".vectors.db"
+
+
+def has_files(records: sqlite3.Connection) -> bool:
+    """Return whether the records name the generation of each space: its vectors are in a file then."""
+    query = "SELECT 1 FROM pragma_table_info('space') WHERE name = 'generation'"
+    return records.execute(query).fetchone() is not None
+
+
+def needs_older(records: sqlite3.Connection) -> bool:
+    """Return whether vectors may be in the database of an older version alone."""
+    if not has_files(records):
+        return True
+    waiting = "SELECT 1 FROM space WHERE generation = 0"
+    adopted = "SELECT 1 FROM collection WHERE json_array_length(shape, '$.spaces') > 0"
+    return any(records.execute(f"{query} LIMIT 1").fetchone() for query in (waiting, adopted))
+
+
+def remove_older(records: sqlite3.Connection, database: str) -> None:
+    """Delete the older database if the vectors of all collections were converted. Logs it if that is refused.
+
+    Call it only when all that the records say is on the disk for good.
+    """
+    older = older_path_of(database)
+    # The database is the last: a log without one would be taken for that of a copy that somebody puts there.
+    paths = (f"{older}-wal", f"{older}-shm", f"{older}.clean", older)
+    there = [path for path in paths if os.path.lexists(path)]
+    if there and not needs_older(records):
+        try:
+            for path in there:
+                os.unlink(path)
+        except OSError as error:
+            log.warning("%s is not used any more, but cannot be deleted: %s", path, error.strerror)

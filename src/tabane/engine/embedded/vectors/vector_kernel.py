@@ -28,6 +28,7 @@ _TOGETHER = 3  # words whose bits are counted in one byte
 _BLOCK = 32_768  # codes whose counts stay in the processor's own memory
 _GATHERED = 1024  # vectors of a step: what is picked out stays in the processor's own memory
 _SMALL, _LARGE = 1e-30, 1e30  # squares of lengths that float32 works out; others are told by float64
+_UNIT = 1e-6  # that the square of a length may be off
 _CROWDED = 3  # times as many vectors are sooner read in a row than picked out
 
 
@@ -55,6 +56,10 @@ class VectorKernel(Protocol):
         They are right to 1e-6 for unit vectors. Rows may be in any order, and are read fastest in theirs.
         Raises IndexError if there is no such row, ValueError if arrays do not fit together.
         """
+        ...
+
+    def products(self, rows: Matrix, slots: Array, query: Matrix) -> Matrix:
+        """Return the first of what :meth:`dot_rows` returns: cosines, if the rows are unit vectors."""
         ...
 
     def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> tuple[Floats, Floats]:
@@ -105,21 +110,19 @@ class NumpyKernel(VectorKernel):
         """See :class:`VectorKernel`. Row by row: as fast as a matrix product, whose own threads are slow if
         the processors are busy.
         """
-        if rows.shape[1:] != query.shape:
-            raise ValueError("arrays do not fit together")
-        _check(slots, len(rows))
         products, squares = np.empty((2, len(slots)), dtype=np.float32)
         with np.errstate(over="ignore", under="ignore"):
-            for first in range(0, len(slots), _GATHERED):
-                part = slots[first : first + _GATHERED]
-                low, high = int(part.min()), int(part.max()) + 1
-                if high - low <= _CROWDED * len(part):
-                    near, places = rows[low:high], part - low  # nothing is copied
-                else:  # a third faster than rows[part]
-                    near, places = rows.take(part, axis=0, mode="clip"), np.arange(len(part))
-                products[first : first + len(part)] = np.vecdot(near, query)[places]
-                squares[first : first + len(part)] = np.vecdot(near, near)[places]
+            for part, near, places in _gathered(rows, slots, query):
+                products[part] = np.vecdot(near, query)[places]
+                squares[part] = np.vecdot(near, near)[places]
         return products, squares
+
+    def products(self, rows: Matrix, slots: Array, query: Matrix) -> Matrix:
+        products = np.empty(len(slots), dtype=np.float32)
+        with np.errstate(over="ignore", under="ignore"):
+            for part, near, places in _gathered(rows, slots, query):
+                products[part] = np.vecdot(near, query)[places]
+        return products
 
     def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> tuple[Floats, Floats]:
         if rows.shape[1:] != query.shape:
@@ -128,6 +131,21 @@ class NumpyKernel(VectorKernel):
         vectors = rows.take(slots, axis=0, mode="clip").astype(np.float64)
         products = (vectors * query.astype(np.float64)).sum(axis=1)
         return np.asarray(products), np.asarray((vectors * vectors).sum(axis=1))
+
+
+def _gathered(rows: Matrix, slots: Array, query: Matrix) -> Iterator[tuple[slice, Matrix, Array]]:
+    """Yield parts of the slots, rows among which theirs are, and where. Raises as dot products do."""
+    if rows.shape[1:] != query.shape:
+        raise ValueError("arrays do not fit together")
+    _check(slots, len(rows))
+    for first in range(0, len(slots), _GATHERED):
+        part = slots[first : first + _GATHERED]
+        low, high = int(part.min()), int(part.max()) + 1
+        if high - low <= _CROWDED * len(part):
+            near, places = rows[low:high], part - low  # nothing is copied
+        else:  # a third faster than rows[part]
+            near, places = rows.take(part, axis=0, mode="clip"), np.arange(len(part))
+        yield slice(first, first + len(part)), near, places
 
 
 def _check(numbers: Array, count: int) -> None:
@@ -196,6 +214,11 @@ class CompiledKernel(VectorKernel):
         products, squares = np.empty((2, len(slots)), dtype=np.float32)
         self._compiled.dot_rows(rows, slots, query, products, squares, self._variant)
         return products, squares
+
+    def products(self, rows: Matrix, slots: Array, query: Matrix) -> Matrix:
+        products = np.empty(len(slots), dtype=np.float32)
+        self._compiled.dot_rows(rows, slots, query, products, None, self._variant)
+        return products
 
     def exact_dot_rows(self, rows: Matrix, slots: Array, query: Matrix) -> tuple[Floats, Floats]:
         products, squares = np.empty((2, len(slots)), dtype=np.float64)
@@ -279,10 +302,14 @@ class CodeSample:
 
 @dataclass(frozen=True, slots=True)
 class BinaryCodes:
-    """The codes of the first vectors of a space: ``words[w, v]`` is word w of vector v."""
+    """The codes of the first vectors of a space: ``words[w, v]`` is word w of vector v.
+
+    ``units``: these vectors are known to have length 1 (:func:`are_units`).
+    """
 
     mean: Matrix
     words: Words
+    units: bool = False
     kernel: VectorKernel = field(default=KERNEL, compare=False, repr=False)
     _samples: list[CodeSample] = field(default_factory=list, compare=False, repr=False)
 
@@ -329,8 +356,16 @@ def encoded(matrix: Matrix, mean: Matrix) -> Words:
 
 
 def units_of(data: Matrix) -> Matrix:
-    """Return vectors at length 1."""
-    return normalized(data.tobytes(), data.shape[1])
+    """Return vectors at length 1. What a damaged disk made of a vector, such as zeros, becomes zeros."""
+    with np.errstate(all="ignore"):
+        units = normalized(data.tobytes(), data.shape[1])
+    return np.nan_to_num(units, copy=False, nan=0, posinf=0, neginf=0)
+
+
+def are_units(data: Matrix) -> bool:
+    """Return whether all vectors have length 1: their products are their cosines to half a millionth."""
+    squares = np.einsum("vd,vd->v", data, data, dtype=np.float64)
+    return bool((np.abs(squares - 1) <= _UNIT).all())
 
 
 def mean_of(data: Matrix) -> Matrix:

@@ -493,6 +493,7 @@ class SentSpace(msgspec.Struct, frozen=True, array_like=True):
     data: MappedArray
     mean: bytes
     words: MappedArray
+    units: bool = False
 
     def snapshot(self) -> SpaceSnapshot:
         """Return the space. Raises as :meth:`MappedArray.opened`."""
@@ -500,7 +501,7 @@ class SentSpace(msgspec.Struct, frozen=True, array_like=True):
         rows = np.frombuffer(self.rows, dtype=np.int64)
         if self.straight:
             rows = np.arange(rows[0], rows[0] + self.slots, dtype=np.int64)
-        codes = BinaryCodes(np.frombuffer(self.mean, dtype=np.float32), self.words.opened())
+        codes = BinaryCodes(np.frombuffer(self.mean, dtype=np.float32), self.words.opened(), self.units)
         return SpaceSnapshot(rows, data, codes, self.straight)
 
 
@@ -604,7 +605,7 @@ def sent_space(view: SpaceSnapshot) -> SentSpace | None:
         return None
     rows = view.rows[:1] if view.straight else view.rows
     mean = np.asarray(view.codes.mean, dtype=np.float32).tobytes()
-    return SentSpace(rows.tobytes(), len(view.rows), view.straight, data, mean, words)
+    return SentSpace(rows.tobytes(), len(view.rows), view.straight, data, mean, words, view.codes.units)
 
 
 def mapped(array: Array) -> MappedArray | None:

@@ -122,8 +122,8 @@ class SpaceTable:
 
 
 def all_spaces(connection: sqlite3.Connection) -> list[SpaceStorage]:
-    """Return the spaces of all collections, those that were dropped included."""
-    found = connection.execute(f"{_FIND} generation > 0")
+    """Return the spaces of all collections, with those that were dropped or have no file yet."""
+    found = connection.execute(f"{_FIND} true")
     return [_storage_of(name or "", *rest) for name, *rest in found]
 
 
@@ -146,6 +146,7 @@ def _storage_of(name: str, dimension: int, model: str, birth: int, generation: i
     return SpaceStorage(EmbeddingSpace(name, dimension, model), birth, generation)
 
 
+_MOST_WRONG = 100  # vectors of a file, for the others to be trusted
 _SWEPT_ROWS = 2000  # rows that are looked at in a step, for vectors of a space that was dropped
 
 
@@ -230,6 +231,17 @@ class VectorTruth:
         """Forget the vectors of a deleted record."""
         connection.execute(f"DELETE FROM {self.table} WHERE row = ?", (row,))
 
+    def owners(self, connection: sqlite3.Connection, wrong: WrongVectors) -> list[int]:
+        """Return the rows of the records that have these vectors."""
+        query = f"SELECT row FROM {self.table} WHERE space = ? AND id = ?"
+        pairs = [(wrong.storage.birth, number) for number in wrong.numbers]
+        return [row for pair in pairs for (row,) in connection.execute(query, pair)]
+
+    def forget(self, connection: sqlite3.Connection, wrong: WrongVectors) -> None:
+        """Let their records lack these vectors."""
+        pairs = [(wrong.storage.birth, number) for number in wrong.numbers]
+        connection.executemany(f"DELETE FROM {self.table} WHERE space = ? AND id = ?", pairs)
+
     def move(
         self, connection: sqlite3.Connection, spaces: CollectionSpaces, row: int, target: int
     ) -> list[VectorPlacement]:
@@ -244,7 +256,7 @@ class VectorTruth:
         connection.execute("UPDATE space SET swept = 0")
 
     def sweep_dropped(self, connection: sqlite3.Connection) -> bool:
-        """Delete something of a space that was dropped. False if nothing is left of any.
+        """Delete something of a space that was dropped. False if nothing is left of any, or it is refused.
 
         First it is forgotten which rows had vectors there, then the file and the space go.
         """
@@ -262,7 +274,8 @@ class VectorTruth:
             )
             self.list.swept(connection, storage, end)
         else:
-            self.files.drop(storage)  # nobody looks for it, whether or not this is committed
+            if not self.files.drop(storage):  # nobody looks for it, whether or not this is committed
+                return False
             self.list.forget(connection, storage)
         return True
 
@@ -329,6 +342,14 @@ class VectorInserts:
             self._placed.append(VectorPlacement(storage.space.name, number, row))
 
 
+class WrongVectors(Exception):
+    """A few vectors of a space, by number, are not what was written. The others can be used."""
+
+    def __init__(self, path: str, storage: SpaceStorage, numbers: Sequence[int]) -> None:
+        super().__init__(path, storage, numbers)
+        self.path, self.storage, self.numbers = path, storage, numbers
+
+
 class VectorOwnership:
     """Which vector of one space belongs to which record, at one moment."""
 
@@ -346,14 +367,22 @@ class VectorOwnership:
         return pairs[:, 0], pairs[:, 1]
 
     def check(self, file: VectorFile, first: int) -> None:
-        """Compare the vectors from slot ``first`` on with their checksums. Raises StoreCorrupt."""
+        """Compare the vectors from slot ``first`` on with their checksums.
+
+        Raises WrongVectors if some are others, StoreCorrupt if many are: then the file is another one.
+        """
         newer = file.head.storage.generation != self._storage_of.generation
+        wrong = []
         for number, crc in self._of_all("id, crc", file.number(first)).tolist():
             vector = file.vector(number)
             if vector is None and newer:
                 continue  # it is of no record any more
             if vector is None or zlib.crc32(vector) != crc:
-                raise failures.corrupt(file.path, f"vector {number} is not what was written")
+                wrong.append(number)
+            if len(wrong) > _MOST_WRONG:
+                raise failures.corrupt(file.path, "many of its vectors are not what was written")
+        if wrong:
+            raise WrongVectors(file.path, self._storage_of, wrong)
 
     def fits(self, rows: Array, data: Matrix) -> bool:
         """Return whether each record's vector is at the slot of its row in ``rows``. Reads all."""

@@ -395,7 +395,7 @@ class PostingSearch:
             tuple(hits[page.offset : page.wanted]),
             len(hits),
             exact,
-            query_plans.ceiling(self._plan.leaves, self._rarity),
+            query_plans.ceiling(self._plan, self._rarity),
         )
 
     def _live_hits(self, rows: Array, scores: Array, where: SqlCondition) -> Iterator[EngineHit]:

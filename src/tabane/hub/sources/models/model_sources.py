@@ -15,12 +15,14 @@ from tabane.hub.sources.models.model_records import ModelRecord
 from tabane.messages import say
 from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.embedding_service import EmbeddingService
+from tabane.search.embedding.minilm_encoder import DIMENSION as ENGLISH
+from tabane.search.embedding.minilm_encoder import MODEL as JOINED
 from tabane.search.embedding.model_families import ModelTraits, Pooling
 from tabane.search.embedding.model_files import DESCRIBING, hub_place, is_model_id, settled
 from tabane.search.embedding.model_finder import FoundModel, ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub, PackageInstaller, Told, models_extra_missing
-from tabane.search.embedding.model_packages import MINILM, PACKAGES, known_model, model_id
-from tabane.search.embedding.universal_encoder import DIMENSION
+from tabane.search.embedding.model_packages import PACKAGES, known_model, model_id
+from tabane.search.embedding.universal_encoder import DIMENSION as UNIVERSAL
 from tabane.search.embedding.universal_encoder import MODEL as USE
 from tabane.servers.variables import Variables, keyring_lookup, load_variables
 from tabane.settings.option import expanded
@@ -28,11 +30,11 @@ from tabane.settings.option import expanded
 FOLDER = "models"
 """Under the home: what was generated of models."""
 
-_FOR_TOOLS = ((USE, DIMENSION), (MINILM, 384))
-"""Models that compare tools with queries, and the components of their vectors.
+_FOR_TOOLS = ((JOINED, UNIVERSAL + ENGLISH), (USE, UNIVERSAL))
+"""Models that compare tools with queries, the best first, and the components of their vectors.
 
-Recall@1/5/10 over MetaTool is .55/.79/.86 with the first, .57/.82/.87 with the average of both. Models that
-are better for documents are worse here: they were trained for questions, not for tasks.
+Recall@1/5/10 over MetaTool is .55/.79/.86 with the second, .57/.82/.87 with the average of it and MiniLM.
+Models that are better for documents are worse here: they were trained for questions, not for tasks.
 """
 
 _POOLINGS: Mapping[Pooling, Literal["mean", "cls", "last"]] = {
@@ -212,19 +214,18 @@ class ModelSources:
                 return choice.model
 
     async def for_tools(self) -> list[tuple[ModelChoice, FoundModel, int]]:
-        """Return the models on this machine that compare tools with queries, and the dimension of each.
+        """Return the model on this machine that compares tools with queries, and its dimension; none: [].
 
         They do not depend on the model of the settings. Nothing is downloaded or started.
         """
-        models = []
         async with self.finder(offline=True) as finder:
             for model, dimension in _FOR_TOOLS:
                 choice = self._with_limits(ModelChoice(model))
                 with contextlib.suppress(ModelError):
                     installed = await finder.find(choice)
                     if isinstance(installed, FoundModel):
-                        models.append((choice, installed, dimension))
-        return models
+                        return [(choice, installed, dimension)]
+        return []
 
     def _described(self) -> ModelChoice:
         """Return the model of the settings, without the server that it may be at."""

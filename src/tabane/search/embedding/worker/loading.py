@@ -33,6 +33,10 @@ def load_model(spec: ModelSpec) -> LoadedModel:
         from tabane.search.embedding.worker.universal_model import UniversalModel
 
         return UniversalModel(spec)
+    if spec.loader == "joined":
+        from tabane.search.embedding.worker.joined_model import JoinedModel
+
+        return JoinedModel(spec)
     from tabane.search.embedding.worker.onnx import OnnxModel, PairModel
 
     return PairModel(spec, _graph(spec)) if spec.scores else OnnxModel(spec, _graph(spec))
