@@ -43,7 +43,7 @@ async def answered(query: str, **params: Any) -> tuple[list[str], str | None]:
         return [result["filepath"] for result in answer["results"]], answer.get("warning")
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+@pytest.mark.parametrize("mode", ["hybrid", "lexical", "vector"])
 @pytest.mark.parametrize(
     ("query", "first", "absent", "remark"),
     [
@@ -59,16 +59,16 @@ async def test_what_a_query_does_not_want_is_left_out(
     query: str, first: str, absent: str | None, remark: str | None, mode: str
 ) -> None:
     found, warning = await answered(query, mode=mode)
-    assert found[0] == first
+    assert mode == "vector" or found[0] == first  # a model of letters
     assert absent not in found
     assert (warning is None) == (remark is None)
     assert remark is None or remark in (warning or "")
 
 
-@pytest.mark.parametrize("mode", ["hybrid", "lexical"])
+@pytest.mark.parametrize("mode", ["hybrid", "lexical", "vector"])
 async def test_a_phrase_that_no_text_has_is_given_up_and_the_answer_says_so(mode: str) -> None:
     found, warning = await answered('"blue meeting" Tanaka', mode=mode)
-    assert found[0] == "a"
+    assert mode == "vector" or found[0] == "a"
     assert (
         warning == 'Nothing has the exact phrase "blue meeting". These are results without the exact phrase.'
     )
@@ -91,6 +91,16 @@ async def test_posts_are_searched_without_a_phrase_that_no_post_has() -> None:
             assert (
                 "red blue room" in await asked.text("search_similar", query=query, mode="hybrid")
             ) == warned
+
+
+async def test_a_long_query_is_cut_and_not_refused() -> None:
+    query = "Budget meeting with Tanaka in the blue room.\n" + "and more words " * 20_000
+    found, _ = await answered(query)
+    assert found[0] == "a"
+    async with posts([Filed(Post(post_id=1, content="x", timestamp="", url="", user="a"), {})]) as asked:
+        for name in ("find_posts", "search_similar"):
+            assert await asked.call(name, query=f"x {query}", mode="hybrid")
+        assert await asked.stream("vector_search", query=f"x {query}", mode="hybrid")
 
 
 PASTED: list[str] = json.loads((Path(__file__).parent / "pasted.json").read_bytes())["text"]
