@@ -337,3 +337,13 @@ def test_pieces_make_the_text_they_were_cut_from(data: st.DataObject) -> None:
     chosen = pieces[covering(pieces, start, end)]
     found = joined(chosen, [text[piece.start : piece.end] for piece in chosen], start, end)
     assert found == text[start:end]
+
+
+async def test_a_query_in_kana_or_romaji_finds_and_marks_the_kanji() -> None:
+    async with opened() as asked:
+        await asked.put("dentist.md", "歯医者の予約は木曜の16時")
+        await asked.put("move.md", "引っ越しの見積もりは三社に頼んだ")
+        for query in ("はいしゃのよやく", "haisha no yoyaku"):
+            found = await asked.call("search", query=query, mode="lexical")
+            assert [result["id"] for result in found["results"]] == ["dentist.md"]
+        assert "引っ越し" in await asked.text("search_documents", query="ひっこし", include_documents=False)

@@ -136,3 +136,16 @@ async def test_a_search_while_typing_finds_unfinished_words() -> None:
         assert [(row["post"]["post_id"], row["marks"]) for row in kanji["results"]] == [(3, [[0, 1]])]
         letter = await asked.call("find_posts", query="clock p", keywords="typing")
         assert [row["post"]["post_id"] for row in letter["results"]] == [2]
+
+
+async def test_kana_find_kanji_and_mark_it() -> None:
+    filed = [
+        Filed(Post(post_id=1, content="明日は歯医者に行く"), {}),
+        Filed(Post(post_id=2, content="猫が眠る"), {}),
+    ]
+    async with opened(filed) as asked:
+        for query in ("はいしゃ", "haisha"):
+            (found,) = (await asked.call("find_posts", query=query, keywords="only"))["results"]
+            assert found["post"]["post_id"] == 1
+            assert found["marks"] == [[3, 6]]
+        assert not (await asked.call("find_posts", query="はいしゃ", keywords="typing"))["results"]

@@ -12,7 +12,6 @@ from tabane.code import result_types as shapes
 from tabane.engine import query_plans as text_spaces
 from tabane.engine.embedded import database as migrations
 from tabane.engine.embedded.vectors import space_files, vector_format
-from tabane.engine.embedded.vectors import space_files as vector_rows
 from tabane.guard.definitions import pins as pin_file
 from tabane.hub.backup import archive_format as manifest
 from tabane.hub.backup import home_content
@@ -43,7 +42,7 @@ def constants() -> dict[str, Any]:
             "store": migrations.APPLICATION,
             "vectors": vector_format.VERSION,
             "codes of vectors": space_files.FORMAT,
-            "rows of vectors": vector_rows.FORMAT,
+            "rows of vectors": space_files._ROWS_FORMAT,
         },
         "words": {
             "roles of a hello": list(handshake.ROLES),

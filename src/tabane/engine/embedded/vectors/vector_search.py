@@ -493,7 +493,7 @@ class SentSpace(msgspec.Struct, frozen=True, array_like=True):
     data: MappedArray
     mean: bytes
     words: MappedArray
-    units: bool
+    units: bool = False
 
     def snapshot(self) -> SpaceSnapshot:
         """Return the space. Raises as :meth:`MappedArray.opened`."""

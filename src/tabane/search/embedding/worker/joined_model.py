@@ -28,26 +28,11 @@ SHARE = 0.6
 
 _WORD = re.compile(r"[^\W\d_]+")
 _READ = 2000  # characters of a text that are looked at to know its language
-_ENGLISH = FUNCTION_WORDS | {
-    "a",
-    "an",
-    "the",
-    "of",
-    "to",
-    "in",
-    "is",
-    "are",
-    "was",
-    "and",
-    "with",
-    "for",
-    "it",
-}
 # Words of grammar of French, Spanish, German, Italian, Dutch, Portuguese and Polish that are not English.
 _OTHER_WORDS = """
-de la le les des du un une et est pour dans que qui sur avec pas vous je el los las y una por con se su der das
-und ist nicht mit ein eine den dem von zu auf ich sie es il di che per non sono della het een van dat voor niet
-zijn os um uma não na em nie jest się w z
+de la le les des du un une et est pour dans que qui sur avec pas vous je el los las y una por con se su der
+das und ist nicht mit ein eine den dem von zu auf ich sie es il di che per non sono della het een van dat voor
+niet zijn os um uma não na em nie jest się w z
 """
 _OTHER = frozenset(_OTHER_WORDS.split())
 
@@ -76,7 +61,7 @@ def is_english(text: str) -> bool:
     other = sum(word in _OTHER for word in words)
     if other == 1 and all(word.isascii() for word in words):
         return True  # a name, such as Rio de Janeiro
-    return other <= sum(word in _ENGLISH for word in words)
+    return other <= sum(word in FUNCTION_WORDS for word in words)
 
 
 class JoinedModel:

@@ -23,8 +23,13 @@ import numpy.typing as npt
 from tabane.search.embedding.minilm_encoder import CHECKSUM, DIMENSION
 from tabane.search.embedding.worker.model import CHARACTERS, Floats, Whole
 
-MOST_TOKENS = 256  # of a text, with the two around it: the model was trained with no more
-_TOKENS = 512  # of a part
+MOST_TOKENS = 128
+"""Tokens of a text that are read, with the two around it.
+
+For 470 questions about answers of 160 tokens, nDCG@10 by vectors of the joined model is .802 with 64 tokens,
+.838 with 128, and .831 with 256 (−.019 to +.005), which take 1.4 times as long. Measured in 2026-11.
+"""
+_TOKENS = 256  # of a part
 _HEADS = 12
 _EPSILON = 1e-12
 _UNKNOWN, _BEGIN, _END = 100, 101, 102
@@ -177,7 +182,8 @@ class MiniLMEncoder:
             state += layer.narrow_bias
             _normalize(state, layer.second_norm)
         ends = np.cumsum([0, *lengths[:-1]])
-        means: Floats = np.add.reduceat(state, ends, axis=0) / np.array(lengths, np.float32)[:, None]
+        means: Floats = np.add.reduceat(state, ends, axis=0)
+        means /= np.array(lengths, np.float32)[:, None]
         return means
 
 
