@@ -71,9 +71,25 @@ def sentences(text: str) -> list[str]:
     A task of several steps is near to no tool as a whole. To search for each step apart and merge the
     results found less on public sets: most sentences only explain another.
     """
-    pieces = [piece.strip(" ,、") for piece in _BETWEEN.split(text[:_MOST_TEXT])]
-    found = [piece for piece in pieces if len(piece) >= (_SHORTEST if piece.isascii() else _SHORTEST // 2)]
+    found = _pieces(text)
     return found if 2 <= len(found) <= _MOST_SENTENCES else []
+
+
+def _pieces(text: str) -> list[str]:
+    pieces = (piece.strip(" ,、") for piece in _BETWEEN.split(text[:_MOST_TEXT]))
+    return [piece for piece in pieces if len(piece) >= _least(piece, _SHORTEST)]
+
+
+def _least(text: str, letters: int) -> int:
+    return letters if text.isascii() else letters // 2
+
+
+_LONG = 160  # characters; half of that in Japanese
+
+
+def has_steps(text: str) -> bool:
+    """Return whether a query may be a task of several steps: it has several sentences, or is long."""
+    return len(text) >= _least(text, _LONG) or len(_pieces(text)) > 1
 
 
 class ToolEmbedding(Protocol):
@@ -462,7 +478,8 @@ class ServerCatalogs:
         if found.incomplete:
             self._meaning.changed()
         starting = meaning.available and (found.incomplete or not found.compared)
-        return structs.replace(found, hits=hits[: query.limit], starting=starting)
+        late = starting and meaning.late
+        return structs.replace(found, hits=hits[: query.limit], starting=starting, late=late)
 
     def note_use(self, holder: str, tool: str, times: int, *, kept: bool) -> None:
         """Count calls of a tool by its public name. ``kept``: the count is to outlive the hub."""

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace as replace_fields
 
+from tabane.catalog.catalogs import has_steps
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import UnlistedServers, visible_names, visible_tools
 from tabane.catalog.offer_search import OfferSearch
 from tabane.catalog.operations.table import SearchTools
 from tabane.catalog.result_parts import BYTES_OF_TOKEN
 from tabane.catalog.tools.catalog import pinned
-from tabane.catalog.tools.disclosure import search_text, signature, tool_page
+from tabane.catalog.tools.disclosure import search_text, signature, tool_page, unlisted_lines
 from tabane.catalog.tools.ranking import MatchedTerm, ToolQuery, spelled
 from tabane.catalog.tools.tool import Tool
 from tabane.messages import Lang, Message, say
@@ -32,13 +33,15 @@ from tabane.text.cutting import shortened
 from tabane.workers.time_slices import TimeSlices
 
 if TYPE_CHECKING:
-    from tabane.catalog.tools.ranking import ToolHit
+    from tabane.catalog.tools.ranking import ToolHit, ToolHits
     from tabane.servers.server import Server
 
 Found = SearchHit[Tool]
 
 _STARTING = say("Semantic search is starting; these results match keywords only.")
+_LATE = say("Semantic search did not answer in time; these results match keywords only.")
 _INCOMPLETE = say("Semantic search is still indexing the tools; some results match keywords only.")
+_USE_STEPS = say("If this is a task of several steps, send queries: one short query for each step.")
 
 MOST_SESSIONS = 1_000
 """Sessions for which it is remembered which failures they were told."""
@@ -51,18 +54,18 @@ MOST_TOOLS = 50
 class ToolAnswer(SearchAnswer[Tool]):
     """The best tools, and how many match in all.
 
-    ``nearest``: no tool fits, and these are the nearest. ``waiting`` are servers that are starting,
-    ``failed`` is why others have listed nothing. ``found`` has the index's hits by public name.
-    ``starting``: vectors of the query or of tools are still being made. ``compared``: some were there.
+    ``doubtful``: perhaps none fits, and these are only the nearest. ``waiting`` are servers that are
+    starting, ``failed`` is why others have listed nothing. ``found`` has the index's hits by public name.
+    ``notice`` says why hits match keywords only; ``starting``: that will change.
     """
 
     total: int = 0
-    nearest: Sequence[str] = ()
+    doubtful: bool = False
     waiting: Sequence[str] = ()
     failed: Mapping[str, Message] = field(default_factory=dict)
     found: Mapping[str, ToolHit] = field(default_factory=dict)
     starting: bool = False
-    compared: bool = False
+    notice: Message | None = None
 
 
 class ToolSource:
@@ -73,11 +76,12 @@ class ToolSource:
         self._shown_before: dict[str, set[str]] = {}
 
     async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
-        """Return the tools that match a search over all sources."""
+        """Return the tools that match a search over all sources: none that perhaps does not fit."""
         query = ToolQuery(
             request.query, min(request.limit, MOST_TOOLS), keywords=request.keywords, folded=True
         )
-        return await self.find(caller, query, waits=request.keywords != "typing")
+        answer = await self.find(caller, query, waits=request.keywords != "typing")
+        return replace(answer, hits=()) if answer.doubtful else answer
 
     async def find(
         self, caller: Caller, request: ToolQuery, *, waits: bool = True, about: str = ""
@@ -101,18 +105,17 @@ class ToolSource:
             failed = self._news(caller, failed, about or request.query, any_found=bool(hits))
         waiting = [name for name in unlisted.starting if asked in (None, name)]
         warning = next(iter(failed.values()), None)
-        found = {hit.alias: hit for hit in ranked.hits}
         return ToolAnswer(
             hits,
             (),
             warning,
             ranked.total,
-            [hit.alias for hit in ranked.hits[:2]] if ranked.doubtful else (),
+            ranked.doubtful,
             waiting,
             failed,
-            found,
+            {hit.alias: hit for hit in ranked.hits},
             ranked.starting,
-            ranked.compared,
+            _meaning_notice(ranked),
         )
 
     def _news(
@@ -148,6 +151,13 @@ class ToolSource:
         return HitCard(item.alias, signature(item), "", Reference("describe_tools", {"names": [item.alias]}))
 
 
+def _meaning_notice(ranked: ToolHits) -> Message | None:
+    """Return what to say if hits match keywords only, though there is a model."""
+    if not ranked.starting:
+        return None
+    return _INCOMPLETE if ranked.compared else _LATE if ranked.late else _STARTING
+
+
 _word = re.compile(r"[^\W_]+")
 
 
@@ -171,20 +181,21 @@ _EMPTY = {
 class ToolSearchResult(Struct, frozen=True):
     """The result of a search. ``waiting`` names servers that are starting, ``failed`` why others failed.
 
-    ``nearest``: no tool fits, and these are the nearest tools. ``tokens`` are those of ``text``, and of
-    the definitions of all tools that the caller may use; only with an explanation. ``starting``: some
-    results match keywords alone, because semantic search is starting. A row has ``query`` if there were
-    several, and ``same`` if other servers have the same tool.
+    ``doubtful``: perhaps none of the tools fits one of the queries; their rows have it too. ``tokens`` are
+    those of ``text``, and of the definitions of all tools that the caller may use; only with an explanation.
+    ``starting``: some results match keywords alone for now. ``notices`` are sentences about the search, such
+    as that. A row has ``query`` if there were several, and ``same`` if other servers have the same tool.
     """
 
     results: list[dict[str, Any]]
     total: int
     waiting: list[str]
     text: str
-    nearest: list[str] = []
+    doubtful: bool = False
     failed: dict[str, str] = {}
     tokens: dict[str, int] | UnsetType = UNSET
     starting: bool = False
+    notices: list[str] = []
 
 
 class ToolSearch:
@@ -214,11 +225,11 @@ class ToolSearch:
     async def _search_tools(self, caller: Caller, params: SearchTools) -> ToolSearchResult:
 
         steps = params.steps()
-        most = most_hits(params.limit, len(steps), MOST_TOOLS)
+        most = min(params.limit * len(steps), MOST_TOOLS)
         queries = [
             ToolQuery(
                 step,
-                most,
+                params.limit,
                 params.server,
                 tuple(params.tags or ()),
                 params.category,
@@ -233,48 +244,54 @@ class ToolSearch:
         answers = [first, *await asyncio.gather(*others)]
         chosen = fused_steps([[hit.item.alias for hit in answer.hits] for answer in answers], most)
         found = [(answers[step].hits[rank], step) for step, rank in chosen]
-        catalog = self._gateway.catalog
-        nearest = dict.fromkeys(name for answer in answers for name in answer.nearest if catalog.get(name))
+        notices = self._notices(caller, params, answers)
         answer = ToolSearchResult(
             [self._found_row(hit, answers[step], steps, step) for hit, step in found],
             max(answer.total for answer in answers),
             list(first.waiting),
-            self._answer_text(caller, steps, answers, found),
-            list(nearest),
+            "\n".join((self._answer_text(caller, steps, answers, found), *notices)),
+            any(answer.doubtful for answer in answers),
             rendered(first.failed, caller.lang),
             starting=any(answer.starting for answer in answers),
+            notices=notices,
         )
         return await self._explained(caller, answer, steps, answers, found) if params.explain else answer
+
+    def _notices(self, caller: Caller, params: SearchTools, answers: list[ToolAnswer]) -> list[str]:
+        """Return what is to be said of a search beside its results."""
+        notices = dict.fromkeys(answer.notice for answer in answers)
+        notices[params.cut_notice()] = None
+        if caller.face is Face.MCP and params.query is not None and has_steps(params.query):
+            notices[_USE_STEPS] = None
+        notices[self._gateway.projects.notice(caller)] = None
+        return [notice.render(caller.lang) for notice in notices if notice]
 
     def _answer_text(
         self, caller: Caller, steps: list[str], answers: list[ToolAnswer], found: list[tuple[Found, int]]
     ) -> str:
 
         names, first, texts = visible_names(caller.access, self._gateway.catalog), answers[0], []
+        several = len(steps) > 1
         for step, (query, answer) in enumerate(zip(steps, answers, strict=True)):
-            last = step + 1 == len(steps)
-            waiting, failed = (first.waiting, [*first.failed.values()]) if last else ((), [])
-            pairs = [(hit.item, hit.score) for hit, of in found if of == step]
+            tools = [hit.item for hit, of in found if of == step]
+            # A model pays for each line, and has no use for the total.
+            total = None if several or caller.face is Face.MCP else answer.total
             text = search_text(
-                pairs, answer.total, query, names, waiting, caller.lang, answer.nearest, failed
+                tools, query, names, caller.lang, total=total, doubtful=answer.doubtful, of_step=several
             )
-            texts.append(text if pairs or not answer.hits else "")
-        if len(steps) > 1:
+            texts.append(text if tools or not answer.hits else "")
+        if several:
             shown = {hit.item.alias: step for hit, step in found}
             best = [answer.hits[0].item.alias if answer.hits else None for answer in answers]
             texts = [steps_text(steps, texts, best, shown, caller.lang)]
+        texts += unlisted_lines(first.waiting, [*rendered(first.failed, caller.lang).values()], caller.lang)
         same = {hit.item.alias: answers[step].found[hit.item.alias].same for hit, step in found}
         texts.append(same_text(same, caller.lang))
-        if any(answer.starting for answer in answers):
-            compared = all(answer.compared for answer in answers)
-            texts.append((_INCOMPLETE if compared else _STARTING).render(caller.lang))
         unpinned = [hit.item.alias for hit, _ in found if self._lacks_pin(hit.item)]
         if unpinned:
             texts.append(
                 say("Page shown only if pinned: {names}", names=", ".join(unpinned)).render(caller.lang)
             )
-        notice = self._gateway.projects.notice(caller)
-        texts.append(notice.render(caller.lang) if notice else "")
         return "\n".join(text for text in texts if text)
 
     def _lacks_pin(self, tool: Tool) -> bool:
@@ -305,6 +322,8 @@ class ToolSearch:
         row = tool_row(hit.item, self._gateway.servers.get(hit.item.server)) | {"score": round(hit.score, 3)}
         if len(steps) > 1:
             row["query"] = steps[step]
+        if answer.doubtful:
+            row["doubtful"] = True
         return row | ({"same": list(same)} if same else {})
 
 
@@ -315,7 +334,6 @@ def rendered(failed: Mapping[str, Message], lang: Lang) -> dict[str, str]:
 
 T = TypeVar("T")
 
-_OF_A_STEP = 3
 _QUERY = 80
 
 
@@ -324,11 +342,6 @@ class StepHit(NamedTuple):
 
     step: int
     rank: int
-
-
-def most_hits(limit: int, steps: int, most: int) -> int:
-    """Return how many tools a search returns: ``limit``, or more so that each of several steps has three."""
-    return limit if steps < 2 else min(most, max(limit, _OF_A_STEP * steps))
 
 
 def fused_steps(names: Sequence[Sequence[str]], most: int) -> list[StepHit]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tabane.catalog.tools.disclosure import describe, light_definition, search_text, signature
+from tabane.catalog.tools.disclosure import describe, light_definition, search_text, signature, unlisted_lines
 from tabane.catalog.tools.tool import Tool
 from tests.catalog.tools.tools import corpus, tool
 from tests.harness.cases import cases_beside
@@ -114,18 +114,33 @@ def test_a_long_sentence_is_cut_at_a_word() -> None:
 
 def test_a_search_shows_the_total_and_a_line_for_the_better_tools() -> None:
     names = "abcde"
-    text = search_text([(tool(name, f"Does {name}."), 0.5) for name in names], 7, "does", [])
+    found = [tool(name, f"Does {name}.") for name in names]
+    lines = [*(f"files__{name}(): Does {name}." for name in "abc"), "Also: files__d, files__e"]
+    assert search_text(found, "does", [], total=7).splitlines() == ["5 of 7:", *lines]
+    assert search_text(found, "does", []).splitlines() == lines
+
+
+def test_tools_that_perhaps_do_not_fit_are_lines_like_any_other() -> None:
+    found = [tool(name, f"Does {name}.") for name in "abcde"]
+    first, *lines = search_text(found, "does", [], total=7, doubtful=True).splitlines()
+    assert first == "Perhaps none of these fits. If so, search once more with other words."
+    assert lines == search_text(found, "does", []).splitlines()
+
+
+def test_a_step_has_fewer_lines_and_names_all_its_tools() -> None:
+    found = [tool(name, f"Does {name}.") for name in "abcde"]
+    text = search_text(found, "does", [], of_step=True)
     assert text.splitlines() == [
-        "5 of 7:",
-        *(f"files__{name}(): Does {name}." for name in "abc"),
-        "Also: files__d, files__e",
+        "files__a(): Does a.",
+        "files__b(): Does b.",
+        "Also: files__c, files__d, files__e",
     ]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 50])
 def test_every_tool_that_a_search_finds_is_named_once(count: int) -> None:
     found = [tool(f"tool_{number}_", "Does it.") for number in range(count)]
-    text = search_text([(each, 0.5) for each in found], count, "does", [])
+    text = search_text(found, "does", [], total=count)
     assert all(text.count(each.alias) == 1 for each in found)
     assert len(text.splitlines()) <= count + 1
 
@@ -139,7 +154,7 @@ def test_a_line_of_a_search_is_only_what_a_model_needs_to_choose() -> None:
     sentence = "Show how the database would run a query, and what it expects it to cost."
     found = tool("explain", f"{sentence} More.", inputSchema=schema, annotations={"readOnlyHint": True})
     line = "files__explain(path, count: integer) [read-only]: Show how the database would run a query"
-    assert search_text([(found, 0.5)], 1, "x", []).splitlines()[1] == line
+    assert search_text([found], "x", []) == line
 
 
 def test_arguments_are_shown_if_none_is_required() -> None:
@@ -148,20 +163,20 @@ def test_arguments_are_shown_if_none_is_required() -> None:
 
 def test_a_search_that_finds_nothing_says_so_and_names_near_ones() -> None:
     names = ["files__read_file", "files__write_file", "slack__post_message"]
-    assert search_text([], 0, "raed_file", names) == (
+    assert search_text([], "raed_file", names) == (
         "No tool matches “raed_file”. Similar names: files__read_file, files__write_file. "
         "Call describe_tools with the one you mean."
     )
-    assert "near" not in search_text([], 0, "quantum", names)
+    assert "near" not in search_text([], "quantum", names)
 
 
 def test_servers_that_have_not_listed_are_named() -> None:
-    text = search_text([], 0, "x", [], ("slow", "late"))
-    assert text.splitlines()[-1] == "Still starting: late, slow. Search again in a moment."
+    starting = "Still starting: late, slow. Search again in a moment."
+    assert unlisted_lines(("slow", "late"), ["why"], "en") == [starting, "why"]
 
 
 def test_a_long_query_is_not_repeated_whole() -> None:
-    assert len(search_text([], 0, "word " * 400, [])) < 200
+    assert len(search_text([], "word " * 400, [])) < 200
 
 
 # -- a page --------------------------------------------------------------------------------------

@@ -226,14 +226,79 @@ async def test_a_step_whose_best_tool_is_listed_above_names_it(tmp_path: Path) -
         assert [row["name"] for row in found["results"]].count("up__echo") == 1
 
 
-async def test_one_query_or_several_are_required(tmp_path: Path) -> None:
+async def test_each_step_has_as_many_places_as_a_query_alone(tmp_path: Path) -> None:
     async with program(tmp_path) as (hub, _):
-        for wrong in ({}, {"query": "echo", "queries": ["echo"]}):
-            with pytest.raises(BadArguments, match="either query, or queries"):
+        steps = ["echoes arguments", "an image"]
+        alone = {name for step in steps for name in names_of(await hub.call("search_tools", query=step))}
+        found = await hub.call("search_tools", queries=steps)
+        assert set(names_of(found)) == alone
+        assert all(name in found["text"] for name in alone)
+        assert len(names_of(await hub.call("search_tools", queries=steps, limit=1))) == 2
+
+
+async def test_a_query_is_required(tmp_path: Path) -> None:
+    async with program(tmp_path) as (hub, _):
+        for wrong in ({}, {"queries": [""]}):
+            with pytest.raises(BadArguments, match="search_tools takes query, or queries"):
                 await hub.call("search_tools", **wrong)
-        for query in ("", "x" * 2_001):
-            with pytest.raises(BadArguments, match="1 to 2000 characters"):
-                await hub.call("search_tools", queries=["echo", query])
+        both = await hub.call("search_tools", query="do both", queries=["echoes arguments", ""])
+        assert both["text"] == (await hub.call("search_tools", query="echoes arguments"))["text"]
+
+
+async def test_a_query_that_is_too_long_is_cut_and_the_answer_says_so(tmp_path: Path) -> None:
+    async with program(tmp_path) as (hub, _):
+        pasted = "echoes arguments " + "x" * 5_000
+        for query in ({"query": pasted}, {"queries": [pasted, "an image"]}):
+            found = await hub.call("search_tools", **query)
+            assert "up__echo" in names_of(found)
+            assert found["text"].splitlines()[-1] == found["notices"][-1]
+            assert "first 2000 characters" in found["notices"][-1]
+
+
+async def test_tools_that_perhaps_do_not_fit_are_rows_and_lines_like_any_other(tmp_path: Path) -> None:
+    async with program(tmp_path) as (hub, here):
+        fit = await hub.call("search_tools", query="an image")
+        assert not fit["doubtful"]
+        found = await hub.call("search_tools", queries=["an image", "order pizza delivery text"])
+        nearest = await hub.call("search_tools", query="order pizza delivery text")
+        assert nearest["doubtful"]
+        assert found["doubtful"]
+        assert nearest["results"]
+        assert all(row["doubtful"] for row in nearest["results"])
+        first, line, *_ = nearest["text"].splitlines()
+        assert first.startswith("Perhaps none of these fits")
+        assert line.startswith(f"{names_of(nearest)[0]}(")
+        caller = Caller("local", Face.MCP, "assistant")
+        everything = {"query": "order pizza delivery text", "in": ["tools"]}
+        answer = json.loads(
+            await here.hub.door.respond(
+                caller, "search_everything", json.dumps(everything).encode(), _encoded
+            )
+        )
+        assert answer["results"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "hinted"),
+    [
+        ("echo an argument, then draw an image", True),
+        ("引数を返して、画像を描く", True),
+        ("please " * 30 + "echo", True),
+        ("echo an argument", False),
+    ],
+)
+async def test_a_model_that_asks_for_several_steps_at_once_is_told_of_queries(
+    tmp_path: Path, query: str, hinted: bool
+) -> None:
+    async with program(tmp_path) as (hub, here):
+        caller, params = Caller("local", Face.MCP, "assistant"), json.dumps({"query": query}).encode()
+        found = json.loads(await here.hub.door.respond(caller, "search_tools", params, _encoded))
+        assert ("send queries: one short query" in found["text"]) is hinted
+        assert "send queries" not in (await hub.call("search_tools", query=query))["text"]
+
+
+def names_of(found: Json) -> list[str]:
+    return [row["name"] for row in found["results"]]
 
 
 @pytest.mark.heavy("real servers as processes")

@@ -39,10 +39,11 @@ def page(schema: dict[str, Any], *required: str) -> list[Any]:
 
 
 def test_the_names_in_an_answer_are_those_of_its_lines_in_order() -> None:
-    found = [(EDIT, 0.9), (tool("在庫を確認", "在庫"), 0.5), (tool("get-sum", "Add (a + b)."), 0.4)]
-    text = search_text(found, 3, "edit", ())
-    assert names_in(text) == ["files__edit_file", "files__在庫を確認", "files__get-sum"]
-    assert names_in(search_text([], 0, "edit (now)", ["files__edit_file"])) == []
+    found = [EDIT, tool("在庫を確認", "在庫"), tool("get-sum", "Add (a + b).")]
+    for doubtful in (False, True):
+        text = search_text(found, "edit", (), total=3, doubtful=doubtful)
+        assert names_in(text) == ["files__edit_file", "files__在庫を確認", "files__get-sum"]
+    assert names_in(search_text([], "edit (now)", ["files__edit_file"])) == []
 
 
 def test_tools_that_an_answer_only_names_come_after_those_that_it_describes() -> None:

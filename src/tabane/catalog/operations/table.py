@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.operations import EVERYONE, NoParameters, Opener, Operation, Privilege, bound
 from tabane.operations.caller import Face
 
@@ -25,17 +25,18 @@ _LONGEST = 2_000
 
 
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
-    """Either ``query`` or ``queries``, the steps of a task; :meth:`steps` returns them.
+    """``queries`` are the steps of a task, and ``limit`` is for each; :meth:`steps` returns them.
 
+    Beside ``queries``, ``query`` is not used: it is the whole task. A query that is too long is cut.
     ``explain``: also return why each tool matches, and how many tokens an assistant gets. ``kind``: tools if
     it is not given; a default would be a part of each list of tools.
     """
 
-    query: Annotated[str, Meta(min_length=1, max_length=_LONGEST)] | None = None
+    query: Annotated[str, Meta(min_length=1)] | None = None
     queries: (
         Annotated[
-            list[str],  # without limits, which a list of tools would repeat; steps() checks them
-            Meta(min_length=1, max_length=10, description="Or the steps of a task."),
+            list[str],  # without limits, which a list of tools would repeat
+            Meta(min_length=1, max_length=10, description="Or a short query for each step."),
         ]
         | None
     ) = None
@@ -72,17 +73,22 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["tools", "prompts", "resources", "skills", "all"] | None = None
 
     def steps(self) -> list[str]:
-        """Return the queries, each once. Raises BadArguments."""
-        if (self.query is None) == (self.queries is None):
+        """Return the queries, each once. Raises BadArguments if there is none."""
+        given = self.queries or ([] if self.query is None else [self.query])
+        found = list(dict.fromkeys(query[:_LONGEST] for query in given if query))
+        if not found:
             raise BadArguments(
-                say("search_tools takes either query, or queries: a list with the steps of a task."), "query"
+                say("search_tools takes query, or queries: a list with the steps of a task."), "query"
             )
-        if any(not 1 <= len(query) <= _LONGEST for query in self.queries or ()):
-            raise BadArguments(
-                say("queries: each query has 1 to {most} {most:character|characters}.", most=_LONGEST),
-                "queries",
-            )
-        return list(dict.fromkeys(self.queries or [self.query or ""]))
+        return found
+
+    def cut_notice(self) -> Message | None:
+        """Return what to say if a query was cut."""
+        if all(len(query) <= _LONGEST for query in self.queries or [self.query or ""]):
+            return None
+        return say(
+            "Only the first {most} {most:character|characters} of a query are searched for.", most=_LONGEST
+        )
 
 
 class DescribeTools(Struct, frozen=True, forbid_unknown_fields=True):
@@ -312,8 +318,8 @@ def _result_text(result: Any, lang: str) -> str:
 _OPERATIONS = (
     Operation(
         "search_tools",
-        "Find tools of all the user's MCP servers by task, before you say you cannot do it: "
-        "name(required parameters): purpose. Next: describe_tools.",
+        "Find tools of all the user's MCP servers, before you say you cannot: "
+        "name(required parameters): purpose. A task of several steps: send queries. Next: describe_tools.",
         SearchTools, "catalog.operations.tool_operations:ToolOperations.search", EVERYONE, text=_result_text,
         source="hub", privilege=Privilege.READ,
     ),

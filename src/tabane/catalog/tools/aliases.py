@@ -3,8 +3,8 @@
 Clients accept different names, so aliases use only what all of them accept: a letter, then at most 47
 letters, digits, ``_`` or ``-``. A name that fits is used unchanged. A server whose name begins with a digit
 gets ``s-`` before it. Any other name is made safe and gets a short hash: of the server in its part, if only
-that is odd, else at the end. In a name that is too long, the part of the server is abbreviated. The tool's own
-name is cut only if it is too long alone, and only at its end. Assigned names are kept, so that they never
+that is odd, else at the end. In a name that is too long, the part of the server is abbreviated. The tool's
+own name is cut only if it is too long alone, and only at its end. Assigned names are kept, so that they never
 change between starts. They are looked up, never split.
 """
 

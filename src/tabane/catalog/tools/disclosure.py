@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 _MOST_REQUIRED = 8
 _MOST_OPTIONAL = 4
 _FULL_SHARE = 0.6  # of the tools that a search finds: the others are only named
+_FULL_SHARE_OF_STEP = 0.4
 _SENTENCE = 160
 _CLAUSE = 60  # characters of a sentence that is shown whole in a search
 _LEAST_CLAUSE = 30
@@ -54,6 +55,10 @@ _LIGHT_SENTENCE = 140
 _MOST_NAMES = 12
 _QUERY = 80
 _MOST_FAILED, _FAILURE = 3, 400
+
+
+DOUBTFUL = say("Perhaps none of these fits. If so, search once more with other words.")
+"""The head of results that may not be what was asked for."""
 
 
 def signature(tool: Tool, *, typed: bool = True) -> str:
@@ -69,33 +74,28 @@ def signature(tool: Tool, *, typed: bool = True) -> str:
 
 
 def search_text(
-    found: Sequence[tuple[Tool, float]],
-    total: int,
+    found: Sequence[Tool],
     query: str,
     names: Iterable[str],
-    waiting: Collection[str] = (),
     lang: Lang = "en",
-    near: Sequence[str] = (),
-    failed: Sequence[Message] = (),
+    *,
+    total: int | None = None,
+    doubtful: bool = False,
+    of_step: bool = False,
 ) -> str:
-    """Format the result of a search: a head with the total, then one line per tool with its score.
+    """Format the result of a search: one line per tool, below a head with the total if it is given.
 
-    If no tool fits, ``near`` names the nearest, otherwise those of ``names`` (all tools) with a similar name.
-    ``waiting`` are servers that are starting; ``failed`` is why others have listed nothing.
+    ``doubtful``: perhaps none fits, and the head says so. ``of_step``: the query is one of several, so there
+    are fewer lines. If nothing was found, those of ``names`` (all tools) with a similar name are named.
     """
-    if found:
-        head = say("{shown} of {total}:", shown=len(found), total=total)
-    elif near:
-        head = say(
-            "No tool matches all of “{query}”. The closest tools: {names}. Read the likeliest with "
-            "describe_tools, or search with other words for what it should do.",
-            query=shortened(one_line(query), _QUERY),
-            names=", ".join(near),
-        )
-    else:
-        head = _nothing(query, nearest_qualified(query, names))
-    lines = [head.render(lang), *_found_lines([tool for tool, _ in found], lang)]
-    return "\n".join([*lines, *unlisted_lines(waiting, [why.render(lang) for why in failed], lang)])
+    if not found:
+        return _nothing(query, nearest_qualified(query, names)).render(lang)
+    lines = _found_lines(found, _FULL_SHARE_OF_STEP if of_step else _FULL_SHARE, lang)
+    if doubtful:
+        lines.insert(0, DOUBTFUL.render(lang))
+    elif total is not None:
+        lines.insert(0, say("{shown} of {total}:", shown=len(found), total=total).render(lang))
+    return "\n".join(lines)
 
 
 def unlisted_lines(waiting: Collection[str], failed: Sequence[str], lang: Lang) -> list[str]:
@@ -135,9 +135,9 @@ def light_definition(tool: Tool) -> bytes:
     return encode(shown)
 
 
-def _found_lines(tools: Sequence[Tool], lang: Lang) -> list[str]:
-    """Return a line for each of the better tools, and one line with the names of the others."""
-    best = max(1, round(len(tools) * _FULL_SHARE))
+def _found_lines(tools: Sequence[Tool], share: float, lang: Lang) -> list[str]:
+    """Return a line for each tool of the better share, and one line with the names of the others."""
+    best = max(1, round(len(tools) * share))
     lines = [signature(tool, typed=False) for tool in tools[:best]]
     if others := ", ".join(tool.alias for tool in tools[best:]):
         lines.append(say("Also: {names}", names=others).render(lang))

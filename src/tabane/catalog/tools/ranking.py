@@ -644,7 +644,7 @@ class ToolHits(Struct, frozen=True):
 
     ``doubtful``: perhaps no tool fits the query, and the hits are only the nearest. ``compared``: by meaning
     too, ``incomplete``: without the tools that have no vector yet. ``starting``: vectors of the query or of
-    tools are still being made.
+    tools are still being made; ``late``: that of the query, by a model that has answered before.
     """
 
     hits: tuple[ToolHit, ...]
@@ -653,3 +653,4 @@ class ToolHits(Struct, frozen=True):
     compared: bool = False
     incomplete: bool = False
     starting: bool = False
+    late: bool = False

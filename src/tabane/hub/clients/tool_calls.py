@@ -336,7 +336,7 @@ class ToolCalls:
     ) -> bytes:
         """Call a built-in tool, and return its result as a client sees it. Raises TabaneError."""
         from tabane.catalog.offer_search import offered_line
-        from tabane.catalog.tools.disclosure import unlisted_lines
+        from tabane.catalog.tools.disclosure import DOUBTFUL, unlisted_lines
 
         key = bytes(request_id).decode()
         values: list[Any] = []
@@ -359,7 +359,8 @@ class ToolCalls:
             if typed := await self._scripts.signatures(caller, names):
                 offers = [offered_line(row) for row in found.results if row.get("kind", "tools") != "tools"]
                 lines = unlisted_lines(found.waiting, [*found.failed.values()], caller.lang)
-                text = "\n".join([typed, *offers, *lines])
+                head = [DOUBTFUL.render(caller.lang)] if found.doubtful else []
+                text = "\n".join([*head, typed, *offers, *lines, *found.notices])
                 return json.encode({"content": [_text_block(text)], "isError": False})
         return result
 

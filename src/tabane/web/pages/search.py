@@ -235,7 +235,7 @@ async def found(request: PageRequest) -> Json:
     names = [row["name"] for row in servers if typed.lower() in row["name"].lower()]
     entries += [_entry("/servers/", name, "servers") for name in names[:MOST_SERVERS]]
     tools = await request.rows("search_tools", query=typed, limit=MOST_TOOLS)
-    entries += [_entry("/tools/", row["name"], "tools") for row in tools]
+    entries += [_entry("/tools/", row["name"], "tools") for row in tools if "doubtful" not in row]
     return Json(entries)
 
 
