@@ -316,8 +316,10 @@ def concepts(
         meant = tuple(Variant((other,), _MISSPELLED) for other in spelled.get(word, ()))
         concepts_of_query.append(structs.replace(concept, variants=concept.variants + meant))
     concepts_of_query.extend(_english_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
-    if any(not concept.general for concept in concepts_of_query):
-        concepts_of_query = [_light(concept) if concept.general else concept for concept in concepts_of_query]
+    actions = [concept.general for concept in concepts_of_query]
+    if not all(actions):
+        both = zip(concepts_of_query, actions, strict=True)
+        concepts_of_query = [_light(concept) if action else concept for concept, action in both]
     return concepts_of_query[:MOST_CONCEPTS]
 
 

@@ -242,19 +242,15 @@ class ToolRanking:
             default=0.0,
         )
 
-    def about(self, asked: Sequence[Concept], number: int) -> float:
-        """Return the share of the object of a query that one tool is about, in 0..1.
-
-        The object are the words that are not general; all words if there are no others.
-        """
-        objects = objects_of(asked)
+    def about(self, objects: Sequence[Concept], number: int) -> float:
+        """Return the share of the object of a query that one tool is about, in 0..1."""
         said = sum(concept.weight * self.covered(concept, number) for concept in objects)
         return said / sum(concept.weight for concept in objects) if objects else 0.0
 
-    def best_about(self, asked: Sequence[Concept], words: Mapping[int, float]) -> float:
+    def best_about(self, objects: Sequence[Concept], words: Mapping[int, float]) -> float:
         """Return the most of the object of a query that one of the best tools by words is about, in 0..1."""
         leading = heapq.nlargest(LOOKED_AT, words, key=words.__getitem__)
-        return max((self.about(asked, number) for number in leading), default=0.0)
+        return max((self.about(objects, number) for number in leading), default=0.0)
 
     def _share(self, variant: Variant, number: int) -> float:
         """Return the share of a variant's tokens that a tool has."""
