@@ -395,13 +395,18 @@ def world_weight(form: float, asked: Sequence[Concept], about: float, relevance:
     ``form`` is how likely it is a question about the world. It counts less, the better other tools fit:
     ``about`` is the share of its object that one is about, ``relevance`` how near they are by meaning.
     """
-    near = min(1.0, max(0.0, max(relevance, default=0.0) - _NEAR))
-    form *= max(_LEAST_WORLD, (1 - about) * (1 - near))
-    return form * max(1.0, _WORLD * min(len(asked), _MOST_WORLD)) if form > _FAINT_WORLD else 0.0
+    best = max(relevance, default=None)
+    if best is None:
+        share, form = _WORLD_BY_WORDS, form * (1 - about)
+    else:
+        near = min(1.0, max(0.0, best - _NEAR))
+        share, form = _WORLD, form * max(_LEAST_WORLD, (1 - about) * (1 - near))
+    return form * max(1.0, share * min(len(asked), _MOST_WORLD)) if form > _FAINT_WORLD else 0.0
 
 
 _NEAR = 0.8  # the relevance from which on a tool may be what is meant
 _WORLD = 0.7  # of the weight of a word, for each word of the query
+_WORLD_BY_WORDS = 0.25  # the same if no model says how near other tools are
 _MOST_WORLD = 8  # words
 _LEAST_WORLD, _FAINT_WORLD = 0.4, 0.1
 
