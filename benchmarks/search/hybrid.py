@@ -1,10 +1,13 @@
-"""Words, meaning, and both: ``python -m benchmarks.search.hybrid PATH [--model M] [--queries N]``.
+"""Words, meaning, and both: ``python -m benchmarks.search.hybrid PATH [--among PATH…] [--sizes N…]``.
 
-``PATH`` is what :mod:`benchmarks.search.quality` reads. Asked are the collection itself and the model that is
-found here; fusions are worked out from the same two rankings, and the one that ships is asked as it is. Each
-is compared with the better of its two parts, query by query: the interval is the bootstrap's, 95 % of 10,000.
-The last line counts the queries whose first ten are the same as if all 100 nearest were proven. Each is also
-compared with words alone in this way: if what ships is below words by the whole interval, the status is 1.
+``PATH`` is what :mod:`benchmarks.search.quality` reads. The texts of ``--among`` are put between its own, so
+that the archive grows to each of ``--sizes`` while the questions stay the same. With ``--embedded 0.5``, half
+of the texts have no vector yet. Asked are the collection itself and the model that is found here.
+
+A line for each size and each way to search: nDCG@10, what is more than words alone, and more than meaning
+alone, query by query. The intervals are the bootstrap's, 95 % of 10,000. The last line counts the queries
+whose first ten are the same as if all 100 nearest were proven. The status is 1 if what ships is below words
+by a whole interval.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -27,8 +30,8 @@ from numpy.typing import NDArray
 
 from tabane.engine.embedded.lexical.lexical_index import open_lexical
 from tabane.engine.embedded.store import Store
-from tabane.search.embedding.embedder import BYTES, Embedder, NoModel
-from tabane.search.embedding.model_families import cosine_weight, family_of
+from tabane.search.embedding.embedder import Embedder, NoModel
+from tabane.search.embedding.model_families import CosineBaseline, family_of
 from tabane.search.embedding.model_files import hub_place
 from tabane.search.embedding.model_finder import ModelChoice, ModelFinder
 from tabane.search.embedding.model_hub import ModelHub
@@ -40,13 +43,11 @@ from tabane.search.engine import (
     NearestRequest,
     VectorQuery,
 )
-from tabane.search.fusion import CosineWeight, Scale, convex, reciprocal_ranks
 from tabane.search.pipeline import hybrid
 from tabane.search.records import EVERYTHING, EmbeddingSpace, Filter, Record, Shape, TextField
 
 DEEPEST = 200
 SPACE = "text"
-_SHIPPED = "as shipped"
 _SAMPLES = 10_000
 _BATCH = 500
 
@@ -58,22 +59,15 @@ T = TypeVar("T")
 class Rankings:
     """What both parts find for a query: key → score, best first.
 
-    ``cosines`` are those of all that either found, ``ceiling`` is that of the words. ``shipped`` is what
-    hybrid search answers, ``proven`` what it answers where every one of the nearest is proven to be that.
+    ``shipped`` is what hybrid search answers, ``proven`` what it answers where every one of the nearest is
+    proven to be that. ``embedded`` are the right texts with a vector.
     """
 
     words: Scores
     meaning: Scores
-    cosines: Scores
-    ceiling: float
     shipped: Sequence[str]
     proven: Sequence[str]
-
-    def cut(self, depth: int) -> Rankings:
-        """The same, had nobody looked deeper."""
-        words, meaning = (dict(list(each.items())[:depth]) for each in (self.words, self.meaning))
-        cosines = {key: self.cosines[key] for key in {**meaning, **words}}
-        return replace(self, words=words, meaning=meaning, cosines=cosines)
+    embedded: frozenset[str]
 
 
 class _Proving:
@@ -100,66 +94,26 @@ class _Proving:
 
 Way = Callable[[Rankings], Sequence[str]]
 
-
-def ways(usual: float | None) -> dict[str, Way]:
-    """Fusions by name. ``usual`` is the cosine that counts as nothing, where it was measured."""
-    found: dict[str, Way] = {
-        "words": lambda ranked: list(ranked.words),
-        "meaning": lambda ranked: list(ranked.meaning),
-        _SHIPPED: lambda ranked: ranked.shipped,
-    }
-    found |= {f"RRF k=60, depth {depth}": _by_ranks(60, depth) for depth in (10, 20, 50, 100, DEEPEST)}
-    found |= {f"RRF k={k}, depth 100": _by_ranks(k, 100) for k in (10, 30)}
-    for covered in (0.3, 0.4, 0.5, 0.6):
-        for uncovered in (0.5, 0.7, 0.8, 0.9):
-            known = CosineWeight(covered, uncovered)
-            found[f"scaled, weight {covered} to {uncovered}"] = _by_coverage(known, Scale(usual, 1.0))
-    for weight in (0.5, 0.6, 0.7, 0.8):
-        found[f"convex {weight}, min-max of each"] = _plain(weight)
-        for low in dict.fromkeys((None, -1.0, usual)):
-            name = "their worst" if low is None else f"{low:g}"
-            found[f"convex {weight}, cosines {name} to best"] = scaled(weight, Scale(low))
-            found[f"convex {weight}, cosines {name} to 1, words to ceiling"] = scaled(weight, Scale(low, 1.0))
-    return found
+WAYS: Mapping[str, Way] = {
+    "words": lambda ranked: list(ranked.words),
+    "meaning": lambda ranked: list(ranked.meaning),
+    "both": lambda ranked: ranked.shipped,
+}
 
 
-def _by_ranks(k: int, depth: int) -> Way:
-    def fused(ranked: Rankings) -> list[str]:
-        cut = ranked.cut(depth)
-        return [key for key, _ in reciprocal_ranks([list(cut.meaning), list(cut.words)], k)]
+def among(corpus: Corpus, others: Sequence[Corpus], size: int, seed: int = 5) -> Corpus:
+    """Return the corpus with texts of others up to that number of texts, the same each time.
 
-    return fused
-
-
-def _plain(weight: float) -> Way:
-    def fused(ranked: Rankings) -> list[str]:
-        cut = ranked.cut(100)
-        return [key for key, _ in convex([cut.meaning, cut.words], [weight, 1 - weight])]
-
-    return fused
-
-
-def _by_coverage(weight: CosineWeight, scale: Scale) -> Way:
-    def fused(ranked: Rankings) -> list[str]:
-        best = max(ranked.words.values(), default=0.0)
-        return list(scaled(weight.at(best / ranked.ceiling if ranked.ceiling else 0.0), scale)(ranked))
-
-    return fused
-
-
-def scaled(weight: float, scale: Scale) -> Way:
-    """Convex over all that either found, with all their cosines on that scale, and BM25 from nothing.
-
-    Where the scale says what the most is, BM25 has its ceiling for that.
+    Those of a smaller size are part of a larger one. Raises ValueError if there are too few texts.
     """
-
-    def fused(ranked: Rankings) -> list[str]:
-        cut = ranked.cut(100)
-        words = Scale(0.0, None if scale.most is None else ranked.ceiling)
-        fusion = convex([cut.cosines, cut.words], [weight, 1 - weight], [scale, words])
-        return [key for key, _ in fusion]
-
-    return fused
+    fill = [
+        (f"{place}/{key}", text) for place, other in enumerate(others) for key, text in other.texts.items()
+    ]
+    random.Random(seed).shuffle(fill)
+    lacking = size - len(corpus.texts)
+    if lacking > len(fill):
+        raise ValueError(f"there are only {len(corpus.texts) + len(fill):,} texts")
+    return replace(corpus, texts={**corpus.texts, **dict(fill[: max(lacking, 0)])})
 
 
 async def opened(wanted: ModelChoice, kept: str) -> Embedder | NoModel:
@@ -169,30 +123,34 @@ async def opened(wanted: ModelChoice, kept: str) -> Embedder | NoModel:
     return found if isinstance(found, NoModel) else await found.open(os.environ)
 
 
-async def rankings(corpus: Corpus, model: Embedder, folder: str) -> dict[str, Rankings]:
-    """What is found for each query, by its name."""
+async def rankings(
+    corpus: Corpus, model: Embedder, folder: str, embedded: float = 1.0
+) -> dict[str, Rankings]:
+    """What is found for each query, by its name. ``embedded``: the share of texts with a vector."""
     store = await Store.open(folder, "quality", lexical=open_lexical)
     try:
         collection = await store.collection(
             Shape("texts", (TextField("text"),), (), (EmbeddingSpace(SPACE, model.dimension),))
         )
         keys = list(corpus.texts)
+        chance = random.Random(5)
         for first in range(0, len(keys), _BATCH):
             part = keys[first : first + _BATCH]
             vectors = await model.embed([corpus.texts[key] for key in part])
             await collection.upsert(
                 [
-                    Record(key=key, texts={"text": corpus.texts[key]}, vectors={SPACE: vector})
+                    Record(
+                        key=key,
+                        texts={"text": corpus.texts[key]},
+                        vectors={SPACE: vector} if chance.random() < embedded else {},
+                    )
                     for key, vector in zip(part, vectors, strict=True)
                 ]
             )
         asked = await model.embed([query.text for query in corpus.queries], "query")
-        family = family_of(model.fingerprint)
-        usual = family.baseline.usual if family and family.baseline else None
+        baseline = (family := family_of(model.fingerprint)) and family.baseline
         return {
-            query.name: await _ranked(
-                collection, query, vector, usual, cosine_weight([model.fingerprint], query.text)
-            )
+            query.name: await _ranked(collection, query, vector, baseline)
             for query, vector in zip(corpus.queries, asked, strict=True)
         }
     finally:
@@ -200,23 +158,22 @@ async def rankings(corpus: Corpus, model: Embedder, folder: str) -> dict[str, Ra
 
 
 async def _ranked(
-    collection: Collection, query: Query, vector: bytes, usual: float | None, weight: CosineWeight
+    collection: Collection, query: Query, vector: bytes, baseline: CosineBaseline | None
 ) -> Rankings:
-    words, meaning = LexicalQuery(query.text), VectorQuery({SPACE: vector})
+    right = sorted(query.right)
+    near = await collection.similarities(VectorQuery({SPACE: vector}), right)
+    usual, noise = (baseline.usual, baseline.threshold) if baseline else (None, None)
+    words, meaning = LexicalQuery(query.text), VectorQuery({SPACE: vector}, threshold=noise)
     lexical = await collection.search(words, EVERYTHING, DEEPEST)
     nearest = await collection.nearest(meaning, EVERYTHING, DEEPEST)
-    keys = list(dict.fromkeys(hit.key for hit in (*nearest.hits, *lexical.hits)))
-    cosines = await collection.similarities(meaning, keys)
-    shipped = await hybrid(collection, words, meaning, EVERYTHING, 10, usual=usual, weight=weight)
-    proving = cast(Collection, _Proving(collection))
-    proven = await hybrid(proving, words, meaning, EVERYTHING, 10, usual=usual, weight=weight)
+    shipped = await hybrid(collection, words, meaning, EVERYTHING, 10, usual=usual)
+    proven = await hybrid(cast(Collection, _Proving(collection)), words, meaning, EVERYTHING, 10, usual=usual)
     return Rankings(
         {hit.key: hit.score for hit in lexical.hits},
         {hit.key: hit.score for hit in nearest.hits},
-        {key: cosine for key, cosine in zip(keys, cosines, strict=True) if cosine is not None},
-        lexical.ceiling,
         [hit.key for hit in shipped.hits],
         [hit.key for hit in proven.hits],
+        frozenset(key for key, cosine in zip(right, near, strict=True) if cosine is not None),
     )
 
 
@@ -242,59 +199,68 @@ def interval(better: NDArray[np.float64], than: NDArray[np.float64]) -> tuple[fl
     return float(low), float(high)
 
 
-async def measured(path: Path, wanted: ModelChoice, most: int, seed: int) -> tuple[str, bool]:
-    """Return what to print, and whether what ships is no worse than words."""
-    corpus = Corpus.read(path)
-    if len(corpus.queries) > most:
-        corpus = replace(corpus, queries=tuple(random.Random(seed).sample(corpus.queries, most)))
+async def measured(
+    corpus: Corpus, others: Sequence[Corpus], sizes: Sequence[int], wanted: ModelChoice, embedded: float
+) -> AsyncIterator[tuple[str, bool]]:
+    """Yield the report of each size, and whether what ships is not below words."""
     with tempfile.TemporaryDirectory(prefix="tabane-bench-") as folder:
         model = await opened(wanted, folder)
         if isinstance(model, NoModel):
-            return str(model.reason), False
+            yield str(model.reason), False
+            return
         try:
-            found = await rankings(corpus, model, folder)
+            for size in sizes or [len(corpus.texts)]:
+                grown = among(corpus, others, size)
+                found = await rankings(grown, model, f"{folder}/{size}", embedded)
+                yield told(grown, found, model.fingerprint)
         finally:
             await model.close()
-    family = family_of(model.fingerprint)
-    usual = family.baseline.usual if family and family.baseline else None
-    return _told(corpus, found, f"{model.fingerprint}, {model.dimension * BYTES} bytes", ways(usual))
 
 
-def _told(
-    corpus: Corpus, found: Mapping[str, Rankings], model: str, ways: Mapping[str, Way]
-) -> tuple[str, bool]:
-    by_way = {name: judged(found, corpus.queries, way) for name, way in ways.items()}
-    best = max((by_way["words"], by_way["meaning"]), key=np.mean)
+def told(corpus: Corpus, found: Mapping[str, Rankings], model: str) -> tuple[str, bool]:
+    by_way = {name: judged(found, corpus.queries, way) for name, way in WAYS.items()}
     lines = [f"{len(corpus.texts):,} texts, {len(corpus.queries)} queries, {model}"]
     for name, each in by_way.items():
-        low, high = interval(each, best)
-        lowest, highest = interval(each, by_way["words"])
-        first, five = (_hits(found, corpus.queries, ways[name], depth) for depth in (1, 5))
-        lines.append(
-            f"{name:54} {each.mean():.4f}  {each.mean() - best.mean():+.4f} {low:+.4f} to {high:+.4f}"
-            f"  against words {(each - by_way['words']).mean():+.4f} {lowest:+.4f} to {highest:+.4f}"
-            f"  hit@1 {first:.2f}  @5 {five:.2f}"
-        )
+        more = []
+        for other in ("words", "meaning"):
+            low, high = interval(each, by_way[other])
+            more.append(f"- {other} {(each - by_way[other]).mean():+.4f} ({low:+.4f} to {high:+.4f})")
+        first, five = (_hits(found, corpus.queries, WAYS[name], depth) for depth in (1, 5))
+        lines.append(f"{name:8} {each.mean():.4f}  hit@1 {first:.2f}  @5 {five:.2f}  {'  '.join(more)}")
     same = sum(each.shipped == each.proven for each in found.values())
     lines.append(f"the same first ten as with all of the nearest proven: {same} of {len(found)}")
-    _, highest = interval(by_way[_SHIPPED], by_way["words"])
+    _, highest = interval(by_way["both"], by_way["words"])
     if highest < 0:
         lines.append("what ships is below words on this set")
     return "\n".join(lines), highest >= 0
 
 
+async def _print(options: argparse.Namespace) -> bool:
+    """Print the report of each size; return whether what ships is never below words."""
+    corpus = Corpus.read(options.path)
+    if len(corpus.queries) > options.queries:
+        chosen = random.Random(options.seed).sample(corpus.queries, options.queries)
+        corpus = replace(corpus, queries=tuple(chosen))
+    others = [Corpus.read(path) for path in options.among]
+    wanted = ModelChoice(options.model, quantisation=options.quantisation)
+    passed = True
+    async for report, good in measured(corpus, others, options.sizes, wanted, options.embedded):
+        print(report, flush=True)
+        passed &= good
+    return passed
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search.hybrid")
     parser.add_argument("path", type=Path)
+    parser.add_argument("--among", type=Path, nargs="*", default=[], help="texts to grow the archive with")
+    parser.add_argument("--sizes", type=int, nargs="*", default=[], help="numbers of texts: 1451 30000")
+    parser.add_argument("--embedded", type=float, default=1.0, help="share of texts with a vector, 0 to 1")
     parser.add_argument("--model", default="auto")
     parser.add_argument("--quantisation", default="none", choices=("none", "int8"))
     parser.add_argument("--queries", type=int, default=600, help="at most so many, chosen by --seed")
     parser.add_argument("--seed", type=int, default=5)
-    options = parser.parse_args(arguments)
-    wanted = ModelChoice(options.model, quantisation=options.quantisation)
-    told, passed = asyncio.run(measured(options.path, wanted, options.queries, options.seed))
-    print(told)
-    if not passed:
+    if not asyncio.run(_print(parser.parse_args(arguments))):
         sys.exit(1)
 
 

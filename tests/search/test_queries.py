@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.search.engine import LexicalQuery, Mode
-from tabane.search.records import Record, matches
-from tabane.search.typed_query import demands, sense, typed
+from tabane.search.typed_query import LONGEST, TextTest, sense, typed
 
 TYPED = st.text(st.one_of(st.sampled_from('ab東京 　"“”「」『』-－−*＊'), st.characters()), max_size=60)
 
@@ -19,7 +21,8 @@ TYPED = st.text(st.one_of(st.sampled_from('ab東京 　"“”「」『』-－�
         ("東京 株価", LexicalQuery("東京 株価")),
         ('"two words" more', LexicalQuery("more", phrases=("two words",))),
         ("東京　－大阪", LexicalQuery("東京", exclude=("大阪",))),
-        ('a -"b c" -d', LexicalQuery("a", exclude=("b c", "d"))),
+        ('a -"b c" -dogs', LexicalQuery("a", exclude=("b c", "dogs"))),
+        ('a -"b c" -d', LexicalQuery("a -d", exclude=("b c",))),
         ("sear*", LexicalQuery("sear", prefix=True)),
         ("検索＊ ", LexicalQuery("検索", prefix=True)),
         ("「東京都」 検索", LexicalQuery("検索", phrases=("東京都",))),
@@ -51,10 +54,60 @@ def test_a_phrase_is_taken_whole() -> None:
     assert typed('all "of" -it', Mode.PHRASE).text == 'all "of" -it'
 
 
-def test_what_is_excluded_has_no_part_in_the_meaning_and_is_demanded_of_what_is_found_by_it() -> None:
+def test_what_is_excluded_has_no_part_in_the_meaning_and_is_not_in_what_is_found_by_it() -> None:
     query = typed('tea "green leaf" -coffee')
     assert sense(query) == "tea green leaf"
-    wanted = demands(query)
-    assert matches(wanted, Record(key="a", texts={"body": "Green Leaf tea"}))
-    assert not matches(wanted, Record(key="a", texts={"body": "leaf, green"}))
-    assert not matches(wanted, Record(key="a", texts={"body": "green leaf, coffee"}))
+    test = TextTest(query)
+    assert test.accepts(["Green Leaf tea"])
+    assert test.accepts(["a title", "the green leaf"])
+    assert not test.accepts(["leaf, green"])
+    assert not test.accepts(["evergreen leaf"])
+    assert not test.accepts(["green leaf, coffee"])
+    assert not test.accepts(["green leaf", "coffees"])
+    assert not TextTest(typed("tea"))
+
+
+@pytest.mark.parametrize(
+    ("query", "accepted", "refused"),
+    [
+        ("pictures -art", "a new start of the party", "modern art"),
+        ("旅行 -大阪", "東京への旅行", "大阪城"),
+        ("猫 -犬", "猫", "子犬と猫"),
+        ("話 -らーめん", "うどんの話", "らーめんの話"),
+        ('news -"stock price"', "the price of a stock", "the stock prices"),
+        ("a -e-mail", "a mail", "an e-mail"),
+    ],
+)
+def test_whole_words_are_excluded(query: str, accepted: str, refused: str) -> None:
+    test = TextTest(typed(query))
+    assert test.accepts([accepted])
+    assert not test.accepts([refused])
+
+
+PASTED = json.loads((Path(__file__).parent / "pasted.json").read_bytes())
+
+
+@pytest.mark.parametrize("text", PASTED["text"])
+def test_a_pasted_text_has_no_syntax(text: str) -> None:
+    query = typed(text)
+    assert (query.phrases, query.exclude, query.prefix) == ((), (), False)
+    assert query.text == text.strip()
+
+
+@pytest.mark.parametrize(("text", "expected"), PASTED["typed"])
+def test_what_a_person_types_has_its_syntax(text: str, expected: list[str]) -> None:
+    query = typed(text)
+    assert [*query.phrases, *(f"-{word}" for word in query.exclude)] == expected
+
+
+def test_of_a_long_trace_what_happened_is_read_first() -> None:
+    frames = "".join(f'  File "/usr/lib/python3/site.py", line {at}, in f{at}\n' for at in range(200))
+    text = f"Traceback (most recent call last):\n{frames}KeyError: 'colour' is not a setting"
+    query = typed(text)
+    assert query.text.startswith("KeyError: 'colour' is not a setting")
+    assert len(query.text) <= LONGEST
+
+
+@given(st.text(max_size=60), st.integers(1, 3_000))
+def test_a_long_text_is_cut(text: str, times: int) -> None:
+    assert len(typed(text * times).text) <= LONGEST

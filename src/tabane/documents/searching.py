@@ -364,7 +364,8 @@ class DocumentSearch(CollectionSource[DocumentMatch]):
             return SearchAnswer()
         collection = await self._collection()
         where = await self.chunk_filter(collection, None, {})
-        answer = await self.ranked(collection, words, where, request.limit, keywords=request.keywords)
+        keywords, exact = request.keywords, request.exact
+        answer = await self.ranked(collection, words, where, request.limit, keywords=keywords, exact=exact)
         note_labels(self._labels, caller, (hit.item.document for hit in answer.hits))
         return answer
 

@@ -233,7 +233,8 @@ class PostSearchOptions(Struct, frozen=True):
     """The requested ranking of posts: mode, weights, and filter.
 
     ``mode_is_default``: the caller did not choose the mode. Then keywords take part while some posts have
-    no vector. With ``keywords``, the mode has no effect.
+    no vector. With ``keywords``, the mode has no effect. ``exact``: a phrase that no post has is not
+    given up.
     """
 
     mode: Mode = "content"
@@ -241,6 +242,7 @@ class PostSearchOptions(Struct, frozen=True):
     conditions: PostConditions = field(default_factory=PostConditions)
     mode_is_default: bool = False
     keywords: Keywords | None = None
+    exact: bool = False
 
 
 T = TypeVar("T", bound=Struct)

@@ -48,6 +48,7 @@ from tabane.search.engine import (
     demanding,
 )
 from tabane.search.fusion import ScoreParts
+from tabane.search.interpretations import interpretations
 from tabane.search.pipeline import (
     HybridQuery,
     Incomplete,
@@ -306,9 +307,7 @@ class HybridPosts:
             query.vectors,
             where,
             limit,
-            fusion=query.fusion,
             usual=query.usual,
-            weight=query.weight,
         )
         hits: Sequence[Hit] = ranking.hits
         records = await posts.get([hit.key for hit in hits])
@@ -391,7 +390,7 @@ class PostSearch:
         """Return the best posts by keywords and vectors. A bar in the query has no special meaning."""
         if not request.query.strip():
             return SearchAnswer()
-        options = PostSearchOptions("hybrid", keywords=request.keywords)
+        options = PostSearchOptions("hybrid", keywords=request.keywords, exact=request.exact)
         text = escaped_meaning(request.query)
         return await self.similar(await self._collection(), text, options, request.limit)
 
@@ -418,16 +417,26 @@ class PostSearch:
         weights = checked_weights(options.mode, options.weights)
         chosen = await self.chosen(collection, options.conditions)
         chosen = _narrow_to_terms(chosen, query.terms, source_of(options.mode))
-        words = await respelled(collection, typed(query.meaning), chosen.all)
-        source, warning = await self._choose_ranking(
-            collection, options, weights, query.meaning, words, chosen.all
-        )
-        if not (diversity and query.meaning):
-            posts = await best_posts(collection, source, chosen.own, top_k)
-            return replace(_answer_of(posts, collection, warning), terms=marked_terms(words))
-        wide = await best_posts(collection, source, chosen.own, min(top_k * _WIDER, MOST_AT_ONCE))
-        posts = await _diversify(collection, wide, top_k, diversity)
-        return replace(_answer_of(posts, collection, warning), terms=marked_terms(words))
+        spread = bool(diversity and query.meaning)
+        most = min(top_k * _WIDER, MOST_AT_ONCE) if spread else top_k
+        words = words_of(SearchRequest(query.meaning, 0, keywords=options.keywords))
+        found: PostAnswer = SearchAnswer()
+        for reading in await interpretations(collection, words, chosen.all, exact=options.exact):
+            spelled = await respelled(collection, reading.words, chosen.all)
+            source, warning = await self._choose_ranking(
+                collection, options, weights, query.meaning, spelled, chosen.all
+            )
+            posts = await best_posts(collection, source, chosen.own, most)
+            if spread:
+                posts = await _diversify(collection, posts, top_k, diversity)
+            remark = reading.remark if isinstance(source, HybridPosts) else None
+            answer = _answer_of(posts, collection, joined(remark, warning))
+            answer = replace(answer, terms=marked_terms(spelled))
+            if answer.hits or reading.remark is None:
+                found = answer
+            if answer.hits:
+                break
+        return found
 
     async def holding(
         self, collection: Collection, text: str, source: Source, conditions: PostConditions, limit: int
@@ -538,7 +547,9 @@ class PostSearch:
         words: LexicalQuery,
         where: Filter,
     ) -> tuple[HybridPosts | JoinedRanking, Message | None]:
-        """Choose how posts are ranked. A requested mode is used, with a warning if it misleads.
+        """Choose how posts are ranked, by vectors of ``meaning`` or by ``words``.
+
+        A requested mode is used, with a warning if it misleads.
 
         Without a requested mode, vectors alone rank if all posts have one, and keywords if the model is
         missing. A model that cannot read the query is worth a warning, and changes no scores. ``words`` is

@@ -18,7 +18,7 @@ from tabane.errors import ModelError, ModelMissing
 from tabane.messages import Message, say
 from tabane.operations import Caller
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.model_families import cosine_weight, family_of, reads
+from tabane.search.embedding.model_families import family_of, is_latin, reads
 from tabane.search.engine import (
     MOST_AT_ONCE,
     Collection,
@@ -29,16 +29,8 @@ from tabane.search.engine import (
     VectorQuery,
     demanding,
 )
-from tabane.search.fusion import (
-    CosineWeight,
-    K,
-    Scale,
-    ScoreParts,
-    convex,
-    diverse,
-    reciprocal_ranks,
-    stretched,
-)
+from tabane.search.fusion import CHANCE_RANK, K, Rise, ScoreParts, diverse, fused, scaled, weight_of_words
+from tabane.search.interpretations import Interpretation, interpretations
 from tabane.search.records import EVERYTHING, And, Filter, In, Not, Record
 from tabane.search.respelling import respelled, search_words
 from tabane.search.source import (
@@ -51,29 +43,10 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
-from tabane.search.typed_query import demands, marked_terms, sense, words_of
+from tabane.search.typed_query import TextTest, demands, marked_terms, sense, words_of
 
 DEPTH = 100
 """Least number of hits that are taken from each ranking. Deeper hits of both gain nothing by fusion."""
-
-Fusion = Literal["scaled", "partial", "rrf", "convex"]
-"""A way to fuse two rankings.
-
-scaled: by the weighted mean of both scores, each scaled between its meaningful bounds; the weight depends on
-how much of the query the best text covers (:class:`~tabane.search.fusion.CosineWeight`). partial: by the same
-mean, or by the scaled score of the words if that is higher: for collections in which not every record has a
-vector. From 1 to 80 % of vectors it is never below words by more than .003, and mostly above, while scaled is
-up to .08 and ranks up to .66 below (docs/decisions.md). rrf: by ranks. convex: by the scores,
-each ranking scaled between its own worst and best. Measured on English and Japanese sets (nDCG@10,
-benchmarks/search/hybrid.py), scaled is never below words, and near the better of both rankings. The others
-are far worse if one ranking is much worse than the other.
-"""
-
-_CONVEX = 0.7
-"""The weight of the cosine in a convex fusion; BM25 has the rest."""
-
-
-_WEIGHT = CosineWeight()
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +82,15 @@ async def hybrid(
     limit: int,
     offset: int = 0,
     *,
-    fusion: Fusion = "scaled",
     depth: int = DEPTH,
     usual: float | None = None,
-    weight: CosineWeight = _WEIGHT,
 ) -> HybridRanking:
     """Return the best records that match ``where`` and are found by words, by vectors, or both.
 
     ``usual`` is the cosine between unrelated texts, if it was measured for the model
-    (:class:`~tabane.search.embedding.model_families.CosineBaseline`). It is scored 0. ``weight`` is that of
-    the model's cosines in a scaled fusion. If only words or only vectors are given, theirs is the ranking.
+    (:class:`~tabane.search.embedding.model_families.CosineBaseline`). It is scored 0. If only words or only
+    vectors are given, theirs is the ranking. If both are given, :func:`~tabane.search.fusion.weight_of_words`
+    says how much each counts. Measured on English and Japanese sets by benchmarks/search/hybrid.py.
     ``meaning.threshold`` applies to hits that only vectors found.
     Phrases and exclusions apply to all hits. If both are given, ``total`` is the number of candidates,
     because nearest vectors have no end.
@@ -128,27 +100,12 @@ async def hybrid(
     if words is not None and meaning is not None:
         looked = min(max(depth, limit + offset), MOST_AT_ONCE)
         both = _HybridSearch(collection, words, meaning, where, looked)
-        return await both.ranked(limit, offset, _FusionRule(fusion, usual, weight))
+        return await both.ranked(limit, offset, usual)
     if words is not None:
         return _by_words(await search_words(collection, words, where, limit, offset), offset)
     if meaning is not None:
         return _by_meaning(await collection.nearest(meaning, where, limit, offset), usual, offset)
     return HybridRanking()
-
-
-class _FusionRule(Struct, frozen=True):
-    """Ways to fuse two rankings: parameters of :func:`hybrid`."""
-
-    fusion: Fusion
-    usual: float | None
-    weight: CosineWeight
-
-    def meaning(self, lexical: EngineHits) -> float:
-        """Return the weight of the cosine beside these hits by words."""
-        if self.fusion == "convex":
-            return _CONVEX
-        best = lexical.hits[0].score / lexical.ceiling if lexical.hits and lexical.ceiling else 0.0
-        return self.weight.at(best)
 
 
 class _HybridSearch(Struct, frozen=True):
@@ -158,26 +115,23 @@ class _HybridSearch(Struct, frozen=True):
     where: Filter
     looked: int
 
-    async def ranked(self, limit: int, offset: int, rule: _FusionRule) -> HybridRanking:
+    async def ranked(self, limit: int, offset: int, usual: float | None) -> HybridRanking:
         # One after the other: in parallel, two threads compete for the interpreter and take longer.
-        lexical = await search_words(self.collection, self.words, self.where, self.looked)
-        # With plain cosines, a hit below the page in both rankings cannot rise into it, so only the page is
-        # proven. Ranks and stretched scores depend on the whole depth.
-        plain = rule.fusion in ("scaled", "partial")
-        meaning = structs.replace(self.meaning, proven=limit + offset if plain else None)
+        lexical = await self.collection.search(self.words, self.where, self.looked)
+        # A hit below the page in both rankings cannot rise into it. So proven are the page, and the first
+        # hits, which decide the weights.
+        meaning = structs.replace(self.meaning, proven=max(limit + offset, CHANCE_RANK))
         request = NearestRequest(meaning, And((self.where, demands(self.words))), self.looked)
         nearest, found = await self.collection.together(
             lambda records: self._compare_candidates(records, request, lexical),
-            long=demanding(request.query, request.where),
+            long=demanding(request.query, request.where) or bool(self.words.exclude),
             first=request,
         )
-        fused = _fuse(found, lexical, nearest, rule)[offset : offset + limit]
+        parts = _score_parts(found, lexical, nearest, usual, latin=is_latin(self.words.text))
         exact = lexical.exact and max(len(lexical.hits), len(nearest.hits)) < self.looked
-        hits = (found[key] for key, _ in fused)
-        parts = _Explanation(lexical, nearest, found, rule)
+        page = list(parts.items())[offset : offset + limit]
         scored = (
-            RankedRecord(hit.key, hit.row, score, hit.cosine, hit.bm25, parts.of(hit.key))
-            for hit, (_, score) in zip(hits, fused, strict=True)
+            replace(found[key], score=min(each.words + each.meaning, 1.0), parts=each) for key, each in page
         )
         return HybridRanking(tuple(scored), len(found), exact)
 
@@ -185,7 +139,7 @@ class _HybridSearch(Struct, frozen=True):
         self, records: JoinedRecords, request: NearestRequest, lexical: EngineHits
     ) -> tuple[EngineHits, dict[str, RankedRecord]]:
         """Return the nearest records, and these and the lexical hits by key, with cosines."""
-        nearest = await records.nearest(request.query, request.where, request.limit)
+        nearest = await self._nearest(records, request)
         found = {hit.key: RankedRecord(hit.key, hit.row, 0.0, bm25=hit.score) for hit in lexical.hits}
         for near in nearest.hits:
             known = found.get(near.key)
@@ -200,80 +154,55 @@ class _HybridSearch(Struct, frozen=True):
                 found[key] = RankedRecord(key, found[key].row, 0.0, cosine, found[key].bm25)
         return nearest, found
 
+    async def _nearest(self, records: JoinedRecords, request: NearestRequest) -> EngineHits:
+        """Return the nearest records that the query's phrases and exclusions allow.
 
-def _fuse(
-    found: dict[str, RankedRecord], lexical: EngineHits, nearest: EngineHits, rule: _FusionRule
-) -> list[tuple[str, float]]:
-    if rule.fusion == "rrf":
-        return reciprocal_ranks([[hit.key for hit in hits.hits] for hits in (nearest, lexical)])
-    meaning = rule.meaning(lexical)
-    rankings, scales = _scores_and_scales(found, lexical, nearest, rule)
-    fused = convex(rankings, (meaning, 1 - meaning), scales)
-    if rule.fusion != "partial":
-        return fused
-    words = stretched(rankings[1], scales[1])
-    raised = [(key, max(score, words.get(key, 0.0))) for key, score in fused]
-    return sorted(raised, key=lambda item: -item[1])
+        If exclusions take too many of them, the engine's most are read once.
+        """
+        nearest = await records.nearest(request.query, request.where, request.limit)
+        test = TextTest(self.words)
+        if not test:
+            return nearest
+        allowed = await allowed_hits(records, nearest, test)
+        if len(allowed.hits) < len(nearest.hits) == request.limit < MOST_AT_ONCE:
+            deeper = await records.nearest(request.query, request.where, MOST_AT_ONCE)
+            allowed = await allowed_hits(records, deeper, test)
+        return structs.replace(allowed, hits=allowed.hits[: request.limit])
 
 
-def _scores_and_scales(
-    found: dict[str, RankedRecord], lexical: EngineHits, nearest: EngineHits, rule: _FusionRule
-) -> tuple[list[dict[str, float]], list[Scale]]:
-    """Return cosines and BM25 by key, and how each is scaled."""
+async def allowed_hits(records: JoinedRecords, found: EngineHits, test: TextTest) -> EngineHits:
+    """Return the hits whose texts pass a test."""
+    there = await records.get([hit.key for hit in found.hits])
+    passed = {record.key for record in there if record is not None and test.accepts(record.texts.values())}
+    return structs.replace(found, hits=tuple(hit for hit in found.hits if hit.key in passed))
+
+
+def _score_parts(
+    found: Mapping[str, RankedRecord],
+    lexical: EngineHits,
+    nearest: EngineHits,
+    usual: float | None,
+    *,
+    latin: bool,
+) -> dict[str, ScoreParts]:
+    """Return the parts of the score of each record that was found, best first."""
+    cosines = {key: hit.cosine for key, hit in found.items() if hit.cosine is not None}
+    nothing = min(cosines.values(), default=0.0) if usual is None else usual
     bm25 = {hit.key: hit.score for hit in lexical.hits}
-    if rule.fusion == "convex":
-        return [{hit.key: hit.score for hit in nearest.hits}, bm25], [Scale(), Scale()]
-    cosines = {hit.key: hit.cosine for hit in found.values() if hit.cosine is not None}
-    return [cosines, bm25], [Scale(rule.usual, 1.0), Scale(0.0, lexical.ceiling or None)]
-
-
-class _Explanation:
-    """The parts of the scores of one fusion."""
-
-    def __init__(
-        self, lexical: EngineHits, nearest: EngineHits, found: dict[str, RankedRecord], rule: _FusionRule
-    ) -> None:
-        self._fusion = rule.fusion
-        self._words_ranks = {hit.key: rank for rank, hit in enumerate(lexical.hits, 1)}
-        self._meaning_ranks = {hit.key: rank for rank, hit in enumerate(nearest.hits, 1)}
-        if rule.fusion == "rrf":
-            most = 2 / (K + 1)
-            self._words: Mapping[str, float] = _by_rank(self._words_ranks, most)
-            self._meaning: Mapping[str, float] = _by_rank(self._meaning_ranks, most)
-            return
-        rankings, scales = _scores_and_scales(found, lexical, nearest, rule)
-        meaning = rule.meaning(lexical)
-        shares = (meaning, 1 - meaning)
-        self._meaning, self._words = (
-            {key: score * share for key, score in stretched(ranking, scale).items()}
-            for ranking, scale, share in zip(rankings, scales, shares, strict=True)
-        )
-        if rule.fusion == "partial":
-            self._let_words_prevail(stretched(rankings[1], scales[1]))
-
-    def _let_words_prevail(self, words: Mapping[str, float]) -> None:
-        """Let the words of a hit account for its whole score if their own score is the higher one."""
-        alone = {
-            key: score
-            for key, score in words.items()
-            if score > self._words.get(key, 0.0) + self._meaning.get(key, 0.0)
-        }
-        self._words = {**self._words, **alone}
-        self._meaning = {key: part for key, part in self._meaning.items() if key not in alone}
-
-    def of(self, key: str) -> ScoreParts:
-        """Return the parts of the score of one hit."""
-        return ScoreParts(
-            self._words.get(key, 0.0),
-            self._meaning.get(key, 0.0),
-            self._words_ranks.get(key),
-            self._meaning_ranks.get(key),
-            self._fusion,
-        )
-
-
-def _by_rank(ranks: Mapping[str, int], most: float) -> dict[str, float]:
-    return {key: 1 / (K + rank) / most for key, rank in ranks.items()}
+    ceiling = lexical.ceiling or max(bm25.values(), default=1.0)
+    weight = weight_of_words(
+        Rise.of([score / ceiling for score in bm25.values()], fewer=0.0),
+        Rise.of([hit.score - nothing for hit in nearest.hits], fewer=0.5),
+        latin=latin,
+    )
+    near: dict[str, float | None] = {**dict.fromkeys(found), **scaled(cosines, nothing)}
+    words_ranks, meaning_ranks = (
+        {hit.key: rank for rank, hit in enumerate(hits.hits, 1)} for hits in (lexical, nearest)
+    )
+    return {
+        key: ScoreParts(*parts, words_ranks.get(key), meaning_ranks.get(key), "scaled")
+        for key, parts in fused(scaled(bm25, 0.0), near, weight).items()
+    }
 
 
 def _by_words(hits: EngineHits, offset: int) -> HybridRanking:
@@ -343,46 +272,37 @@ class Meaning(NamedTuple):
 
     ``query`` is None if there is nothing to compare. ``usual`` is the cosine between unrelated texts, and
     ``noise`` the cosine below which a hit by vectors alone means nothing: None if nobody measured them for
-    the model. ``incomplete``: not every record has a vector. ``weight`` is that of the cosine beside words.
+    the model. ``incomplete``: not every record has a vector.
     """
 
     query: VectorQuery | None
     usual: float | None = None
     noise: float | None = None
     incomplete: Incomplete | None = None
-    weight: CosineWeight = CosineWeight()
 
 
 class HybridQuery(NamedTuple):
     """A query by keywords and vectors. Without ``words`` or ``vectors``, the other one ranks alone.
 
-    ``usual``, ``fusion`` and ``weight`` are parameters of :func:`~tabane.search.pipeline.hybrid`. ``warning``
-    says why hits may be missing.
+    ``usual`` is a parameter of :func:`~tabane.search.pipeline.hybrid`. ``warning`` says why hits may be
+    missing.
     """
 
     words: LexicalQuery | None
     vectors: VectorQuery | None = None
     usual: float | None = None
-    fusion: Fusion = "scaled"
     warning: Message | None = None
-    weight: CosineWeight = CosineWeight()
 
 
 def hybrid_query(words: LexicalQuery, found: Meaning | NoModel) -> HybridQuery:
-    """Return how vectors take part in a search by keywords and vectors.
-
-    While some records have no vector, vectors only raise a record: see
-    :data:`~tabane.search.pipeline.Fusion`. So no record falls behind because it has none yet.
-    """
+    """Return how vectors take part in a search by keywords and vectors."""
     if isinstance(found, NoModel):
         return HybridQuery(words, warning=found.reason)
     incomplete = found.incomplete
     if found.query is None or (incomplete is not None and not incomplete.share):
         return HybridQuery(words, warning=incomplete.warning if incomplete else None)
     query = structs.replace(found.query, threshold=found.noise)
-    if incomplete is None:
-        return HybridQuery(words, query, found.usual, weight=found.weight)
-    return HybridQuery(words, query, found.usual, "partial", incomplete.warning, found.weight)
+    return HybridQuery(words, query, found.usual, incomplete.warning if incomplete else None)
 
 
 async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Meaning | NoModel:
@@ -401,7 +321,7 @@ async def meaning_of(text: str, spaces: Mapping[str, str], models: Models) -> Me
         vectors[name] = vector
     baselines = {family.baseline for model in spaces.values() if (family := family_of(model))}
     baseline = baselines.pop() if len(baselines) == 1 else None
-    found = Meaning(VectorQuery(vectors), weight=cosine_weight(spaces.values(), text))
+    found = Meaning(VectorQuery(vectors))
     if baseline is None:
         return found
     return found._replace(usual=baseline.usual, noise=baseline.threshold)
@@ -472,9 +392,9 @@ class CollectionSource(ABC, Generic[T]):
         words = words_of(request)
         if not sense(words):
             return SearchAnswer()
-        return await self.ranked(
-            await self._collection(), words, self.where, request.limit, keywords=request.keywords
-        )
+        collection = await self._collection()
+        keywords, exact = request.keywords, request.exact
+        return await self.ranked(collection, words, self.where, request.limit, keywords=keywords, exact=exact)
 
     async def ranked(
         self,
@@ -484,12 +404,33 @@ class CollectionSource(ABC, Generic[T]):
         limit: int,
         mode: SearchMode = "hybrid",
         keywords: Keywords | None = None,
+        *,
+        exact: bool = False,
     ) -> SearchAnswer[T]:
         """Return the best items for words that make sense. Raises ModelMissing if mode vector lacks a model.
 
-        ``keywords`` is that of :class:`~tabane.search.source.SearchRequest`.
+        ``keywords`` and ``exact`` are those of :class:`~tabane.search.source.SearchRequest`.
         """
-        words = await respelled(collection, words, where)
+        nothing: SearchAnswer[T] = SearchAnswer()
+        for reading in await interpretations(collection, words, where, exact=exact):
+            answer = await self._read_as(collection, reading, where, limit, mode, keywords)
+            if answer.hits:
+                return answer
+            if reading.remark is None:
+                nothing = answer
+        return nothing
+
+    async def _read_as(
+        self,
+        collection: Collection,
+        reading: Interpretation,
+        where: Filter,
+        limit: int,
+        mode: SearchMode,
+        keywords: Keywords | None,
+    ) -> SearchAnswer[T]:
+        """Return the best items for one reading of a query."""
+        words = await respelled(collection, reading.words, where)
         query = await self._query(collection, words, "lexical" if keywords else mode)
         asked = "" if keywords == "typing" else sense(words)  # what nobody finished is not reranked
         hits: list[SearchHit[T]] = []
@@ -498,7 +439,7 @@ class CollectionSource(ABC, Generic[T]):
             hits = await self.read(collection, groups)
             if len(hits) == len(groups):  # otherwise one of them was replaced meanwhile
                 break
-        warning = joined(query.warning, collection.remark)
+        warning = joined(reading.remark, joined(query.warning, collection.remark))
         return SearchAnswer(hits, marked_terms(words), warning, usual=query.usual)
 
     async def _query(self, collection: Collection, words: LexicalQuery, mode: SearchMode) -> HybridQuery:
@@ -545,8 +486,9 @@ class CollectionSource(ABC, Generic[T]):
             others = And((where, Not(In(self.group_field, tuple(sorted(names))))))
             hits = await self._hits(collection, query, asked, others, depth)
             groups = self._group_hits(hits)
+            # In their order: scores of two fusions are not comparable.
             found |= {name: group for name, group in groups.items() if name not in found}
-        return sorted(found.values(), key=lambda group: -group[0].score)[:limit]
+        return list(found.values())[:limit]
 
     def _group_hits(self, hits: Sequence[RankedRecord]) -> dict[str, list[RankedRecord]]:
         """Group hits by the keys of their records, without reading the records."""
@@ -565,9 +507,7 @@ class CollectionSource(ABC, Generic[T]):
             query.vectors,
             where,
             limit,
-            fusion=query.fusion,
             usual=query.usual,
-            weight=query.weight,
         )
         if self._models.reranker() is None or not asked:
             return ranking.hits

@@ -41,12 +41,14 @@ class Reference(NamedTuple):
 class SearchRequest:
     """A query as it was typed. A source may extend it with conditions of its own.
 
-    Without ``keywords``, the search is by keywords and vectors.
+    Without ``keywords``, the search is by keywords and vectors. ``exact``: a phrase that no text has is not
+    given up.
     """
 
     query: str
     limit: int
     keywords: Keywords | None = field(default=None, kw_only=True)
+    exact: bool = field(default=False, kw_only=True)
 
 
 class SearchHit(Struct, Generic[T], frozen=True):

@@ -1,56 +1,195 @@
-"""Typed queries: how the text that a person or an assistant types becomes a query; pure.
+"""Typed queries: how the text that a person or an assistant types or pastes becomes a query; pure.
 
-A typed text becomes a query without errors. ``"two words"`` is a phrase. ``-word`` and ``-"two words"`` are
-excluded. ``word*`` at the end is a prefix. Full-width quotes, 「」, and the minus and star of Japanese
-keyboards have the same effect. Anything else is read as text, such as an unclosed quote or a star elsewhere.
+A query is keywords or a question. In it, ``"two words"`` is a phrase, if white space or an end of the query
+is on both sides. ``-word`` and ``-"two words"`` are excluded, after white space: whole words, of three
+letters or more in scripts that have spaces between words. ``word*`` at the end is a prefix. Full-width
+quotes, 「」, and the minus and star of Japanese keyboards have the same effect.
+
+A *pasted text* has no syntax: all of it is text. It is a query with a line break, more than 300 characters,
+or a sign of code, of a command or of a log (:func:`is_pasted`). In a sentence, which has words of grammar,
+quotes of one or two words name something, and are text.
+
+Anything else is read as text, such as an unclosed quote or a star elsewhere. Nothing is an error. Of a long
+text, the lines that say what happened are read first (:func:`shortened`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from msgspec import structs
 
-from tabane.search.analysis import content, normalize, visible
+from tabane.search.analysis import GAP, content, is_cjk, normalize, placed_runs, positioned, visible
 from tabane.search.engine import LexicalQuery, Mode
-from tabane.search.records import LONGEST_NEEDLE, And, Contains, Filter, Not
+from tabane.search.records import LONGEST_NEEDLE, And, Contains, Filter
 from tabane.search.source import SearchRequest
 from tabane.text.lazy_patterns import lazy_pattern
 
-LONGEST = 2_000  # characters that are read
+LONGEST = 2_000
+"""Characters of a query that are searched. Of a longer one, :func:`shortened` chooses them."""
+
 MOST_PHRASES = 16
+_LONGEST_PHRASE = 64  # words that are compared
+_LONGEST_TYPED = 300  # characters: nobody types more with quotes and dashes that mean something
+_MOST_READ = 20_000  # characters of which LONGEST are chosen
+_LONG_QUOTE = 3  # words in quotes that are a phrase also in a sentence
 
 _QUOTED = r'"([^"]+)"|“([^”]+)”|＂([^＂]+)＂|「([^」]+)」|『([^』]+)』'
+_QUOTE = lazy_pattern(_QUOTED)
 _PIECE = lazy_pattern(rf"(?P<minus>(?<!\S)[-－−])?(?:{_QUOTED}|(?P<word>[^\s\"“＂「『]+|[\"“＂「『]))")
-_STAR = re.compile(r"(?<=[^\s*＊])[*＊]\s*$")
-# Japanese brackets name things in running text. They are quotes only if nothing else touches them.
-_ALONE = re.compile(r"(?:^|[\s\-－−])$")
+_STAR = re.compile(r"(?<=[^\W_])[*＊]\s*$")
+# Quotes with something else beside them name a thing in running text, as in 小説「こころ」の作者.
+_BEFORE = re.compile(r"(?:^|\s)[-－−]?$")
+_BEHIND = re.compile(r"\s|$")
+
+# A word that can be excluded: it begins with a letter; inside also digits, hyphens and apostrophes.
+_WORD = re.compile(r"[^\W\d_](?:[^\W_]|[-'’](?=[^\W_]))*")
+_MARKS = ",.!?、。，．！？"  # behind a word
+_SHORTEST = 3  # letters of an excluded word
+
+# Signs of code, paths, logs and shells.
+_CODE = lazy_pattern(r"[{}\[\]<>=;\\|`$^]|&&|://|\w\(|(?<!\S)[~.]*/\w|[^\W_]:(?!\w)")
+# Options: ``-x``, ``--long``, ``-Xmx1g``, ``-DskipTests``, ``-std=c11``.
+_OPTION = lazy_pattern(
+    r"(?<!\S)(?:--[A-Za-z]|-[A-Za-z]{1,2}(?![A-Za-z'’-])|-[A-Z][A-Za-z]*\d|-[A-Za-z]*[a-z][A-Z]|-[A-Za-z-]+[=:./]\S)"
+)
+_CMDLET = re.compile(r"(?<!\S)[A-Z][a-z]+-[A-Z][A-Za-z]+(?!\S)")  # of PowerShell
+_EXCLUDED_QUOTE = re.compile(r'(?<!\S)[-－−]["“＂「『]')
+_DASHED = re.compile(r"(?<!\S)-([A-Za-z][A-Za-z-]*)(?!\S)")
+
+_OF_SHELLS = """
+7z adb apt apt-get aws awk bash brew bzip2 certutil chgrp chmod chown cmake cpio crontab curl df dpkg du
+egrep ffmpeg ffplay ffprobe fgrep fuser g++ gcc gdb gpg grep gradle gunzip gzip icacls ifconfig iostat ip
+iptables javac journalctl keytool kubectl ln ls lsblk lsof mkdir mount msiexec mvn mysql mysqldump nc netsh
+netstat nmap npm nslookup openssl pgrep pkill powershell ps psql pwsh robocopy rsync scp sed sh sqlcmd ss
+ssh ssh-keygen strace sudo systemctl tar taskkill tcpdump telnet terraform umount unzip useradd usermod
+vmstat wget xargs xcodebuild zip zsh
+"""
+_ALSO_WORDS = """
+cat clang convert cp cut date dig docker echo find git go head helm identify java kill less make mv node
+perl php python python3 rm rust rustc ruby screen sort swift tail time top touch tree vagrant which
+"""
+_OPTIONS_OF_THEM = """
+all amin atime bench benchmem classpath count cover coverprofile cpu crop ctime daemon delete density depth
+empty exec execdir file files format gnu group help iname inum ipath iregex jar jobs ldflags links list
+maxdepth memprofile mindepth mmin mod mount mtime name newer newermt nocache noleaf okdir path perm print
+printf prune quality quiet race recursive regex regextype resize rotate run server short size strip tags
+test timeout trim type user verbose version vet xdev xtype
+"""
+_PROGRAMS = frozenset(_OF_SHELLS.split())
+_AMBIGUOUS = frozenset(_ALSO_WORDS.split())  # also words people search for
+_OPTIONS = frozenset(_OPTIONS_OF_THEM.split())
 
 
 def typed(text: str, mode: Mode = Mode.ANY) -> LexicalQuery:
     """Parse a typed text into a query. ``mode`` says how its words are combined."""
-    text = visible(text[:LONGEST])
+    text = visible(shortened(text)).strip()
+    if is_pasted(text):
+        return LexicalQuery(text, mode)
     prefix = _STAR.search(text) is not None
     text = _STAR.sub("", text)
     if mode is Mode.PHRASE:
         return LexicalQuery(text, mode, prefix=prefix)
+    sentence = _is_sentence(text)
     words: list[str] = []
     phrases: list[str] = []
     exclude: list[str] = []
     last = 0
     for piece in _PIECE.finditer(text):
         quoted = next((found for found in piece.groups()[1:6] if found is not None), None)
-        said = quoted if quoted is not None else piece["word"]
         words.append(" " if piece.start() > last else "")
         last = piece.end()
-        if piece["minus"] and said.strip("-－−"):
-            exclude.append(said)
-        elif quoted is not None and _ALONE.search(text[: piece.start()]):
+        alone = _BEFORE.search(text[: piece.start()]) and _BEHIND.match(text, last)
+        word = quoted or piece["word"].rstrip(_MARKS)
+        if piece["minus"] and alone and (quoted or _is_excludable(word)):
+            exclude.append(word)
+        elif quoted is not None and alone and not (sentence and _is_name(quoted)):
             phrases.append(quoted)
         else:
             words.append(piece.group())
     query = LexicalQuery("".join(words).strip(), mode, tuple(exclude[:MOST_PHRASES]), prefix)
     return structs.replace(query, phrases=tuple(phrases[:MOST_PHRASES]))
+
+
+def _is_excludable(word: str) -> bool:
+    """Return whether it is a word that a dash can exclude: no number, and no option of a program."""
+    if is_cjk(word):
+        return True
+    return len(word) >= _SHORTEST and _WORD.fullmatch(word) is not None
+
+
+def _is_name(quoted: str) -> bool:
+    """Return whether what is in quotes is short. Two characters of Chinese or Japanese count as a word."""
+    size = sum((len(run) + 1) // 2 if is_cjk(run) else 1 for _, run in placed_runs(quoted))
+    return size < _LONG_QUOTE
+
+
+def _is_sentence(text: str) -> bool:
+    """Return whether there are words of grammar outside of quotes, in English or in hiragana."""
+    outside = " ".join(_QUOTE.sub(" ", text).split())
+    return content(outside) != outside or _PARTICLE.search(outside) is not None
+
+
+_PARTICLE = re.compile(
+    r"(?<!\S)(?:cannot|can't|no|not|unknown|missing|invalid)(?!\S)|[がをにでとはもへ](?:\s|$)|[ぁ-ゖ]{2}",
+    re.I,
+)
+
+
+def is_pasted(text: str) -> bool:
+    """Return whether all of a query is text: it is long, of several lines, or looks like code or a command.
+
+    A word with a dash is an option after the name of a program (``tar -xzf``). After a name that is also
+    another word, it is one if the program has that option: ``java -jar``, not ``java -coffee``.
+    """
+    text = text.strip()
+    if len(text) > _LONGEST_TYPED or "\n" in text or "\r" in text:
+        return True
+    outside = _QUOTE.sub(' "" ', text)
+    if _CODE.search(outside):
+        return True
+    if _EXCLUDED_QUOTE.search(text):  # no command has this
+        return False
+    if _OPTION.search(outside) or _CMDLET.search(outside):
+        return True
+    dashed = _DASHED.search(outside)
+    if dashed is None:
+        return False
+    before = re.findall(r"[a-z0-9+-]+", outside[: dashed.start()].lower())
+    if not _PROGRAMS.isdisjoint(before):
+        return True
+    return not _AMBIGUOUS.isdisjoint(before) and not _OPTIONS.isdisjoint(_DASHED.findall(outside))
+
+
+_HIRAGANA = re.compile(r"[ぁ-ゖゝゞー]{2,}")
+
+# Lines of a stack trace say where something happened, not what.
+_FRAME = re.compile(
+    r"""\s*(?:File\ ".*",\ line\ \d+|at\s+\S.*[():]|\#\d+\s|\d+:\s+0x|goroutine\ \d|\.\.\.\ \d+\ more
+    |[\^~]+\s*$|Traceback\ \(most|from\ \S+:\d+:in)""",
+    re.VERBOSE,
+)
+_TELLING = re.compile(
+    r"error|exception|fatal|panic|caused by|failed|cannot|denied|refused|not found|エラー|例外|失敗|警告",
+    re.IGNORECASE,
+)
+
+
+def shortened(text: str) -> str:
+    """Return at most :data:`LONGEST` characters of a text, those that say most about it.
+
+    Of a stack trace or a log, lines that say what happened come first and frames last. Of a text of more than
+    20,000 characters, the middle is not read.
+    """
+    if len(text) > _MOST_READ:
+        text = f"{text[: _MOST_READ // 2]}\n{text[-_MOST_READ // 2 :]}"
+    lines = text.splitlines()
+    if len(text) > _LONGEST_TYPED and any(map(_FRAME.match, lines)):
+        lines.sort(key=lambda line: 2 if _FRAME.match(line) else 0 if _TELLING.search(line) else 1)
+        text = "\n".join(lines)
+    return text[:LONGEST]
 
 
 def sense(query: LexicalQuery) -> str:
@@ -65,13 +204,66 @@ def marked_terms(query: LexicalQuery) -> list[str]:
 
 
 def demands(query: LexicalQuery) -> Filter:
-    """Return the condition for hits that vectors find: the phrases of the query, and none of its exclusions.
+    """Return the condition for hits that vectors find: they contain the phrases of the query.
 
-    Compared are characters, not words, so ``-art`` excludes ``start`` too.
+    Compared are characters. :class:`TextTest` compares words, and knows the exclusions.
     """
-    wanted = (Contains(phrase[:LONGEST_NEEDLE]) for phrase in query.phrases if normalize(phrase).strip())
-    unwanted = (Not(Contains(word[:LONGEST_NEEDLE])) for word in query.exclude if normalize(word).strip())
-    return And((*wanted, *unwanted))
+    return And(
+        tuple(Contains(phrase[:LONGEST_NEEDLE]) for phrase in query.phrases if normalize(phrase).strip())
+    )
+
+
+class TextTest:
+    """The test of texts by the phrases and exclusions of a query: whole words, as the index compares them.
+
+    It is true if there is anything to test.
+    """
+
+    def __init__(self, query: LexicalQuery) -> None:
+        self._wanted = [phrase for text in query.phrases if (phrase := _Phrase.of(text))]
+        self._unwanted = [phrase for text in query.exclude if (phrase := _Phrase.of(text))]
+
+    def __bool__(self) -> bool:
+        return bool(self._wanted or self._unwanted)
+
+    def accepts(self, texts: Iterable[str]) -> bool:
+        """Return whether each phrase is in one of the texts, and no exclusion in any."""
+        read = [_ReadText(" ".join(positioned(text)), normalize(text)) for text in texts]
+        return all(any(phrase.within(text) for text in read) for phrase in self._wanted) and not any(
+            phrase.within(text) for phrase in self._unwanted for text in read
+        )
+
+
+class _ReadText(NamedTuple):
+    """The tokens of a text, joined by spaces, and its spelling."""
+
+    tokens: str
+    spelling: str
+
+
+class _Phrase(NamedTuple):
+    """Words side by side, and the runs of hiragana in them, which have no tokens."""
+
+    words: re.Pattern[str] | None
+    runs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> _Phrase | None:
+        places = positioned(text)[:_LONGEST_PHRASE]
+        runs = tuple(dict.fromkeys(_HIRAGANA.findall(normalize(text))))
+        places = " ".join(places).strip(f" {GAP}").split()
+        if not places:
+            return cls(None, runs) if runs else None
+        if len(places) == 1 and len(places[0]) == 1 and is_cjk(places[0]):
+            return cls(None, (places[0], *runs))
+        words = " ".join(r"\S+" if place == GAP else re.escape(place) for place in places)
+        return cls(re.compile(rf"(?<!\S){words}(?!\S)"), runs)
+
+    def within(self, text: _ReadText) -> bool:
+        """Return whether a text has the words and the runs."""
+        if not all(run in text.spelling for run in self.runs):
+            return False
+        return self.words is None or self.words.search(text.tokens) is not None
 
 
 _LAST_LETTER = re.compile(r"(?:^|(?<=\s))[A-Za-z0-9]$")

@@ -24,9 +24,7 @@ from tabane.search.engine import (
     NearestRequest,
     VectorQuery,
 )
-from tabane.search.fusion import CosineWeight, reciprocal_ranks
 from tabane.search.pipeline import (
-    Fusion,
     RankedRecord,
     diversified,
     hybrid,
@@ -85,60 +83,52 @@ def note(key: str, body: str, *numbers: float) -> Record:
 
 @pytest.mark.heavy("thousands of records")
 @settings(max_examples=25, deadline=None)
-@given(RECORDS, QUESTIONS, st.integers(1, 6), st.integers(0, 4), st.sampled_from(WHERES))
+@given(
+    RECORDS,
+    QUESTIONS,
+    st.integers(1, 6),
+    st.integers(0, 4),
+    st.sampled_from(WHERES),
+    st.none() | st.just(0.2),
+)
 async def test_it_is_the_fusion_of_both_rankings(
-    records: list[Record], question: tuple[str, tuple[int, ...]], limit: int, offset: int, where: Filter
+    records: list[Record],
+    question: tuple[str, tuple[int, ...]],
+    limit: int,
+    offset: int,
+    where: Filter,
+    usual: float | None,
 ) -> None:
     async with holding(records) as collection:
         words, meaning = LexicalQuery(question[0]), VectorQuery({"text": packed(question[1])})
         lexical = await collection.search(words, where, 1000)
         nearest = await collection.nearest(meaning, where, 1000)
-        found = await hybrid(collection, words, meaning, where, limit, offset, fusion="rrf")
-        expected = reciprocal_ranks([[hit.key for hit in hits.hits] for hits in (nearest, lexical)])
-        assert [(hit.key, hit.score) for hit in found.hits] == expected[offset : offset + limit]
-        assert found.total == len(expected)
+        whole = await hybrid(collection, words, meaning, where, 30, usual=usual)
+        found = await hybrid(collection, words, meaning, where, limit, offset, usual=usual)
+        assert found.hits == whole.hits[offset : offset + limit]
+        keys = {hit.key for hit in (*lexical.hits, *nearest.hits)}
+        assert {hit.key for hit in whole.hits} == keys
+        assert found.total == len(keys)
         assert found.exact
         bm25 = {hit.key: hit.score for hit in lexical.hits}
         vectors = {record.key: record.vectors.get("text") for record in records}
-        for hit in found.hits:
+        for hit in whole.hits:
             assert hit.bm25 == bm25.get(hit.key)
             vector = vectors[hit.key]
             if vector is None:
                 assert hit.cosine is None
             else:
                 assert hit.cosine == pytest.approx(cosine(vector, packed(question[1])), abs=1e-5)
+            assert hit.parts is not None
+            assert hit.score == pytest.approx(hit.parts.words + hit.parts.meaning)
+            assert (hit.parts.words_rank is None) == (hit.bm25 is None)
 
 
-@pytest.mark.heavy("thousands of records")
-@settings(max_examples=25, deadline=None)
-@given(RECORDS, QUESTIONS, st.none() | st.just(0.2))
-async def test_scores_are_the_weighted_mean_of_both_on_their_scales(
-    records: list[Record], question: tuple[str, tuple[int, ...]], usual: float | None
-) -> None:
-    async with holding(records) as collection:
-        words, meaning = LexicalQuery(question[0]), VectorQuery({"text": packed(question[1])})
-        lexical = await collection.search(words, EVERYTHING, 1000)
-        found = await hybrid(collection, words, meaning, EVERYTHING, 20, usual=usual)
-        cosines = [hit.cosine for hit in found.hits if hit.cosine is not None]
-        nothing = min(cosines, default=0.0) if usual is None else usual
-        ceiling = max([lexical.ceiling, *(hit.score for hit in lexical.hits)])
-        best = lexical.hits[0].score / lexical.ceiling if lexical.hits and lexical.ceiling else 0.0
-        weight = CosineWeight().at(best)
-        for hit in found.hits:
-            by_meaning = 0.0 if hit.cosine is None else max(hit.cosine - nothing, 0) / (1 - nothing or 1)
-            if usual is None and set(cosines) == {hit.cosine} and nothing >= 1:
-                by_meaning = 1.0
-            by_words = (hit.bm25 or 0.0) / ceiling if ceiling else 0.0
-            assert hit.score == pytest.approx(weight * by_meaning + (1 - weight) * by_words, abs=1e-4)
-        assert [hit.score for hit in found.hits] == sorted((hit.score for hit in found.hits), reverse=True)
-
-
-@pytest.mark.parametrize("fusion", ["scaled", "partial", "rrf", "convex"])
-async def test_what_both_find_is_before_what_one_finds(fusion: Fusion) -> None:
+async def test_what_both_find_is_before_what_one_finds() -> None:
     records = [note("both", "apple", 1, 0, 0), note("words", "apple", 0, 0, 1), note("far", "plum", 0, 1, 0)]
     async with holding(records) as collection:
         words, meaning = LexicalQuery("apple"), VectorQuery({"text": packed([1, 0.1, 0])})
-        found = await hybrid(collection, words, meaning, EVERYTHING, 10, fusion=fusion)
+        found = await hybrid(collection, words, meaning, EVERYTHING, 10)
     assert found.hits[0].key == "both"
     assert [hit.bm25 is not None for hit in sorted(found.hits, key=lambda hit: hit.key)] == [
         True,
@@ -154,6 +144,16 @@ async def test_a_threshold_is_for_meaning_and_words_stay() -> None:
         meaning = VectorQuery({"text": packed([1, 0, 0])}, threshold=0.5)
         found = await hybrid(collection, LexicalQuery("apple"), meaning, EVERYTHING, 10)
     assert sorted(hit.key for hit in found.hits) == ["near", "words"]
+
+
+async def test_a_text_without_a_vector_yet_is_found_by_its_words() -> None:
+    near = [note(f"near{number:02}", "plum", 1, number / 20, 0) for number in range(20)]
+    records = [*near, note("bare", "apple pear"), note("other", "apple", 0, 1, 0)]
+    async with holding(records) as collection:
+        meaning = VectorQuery({"text": packed([1, 0, 0])})
+        found = await hybrid(collection, LexicalQuery("apple pear"), meaning, EVERYTHING, 5)
+    assert found.hits[0].key == "bare"
+    assert {"near00", "near01"} <= {hit.key for hit in found.hits}
 
 
 async def test_pages_of_one_ranking_alone_go_on_where_the_last_ended() -> None:
@@ -199,18 +199,14 @@ class Asked:
         return await work(cast(JoinedRecords, self))
 
 
-@pytest.mark.parametrize(
-    ("fusion", "proven"), [("scaled", 13), ("partial", 13), ("rrf", None), ("convex", None)]
-)
-async def test_words_are_asked_before_meaning_and_what_counts_is_proven(
-    fusion: Fusion, proven: int | None
-) -> None:
-    """Side by side both take longer. By cosines themselves, what only fills the depth needs no proof."""
+@pytest.mark.parametrize(("limit", "proven"), [(10, 13), (2, 10)])
+async def test_words_are_asked_before_meaning_and_what_counts_is_proven(limit: int, proven: int) -> None:
+    """Side by side both take longer. What only fills the depth needs no proof."""
     async with holding([note(f"k{number}", "apple", 1, number, 0) for number in range(6)]) as collection:
         asked = Asked(collection)
         meaning = VectorQuery({"text": packed([1, 0, 0])})
         words = LexicalQuery("apple")
-        await hybrid(cast(Collection, asked), words, meaning, EVERYTHING, 10, 3, fusion=fusion)
+        await hybrid(cast(Collection, asked), words, meaning, EVERYTHING, limit, 3)
     assert asked.notes == ["words", "found", "meaning"]
     assert asked.proven == [proven]
 

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 from tabane.search.analysis import HitWords, closeness, coverages, lowest, name_fit, raised, relevance, tokens
 from tabane.search.concepts import ACTIONS
 from tabane.search.source import FoundThing, KindAnswer, ThingEntry
+from tabane.search.typed_query import LONGEST, sense, typed
 from tabane.settings import Settings
 
 _NAMES: Mapping[str, str] = {
@@ -88,7 +89,7 @@ def ordered(
     the query names it, or it is clearly what is meant. ``unfinished``: the last word of the query is the
     beginning of a word.
     """
-    hints = QueryHints.of(query)
+    hints = QueryHints.of(sense(typed(query)) or query[:LONGEST])
     things = sorted(_judged(hints, answers, unfinished), key=lambda thing: -thing.hit.score)
     return _joined(things if manual or hints.manual else _without_manual(things))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -126,9 +127,9 @@ class EverythingSearch:
             for kind in dict.fromkeys(params.places or KINDS)
             if kind in self._sources and caller.access.allows(_READING[kind])
         ]
-        outcomes = await asyncio.gather(*(self._ask(kind, caller, params) for kind in kinds))
         if not kinds:
             raise Forbidden(say("Your key may not search any of these. Ask the hub's owner for permission."))
+        outcomes = await self._ask_all(kinds, caller, params)
         answers = [each for each in outcomes if isinstance(each, KindAnswer)]
         failed = [each for each in outcomes if isinstance(each, TabaneError)]
         if not answers:
@@ -146,16 +147,33 @@ class EverythingSearch:
             page["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
         return page
 
+    async def _ask_all(
+        self, kinds: Sequence[SearchKind], caller: Caller, params: SearchEverything
+    ) -> Sequence[KindAnswer | TabaneError]:
+        """Return the answers of all kinds. A phrase is given up only if no kind has it."""
+        most, keywords = max(params.top_k, _FEWEST), params.keywords
+        request = SearchRequest(params.query, most, keywords=keywords, exact=len(kinds) > 1)
+        outcomes = await asyncio.gather(*(self._ask(kind, caller, request) for kind in kinds))
+        if not request.exact or any(isinstance(each, KindAnswer) and _has_texts(each) for each in outcomes):
+            return outcomes
+        return await asyncio.gather(
+            *(self._ask(kind, caller, replace(request, exact=False)) for kind in kinds)
+        )
+
     async def _ask(
-        self, kind: SearchKind, caller: Caller, params: SearchEverything
+        self, kind: SearchKind, caller: Caller, request: SearchRequest
     ) -> KindAnswer | TabaneError:
         """Return the answer of one kind, or the reason of its failure."""
         try:
-            request = SearchRequest(params.query, max(params.top_k, _FEWEST), keywords=params.keywords)
             return KindAnswer(kind, await shown(self._sources[kind], caller, request))
         except TabaneError as error:
             log.warning("%s cannot be searched: %s", kind, error)
             return error
+
+
+def _has_texts(found: KindAnswer) -> bool:
+    """Return whether there are hits of a kind that knows phrases: tools do not."""
+    return found.kind != "tools" and bool(found.answer.hits)
 
 
 async def _entries(params: SearchEverything, answers: Sequence[KindAnswer]) -> list[ThingEntry]:

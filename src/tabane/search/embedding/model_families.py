@@ -6,12 +6,9 @@ From the models' cards. If a field is None, the model's own files decide.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from enum import Enum
 
 from msgspec import Struct, structs
-
-from tabane.search.fusion import CosineWeight
 
 
 class Pooling(Enum):
@@ -57,22 +54,16 @@ class CosineBaseline(Struct, frozen=True):
     threshold: float
 
 
-_WEIGHT = CosineWeight()
-
-
 class ModelFamily(Struct, frozen=True):
     """Models with the same requirements. ``pattern`` matches the start of an id's last part, in lower case.
 
-    ``baseline`` is None if it has not been measured. ``weight`` is that of a cosine beside words for queries
-    in Latin script, ``weight_elsewhere`` for others, such as Japanese.
+    ``baseline`` is None if it has not been measured.
     """
 
     name: str
     pattern: str
     traits: ModelTraits
     baseline: CosineBaseline | None = None
-    weight: CosineWeight = _WEIGHT
-    weight_elsewhere: CosineWeight = _WEIGHT
 
 
 _RETRIEVE = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:"
@@ -132,19 +123,12 @@ FAMILIES = (
         # below .14: a threshold at the 99th percentile (.21 to .31) would lose most of them, so it is that
         # of the fiftieth part of the answers.
         CosineBaseline(usual=0.05, threshold=0.08),
-        # Chosen on a grid, with a look at both halves of the large sets: 500 questions about Japanese
-        # paragraphs, where words are far better (nDCG@10 .951, vectors .707), 400 about manual pages, 500
-        # about tools, and 76 paraphrases, which words do not find at all.
-        weight=CosineWeight(covered=0.5, uncovered=0.7),
-        weight_elsewhere=CosineWeight(covered=0.3, uncovered=0.8),
     ),
     ModelFamily(
         "use-minilm",
         r"use-minilm$",
         ModelTraits(Pooling.MEAN, 512).over(_PLAIN),
         CosineBaseline(usual=0.05, threshold=0.08),
-        weight=CosineWeight(covered=0.5, uncovered=0.7),
-        weight_elsewhere=CosineWeight(covered=0.3, uncovered=0.8),
     ),
     ModelFamily(
         "minilm-l6",
@@ -180,22 +164,11 @@ def reads(model: str, text: str) -> bool:
     then, and noise spoils a ranking by words: for 150 Japanese questions, nDCG@10 by RRF drops from .99 to
     .54.
     """
-    return not _ENGLISH.match(_name(model)) or _is_latin(text)
+    return not _ENGLISH.match(_name(model)) or is_latin(text)
 
 
-def cosine_weight(models: Iterable[str], text: str) -> CosineWeight:
-    """Return the weight of the cosines of these models beside words, for a query in that script.
-
-    It is the default if a model is unknown, or the models differ.
-    """
-    families = (family_of(model) for model in models)
-    weights = {each and (each.weight if _is_latin(text) else each.weight_elsewhere) for each in families}
-    only = weights.pop() if len(weights) == 1 else None
-    return only or CosineWeight()
-
-
-def _is_latin(text: str) -> bool:
-    """Return whether at least two thirds of the letters are Latin."""
+def is_latin(text: str) -> bool:
+    """Return whether at least two thirds of the letters are Latin; True if there are none."""
     letters = [character for character in text if character.isalpha()]
     latin = sum(letter <= _FURTHEST_LATIN for letter in letters)
     return 3 * latin >= 2 * len(letters)
