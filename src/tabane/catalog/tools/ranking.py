@@ -372,7 +372,7 @@ class FitEvidence(NamedTuple):
 # Fitted on 600 requests, to tools of 31 servers in ten choices of them, half of which no tool fits. One in 22
 # of those that a tool fits is doubted.
 _FIT_BY_MEANING = (2.26, 2.26, 3.32, 5.07, 1.05, -0.55, -2.28)
-_FIT_BY_WORDS = (0.0, 3.07, 5.86, 3.88, 1.42, -0.47, -1.52)
+_FIT_BY_WORDS = (0.0, 3.07, 5.86, 3.88, 1.42, -0.47, -1.4)
 
 
 def doubts(evidence: FitEvidence, *, compared: bool) -> bool:
