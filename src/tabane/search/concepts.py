@@ -52,8 +52,8 @@ class Glossary:
                 headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
                 number = len(self._concepts)
                 self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
-                specific = stems[len(_general(stems)) :]
-                specific = specific[1:] or stems
+                general = _general(stems)
+                specific = stems[len(general) + 1 :] if len(general) < len(stems) else stems
                 for word in dict.fromkeys(specific + headwords):
                     numbers = self._by_word.get(word)
                     if numbers is None:
