@@ -321,8 +321,8 @@ def _result_text(result: Any, lang: str) -> str:
 _OPERATIONS = (
     Operation(
         "search_tools",
-        "Find tools of all the user's MCP servers, before you say you cannot: "
-        "name(required parameters): purpose. A task of several steps: send queries. Next: describe_tools.",
+        "Find tools of the user's MCP servers, before you say you cannot: "
+        "name(required parameters): purpose. For several steps send queries. Next: describe_tools.",
         SearchTools, "catalog.operations.tool_operations:ToolOperations.search", EVERYONE, text=_result_text,
         source="hub", privilege=Privilege.READ,
     ),
