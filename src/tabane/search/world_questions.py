@@ -58,6 +58,10 @@ _DOING_JAPANESE = re.compile(
 )
 _ADDRESS = re.compile(r"\bhttps?://|\bwww\.")
 _WORDS = re.compile(r"[a-z0-9]+")
+_OPENING = re.compile(
+    r"(?:(?:please|kindly|hey|hi|hello|help me|(?:can|could|would|will) you|i (?:want|need|would like) to)"
+    r"\b\W*){0,4}"
+)
 
 _BRIEF = 12  # words; longer requests say more of what they want
 _PHRASE = 4  # words of something without a verb
@@ -89,7 +93,9 @@ def world_likelihood(query: str) -> float:
         if _DOING_JAPANESE.search(query):
             return 0.0
         return 1.0 if _WORLD_JAPANESE.search(query) else _JAPANESE * ("を" not in query)
-    words = _WORDS.findall(query.lower())
+    lower = query.lower().strip()
+    opening = _OPENING.match(lower)
+    words = _WORDS.findall(lower, opening.end() if opening else 0)
     if not words:
         return 0.0
     form = _form(words)
