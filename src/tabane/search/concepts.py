@@ -52,8 +52,8 @@ class Glossary:
                 headwords = ["".join(cjk_runs(word)) for word in japanese.split()]
                 number = len(self._concepts)
                 self._concepts.append(" ".join(stems) + "\t" + " ".join(headwords))
-                specific = stems[len(_general(stems)) :]
-                specific = specific[1:] or stems
+                general = _general(stems)
+                specific = stems[len(general) + 1 :] if len(general) < len(stems) else stems
                 for word in dict.fromkeys(specific + headwords):
                     numbers = self._by_word.get(word)
                     if numbers is None:
@@ -316,8 +316,10 @@ def concepts(
         meant = tuple(Variant((other,), _MISSPELLED) for other in spelled.get(word, ()))
         concepts_of_query.append(structs.replace(concept, variants=concept.variants + meant))
     concepts_of_query.extend(_english_concept(phrase, glossary, 1.0, japanese) for phrase in phrases)
-    if any(not concept.general for concept in concepts_of_query):
-        concepts_of_query = [_light(concept) if concept.general else concept for concept in concepts_of_query]
+    actions = [concept.general for concept in concepts_of_query]
+    if not all(actions):
+        both = zip(concepts_of_query, actions, strict=True)
+        concepts_of_query = [_light(concept) if action else concept for concept, action in both]
     return concepts_of_query[:MOST_CONCEPTS]
 
 

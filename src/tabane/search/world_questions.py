@@ -39,7 +39,7 @@ reserve invite alarm ping turn dim brighten heat cool raise lower mow vacuum clo
 resize rotate extract subscribe solve compile build design count calculate plot train fill analyze encode
 parse scale fork commit push pull rebase approve assign sort filter group format validate test debug log
 login refund remember forget save attach forward reply flip roll pick choose plan compress encrypt
-decrypt sync install uninstall deploy restart reboot
+connect strip locate produce translate decrypt sync install uninstall deploy restart reboot
 """
 _QUESTIONS = frozenset(_QUESTION_WORDS.split())
 _WORLD = frozenset(_WORLD_WORDS.split())
@@ -58,8 +58,13 @@ _DOING_JAPANESE = re.compile(
 )
 _ADDRESS = re.compile(r"\bhttps?://|\bwww\.")
 _WORDS = re.compile(r"[a-z0-9]+")
+_OPENING = re.compile(
+    r"(?:(?:please|kindly|hey|hi|hello|help me|(?:can|could|would|will) you|i (?:want|need|would like) to)"
+    r"\b\W*){0,4}"
+)
 
 _BRIEF = 12  # words; longer requests say more of what they want
+_PHRASE = 4  # words of something without a verb
 _TOPIC, _PERHAPS, _JAPANESE = 0.8, 0.5, 0.3  # "find … news"; words without a verb; the same in Japanese
 _FINDING = 0.3  # "find …" of something that may be anywhere
 
@@ -88,8 +93,13 @@ def world_likelihood(query: str) -> float:
         if _DOING_JAPANESE.search(query):
             return 0.0
         return 1.0 if _WORLD_JAPANESE.search(query) else _JAPANESE * ("を" not in query)
-    words = _WORDS.findall(query.lower())
-    return min(1.0, _BRIEF / len(words)) * _form(words) if words else 0.0
+    lower = query.lower().strip()
+    opening = _OPENING.match(lower)
+    words = _WORDS.findall(lower, opening.end() if opening else 0)
+    if not words:
+        return 0.0
+    form = _form(words)
+    return form * min(1.0, (_BRIEF if form > _PERHAPS else _PHRASE) / len(words))
 
 
 def _form(words: list[str]) -> float:

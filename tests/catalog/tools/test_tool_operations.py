@@ -259,8 +259,8 @@ async def test_tools_that_perhaps_do_not_fit_are_rows_and_lines_like_any_other(t
     async with program(tmp_path) as (hub, here):
         fit = await hub.call("search_tools", query="an image")
         assert not fit["doubtful"]
-        found = await hub.call("search_tools", queries=["an image", "order pizza delivery text"])
-        nearest = await hub.call("search_tools", query="order pizza delivery text")
+        found = await hub.call("search_tools", queries=["an image", "write a letter to my aunt"])
+        nearest = await hub.call("search_tools", query="write a letter to my aunt")
         assert nearest["doubtful"]
         assert found["doubtful"]
         assert nearest["results"]
@@ -269,7 +269,7 @@ async def test_tools_that_perhaps_do_not_fit_are_rows_and_lines_like_any_other(t
         assert first.startswith("Perhaps none of these fits")
         assert line.startswith(f"{names_of(nearest)[0]}(")
         caller = Caller("local", Face.MCP, "assistant")
-        everything = {"query": "order pizza delivery text", "in": ["tools"]}
+        everything = {"query": "write a letter to my aunt", "in": ["tools"]}
         answer = json.loads(
             await here.hub.door.respond(
                 caller, "search_everything", json.dumps(everything).encode(), _encoded

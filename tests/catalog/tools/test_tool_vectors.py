@@ -282,3 +282,28 @@ def test_folding_leaves_room_for_other_tools() -> None:
     index.replace("e", [tool("close_issue", "Close an issue.", server="e")])
     hits = index.search(ToolQuery("issue", limit=2, folded=True)).hits
     assert {hit.alias for hit in hits} == {"a__create_issue", "e__close_issue"}
+
+
+# -- a model that joins two ----------------------------------------------------------------------
+
+JOINED = "tabane/use-minilm#1"
+
+
+def joined(common: list[float], *, english: bool) -> bytes:
+    """A vector of 896 components, the last 384 of them zero unless the text is English."""
+    length = 0.4**0.5 if english else 1.0
+    body = [length * sign / 512**0.5 for sign in common]
+    tail = [0.6**0.5 * (-1) ** place / 384**0.5 if english else 0.0 for place in range(384)]
+    return struct.pack("<896f", *body, *tail)
+
+
+def test_a_query_in_another_language_is_as_near_to_an_english_tool_as_by_what_both_have() -> None:
+    index = ToolIndex(":memory:")
+    index.replace("zoo", ZOO[:1])
+    (gist,) = index.vectors.missing(JOINED, 5)
+    common = [1.0, -1.0] * 256
+    index.vectors.put(JOINED, [(gist.key, joined(common, english=True))])
+    for english in (False, True):
+        (hit,) = index.search(ToolQuery("x"), {JOINED: [joined(common, english=english)]}).hits
+        assert hit.cosine == pytest.approx(1.0, abs=0.05)
+    index.close()

@@ -335,8 +335,8 @@ class ToolIndex:
         ranking = ToolRanking(self._postings, tools.name_parts)
         words = _among(ranking.scores(asked), among)
         compared = self.vectors.compare(vectors, among, best_by_words(words)) if vectors else NOT_COMPARED
-        form = world_likelihood(text)
-        about = ranking.best_about(asked, words) if form else 0.0
+        form, objects = world_likelihood(text), objects_of(asked)
+        about = ranking.best_about(objects, words) if form else 0.0
         answering = asked
         if weight := world_weight(form, asked, about, compared.relevance.values()):
             answering = [*asked, world_concept(text, weight)]
@@ -347,7 +347,7 @@ class ToolIndex:
         best = _leading(scores, tools.aliases, max(LOOKED_AT, query.limit * (1 + 2 * query.folded)))
         hits = self._hits(query, ranking, answering, scores, best, called)
         searched = len(tools.aliases if among is None else among)
-        doubtful = not called and _doubted(text, ranking, asked, words, compared, best, searched)
+        doubtful = not called and _doubted(text, ranking, objects, words, compared, best, searched)
         total = len(words.keys() | scores.keys())
         return ToolHits(tuple(hits), total, doubtful, compared.models > 0, bool(compared.missing))
 
@@ -495,7 +495,7 @@ def _among(scores: dict[int, float], among: Collection[int] | None) -> dict[int,
 def _doubted(
     text: str,
     ranking: ToolRanking,
-    asked: Sequence[Concept],
+    objects: Sequence[Concept],
     words: Mapping[int, float],
     compared: ToolComparison,
     best: Sequence[int],
@@ -505,14 +505,16 @@ def _doubted(
     if not best:
         return True
     relevance = max(compared.relevance.values(), default=0.0)
-    world = world_concept(text, 1.0)
-    answered = world_likelihood(text) * max(ranking.covered(world, number) for number in best[:LOOKED_AT])
+    answered = world_likelihood(text)
+    if answered:
+        world = world_concept(text, 1.0)
+        answered *= max(ranking.covered(world, number) for number in best[:LOOKED_AT])
     evidence = FitEvidence(
         relevance,
-        ranking.about(asked, best[0]),
+        ranking.about(objects, best[0]),
         max(words.values(), default=0.0),
         answered,
-        len(objects_of(asked)),
+        len(objects),
         searched,
     )
     known = bool(compared.relevance) and not (compared.missing and relevance < _SURE)

@@ -242,19 +242,15 @@ class ToolRanking:
             default=0.0,
         )
 
-    def about(self, asked: Sequence[Concept], number: int) -> float:
-        """Return the share of the object of a query that one tool is about, in 0..1.
-
-        The object are the words that are not general; all words if there are no others.
-        """
-        objects = objects_of(asked)
+    def about(self, objects: Sequence[Concept], number: int) -> float:
+        """Return the share of the object of a query that one tool is about, in 0..1."""
         said = sum(concept.weight * self.covered(concept, number) for concept in objects)
         return said / sum(concept.weight for concept in objects) if objects else 0.0
 
-    def best_about(self, asked: Sequence[Concept], words: Mapping[int, float]) -> float:
+    def best_about(self, objects: Sequence[Concept], words: Mapping[int, float]) -> float:
         """Return the most of the object of a query that one of the best tools by words is about, in 0..1."""
         leading = heapq.nlargest(LOOKED_AT, words, key=words.__getitem__)
-        return max((self.about(asked, number) for number in leading), default=0.0)
+        return max((self.about(objects, number) for number in leading), default=0.0)
 
     def _share(self, variant: Variant, number: int) -> float:
         """Return the share of a variant's tokens that a tool has."""
@@ -376,7 +372,7 @@ class FitEvidence(NamedTuple):
 # Fitted on 600 requests, to tools of 31 servers in ten choices of them, half of which no tool fits. One in 22
 # of those that a tool fits is doubted.
 _FIT_BY_MEANING = (2.26, 2.26, 3.32, 5.07, 1.05, -0.55, -2.28)
-_FIT_BY_WORDS = (0.0, 3.07, 5.86, 3.88, 1.42, -0.47, -1.52)
+_FIT_BY_WORDS = (0.0, 3.07, 5.86, 3.88, 1.42, -0.47, -1.4)
 
 
 def doubts(evidence: FitEvidence, *, compared: bool) -> bool:
@@ -399,13 +395,18 @@ def world_weight(form: float, asked: Sequence[Concept], about: float, relevance:
     ``form`` is how likely it is a question about the world. It counts less, the better other tools fit:
     ``about`` is the share of its object that one is about, ``relevance`` how near they are by meaning.
     """
-    near = min(1.0, max(0.0, max(relevance, default=0.0) - _NEAR))
-    form *= max(_LEAST_WORLD, (1 - about) * (1 - near))
-    return form * max(1.0, _WORLD * min(len(asked), _MOST_WORLD)) if form > _FAINT_WORLD else 0.0
+    best = max(relevance, default=None)
+    if best is None:
+        share, form = _WORLD_BY_WORDS, form * (1 - about)
+    else:
+        near = min(1.0, max(0.0, best - _NEAR))
+        share, form = _WORLD, form * max(_LEAST_WORLD, (1 - about) * (1 - near))
+    return form * max(1.0, share * min(len(asked), _MOST_WORLD)) if form > _FAINT_WORLD else 0.0
 
 
 _NEAR = 0.8  # the relevance from which on a tool may be what is meant
 _WORLD = 0.7  # of the weight of a word, for each word of the query
+_WORLD_BY_WORDS = 0.25  # the same if no model says how near other tools are
 _MOST_WORLD = 8  # words
 _LEAST_WORLD, _FAINT_WORLD = 0.4, 0.1
 

@@ -172,6 +172,10 @@ class BitVectors:
             for number, (p, q, r, s, other_total, other_scale, _) in vectors
         }
 
+    def reads_english(self, number: int) -> bool:
+        """Return whether the English part of a joined vector holds anything."""
+        return _reads_english(self._vectors[number].signs)
+
     def similarity(self, one: int, other: int) -> float | None:
         """Return the cosine of two of them; None if one has no vector."""
         found = self._unpacked((one, other))
@@ -347,7 +351,7 @@ class ToolVectors:
         scaled: dict[int, list[float]] = {}
         for model, (each, vectors) in having.items():
             usual, rise = _scale(model)
-            for number, value in _cosines(each.vectors, vectors, near).items():
+            for number, value in _cosines(model, each.vectors, vectors, near).items():
                 cosines.setdefault(number, []).append(value)
                 scaled.setdefault(number, []).append((value - usual) * rise)
         return ToolComparison(
@@ -392,12 +396,35 @@ class ToolVectors:
                 known.put(*row)
 
 
-def _cosines(known: BitVectors, wanted: Sequence[BitVector], numbers: Collection[int]) -> dict[int, float]:
-    whole, *sentences = [known.cosines(vector, numbers) for vector in wanted]
+def _cosines(
+    model: str, known: BitVectors, wanted: Sequence[BitVector], numbers: Collection[int]
+) -> dict[int, float]:
+    joined = (family := family_of(model)) is not None and family.name == "use-minilm"
+    compare = _cosines_of_common_part if joined else BitVectors.cosines
+    whole, *sentences = [compare(known, vector, numbers) for vector in wanted]
     if not sentences:
         return whole
     return {
         number: (value + max(found[number] for found in sentences)) / 2 for number, value in whole.items()
+    }
+
+
+# The last components of a vector that joins two models: those of the model that reads English alone. They are
+# zero for another language, and a component of zero has the higher sign.
+_ENGLISH = (1 << 384) - 1
+_COMMON = 0.4**0.5  # the length of the other part, if the text is English
+
+
+def _reads_english(signs: int) -> bool:
+    return signs & _ENGLISH != _ENGLISH
+
+
+def _cosines_of_common_part(known: BitVectors, wanted: BitVector, numbers: Iterable[int]) -> dict[int, float]:
+    """Return the cosines of joined vectors: of what both have, if only one of the texts is English."""
+    english = _reads_english(wanted.signs)
+    return {
+        number: value if known.reads_english(number) == english else value / _COMMON
+        for number, value in known.cosines(wanted, numbers).items()
     }
 
 
