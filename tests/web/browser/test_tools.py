@@ -76,7 +76,10 @@ def test_a_search_shows_scores_and_reasons_as_it_is_typed(shared_web: WebBrowser
     expect(page).to_have_url(re.compile(r"q=read"))
     expect(page.locator("#tools-found")).to_contain_text(re.compile(r"An assistant gets \d+ tokens"))
     page.get_by_label("Search tools by what they do").fill("zzzqqq")
-    expect(page.locator(".empty")).to_contain_text("No tool matches")
+    # Without a vector of the query there is nothing near it.
+    expect(page.locator("#tools-found")).to_contain_text(
+        re.compile("Perhaps none of these fits|No tool matches")
+    )
 
 
 def test_a_long_list_comes_in_pages(shared_web: WebBrowsers) -> None:
