@@ -405,7 +405,7 @@ def world_weight(form: float, asked: Sequence[Concept], about: float, relevance:
 
 
 _NEAR = 0.8  # the relevance from which on a tool may be what is meant
-_WORLD = 0.7  # of the weight of a word, for each word of the query
+_WORLD = 0.85  # of the weight of a word, for each word of the query
 _WORLD_BY_WORDS = 0.25  # the same if no model says how near other tools are
 _MOST_WORLD = 8  # words
 _LEAST_WORLD, _FAINT_WORLD = 0.4, 0.1
@@ -529,7 +529,7 @@ def _overlapped(bigrams: tuple[str, ...]) -> str:
     return text
 
 
-_MEANING = 0.2  # of a relevance of 1
+_MEANING = 0.26  # of a relevance of 1
 _WORDS = 1.3  # beside one model
 _WORDS_BESIDE_SEVERAL = 1.0
 _BEST_WORDS = 0.1  # for the best tool by words, and in proportion for the others
