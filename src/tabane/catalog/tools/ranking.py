@@ -529,7 +529,7 @@ def _overlapped(bigrams: tuple[str, ...]) -> str:
     return text
 
 
-_MEANING = 0.26  # of a relevance of 1
+_MEANING = 0.24  # of a relevance of 1
 _WORDS = 1.3  # beside one model
 _WORDS_BESIDE_SEVERAL = 1.0
 _BEST_WORDS = 0.1  # for the best tool by words, and in proportion for the others
