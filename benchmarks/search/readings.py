@@ -32,7 +32,7 @@ _FILES = {
     "Noun.adjv": ("n", 11_000),
     "Noun.adverbal": ("n", 11_000),
     "Noun.nai": ("n", 11_000),
-    "Noun.place": ("n", 9_500),
+    "Noun.place": ("n", 10_200),
     "Noun.name": ("n", 8_500),
     "Noun.proper": ("n", 8_500),
     "Noun.org": ("n", 6_500),
@@ -56,8 +56,15 @@ _NAMES = ("Noun.place", "Noun.name", "Noun.proper", "Noun.org")
 _NAME = 1_500  # what a name costs beside other words
 # Newspapers write 誕生 as 誕じょう: the end of a word of kanji is no such kana.
 _HALF = re.compile(r"(?!.*(?:さん|ちゃん)$)(?=.*[\u3400-\u9fff]).*[ゃゅょんうぱぴぷぺぽ]")
-_LOANS = ("Noun", "Noun.verbal", "Noun.adjv")
+_LOANS = ("Noun", "Noun.verbal", "Noun.adjv", "Noun.place")
+_LONGEST_PLACE = 3  # letters: the others are mostly parts of towns
 _LOAN = 400  # what katakana costs, where kanji is as usual
+_VOICED = dict(
+    zip("かきくけこさしすせそたちつてとはひふへほ", "がぎぐげござじずぜぞだぢづでどばびぶべぼ", strict=True)
+)
+_VOICED_SOUND = re.compile(f"[{''.join(_VOICED.values())}]")
+_COMMON, _MOST_COMMON = 6_400, 2_000  # costs of words of one kanji, and of several, that are used as suffixes
+_AS_SUFFIX = 4_000
 _SHORT = 1_500  # what a word of one syllable costs
 _RARE = 2_000  # what a kanji of the second level of JIS X 0208 costs
 _ENDINGS = """
@@ -66,6 +73,7 @@ _ENDINGS = """
 ました ません ない なかった だった なった なる なり たい たく たかった ている ていた
 てる ください ほしい ですか ますか か ために とき さん さま くん ちゃん ときの には
 では とは での への からの までの について
+はいつ はどこ はだれ はなに はなん はいくら はどう かな だっけ どこで いつから
 """
 _PARTICLES = "はがをにでへともの"
 _PARTICLE = 4_400
@@ -80,6 +88,7 @@ def main(folder: str, english: str) -> None:
         known = found.setdefault(reading, {})
         if surface not in known or cost < known[surface][0]:
             known[surface] = (cost, word_class)
+    _add_voiced(found)
     for ending in _ENDINGS.split():
         found.setdefault(ending, {})[""] = (_ENDING, "x")
     for particle in _PARTICLES:
@@ -93,6 +102,18 @@ def main(folder: str, english: str) -> None:
         )
         lines.append(f"{reading}\t{' '.join(words)}")
     DATA.write_bytes(gzip.compress("\n".join(lines).encode() + b"\n", 9, mtime=0))
+
+
+def _add_voiced(found: dict[str, dict[str, tuple[int, str]]]) -> None:
+    """Add words as they sound after others: 薬 is ぐすり in 風邪薬. Those with a voiced sound stay."""
+    for reading, spellings in list(found.items()):
+        if reading[0] not in _VOICED or len(reading) < 2 or _VOICED_SOUND.search(reading):
+            continue
+        voiced = _VOICED[reading[0]] + reading[1:]
+        for surface, (cost, word_class) in spellings.items():
+            common = cost <= (_COMMON if len(surface) == 1 else _MOST_COMMON)
+            if word_class == "n" and common and surface > "\u3400":
+                found.setdefault(voiced, {}).setdefault(surface, (cost + _AS_SUFFIX, "s"))
 
 
 def _words(folder: Path) -> Iterator[tuple[str, str, str, int]]:
@@ -114,6 +135,8 @@ def _words(folder: Path) -> Iterator[tuple[str, str, str, int]]:
                 ):
                     surface, cost = "*", cost + _LOAN
                 if not _READING.fullmatch(reading) or not (surface == "*" or _SURFACE.fullmatch(surface)):
+                    continue
+                if name == "Noun.place" and len(surface) > _LONGEST_PLACE:
                     continue
                 if word_class in "ns" and _HALF.match(surface):
                     continue

@@ -74,5 +74,5 @@ class ToolModels:
 
 
 def _plain(fingerprint: str) -> str:
-    """Return the name of a model in a short form: use, minilm."""
+    """Return the name of a model in a short form: use, use-minilm."""
     return fingerprint.lower().replace("universal-sentence-encoder", "use")

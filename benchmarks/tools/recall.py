@@ -169,7 +169,7 @@ def main() -> None:
     parser.add_argument("sets", nargs="+", type=Path)
     parser.add_argument("--split", action="store_true", help="print two halves apart")
     parser.add_argument("--misses", type=int, default=0, metavar="N", help="print the first N misses")
-    parser.add_argument("--models", default="none", metavar="NAMES", help="none, use, minilm, or use,minilm")
+    parser.add_argument("--models", default="none", metavar="NAMES", help="none, use, or use-minilm")
     parser.add_argument("--own", action="store_true", help="measure with the hub's own tools too")
     asyncio.run(run(parser.parse_args()))
 

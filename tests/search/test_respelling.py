@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from tabane.search.engine import Collection, LexicalQuery, Mode
+from tabane.search.engine import Collection, LexicalQuery, Mode, VectorQuery
 from tabane.search.pipeline import HybridRanking, hybrid
-from tabane.search.records import EVERYTHING, Equal, Field, Kind, Record, Shape, TextField
+from tabane.search.records import EVERYTHING, EmbeddingSpace, Equal, Field, Kind, Record, Shape, TextField
 from tabane.search.respelling import respelled
 from tabane.search.typed_query import marked_terms, sense, typed
 from tests.engine.embedded.opening import indexed
+from tests.engine.embedded.vectors.oracle import packed
 
-SHAPE = Shape("notes", (TextField("body"),), (Field("who", Kind.STRING),))
 NOTES = [
     "歯医者の予約は木曜の16時",
     "敗者復活戦の日程",
@@ -20,7 +21,11 @@ NOTES = [
     "温泉旅館は箱根の川沿い",
     "An onsen guide for visitors",
     "林檎の皮をむく",
+    "むしばをなおす",
 ]
+SHAPE = Shape(
+    "notes", (TextField("body"),), (Field("who", Kind.STRING),), (EmbeddingSpace("text", len(NOTES)),)
+)
 
 
 async def _ranked(collection: Collection, text: str, **page: int) -> tuple[LexicalQuery, HybridRanking]:
@@ -49,6 +54,9 @@ async def _fill(collection: Collection) -> None:
         ("onsen", ["5", "4"]),
         ("りんご", ["6"]),
         ("リンゴ", ["6"]),
+        ("絵本", ["2"]),
+        ("車輪", []),
+        ("虫歯", ["7"]),
     ],
 )
 async def test_a_query_finds_other_spellings_below_what_was_typed(query: str, keys: list[str]) -> None:
@@ -93,3 +101,19 @@ async def test_a_phrase_is_not_spelled_otherwise() -> None:
         await _fill(collection)
         asked = typed("はいしゃ", Mode.PHRASE)
         assert await respelled(collection, asked, EVERYTHING) is asked
+
+
+async def test_meaning_is_added_to_the_words_in_every_spelling() -> None:
+    async with indexed(shape=SHAPE) as collection:
+        await _fill(collection)
+        rows = [packed([float(at == number) for at in range(len(NOTES))]) for number in range(len(NOTES))]
+        keys = [str(number) for number in range(len(NOTES))]
+        stored = [record for record in await collection.get(keys) if record is not None]
+        await collection.upsert(
+            [structs.replace(record, vectors={"text": row}) for record, row in zip(stored, rows, strict=True)]
+        )
+        words = await respelled(collection, typed("はいしゃ"), EVERYTHING)
+        nearest = VectorQuery({"text": rows[6]}, threshold=0.5)
+        found = {hit.key: hit for hit in (await hybrid(collection, words, nearest, EVERYTHING, 10)).hits}
+        assert set(found) == {"0", "1", "2", "6"}
+        assert found["2"].score > max(found["0"].score, found["1"].score) > 0

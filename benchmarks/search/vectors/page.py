@@ -57,7 +57,7 @@ _METHOD = """
   in no page of the process yet; “processor” is the time all threads of the process worked.
 - numpy holds no truth and writes nothing durable: it is what the arithmetic alone takes. It maps its array
   of float32, and uses two threads.
-- Hybrid is reciprocal rank fusion of 100 hits by words and 100 by vectors, asked at the same time.
+- Hybrid fuses 100 hits by words and 100 by vectors, asked one after the other.
 - A scan gives the similarity and key of every record as Python values; the first block is 20,000 records.
 - Ingest is in calls of 1,000 records, each acknowledged when it is on disk (fsync), with a text (which
   ours analyses and indexes meanwhile) and vectors in all spaces; without texts, 50,000 records in one.

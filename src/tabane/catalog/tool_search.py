@@ -19,7 +19,7 @@ from tabane.catalog.catalogs import has_steps
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.lookup import UnlistedServers, visible_names, visible_tools
 from tabane.catalog.offer_search import OfferSearch
-from tabane.catalog.operations.table import SearchTools
+from tabane.catalog.operations.table import LONGEST_QUERY, SearchTools
 from tabane.catalog.result_parts import BYTES_OF_TOKEN
 from tabane.catalog.tools.catalog import pinned
 from tabane.catalog.tools.disclosure import search_text, signature, tool_page, unlisted_lines
@@ -78,7 +78,10 @@ class ToolSource:
     async def search(self, caller: Caller, request: SearchRequest) -> ToolAnswer:
         """Return the tools that match a search over all sources: none that perhaps does not fit."""
         query = ToolQuery(
-            request.query, min(request.limit, MOST_TOOLS), keywords=request.keywords, folded=True
+            request.query[:LONGEST_QUERY],
+            min(request.limit, MOST_TOOLS),
+            keywords=request.keywords,
+            folded=True,
         )
         answer = await self.find(caller, query, waits=request.keywords != "typing")
         return replace(answer, hits=()) if answer.doubtful else answer

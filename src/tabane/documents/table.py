@@ -68,7 +68,6 @@ class ImportChroma(Struct, frozen=True, forbid_unknown_fields=True):
 
 Mode = Literal["hybrid", "vector", "lexical"]
 
-LONGEST_QUERY = 10_000  # characters
 MOST_DOCUMENTS = 1_000
 LARGEST_OFFSET = 2**53
 LONGEST_PART = 200_000  # characters of a document in one answer
@@ -93,7 +92,7 @@ Normalize = Annotated[
 ]
 
 TopK = Annotated[int, Meta(ge=1, le=100, extra_json_schema={"default": 5})]
-Query = Annotated[str, Meta(max_length=LONGEST_QUERY, description='words, a question, "a phrase", -not')]
+Query = Annotated[str, Meta(description='words, a question, "a phrase", -not')]
 Filters = Annotated[
     dict[str, Any],
     Meta(

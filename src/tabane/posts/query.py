@@ -119,6 +119,10 @@ _TERM = re.compile(
 )
 
 
+LONGEST_QUERY = 100_000
+"""Characters of a query that are read. A longer one is cut."""
+
+
 class PostTerms(Struct, frozen=True):
     """The strings that a text must contain, and those that it must not. Without any, every text matches."""
 

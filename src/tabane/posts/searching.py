@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import tzinfo
 from typing import NamedTuple, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from tabane.errors import BadArguments, ModelMissing
 from tabane.messages import Message, say
@@ -16,6 +16,7 @@ from tabane.operations import Caller
 from tabane.posts import query
 from tabane.posts.post import DUPLICATE_FIELD, Post, duplicate_key, post_of
 from tabane.posts.query import (
+    LONGEST_QUERY,
     Mode,
     PostConditions,
     PostFilters,
@@ -73,7 +74,7 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
-from tabane.search.typed_query import marked_terms, sense, typed, words_of
+from tabane.search.typed_query import marked_terms, sense, shortened, typed, words_of
 
 MOST_SETTLED = 20_000
 """Groups of duplicates that are examined for one answer. After that, the answer is what was found so far."""
@@ -651,7 +652,8 @@ async def _diversify(
 
 
 def _read_query(text: str) -> PostQuery:
-    query = parsed(encodable(text, "query"))
+    query = parsed(encodable(text[:LONGEST_QUERY], "query"))
+    query = structs.replace(query, meaning=shortened(query.meaning))
     _check_terms(query.terms, "query")
     if not query.meaning and not query.terms:
         raise _empty_query_error("query")

@@ -84,9 +84,12 @@ def grouped(value: int) -> str:
     return f"{value:,}"
 
 
+_ECHOED = 1_000  # characters of a query
+
+
 def similar_text(rows: PostRows, lang: Lang) -> str:
     """Format numbered posts with their similarity scores."""
-    head = say('🔍 Search results: {count} (query: "{query}")', count=grouped(len(rows)), query=rows.asked)
+    head = say('🔍 Search results: {count} (query: "{query}")', count=grouped(len(rows)), query=_echo(rows))
     if not rows:
         head = say("No search results were found")
     return _post_list(head, rows, lang)
@@ -95,11 +98,15 @@ def similar_text(rows: PostRows, lang: Lang) -> str:
 def holding_text(rows: PostRows, lang: Lang) -> str:
     """Format numbered posts that were found by their text."""
     head = say(
-        '📝 Text search results: {count} (term: "{query}")', count=grouped(len(rows)), query=rows.asked
+        '📝 Text search results: {count} (term: "{query}")', count=grouped(len(rows)), query=_echo(rows)
     )
     if not rows:
-        head = say('No search results were found (term: "{query}")', query=rows.asked)
+        head = say('No search results were found (term: "{query}")', query=_echo(rows))
     return _post_list(head, rows, lang)
+
+
+def _echo(rows: PostRows) -> str:
+    return rows.asked if len(rows.asked) <= _ECHOED else f"{rows.asked[:_ECHOED]}…"
 
 
 def related_text(rows: PostRows, lang: Lang) -> str:
@@ -238,12 +245,11 @@ def vector_beginning(value: Row, lang: Lang) -> Row:
     return {"length": len(vector), "first": vector[:SHOWN]}
 
 
-LONGEST_QUERY = 10_000  # characters
+LONGEST_TERM = 10_000  # characters; a longer query is cut, but terms are conditions
 LONGEST_TEXT = 100_000
 LARGEST_ID = 2**63 - 1
 _MOST_FILES = 1000
 
-Text = Annotated[str, Meta(max_length=LONGEST_QUERY)]
 TopK = Annotated[int, Meta(ge=1, le=100, extra_json_schema={"default": 10})]
 Limit = Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 50})]
 PageSize = Annotated[int, Meta(ge=1, le=100)]
@@ -336,7 +342,7 @@ class PostSearchSettings(SimilarPostParameters, frozen=True, forbid_unknown_fiel
 class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A search by similarity, with its settings beside it or in one object."""
 
-    query: Annotated[str, Meta(max_length=LONGEST_QUERY, description="meaning|text; either alone will do.")]
+    query: Annotated[str, Meta(description="meaning|text; either alone will do.")]
     top_k: TopK | None = None
     diversity: Diversity | None = None
     settings: Annotated[dict[str, Any], Meta(extra_json_schema={"hidden": True})] | None = None
@@ -354,14 +360,14 @@ class SearchSimilar(SimilarPostParameters, frozen=True, forbid_unknown_fields=Tr
 class VectorSearch(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A ranking of all posts, or of the first ``top_k``."""
 
-    query: Text
+    query: str
     top_k: Annotated[int, Meta(ge=1)] | None = None
 
 
 class SearchText(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A search for words, in one of the texts of posts."""
 
-    search_term: Annotated[str, Meta(max_length=LONGEST_QUERY, description='word "a phrase" -not')]
+    search_term: Annotated[str, Meta(max_length=LONGEST_TERM, description='word "a phrase" -not')]
     limit: Limit | None = None
     source: Source | None = None
 
@@ -387,7 +393,7 @@ class EmbedText(Struct, frozen=True, forbid_unknown_fields=True):
 class TermParameters(PostFilterParameters, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Conditions on posts, and terms that their content must contain."""
 
-    search_term: Annotated[str, Meta(max_length=LONGEST_QUERY, description='word "a phrase" -not')] | None = (
+    search_term: Annotated[str, Meta(max_length=LONGEST_TERM, description='word "a phrase" -not')] | None = (
         None
     )
 
@@ -428,7 +434,7 @@ class FindPosts(SimilarPostParameters, frozen=True, forbid_unknown_fields=True, 
     ``typing``: the last word may be unfinished.
     """
 
-    query: Annotated[str, Meta(max_length=LONGEST_QUERY, description="meaning|text; either alone will do.")]
+    query: Annotated[str, Meta(description="meaning|text; either alone will do.")]
     keywords: Keywords | None = None
     top_k: TopK | None = None
     diversity: Diversity | None = None

@@ -43,7 +43,7 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
-from tabane.search.typed_query import TextTest, demands, marked_terms, sense, words_of
+from tabane.search.typed_query import TextTest, demands, is_pasted, marked_terms, sense, words_of
 
 DEPTH = 100
 """Least number of hits that are taken from each ranking. Deeper hits of both gain nothing by fusion."""
@@ -84,6 +84,7 @@ async def hybrid(
     *,
     depth: int = DEPTH,
     usual: float | None = None,
+    conditions: LexicalQuery | None = None,
 ) -> HybridRanking:
     """Return the best records that match ``where`` and are found by words, by vectors, or both.
 
@@ -92,8 +93,8 @@ async def hybrid(
     vectors are given, theirs is the ranking. If both are given, :func:`~tabane.search.fusion.weight_of_words`
     says how much each counts. Measured on English and Japanese sets by benchmarks/search/hybrid.py.
     ``meaning.threshold`` applies to hits that only vectors found.
-    Phrases and exclusions apply to all hits. If both are given, ``total`` is the number of candidates,
-    because nearest vectors have no end.
+    Phrases and exclusions apply to all hits; without words, those of ``conditions``. If both are given,
+    ``total`` is the number of candidates, because nearest vectors have no end.
 
     Raises the errors of :meth:`~tabane.search.engine.Collection.search` and ``nearest``.
     """
@@ -103,9 +104,17 @@ async def hybrid(
         return await both.ranked(limit, offset, usual)
     if words is not None:
         return _by_words(await search_words(collection, words, where, limit, offset), offset)
+    if meaning is not None and conditions is not None and TextTest(conditions):
+        request = NearestRequest(meaning, And((where, demands(conditions))), limit + offset)
+        found = await _allowed_nearest(collection, request, conditions)
+        return _by_meaning(structs.replace(found, hits=found.hits[offset:]), usual, offset)
     if meaning is not None:
         return _by_meaning(await collection.nearest(meaning, where, limit, offset), usual, offset)
     return HybridRanking()
+
+
+_PASTED = 0.75
+"""Least weight of the words of a pasted text: names and messages in it are exact, and models know few."""
 
 
 class _HybridSearch(Struct, frozen=True):
@@ -117,7 +126,7 @@ class _HybridSearch(Struct, frozen=True):
 
     async def ranked(self, limit: int, offset: int, usual: float | None) -> HybridRanking:
         # One after the other: in parallel, two threads compete for the interpreter and take longer.
-        lexical = await self.collection.search(self.words, self.where, self.looked)
+        lexical = await search_words(self.collection, self.words, self.where, self.looked)
         # A hit below the page in both rankings cannot rise into it. So proven are the page, and the first
         # hits, which decide the weights.
         meaning = structs.replace(self.meaning, proven=max(limit + offset, CHANCE_RANK))
@@ -127,7 +136,9 @@ class _HybridSearch(Struct, frozen=True):
             long=demanding(request.query, request.where) or bool(self.words.exclude),
             first=request,
         )
-        parts = _score_parts(found, lexical, nearest, usual, latin=is_latin(self.words.text))
+        latin = is_latin(self.words.spelled or self.words.text)
+        least = _PASTED if is_pasted(self.words.text) else 0.0
+        parts = _score_parts(found, lexical, nearest, usual, latin=latin, least=least)
         exact = lexical.exact and max(len(lexical.hits), len(nearest.hits)) < self.looked
         page = list(parts.items())[offset : offset + limit]
         scored = (
@@ -139,7 +150,7 @@ class _HybridSearch(Struct, frozen=True):
         self, records: JoinedRecords, request: NearestRequest, lexical: EngineHits
     ) -> tuple[EngineHits, dict[str, RankedRecord]]:
         """Return the nearest records, and these and the lexical hits by key, with cosines."""
-        nearest = await self._nearest(records, request)
+        nearest = await _allowed_nearest(records, request, self.words)
         found = {hit.key: RankedRecord(hit.key, hit.row, 0.0, bm25=hit.score) for hit in lexical.hits}
         for near in nearest.hits:
             known = found.get(near.key)
@@ -154,23 +165,26 @@ class _HybridSearch(Struct, frozen=True):
                 found[key] = RankedRecord(key, found[key].row, 0.0, cosine, found[key].bm25)
         return nearest, found
 
-    async def _nearest(self, records: JoinedRecords, request: NearestRequest) -> EngineHits:
-        """Return the nearest records that the query's phrases and exclusions allow.
 
-        If exclusions take too many of them, the engine's most are read once.
-        """
-        nearest = await records.nearest(request.query, request.where, request.limit)
-        test = TextTest(self.words)
-        if not test:
-            return nearest
-        allowed = await allowed_hits(records, nearest, test)
-        if len(allowed.hits) < len(nearest.hits) == request.limit < MOST_AT_ONCE:
-            deeper = await records.nearest(request.query, request.where, MOST_AT_ONCE)
-            allowed = await allowed_hits(records, deeper, test)
-        return structs.replace(allowed, hits=allowed.hits[: request.limit])
+async def _allowed_nearest(
+    records: JoinedRecords, request: NearestRequest, words: LexicalQuery
+) -> EngineHits:
+    """Return the nearest records that the phrases and exclusions of a query allow, whole words.
+
+    If exclusions take too many of them, the engine's most are read once.
+    """
+    test = TextTest(words)
+    nearest = await records.nearest(request.query, request.where, request.limit)
+    if not test:
+        return nearest
+    allowed = await _allowed_hits(records, nearest, test)
+    if len(allowed.hits) < len(nearest.hits) == request.limit < MOST_AT_ONCE:
+        deeper = await records.nearest(request.query, request.where, MOST_AT_ONCE)
+        allowed = await _allowed_hits(records, deeper, test)
+    return structs.replace(allowed, hits=allowed.hits[: request.limit])
 
 
-async def allowed_hits(records: JoinedRecords, found: EngineHits, test: TextTest) -> EngineHits:
+async def _allowed_hits(records: JoinedRecords, found: EngineHits, test: TextTest) -> EngineHits:
     """Return the hits whose texts pass a test."""
     there = await records.get([hit.key for hit in found.hits])
     passed = {record.key for record in there if record is not None and test.accepts(record.texts.values())}
@@ -184,8 +198,12 @@ def _score_parts(
     usual: float | None,
     *,
     latin: bool,
+    least: float = 0.0,
 ) -> dict[str, ScoreParts]:
-    """Return the parts of the score of each record that was found, best first."""
+    """Return the parts of the score of each record that was found, best first.
+
+    ``least`` is the least weight of the words.
+    """
     cosines = {key: hit.cosine for key, hit in found.items() if hit.cosine is not None}
     nothing = min(cosines.values(), default=0.0) if usual is None else usual
     bm25 = {hit.key: hit.score for hit in lexical.hits}
@@ -195,6 +213,7 @@ def _score_parts(
         Rise.of([hit.score - nothing for hit in nearest.hits], fewer=0.5),
         latin=latin,
     )
+    weight = max(weight, least if bm25 else 0.0)
     near: dict[str, float | None] = {**dict.fromkeys(found), **scaled(cosines, nothing)}
     words_ranks, meaning_ranks = (
         {hit.key: rank for rank, hit in enumerate(hits.hits, 1)} for hits in (lexical, nearest)
@@ -284,14 +303,15 @@ class Meaning(NamedTuple):
 class HybridQuery(NamedTuple):
     """A query by keywords and vectors. Without ``words`` or ``vectors``, the other one ranks alone.
 
-    ``usual`` is a parameter of :func:`~tabane.search.pipeline.hybrid`. ``warning`` says why hits may be
-    missing.
+    ``usual`` and ``conditions`` are parameters of :func:`~tabane.search.pipeline.hybrid`. ``warning`` says
+    why hits may be missing.
     """
 
     words: LexicalQuery | None
     vectors: VectorQuery | None = None
     usual: float | None = None
     warning: Message | None = None
+    conditions: LexicalQuery | None = None
 
 
 def hybrid_query(words: LexicalQuery, found: Meaning | NoModel) -> HybridQuery:
@@ -457,7 +477,7 @@ class CollectionSource(ABC, Generic[T]):
                 )
             )
         warning = found.incomplete.state if found.incomplete else None
-        return HybridQuery(None, found.query, found.usual, warning=warning)
+        return HybridQuery(None, found.query, found.usual, warning, words)
 
     async def _groups(
         self, collection: Collection, query: HybridQuery, asked: str, where: Filter, limit: int
@@ -508,6 +528,7 @@ class CollectionSource(ABC, Generic[T]):
             where,
             limit,
             usual=query.usual,
+            conditions=query.conditions,
         )
         if self._models.reranker() is None or not asked:
             return ranking.hits

@@ -6,7 +6,7 @@ word has several spellings, since many words sound alike. Which are meant, a col
 
 The dictionary is ``readings.tsv.gz``, made by benchmarks/search/readings.py from IPADIC, which is
 Copyright 2000-2003 Nara Institute of Science and Technology; its license is in NOTICE. It is loaded with the
-first query that needs it: 3 MB, 0.1 s.
+first query that needs it: 4 MB, 0.1 s.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import compress, groupby, islice, product
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from tabane.search.analysis import normalize
+from tabane.search.analysis import FUNCTION_WORDS, normalize
 from tabane.text.lazy_patterns import lazy_pattern
 
 DATA = Path(__file__).with_name("readings.tsv.gz")
@@ -127,6 +127,7 @@ def kana_of_romaji(word: str) -> str:
 # The dictionary
 
 _LONGEST_READING = 12
+_ENTRY = re.compile(rb"[\t ][a-z][A-z][^\t\n ]+[ \n]")  # a spelling as a whole
 _STEP = 400  # of costs, a letter in the file
 # Vowels that are often left out in Latin letters: Tokyo is とうきょう, ramen is らーめん.
 _LONG_VOWELS = {
@@ -179,6 +180,16 @@ class _Dictionary:
                 if known:
                     waiting.append((reading, size + 1, added + more))
 
+    def sounds(self, word: str) -> list[str]:
+        """Return the readings of a word with kanji. Reads the whole dictionary: a millisecond."""
+        wanted, found, at = word.encode(), list[str](), 0
+        while (at := self._data.find(wanted, at)) >= 0:
+            end = at + len(wanted)
+            if _ENTRY.fullmatch(self._data, at - 3, end + 1):
+                found.append(self._reading(self._data.rfind(b"\n", 0, at) + 1).decode())
+            at = end
+        return found
+
     def _look_up(self, reading: str) -> tuple[bool, tuple[Spelling, ...]]:
         """Return whether words begin so, and the spellings of the word itself."""
         wanted = reading.encode()
@@ -212,11 +223,12 @@ def _dictionary() -> _Dictionary:
 # Words of a run of hiragana
 
 _WORD_KINDS = "nspv"
-_EACH = 500  # what each word costs: few long words are likelier than many short ones
+_EACH = 1_500  # what each word costs: few long words are likelier than many short ones
 _UNKNOWN = 12_000  # what a letter of no word costs
 _LENGTHENED = 1_500  # what a vowel costs that is not written
 _WORSE = 6_000  # a spelling that costs so much more is not meant
-# What a word of a kind costs after one of another; ^ and $ are the ends. Means of IPADIC's matrix, rounded.
+# What a word of a kind costs after one of another; ^ and $ are the ends, a comma is a space. From IPADIC's
+# matrix, means.
 _AFTER = {
     "ns": -3_800, "nc": -4_600, "nx": -600, "np": 1_200, "ng": 1_000, "nv": 0, "nn": 200,
     "sn": 600, "ss": -2_800, "sc": -4_000, "sx": -600, "sp": 2_600, "sg": 1_000, "sv": 0,
@@ -225,7 +237,7 @@ _AFTER = {
     "cn": -1_000, "cs": 1_000, "cc": 500, "cx": 700, "cp": -500, "cg": -300, "cv": -3_500,
     "xn": 1_000, "xs": 2_300, "xc": 0, "xx": -1_000, "xv": 500, "xp": 500,
     "vn": 1_000, "vs": -1_200, "vc": -1_500, "vx": -3_500, "vv": 500, "vp": 3_000,
-    "^s": 3_000, "^c": 3_000, "^x": 3_000,
+    "^s": 3_000, "^c": 3_000, "^x": 3_000, ",s": 3_000,
 }  # fmt: skip
 
 
@@ -253,14 +265,15 @@ class Cut(NamedTuple):
     segments: tuple[Segment, ...]
 
 
-_MOST_CUTS = 4
+_MOST_CUTS = 6
 _MOST_LOOSE = 12  # of romaji, in which words sound alike that do not otherwise
 
 
 def cuts(run: str, *, after: str = "^", loose: bool = False) -> list[Cut]:
     """Return the likeliest ways to cut a run of hiragana into words, best first.
 
-    ``after`` is the kind of the word before it. ``loose``: the run is of romaji, and may lack long vowels.
+    ``after`` is the kind of the word before it: ^ for none, a comma for a space. ``loose``: the run is of
+    romaji, and may lack long vowels.
     """
     most = _MOST_LOOSE if loose else _MOST_CUTS
     best: list[dict[str, list[Cut]]] = [{} for _ in range(len(run) + 1)]
@@ -302,12 +315,17 @@ def _steps(rest: str, loose: bool) -> Iterator[tuple[int, Segment]]:
 _HAN = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff々\uac00-\ud7a3\U00020000-\U0003134f]")
 _PIECE = lazy_pattern(r"[ぁ-ゖゝゞー]+|[ァ-ヺー]+|[a-zāīūēōâîûêô'’-]+|[^\W_]+")
 _HIRAGANA = lazy_pattern(r"[ぁ-ゖゝゞー]+")
+_KANJI = lazy_pattern("[\u3400-\u4dbf\u4e00-\u9fff々]{2,6}")
+_SHORT_KANA = 2  # letters of a word in kana that is found within too many others
 _KANA = lazy_pattern(r"[ぁ-ゖァ-ヺゝゞー]+")
 _LATIN = lazy_pattern(r"[a-zāīūēōâîûêô'’-]+")
 _PARTICLES = frozenset("はがをにでとのもへや")
 _LATIN_PARTICLES = frozenset(
     ("no", "wo", "o", "ni", "de", "ga", "wa", "ha", "to", "mo", "e", "he", "kara", "made", "san", "sama")
 )
+_PLAIN_PARTICLES = frozenset(("no", "wo", "ga", "wa", "san", "sama"))  # also beside English words
+_MOST_READINGS = 4
+_SHORT = 3  # letters of words that are Japanese only among others
 _HONORIFIC = ("お", "ご")
 
 
@@ -326,81 +344,123 @@ class Reading(NamedTuple):
         return "".join(words[piece] if isinstance(piece, int) else piece for piece in self.pieces)
 
 
+Spelled = list[str | tuple[str, ...]]
+"""A run: its words, each with its spellings, and the grammar between them."""
+
+
 def may_read(text: str) -> bool:
-    """Return whether a query has no kanji, and is in kana or in syllables of Japanese. Takes microseconds."""
+    """Return whether a query has no kanji, and may be in kana or romaji. Takes microseconds."""
     if len(text) > MOST_LETTERS or _HAN.search(text := normalize(text)):
         return False
     pieces = _PIECE.findall(text)
     latin = [piece for piece in pieces if _LATIN.fullmatch(piece)]
-    return any(map(_KANA.fullmatch, pieces)) or (bool(latin) and all(map(kana_of_romaji, latin)))
+    spoken = sum(len(word) > _SHORT and bool(kana_of_romaji(word)) for word in latin)
+    return any(map(_KANA.fullmatch, pieces)) or 0 < len(_content(latin)) <= 2 * spoken
 
 
 @lru_cache(maxsize=256)
-def reading(text: str) -> Reading | None:
-    """Return how a query can be spelled otherwise; None if it has kanji, or is not Japanese.
+def readings(text: str) -> tuple[Reading, ...]:
+    """Return how a query can be spelled otherwise, likeliest first; none if it has kanji, or is not Japanese.
 
-    In Latin letters, it is Japanese if all words are words of Japanese, and not all of them are English. The
-    first call loads the dictionary, 0.1 s; others take milliseconds.
+    The readings are cut into other words. In Latin letters, a query is Japanese if at least half of its words
+    are Japanese and not English. The first call loads the dictionary, 0.1 s; others take milliseconds.
     """
     if not may_read(text):
-        return None
+        return ()
     text = normalize(text)
     pieces = _PIECE.findall(text)
     kana = any(map(_KANA.fullmatch, pieces))
     romaji = {} if kana else _romaji([piece for piece in pieces if _LATIN.fullmatch(piece)])
     if not kana and not romaji:
-        return None
-    written, words, at = list[str | int](), list[tuple[str, ...]](), 0
+        return ()
+    between, spelled, at = list[str](), list[list[Spelled]](), 0
     for piece in pieces:
         start = text.index(piece, at)
-        written.append(text[at:start])
-        joined = start > 0 and not text[start - 1].isspace()
-        for each in _spellings(piece, romaji, joined):
-            written.append(each if isinstance(each, str) else len(words))
-            words += [] if isinstance(each, str) else [tuple(dict.fromkeys(each))]
+        between.append(text[at:start])
+        after = "^" if start == 0 else "," if text[start - 1].isspace() else "n"
+        spelled.append(list(islice(_spellings(piece, romaji, after), _MOST_READINGS)))
         at = start + len(piece)
-    written.append(text[at:])
-    return Reading(tuple(words), tuple(written)) if any(len(word) > 1 for word in words) else None
+    ways = islice(product(*spelled), _MOST_READINGS)
+    found = [_reading_of(between, way, text[at:]) for way in ways]
+    spells = [any(len(word) > 1 for word in each.words) for each in found]
+    return tuple(compress(found, spells)) if spells[:1] == [True] else ()
 
 
-def _spellings(piece: str, romaji: dict[str, list[Cut]], joined: bool) -> Iterator[str | tuple[str, ...]]:
-    """Yield the words of a piece of a query, each with its spellings, and the grammar between them.
+def may_sound(text: str) -> bool:
+    """Return whether a query may be a single word of kanji. Takes microseconds."""
+    return _KANJI.fullmatch(normalize(text).strip()) is not None
 
-    ``joined``: the piece touches the one before it.
-    """
-    if piece in _PARTICLES:
-        yield piece
+
+def sounds_of(text: str) -> tuple[str, ...]:
+    """Return how a word of kanji is written in kana; nothing if it is no single word, or is short."""
+    if not may_sound(text):
+        return ()
+    text = normalize(text).strip()
+    found = [each for each in _dictionary().sounds(text) if len(each) > _SHORT_KANA]
+    return tuple(dict.fromkeys(kana for each in found for kana in (each, each.translate(_TO_KATAKANA))))
+
+
+def _reading_of(between: Sequence[str], spelled: Sequence[Spelled], end: str) -> Reading:
+    pieces, words = list[str | int](), list[tuple[str, ...]]()
+    for before, run in zip(between, spelled, strict=True):
+        pieces.append(before)
+        for each in run:
+            pieces.append(each if isinstance(each, str) else len(words))
+            words += [] if isinstance(each, str) else [tuple(dict.fromkeys(each))]
+    return Reading(tuple(words), (*pieces, end))
+
+
+def _spellings(piece: str, romaji: dict[str, list[Cut]], after: str) -> Iterator[Spelled]:
+    """Yield a piece of a query, cut into words in several ways. ``after``: see :func:`cuts`."""
+    if piece in _PARTICLES or (piece in FUNCTION_WORDS and piece not in romaji):
+        yield [piece]
     elif piece in romaji:
-        yield from _spell_words(romaji[piece], piece)
+        yield from _spell_run(romaji[piece], piece)
     elif _HIRAGANA.fullmatch(piece):
-        yield from _spell_words(cuts(piece, after="n" if joined else "^"))
+        yield from _spell_run(cuts(piece, after=after))
     else:
-        yield (piece, *_spell_katakana(piece))
+        yield [(piece, *_spell_katakana(piece))]
 
 
 def _romaji(words: Sequence[str]) -> dict[str, list[Cut]]:
-    """Return how each word in Latin letters is cut; nothing if they are not Japanese."""
-    found: dict[str, list[Cut]] = {}
-    japanese = False
-    for word in words:
-        kana = kana_of_romaji(word)
-        if word in _LATIN_PARTICLES:
-            found[word] = [Cut(0, (Segment(kana, "c", kana),))]
-            continue
-        ways = [way for way in cuts(kana, loose=True) if _is_likely(way.segments)]
-        if not ways:
-            return {}
-        near = (way for way in ways if way.cost <= ways[0].cost + _WORSE)
-        found[word] = [way for way in near if all(segment.is_word for segment in way.segments)] or ways
-        japanese |= len(word) > 3 and word not in _dictionary().english
-    return found if japanese else {}
+    """Return how each Japanese word in Latin letters is cut; nothing if fewer than half are Japanese.
+
+    A word that is also English (note, sake) is Japanese if all others are.
+    """
+    found = {word: ways for word in words if (ways := _romaji_cuts(word))}
+    english = _dictionary().english
+    certain = {word: ways for word, ways in found.items() if len(word) > _SHORT and word not in english}
+    if not certain or 2 * len(certain) < len(_content(words)):
+        return {}
+    if all(word in found for word in words):
+        return found
+    return certain | {word: found[word] for word in words if word in _PLAIN_PARTICLES}
+
+
+def _romaji_cuts(word: str) -> list[Cut]:
+    """Return how a word in Latin letters is cut; nothing if it is not Japanese."""
+    if word in _LATIN_PARTICLES:
+        return [Cut(0, (_particle(word),))]
+    ways = [way for way in cuts(kana_of_romaji(word), loose=True) if _is_likely(way.segments)]
+    near = (way for way in ways if way.cost <= ways[0].cost + _WORSE)
+    return [way for way in near if all(segment.is_word for segment in way.segments)] or ways
+
+
+def _particle(word: str) -> Segment:
+    kana = kana_of_romaji(word)
+    return Segment(kana, "c", kana)
+
+
+def _content(words: Sequence[str]) -> list[str]:
+    """Return words in Latin letters without grammar, English or Japanese."""
+    return [word for word in words if word not in FUNCTION_WORDS and word not in _LATIN_PARTICLES]
 
 
 def _is_likely(run: Sequence[Segment]) -> bool:
     """Return whether words of the dictionary make a run, and are not mostly of one syllable."""
     kana = sum(len(segment.kana) for segment in run)
     words = sum(segment.kana not in _HONORIFIC for segment in run)
-    return all(segment.kind != "?" for segment in run) and (len(run) == 1 or kana >= 2 * words)
+    return bool(run) and all(segment.kind != "?" for segment in run) and (len(run) == 1 or kana >= 2 * words)
 
 
 def _spell_katakana(word: str) -> Iterator[str]:
@@ -411,22 +471,34 @@ def _spell_katakana(word: str) -> Iterator[str]:
             yield from (*native, *[hiragana] * bool(native))
 
 
-def _spell_words(ways: Sequence[Cut], typed: str = "") -> Iterator[str | tuple[str, ...]]:
-    """Yield the words of a run, each with its spellings, and the grammar between them.
+def _spell_run(ways: Sequence[Cut], typed: str = "") -> Iterator[Spelled]:
+    """Yield a run, cut into words in several ways. Neighbors are one word. ``typed``: it in Latin letters."""
+    cut = [list(_parts(way.segments)) for way in ways]
+    same: dict[tuple[int, str], list[list[Segment]]] = {}
+    for parts in cut:
+        for start, kana, part in parts:
+            if part[0].is_word:
+                same.setdefault((start, kana), []).append(part)
+    seen = set[tuple[tuple[int, str], ...]]()
+    for parts in cut:
+        outline = tuple((start, kana) for start, kana, _ in parts)
+        if outline not in seen:
+            seen.add(outline)
+            yield [
+                (typed if typed and len(parts) == 1 else kana, *_spell_word(same[start, kana]))
+                if part[0].is_word
+                else kana
+                for start, kana, part in parts
+            ]
 
-    Neighbors are one word. ``typed``: the run in Latin letters.
-    """
-    parts = [list(_parts(way.segments)) for way in ways]
-    for start, kana, part in parts[0]:
-        if not part[0].is_word:
-            yield kana
-            continue
-        same = [part, *(other for each in parts[1:] for at, run, other in each if (at, run) == (start, kana))]
-        ranked = sorted((way for each in same for way in _spell_part(each)), key=itemgetter(0))
-        spelled = list(dict.fromkeys(text for _, text in ranked))[:MOST_SPELLINGS]
-        spoken = ["".join(segment.reading for segment in each) for each in same]
-        first = typed if typed and len(parts[0]) == 1 else kana
-        yield (first, *spelled, *spoken, *(each.translate(_TO_KATAKANA) for each in spoken))
+
+def _spell_word(ways: Sequence[Sequence[Segment]]) -> Iterator[str]:
+    """Yield the spellings of a word, the likeliest first, and its kana. ``ways``: how it can be cut."""
+    ranked = sorted((way for each in ways for way in _spell_part(each)), key=itemgetter(0))
+    yield from list(dict.fromkeys(text for _, text in ranked))[:MOST_SPELLINGS]
+    for each in ways:
+        spoken = "".join(segment.reading for segment in each)
+        yield from (spoken, spoken.translate(_TO_KATAKANA))
 
 
 def _parts(run: Sequence[Segment]) -> Iterator[tuple[int, str, list[Segment]]]:

@@ -50,7 +50,7 @@ _MARKS = ",.!?、。，．！？"  # behind a word
 _SHORTEST = 3  # letters of an excluded word
 
 # Signs of code, paths, logs and shells.
-_CODE = lazy_pattern(r"[{}\[\]<>=;\\|`$^]|&&|://|\w\(|(?<!\S)[~.]*/\w|[^\W_]:(?!\w)")
+_CODE = lazy_pattern(r"[{}\[\]<>=;\\|`^]|\$[A-Za-z_({]|&&|://|\w\(|(?<!\S)[~.]*/\w|[^\W_]:(?!\w)|[A-Za-z]:\d")
 # Options: ``-x``, ``--long``, ``-Xmx1g``, ``-DskipTests``, ``-std=c11``.
 _OPTION = lazy_pattern(
     r"(?<!\S)(?:--[A-Za-z]|-[A-Za-z]{1,2}(?![A-Za-z'’-])|-[A-Z][A-Za-z]*\d|-[A-Za-z]*[a-z][A-Z]|-[A-Za-z-]+[=:./]\S)"
@@ -60,27 +60,32 @@ _EXCLUDED_QUOTE = re.compile(r'(?<!\S)[-－−]["“＂「『]')
 _DASHED = re.compile(r"(?<!\S)-([A-Za-z][A-Za-z-]*)(?!\S)")
 
 _OF_SHELLS = """
-7z adb apt apt-get aws awk bash brew bzip2 certutil chgrp chmod chown cmake cpio crontab curl df dpkg du
-egrep ffmpeg ffplay ffprobe fgrep fuser g++ gcc gdb gpg grep gradle gunzip gzip icacls ifconfig iostat ip
-iptables javac journalctl keytool kubectl ln ls lsblk lsof mkdir mount msiexec mvn mysql mysqldump nc netsh
-netstat nmap npm nslookup openssl pgrep pkill powershell ps psql pwsh robocopy rsync scp sed sh sqlcmd ss
-ssh ssh-keygen strace sudo systemctl tar taskkill tcpdump telnet terraform umount unzip useradd usermod
-vmstat wget xargs xcodebuild zip zsh
+7z adb ant apachectl apk apt apt-get arp awk aws az bash brew bzip2 certutil chgrp chmod choco chown cmake
+conda cpio createdb crontab curl df dnf docker-compose dotnet dpkg du egrep eksctl ffmpeg ffplay ffprobe
+fgrep flatpak ftp fuser g++ gcc gcloud gdb gpg gradle grep gs gunzip gzip hdiutil httpd icacls ifconfig
+iostat ip iptables javac journalctl keytool kubectl latexmk lftp ln ls lsblk lsof minikube mkdir mongod
+mongodump mount msbuild msiexec mvn mysql mysqldump nc netsh netstat nmap nohup npm nslookup nuget openssl
+pacman pdflatex pg_dump pg_restore pgrep pip pip3 pkill powershell ps psql pwsh qemu-img rclone redis-cli
+robocopy rpm rsync scp sed sftp sh sips sqlcmd sqlplus ss ssh ssh-keygen strace sudo systemctl tar taskkill
+tcpdump telnet terraform traceroute tracert umount unzip useradd usermod vmstat wget whois winget wsl xargs
+xcodebuild xcrun xelatex xrandr yum zip zsh
 """
-_ALSO_WORDS = """
-cat clang convert cp cut date dig docker echo find git go head helm identify java kill less make mv node
-perl php python python3 rm rust rustc ruby screen sort swift tail time top touch tree vagrant which
+_OF_BOTH = """
+cat clang convert cp cut date dig docker echo find git go head helm host identify java kill less make mv
+node perl php ping python python3 rm route ruby rust rustc screen set snap sort swift tail time top touch
+tree vagrant watch which
 """
-_OPTIONS_OF_THEM = """
-all amin atime bench benchmem classpath count cover coverprofile cpu crop ctime daemon delete density depth
-empty exec execdir file files format gnu group help iname inum ipath iregex jar jobs ldflags links list
-maxdepth memprofile mindepth mmin mod mount mtime name newer newermt nocache noleaf okdir path perm print
-printf prune quality quiet race recursive regex regextype resize rotate run server short size strip tags
-test timeout trim type user verbose version vet xdev xtype
+_LONG_OPTIONS = """
+acodec all amin approve atime auto-approve bench benchmem classpath connect count cover coverprofile cpu
+crop ctime daemon delete density depth ef empty encoding euo exec execdir file files format gnu group help
+iname inum ipath iregex jar jobs ldflags links list maxdepth memprofile mindepth mmin mod mount mtime name
+newer newermt newkey nocache nodes noleaf okdir path perm preset print printf prune quality quiet race
+recursive regex regextype resize rotate run server servername short showcerts size strip tags test timeout
+trim type user vcodec verbose version vet xdev xtype
 """
 _PROGRAMS = frozenset(_OF_SHELLS.split())
-_AMBIGUOUS = frozenset(_ALSO_WORDS.split())  # also words people search for
-_OPTIONS = frozenset(_OPTIONS_OF_THEM.split())
+_ALSO_WORDS = frozenset(_OF_BOTH.split())  # programs that are also other words
+_OPTIONS = frozenset(_LONG_OPTIONS.split())
 
 
 def typed(text: str, mode: Mode = Mode.ANY) -> LexicalQuery:
@@ -141,8 +146,9 @@ _PARTICLE = re.compile(
 def is_pasted(text: str) -> bool:
     """Return whether all of a query is text: it is long, of several lines, or looks like code or a command.
 
-    A word with a dash is an option after the name of a program (``tar -xzf``). After a name that is also
-    another word, it is one if the program has that option: ``java -jar``, not ``java -coffee``.
+    A word with a dash is an option directly after the name of a program (``tar -xzf``), or if the query
+    begins with the name and does not end with the option. Elsewhere, or after a name that is also another
+    word, only options that programs have are options: ``java -jar``, not ``java -coffee``.
     """
     text = text.strip()
     if len(text) > _LONGEST_TYPED or "\n" in text or "\r" in text:
@@ -157,10 +163,13 @@ def is_pasted(text: str) -> bool:
     dashed = _DASHED.search(outside)
     if dashed is None:
         return False
-    before = re.findall(r"[a-z0-9+-]+", outside[: dashed.start()].lower())
-    if not _PROGRAMS.isdisjoint(before):
+    before = re.findall(r"[\w.+-]+", outside[: dashed.start()].lower())
+    if before and before[-1] in _PROGRAMS:
         return True
-    return not _AMBIGUOUS.isdisjoint(before) and not _OPTIONS.isdisjoint(_DASHED.findall(outside))
+    if before and before[0] in _PROGRAMS and outside[dashed.end() :].strip():
+        return True
+    programs = not _PROGRAMS.isdisjoint(before) or not _ALSO_WORDS.isdisjoint(before)
+    return programs and not _OPTIONS.isdisjoint(_DASHED.findall(outside))
 
 
 _HIRAGANA = re.compile(r"[ぁ-ゖゝゞー]{2,}")
@@ -199,7 +208,7 @@ def sense(query: LexicalQuery) -> str:
 
 def marked_terms(query: LexicalQuery) -> list[str]:
     """Return the words and phrases of a query that are marked in a hit: no words of grammar."""
-    spellings = (spelling for _, *others in query.spellings for spelling in others)
+    spellings = (each for word in query.spellings for each in word if each not in normalize(query.text))
     return [content(query.text), *query.phrases, *spellings]
 
 

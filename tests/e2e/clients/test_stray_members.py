@@ -82,11 +82,3 @@ async def test_other_own_tools_refuse_unknown_members_too(tmp_path: Path) -> Non
             answer = await line.request("tools/call", {"name": name, "arguments": {**arguments, "zzz": 1}})
             assert "zzz" in json.dumps(answer), name
             assert "error" in answer or answer["result"].get("isError"), name
-
-
-async def test_a_search_that_finds_nothing_like_it_does_not_tell_the_model_to_give_up(tmp_path: Path) -> None:
-    async with running_hub(tmp_path, {"up": child()}) as here:
-        line = await here.connect()
-        found = text(await line.call("search_tools", query="create a pull request on the moon"))
-        assert "No tool fits" not in found
-        assert "tell the user" not in found

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tabane.search.embedding.universal_encoder import MODEL as USE
+from tabane.search.embedding.minilm_encoder import MODEL as JOINED
 from tabane.settings import load_settings
 from tests.e2e.docs.pages import Block, blocks
 from tests.harness.home import Home
@@ -47,8 +47,8 @@ async def test_the_first_commands_try_the_default_model_and_download_nothing(tmp
     (commands,) = blocks("models:begin")
     async with fake.serving() as url:
         out = await asyncio.to_thread(typed, tmp_path, "", commands.text, HF_ENDPOINT=url)
-    assert f"{USE} is in " in out
-    assert f"{USE}#" in out
+    assert f"{JOINED} is in " in out
+    assert f"{JOINED}#" in out
     assert fake.asked == []
 
 

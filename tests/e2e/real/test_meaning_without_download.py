@@ -11,7 +11,7 @@ from tests.harness.home import Home, hub
 from tests.harness.patience import until
 from tests.search.embedding.servers import FakeHub
 
-USE = "google/universal-sentence-encoder-multilingual"
+MODEL = "tabane/use-minilm"
 NOTES = {
     "歯医者": "歯医者の予約は金曜の午前中に取った。",
     "猫": "うちの猫は魚よりも鶏肉が好きだ。",
@@ -41,7 +41,7 @@ def _found_by_meaning(folder: Path, endpoint: str) -> None:
     for name, text in NOTES.items():
         (folder / f"{name}.md").write_text(text)
     with hub(home):
-        assert USE in home.run("models", "show").out
+        assert MODEL in home.run("models", "show").out
         assert home.run("docs", "add", *(str(folder / f"{name}.md") for name in NOTES)).status == 0
         asyncio.run(until(lambda: _all_found(home)))
         (process,) = home.run("models", "show", "--json").succeeded.json["open"]

@@ -442,10 +442,10 @@ async def test_vectors_of_a_former_model_are_searched_while_auto_is_another(plac
     place.set()
     async with place.opened(make_finder=make) as models:
         told = await call(models, "model_status")
-        assert (told["state"], told["id"], told["source"]) == ("here", USE, "package")
-        assert opened(await models.wanted()).fingerprint.startswith(USE)
+        assert (told["state"], told["id"], told["source"]) == ("here", JOINED, "package")
+        assert opened(await models.wanted()).fingerprint.startswith(JOINED)
         told = await call(models, "model_status")
-        assert (told["state"], told["dimension"]) == ("open", 512)
+        assert (told["state"], told["dimension"]) == ("open", 896)
         (name,) = [
             name
             for name in json.loads((place.home / "models.json").read_text())["models"]

@@ -13,8 +13,8 @@ from benchmarks.search.quality import Corpus, Query
 
 from tabane.search.analysis import FUNCTION_WORDS, tokens
 from tabane.search.embedding.embedder import NoModel
+from tabane.search.embedding.minilm_encoder import MODEL, minilm_encoder
 from tabane.search.embedding.model_finder import ModelChoice
-from tabane.search.embedding.universal_encoder import MODEL, universal_encoder
 from tests.search.quality import floor
 
 NOTES = floor.FOLDER / "notes.json"
@@ -23,7 +23,7 @@ NOTES = floor.FOLDER / "notes.json"
 A note that says the same in the other language is right too.
 """
 
-needs_encoder = pytest.mark.skipif(universal_encoder() is None, reason="the encoder is not installed")
+needs_encoder = pytest.mark.skipif(minilm_encoder() is None, reason="the encoder is not installed")
 
 
 def corpus() -> Corpus:

@@ -22,6 +22,8 @@ _PROGRAMS = {"programs": True}
 
 
 _LONGEST = 2_000
+LONGEST_QUERY = 2_000
+"""Characters of a query that are read. A longer one is cut."""
 
 
 class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
@@ -75,7 +77,7 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
     def steps(self) -> list[str]:
         """Return the queries, each once. Raises BadArguments if there is none."""
         given = self.queries or ([] if self.query is None else [self.query])
-        found = list(dict.fromkeys(query[:_LONGEST] for query in given if query))
+        found = list(dict.fromkeys(query[:LONGEST_QUERY] for query in given if query))
         if not found:
             raise BadArguments(
                 say("search_tools takes query, or queries: a list with the steps of a task."), "query"
@@ -84,10 +86,11 @@ class SearchTools(Struct, frozen=True, forbid_unknown_fields=True):
 
     def cut_notice(self) -> Message | None:
         """Return what to say if a query was cut."""
-        if all(len(query) <= _LONGEST for query in self.queries or [self.query or ""]):
+        if all(len(query) <= LONGEST_QUERY for query in self.queries or [self.query or ""]):
             return None
         return say(
-            "Only the first {most} {most:character|characters} of a query are searched for.", most=_LONGEST
+            "Only the first {most} {most:character|characters} of a query are searched for.",
+            most=LONGEST_QUERY,
         )
 
 
@@ -318,8 +321,8 @@ def _result_text(result: Any, lang: str) -> str:
 _OPERATIONS = (
     Operation(
         "search_tools",
-        "Find tools of all the user's MCP servers, before you say you cannot: "
-        "name(required parameters): purpose. A task of several steps: send queries. Next: describe_tools.",
+        "Find tools of the user's MCP servers, before you say you cannot: "
+        "name(required parameters): purpose. For several steps send queries. Next: describe_tools.",
         SearchTools, "catalog.operations.tool_operations:ToolOperations.search", EVERYONE, text=_result_text,
         source="hub", privilege=Privilege.READ,
     ),

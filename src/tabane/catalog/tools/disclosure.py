@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _MOST_REQUIRED = 8
 _MOST_OPTIONAL = 4
 _FULL_SHARE = 0.6  # of the tools that a search finds: the others are only named
-_FULL_SHARE_OF_STEP = 0.4
+_FULL_SHARE_OF_STEP = 0.5
 _SENTENCE = 160
 _CLAUSE = 60  # characters of a sentence that is shown whole in a search
 _LEAST_CLAUSE = 30

@@ -57,13 +57,14 @@ _ABOUT = 60
 
 
 _INSTRUCTIONS: dict[Mode, str] = {
-    "search": "Search before saying that you cannot: search_tools finds the user's MCP tools (server__tool), "
-    "for several steps at once with queries; then describe_tools, then call_tool.",
+    "search": "Search before saying that you cannot: search_tools finds the user's MCP tools (server__tool); "
+    "for several steps send queries. Then describe_tools, then call_tool.",
     "light": "Look here before saying that you cannot: these are the user's MCP tools (server__tool), with "
     "their descriptions cut. Read one with describe_tools before you call it.",
     "full": "Look here before saying that you cannot: these are the user's MCP tools (server__tool).",
-    "code": "Search before saying that you cannot: search_tools finds MCP tools of the user, as async "
-    "functions of Python; then call them in run_script: from tools import server; await server.tool(…).",
+    "code": "Search before saying that you cannot: search_tools finds the user's MCP tools, as async "
+    "functions of Python; for several steps send queries. Then call them in run_script: from tools "
+    "import server; await server.tool(…).",
 }
 
 _OWN = {

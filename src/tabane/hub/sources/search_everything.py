@@ -79,7 +79,7 @@ class SearchEverything(Struct, frozen=True, forbid_unknown_fields=True, rename={
     ``keywords``: search by keywords alone. ``explain``: each hit says what its score consists of.
     """
 
-    query: Annotated[str, Meta(min_length=1, max_length=2000)]
+    query: Annotated[str, Meta(min_length=1)]
     places: (
         Annotated[
             list[SearchKind],
@@ -91,6 +91,9 @@ class SearchEverything(Struct, frozen=True, forbid_unknown_fields=True, rename={
     keywords: Annotated[Keywords | None, _HIDDEN] = None
     explain: Annotated[bool, _HIDDEN] = False
 
+
+_LONGEST = 100_000
+"""Characters of a query that are read; each kind chooses some of them."""
 
 _FEWEST = 8
 """Hits that each kind is asked for at least, so that they can be compared."""
@@ -152,7 +155,7 @@ class EverythingSearch:
     ) -> Sequence[KindAnswer | TabaneError]:
         """Return the answers of all kinds. A phrase is given up only if no kind has it."""
         most, keywords = max(params.top_k, _FEWEST), params.keywords
-        request = SearchRequest(params.query, most, keywords=keywords, exact=len(kinds) > 1)
+        request = SearchRequest(params.query[:_LONGEST], most, keywords=keywords, exact=len(kinds) > 1)
         outcomes = await asyncio.gather(*(self._ask(kind, caller, request) for kind in kinds))
         if not request.exact or any(isinstance(each, KindAnswer) and _has_texts(each) for each in outcomes):
             return outcomes
@@ -183,7 +186,9 @@ async def _entries(params: SearchEverything, answers: Sequence[KindAnswer]) -> l
 
     # In a thread: the words of 500 passages take tens of milliseconds.
     manual, typing = "docs" in (params.places or ()), params.keywords == "typing"
-    return await asyncio.to_thread(partial(ordered, params.query, answers, manual=manual, unfinished=typing))
+    return await asyncio.to_thread(
+        partial(ordered, params.query[:_LONGEST], answers, manual=manual, unfinished=typing)
+    )
 
 
 def _row(entry: ThingEntry, face: Face) -> dict[str, Any]:

@@ -128,6 +128,8 @@ FAMILIES = (
         "use-minilm",
         r"use-minilm$",
         ModelTraits(Pooling.MEAN, 512).over(_PLAIN),
+        # As the one above, which other languages have alone. Medians of unrelated English texts .00 to .11 in
+        # eight sets; the fiftieth part of the right answers is below .06 to .31.
         CosineBaseline(usual=0.05, threshold=0.08),
     ),
     ModelFamily(

@@ -1,0 +1,140 @@
+"""What is searched instead of a query as it stands: negation, and phrases that nobody wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tabane.operations import Caller, Face
+from tabane.posts.post import Post
+from tabane.search.analysis import content, tokens
+from tabane.search.source import SearchRequest
+from tests.documents.library import opened as documents
+from tests.posts.archive import Filed
+from tests.posts.archive import opened as posts
+
+ENGLISH = Caller("local", Face.RPC, "test", "en")
+
+NOTES = {
+    "a": "Budget meeting with Tanaka in the blue room.",
+    "b": "Budget meeting with Sato in the red room.",
+    "c": "Cake without sugar: take honey.",
+    "d": "Cake with sugar.",
+    "e": "田中さんとの会議の記録。",
+    "f": "佐藤さんとの会議の記録。",
+    "g": "The start of the party.",
+    "h": "Modern art, a party.",
+}
+
+
+async def answered(query: str, **params: Any) -> tuple[list[str], str | None]:
+    """The documents that are found, and the warning in English."""
+    async with documents() as asked:
+        for name, text in NOTES.items():
+            await asked.put(name, text)
+        await asked.fill()
+        answer = await asked.call("search_documents", ENGLISH, query=query, **params)
+        return [result["filepath"] for result in answer["results"]], answer.get("warning")
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "lexical", "vector"])
+@pytest.mark.parametrize(
+    ("query", "first", "absent", "remark"),
+    [
+        ("budget meeting without Tanaka", "b", "a", "Tanaka"),
+        ("budget meeting not with Tanaka", "b", "a", "Tanaka"),
+        ("田中さん以外との会議", "f", "e", "田中"),
+        ("田中抜きの会議の記録", "f", "e", "田中"),
+        ("cake without sugar", "c", None, None),
+        ("party -art", "g", "h", None),
+    ],
+)
+async def test_what_a_query_does_not_want_is_left_out(
+    query: str, first: str, absent: str | None, remark: str | None, mode: str
+) -> None:
+    found, warning = await answered(query, mode=mode)
+    assert mode == "vector" or found[0] == first  # a model of letters
+    assert absent not in found
+    assert (warning is None) == (remark is None)
+    assert remark is None or remark in (warning or "")
+
+
+@pytest.mark.parametrize("mode", ["hybrid", "lexical", "vector"])
+async def test_a_phrase_that_no_text_has_is_given_up_and_the_answer_says_so(mode: str) -> None:
+    found, warning = await answered('"blue meeting" Tanaka', mode=mode)
+    assert mode == "vector" or found[0] == "a"
+    assert (
+        warning == 'Nothing has the exact phrase "blue meeting". These are results without the exact phrase.'
+    )
+    assert await answered('"blue room" meeting', mode=mode) == (["a"], None)
+    assert await answered('"absent words"', mode="lexical") == ([], None)
+
+
+async def test_posts_are_searched_without_a_phrase_that_no_post_has() -> None:
+    texts = ["the blue room", "a red room"]
+    async with posts(
+        [
+            Filed(Post(post_id=number, content=text, timestamp="", url="", user="a"), {})
+            for number, text in enumerate(texts, 1)
+        ]
+    ) as asked:
+        for query, expected, warned in (('"red blue room"', 2, True), ('"blue room"', 1, False)):
+            page = await asked.call("find_posts", query=query, mode="hybrid")
+            assert len(page["results"]) == expected
+            assert ("red blue room" in page.get("warning", "")) == warned
+            assert (
+                "red blue room" in await asked.text("search_similar", query=query, mode="hybrid")
+            ) == warned
+
+
+async def test_a_long_query_is_cut_and_not_refused() -> None:
+    query = "Budget meeting with Tanaka in the blue room.\n" + "and more words " * 20_000
+    found, _ = await answered(query)
+    assert found[0] == "a"
+    async with posts([Filed(Post(post_id=1, content="x", timestamp="", url="", user="a"), {})]) as asked:
+        for name in ("find_posts", "search_similar"):
+            assert await asked.call(name, query=f"x {query}", mode="hybrid")
+        assert await asked.stream("vector_search", query=f"x {query}", mode="hybrid")
+
+
+PASTED: list[str] = json.loads((Path(__file__).parent / "pasted.json").read_bytes())["text"]
+TEXTS = st.text(
+    st.one_of(st.sampled_from('abxyz  \n"-*|/:東京のに猫「」'), st.characters(codec="utf-8")), max_size=80
+)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(TEXTS, max_size=8), st.integers(0, 7))
+def test_a_text_of_an_archive_finds_itself(more: list[str], at: int) -> None:
+    """The text is the whole query. Words or letters are needed: vectors find symbols only if a model does."""
+
+    async def whole() -> None:
+        texts = [
+            *PASTED[at * 4 : at * 4 + 4],
+            *NOTES.values(),
+            *(text for text in more if tokens(content(text))),
+        ]
+        texts = list(dict.fromkeys(texts))
+        async with documents() as asked, posts() as archive:
+            for number, text in enumerate(texts):
+                await asked.put(f"{number:03}", text)
+            await archive.put(
+                [
+                    Filed(Post(post_id=n, content=text, timestamp="", url="", user="a"), {})
+                    for n, text in enumerate(texts, 1)
+                ]
+            )
+            await asked.fill()
+            for number, text in enumerate(texts):
+                for mode in ("hybrid", "lexical"):
+                    assert f"{number:03}" in await asked.found(text, mode=mode, top_k=10), (mode, text)
+                answer = await archive.archive.searching.search(ENGLISH, SearchRequest(text, 10))
+                assert number + 1 in [hit.item.post_id for hit in answer.hits], text
+
+    asyncio.run(whole())
