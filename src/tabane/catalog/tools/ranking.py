@@ -369,8 +369,9 @@ class FitEvidence(NamedTuple):
 
 
 # Weights of a logistic regression for the fields of FitEvidence, the counts by their logarithm, and bias.
-# Fitted on 420 requests of ours to 37 real and made servers in nine choices of them, a quarter of which no tool
-# fits, and on parts of two public sets. The bias leaves about one in 30 requests doubted that a tool fits.
+# Fitted on 420 requests of ours to 37 real and made servers in nine choices of them, a quarter of which no
+# tool fits, and on parts of two public sets. The bias leaves about one in 30 requests doubted that a tool
+# fits.
 _FIT_BY_MEANING = (2.26, 2.26, 3.32, 5.07, 1.05, -0.55, -2.28)
 _FIT_BY_WORDS = (0.0, 3.07, 5.86, 3.88, 1.42, -0.47, -1.4)
 
