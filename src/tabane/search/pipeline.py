@@ -237,25 +237,25 @@ def _score_parts(
 ) -> dict[str, ScoreParts]:
     """Return the parts of the score of each record that was found, best first.
 
-    ``least`` is the least weight of the words.
+    ``least`` is the least weight of the words. All parts are multiplied by the same number in 0..1, so that
+    the best score is low if even the best record has few of the words and is not near in meaning.
     """
     cosines = {key: hit.cosine for key, hit in found.items() if hit.cosine is not None}
     nothing = min(cosines.values(), default=0.0) if usual is None else usual
     bm25 = {hit.key: hit.score for hit in lexical.hits}
     ceiling = lexical.ceiling or max(bm25.values(), default=1.0)
-    weight = weight_of_words(
-        Rise.of([score / ceiling for score in bm25.values()], fewer=0.0),
-        Rise.of([hit.score - nothing for hit in nearest.hits], fewer=0.5),
-        latin=latin,
-    )
-    weight = max(weight, least if bm25 else 0.0)
-    near: dict[str, float | None] = {**dict.fromkeys(found), **scaled(cosines, nothing)}
+    said = Rise.of([score / ceiling for score in bm25.values()], fewer=0.0)
+    meant = Rise.of([hit.score - nothing for hit in nearest.hits], fewer=0.5)
+    weight = max(weight_of_words(said, meant, latin=latin), least if bm25 else 0.0)
+    width = 1 - nothing
+    level = weight * min(said.best, 1.0) + (1 - weight) * (min(meant.best / width, 1.0) if width > 0 else 1.0)
+    close: dict[str, float | None] = {**dict.fromkeys(found), **scaled(cosines, nothing)}
     words_ranks, meaning_ranks = (
         {hit.key: rank for rank, hit in enumerate(hits.hits, 1)} for hits in (lexical, nearest)
     )
     return {
-        key: ScoreParts(*parts, words_ranks.get(key), meaning_ranks.get(key), "scaled")
-        for key, parts in fused(scaled(bm25, 0.0), near, weight).items()
+        key: ScoreParts(level * words, level * near, words_ranks.get(key), meaning_ranks.get(key), "scaled")
+        for key, (words, near) in fused(scaled(bm25, 0.0), close, weight).items()
     }
 
 
