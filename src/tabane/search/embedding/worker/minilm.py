@@ -8,6 +8,7 @@ Texts of a part are computed one after the other in one matrix, without padding:
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +47,8 @@ class WordPieces:
     """
 
     def __init__(self) -> None:
-        content = resources.files(__package__).joinpath("wordpieces.txt").read_text(encoding="utf-8")
+        packed = resources.files(__package__).joinpath("wordpieces.txt.gz").read_bytes()
+        content = gzip.decompress(packed).decode()
         self._pieces = {piece: place for place, piece in enumerate(content.split("\n")[:-1])}
         self._of_word = lru_cache(_WORDS)(self._split)
 
