@@ -148,7 +148,7 @@ async def test_the_best_score_is_low_if_nothing_fits() -> None:
             parts = ranking.hits[0].parts
             assert parts is not None
             assert parts.words + parts.meaning == pytest.approx(best[words])
-    assert best["apple pear"] == pytest.approx(1.0)
+    assert best["apple pear"] > 0.9
     assert best["pear 東京 京都"] < 0.6
 
 
