@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -138,6 +137,7 @@ MOST_PAIRS = 64
 # Unicode reserves these for internal use. In a text they are a mistake, and all count as the same one.
 _OWN = range(0xFDD0, 0xFDEF)
 _BLANK = "\ufdef"
+_LAST_BLANK = 0x3000  # the ideographic space: no white space is behind it
 _ANY_OWN = 0x1FFFE
 _MISTAKEN = chr(_ANY_OWN)
 _MISTAKE = re.compile("[\ufdd0-\ufdef\U0001fffe]")
@@ -146,8 +146,13 @@ _OTHERS = re.compile("[\\s\ufdd0-\ufdee\U0001fffe]")
 
 def substring_tokens(text: str) -> list[str]:
     """Return the tokens of a text in order, one for each character of the normalized text."""
-    spelled = _spell_tokens(substring_spelling(text))
+    spelled = pairs_spelling(text)
     return [*map(add, spelled, spelled[1:]), spelled[-1]] if spelled else []
+
+
+def pairs_spelling(text: str) -> str:
+    """Return a text in the characters of its pairs. None of them is white space."""
+    return _spell_tokens(substring_spelling(text))
 
 
 def needle_tokens(needle: str) -> list[str]:
@@ -178,7 +183,7 @@ def _spell_tokens(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _spellings() -> dict[int, int]:
-    blanks = [code for code in range(sys.maxunicode + 1) if chr(code).isspace()]
+    blanks = [code for code in range(_LAST_BLANK + 1) if chr(code).isspace()]
     return dict(zip(blanks, _OWN, strict=False)) | dict.fromkeys(_OWN, _ANY_OWN)
 
 

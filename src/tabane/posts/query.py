@@ -26,6 +26,7 @@ from tabane.search.analysis import normalize
 from tabane.search.engine import Combination, VectorQuery
 from tabane.search.records import EVERYTHING, And, Contains, Filter, In, Not, Range
 from tabane.search.source import Keywords
+from tabane.search.typed_query import is_program
 from tabane.text.time_zones import bound
 
 Source = Literal["content", "reasoning", "summary"]
@@ -155,6 +156,41 @@ def parsed(text: str) -> PostQuery:
     if halves is None:
         return PostQuery(_unescape_meaning(text.strip()), PostTerms())
     return PostQuery(_unescape_meaning(halves[1].strip()), terms(halves[2]))
+
+
+# What follows the bar of a shell or stands in code, and in no terms.
+_OF_PIPES = "awk cut egrep fgrep grep head jq less more sed sort tail tee tr uniq wc xargs"
+_FILTERS = frozenset(_OF_PIPES.split())
+_CODE_IN_TERMS = re.compile(r"(?<!\S)--[A-Za-z]|&&|;(?:\s|\Z)|(?<!\S)[<>]{1,2}(?:\s|\Z)|[\r\n]")
+_TABLE_ROW = re.compile(r"\|[^|]*(?:\|[^|]*)+\|")
+_MEANT_TERMS = re.compile(r'(?<!\S)-?"|(?<!\S)-[^\W\d_]{3}')
+
+
+def bar_is_text(text: str) -> bool:
+    """Return whether the first bar of a query is one of a shell, of code or of a table: no terms follow it.
+
+    >>> bar_is_text("cat x.log | grep -i error"), bar_is_text("cats|kitten -puppy")
+    (True, False)
+    """
+    text = text.strip()
+    halves = _HALVES.match(text)
+    if halves is None:
+        return False
+    if halves[2].startswith("|") or _TABLE_ROW.fullmatch(text) or _CODE_IN_TERMS.search(halves[2]):
+        return True
+    before, behind = halves[1].split(maxsplit=1), halves[2].split(maxsplit=1)
+    return bool(before and behind) and is_program(before[0]) and behind[0] in _FILTERS
+
+
+def bar_may_be_text(text: str) -> bool:
+    """Return whether a query may be text in spite of its terms.
+
+    White space is before the bar, no bar is escaped, and the terms have no phrase and exclude nothing.
+    """
+    halves = _HALVES.match(text.strip())
+    if halves is None or not halves[1][-1:].isspace() or "\\|" in text:
+        return False
+    return _MEANT_TERMS.search(halves[2]) is None
 
 
 def terms(text: str) -> PostTerms:

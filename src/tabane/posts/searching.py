@@ -25,6 +25,8 @@ from tabane.posts.query import (
     PostTerms,
     Source,
     available,
+    bar_is_text,
+    bar_may_be_text,
     checked_weights,
     escaped_meaning,
     parsed,
@@ -75,7 +77,7 @@ from tabane.search.source import (
     SearchRequest,
     joined,
 )
-from tabane.search.typed_query import marked_terms, sense, shortened, typed, words_of
+from tabane.search.typed_query import is_pasted, marked_terms, sense, shortened, typed, words_of
 
 MOST_SETTLED = 20_000
 """Groups of duplicates that are examined for one answer. After that, the answer is what was found so far."""
@@ -416,7 +418,22 @@ class PostSearch:
         ``diversity`` in 0..1 is how much a post must differ from the posts before it. It needs a V: posts are
         then chosen one by one from five times as many.
         """
-        query = _read_query(text)
+        found: PostAnswer = SearchAnswer()
+        for reading, remark in _readings(text):
+            found = await self._similar_as(collection, reading, options, top_k, diversity)
+            if found.hits:
+                return replace(found, warning=joined(remark, found.warning))
+        return found
+
+    async def _similar_as(
+        self,
+        collection: Collection,
+        query: PostQuery,
+        options: PostSearchOptions,
+        top_k: int,
+        diversity: float,
+    ) -> PostAnswer:
+        """Return the posts nearest to one reading of ``V|T``."""
         weights = checked_weights(options.mode, options.weights)
         chosen = await self.chosen(collection, options.conditions)
         chosen = _narrow_to_terms(chosen, query.terms, source_of(options.mode))
@@ -457,7 +474,7 @@ class PostSearch:
 
         Without V: newest first, all with score 1.0. Mode hybrid ranks the best 1,000 only.
         """
-        query = _read_query(text)
+        query, _ = _readings(text)[0]
         weights = checked_weights(options.mode, options.weights)
         chosen = await self.chosen(collection, options.conditions)
         where = _narrow_to_terms(chosen, query.terms, source_of(options.mode)).all
@@ -554,9 +571,9 @@ class PostSearch:
 
         A requested mode is used, with a warning if it misleads.
 
-        Without a requested mode, vectors alone rank if all posts have one, and keywords if the model is
-        missing. A model that cannot read the query is worth a warning, and changes no scores. ``words`` is
-        the meaning as keywords, with other spellings.
+        Without a requested mode, vectors alone rank if all posts have one and the query is not pasted, and
+        keywords if the model is missing. A model that cannot read the query is worth a warning, and changes
+        no scores. ``words`` is the meaning as keywords, with other spellings.
         """
         if not meaning:
             return NewestPosts(where), None
@@ -569,7 +586,8 @@ class PostSearch:
             return await self._hybrid_ranking(collection, words, where)
         meaning = words.spelled or meaning
         warning, fits = await self._doubt_vectors(collection, options.mode, meaning)
-        if options.mode_is_default and not fits:
+        # The names and messages of a pasted text are exact, and models know few of them.
+        if options.mode_is_default and (not fits or is_pasted(meaning)):
             return await self._hybrid_ranking(collection, words, where)
         vectors = await self._query_vectors(collection, options.mode, weights, meaning)
         if isinstance(vectors, NoModel):
@@ -654,13 +672,25 @@ async def _diversify(
     return [by_key[hit.key] for hit in await diversified(collection, "content", ranked, top_k, 1 - diversity)]
 
 
-def _read_query(text: str) -> PostQuery:
-    query = parsed(encodable(text[:LONGEST_QUERY], "query"))
+def _readings(text: str) -> list[tuple[PostQuery, Message | None]]:
+    """Return how ``V|T`` may be read, the first one first, each with what its answer says about that.
+
+    Raises BadArguments.
+    """
+    text = encodable(text[:LONGEST_QUERY], "query")
+    whole = PostQuery(shortened(text.strip()), PostTerms())
+    if bar_is_text(text):
+        return [(whole, say("The bar (|) in the query is read as text: no terms follow it."))]
+    query = parsed(text)
     query = structs.replace(query, meaning=shortened(query.meaning))
-    _check_terms(query.terms, "query")
     if not query.meaning and not query.terms:
         raise _empty_query_error("query")
-    return query
+    if not (query.terms and bar_may_be_text(text)):
+        _check_terms(query.terms, "query")
+        return [(query, None)]
+    remark = say("No post matches the terms after the bar (|), so all of the query is read as text.")
+    readable = all(len(term) <= LONGEST_NEEDLE for term in (*query.terms.includes, *query.terms.excludes))
+    return [*[(query, None)] * readable, (whole, remark)]
 
 
 def _empty_query_error(parameter: str) -> BadArguments:

@@ -20,27 +20,31 @@ from tabane.search.typed_query import is_pasted
 
 _MOST_EXCLUDED = 3  # names of one negation: without Tanaka, Sato and Mori
 
-# A text about "docker without sudo" has the word sudo, one about お湯が出ない has 湯. So "without" and 抜き
-# leave out names alone; "except" and 以外 say that something is to be left out, whatever it is.
+# Only names are left out: a text about "login without password" has the word "password".
 _NAME = r"[A-Z][\w'’-]*(?:[ ][A-Z][\w'’-]*)*"
-_THING = rf"(?:(?:a|an|any|the)[ ])?(?:{_NAME}|[^\W\d_][\w'’-]*)"
 _ENGLISH = re.compile(
-    r"\b(?:(?i:without|(?:but[ ])?not[ ](?:with|by|from|about))[ ](?=[A-Z])"
-    r"|(?i:except(?:[ ]for)?|excluding|other[ ]than|apart[ ]from|but[ ]not)[ ])"
-    rf"(?P<names>{_THING}(?:(?:,?[ ](?:and|or|nor)[ ]|,[ ]){_NAME}){{0,2}})(?![\w'’-])"
+    r"\b(?:without|except(?:[ ]for)?|excluding|other[ ]than|apart[ ]from"
+    r"|(?:but[ ])?not[ ](?:with|by|from|about)|but[ ]not)[ ]"
+    rf"(?P<names>(?:the[ ])?{_NAME}(?:(?:,?[ ](?:and|or|nor)[ ]|,[ ]){_NAME}){{0,2}})(?![\w'’-])"
 )
 _BETWEEN = re.compile(r",?[ ](?:and|or|nor)[ ]|,[ ]")
-_ARTICLE = re.compile(r"(?:a|an|any|the)[ ]")
-# "How to edit without reloading" asks for a way, and a text about it has the word.
-_ASKS_HOW = re.compile(r"(?i)\s*(?:how|can|could|is|are|does|do|why|should)\b")
-
-_HONORIFIC = "さん|くん|ちゃん|部長|課長|社長|先生|君|氏|様"
-_JAPANESE = re.compile(
-    r"(?P<names>(?:[\u3400-\u4dbf\u4e00-\u9fff々ァ-ヺー]+|[A-Za-z][A-Za-z0-9]*))"
-    rf"(?:(?:{_HONORIFIC})?以外|(?:{_HONORIFIC})(?:(?:を)?(?:抜き|ぬき)|なし(?=の)|を除(?:いた|いて|く|き)|を含(?:ま|め)ない"
-    r"|のい(?:ない|なかった)|(?:では|じゃ)ない))"
+_ARTICLE = re.compile(r"the[ ]")
+# "How to edit without Vim" asks for a way, and "works in Chrome but not Firefox" reports: such texts have the
+# name. So does code: "try except ValueError".
+_ASKS_HOW = re.compile(
+    r"(?i)\s*(?:how|can|can['’]?t|cannot|could|is|are|does|do|why|should)\b"
+    r"|.*\b(?:try|(?:build|call|connect|convert|create|deploy|edit|fail|get|install|live|load|log|make|open|play"
+    r"|run|set|start|test|update|use|watch|work|write)(?:s|e?d|ing)?|running|using|login)\b"
 )
-_TITLE = re.compile(rf"(?<=.)(?:{_HONORIFIC})$")
+_ERROR = re.compile(r"(?:Error|Exception|Warning)$")
+
+_HONORIFIC = "(?:さん|くん|ちゃん|部長|課長|社長|先生|君|氏|様)"
+_JAPANESE = re.compile(
+    r"(?P<names>[\u3400-\u4dbf\u4e00-\u9fff々ァ-ヺー]{2,}|[A-Za-z][A-Za-z0-9]+)"
+    rf"(?:{_HONORIFIC}?(?:以外(?=の|との|[\s、]|$)|(?:を)?(?:抜き|ぬき)(?=[ので\s、]|$))"
+    rf"|{_HONORIFIC}(?:を除(?:いた|いて|く|き)|[のが](?:いない|いなかった|来ない|出ない)|(?:では|じゃ)ない))"
+)
+_TITLE = re.compile(r"(?<=.)(?:部長|課長|社長|先生|君|氏|様)$")
 
 
 class Interpretation(NamedTuple):
@@ -82,7 +86,7 @@ def _negation_of(words: LexicalQuery) -> _Negation | None:
         return None
     rest = " ".join(f"{text[: match.start()]} {text[match.end() :].lstrip('の、')}".split())
     names = [_TITLE.sub("", _ARTICLE.sub("", name)) for name in _BETWEEN.split(match["names"])]
-    if not rest or any(name.lower() in FUNCTION_WORDS for name in names):
+    if not rest or any(name.lower() in FUNCTION_WORDS or _ERROR.search(name) for name in names):
         return None
     excluded = structs.replace(words, text=rest, exclude=(*words.exclude, *names[:_MOST_EXCLUDED]))
     remark = say(
@@ -94,9 +98,10 @@ def _negation_of(words: LexicalQuery) -> _Negation | None:
 
 
 def _said(text: str) -> re.Match[str] | None:
-    if _ASKS_HOW.match(text):
-        return None
-    return _ENGLISH.search(text) or _JAPANESE.search(text)
+    match = _ENGLISH.search(text)
+    if match is not None:
+        return None if _ASKS_HOW.match(text[: match.start()]) else match
+    return _JAPANESE.search(text)
 
 
 def _without_phrases(words: LexicalQuery) -> Interpretation:

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from operator import mul
 from typing import ClassVar, Generic, Literal, NamedTuple, TypeVar
 
@@ -22,6 +23,7 @@ from tabane.search.embedding.model_families import family_of, is_latin, reads
 from tabane.search.engine import (
     MOST_AT_ONCE,
     Collection,
+    EngineHit,
     EngineHits,
     JoinedRecords,
     LexicalQuery,
@@ -44,6 +46,9 @@ from tabane.search.source import (
     joined,
 )
 from tabane.search.typed_query import TextTest, demands, is_pasted, marked_terms, sense, words_of
+from tabane.workers.time_slices import thread_slices
+
+T = TypeVar("T")
 
 DEPTH = 100
 """Least number of hits that are taken from each ranking. Deeper hits of both gain nothing by fusion."""
@@ -201,6 +206,10 @@ class _HybridSearch(Struct, frozen=True):
         return nearest, found
 
 
+_TESTED = 2_000_000
+"""Characters of texts that are tested for phrases and exclusions, about a second. Other hits are left out."""
+
+
 async def _allowed_nearest(
     records: JoinedRecords, request: NearestRequest, words: LexicalQuery
 ) -> EngineHits:
@@ -212,18 +221,49 @@ async def _allowed_nearest(
     nearest = await records.nearest(request.query, request.where, request.limit)
     if not test:
         return nearest
-    allowed = await _allowed_hits(records, nearest, test)
+    allowed = await _allowed_hits(records, nearest, test, request.limit)
     if len(allowed.hits) < len(nearest.hits) == request.limit < MOST_AT_ONCE:
         deeper = await records.nearest(request.query, request.where, MOST_AT_ONCE)
-        allowed = await _allowed_hits(records, deeper, test)
-    return structs.replace(allowed, hits=allowed.hits[: request.limit])
+        allowed = await _allowed_hits(records, deeper, test, request.limit)
+    return allowed
 
 
-async def _allowed_hits(records: JoinedRecords, found: EngineHits, test: TextTest) -> EngineHits:
-    """Return the hits whose texts pass a test."""
-    there = await records.get([hit.key for hit in found.hits])
-    passed = {record.key for record in there if record is not None and test.accepts(record.texts.values())}
-    return structs.replace(found, hits=tuple(hit for hit in found.hits if hit.key in passed))
+async def _allowed_hits(records: JoinedRecords, found: EngineHits, test: TextTest, limit: int) -> EngineHits:
+    """Return the first hits whose texts pass a test, at most ``limit``. See :data:`_TESTED`."""
+    allowed: list[EngineHit] = []
+    left = _TESTED
+    for first in range(0, len(found.hits), DEPTH):
+        part = found.hits[first : first + DEPTH]
+        there = await records.get([hit.key for hit in part])
+        texts = {record.key: list(record.texts.values()) for record in there if record is not None}
+        passed, left = await _in_thread(partial(_passing, test, texts, left))
+        allowed += (hit for hit in part if hit.key in passed)
+        if len(allowed) >= limit or left <= 0:
+            break
+    whole = found.exact and left > 0 and len(allowed) <= limit
+    return structs.replace(found, hits=tuple(allowed[:limit]), exact=whole)
+
+
+def _passing(test: TextTest, texts: Mapping[str, Sequence[str]], most: int) -> tuple[set[str], int]:
+    """Return the keys whose texts pass a test, and how many characters of ``most`` are left."""
+    passed, pause = set[str](), thread_slices()
+    for key, each in texts.items():
+        if most <= 0:
+            break
+        most -= sum(map(len, each))
+        if test.accepts(each):
+            passed.add(key)
+        pause()
+    return passed, most
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Return the result of work off the event loop: here, if this is a thread in which an engine reads."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return work()
+    return await asyncio.to_thread(work)
 
 
 def _score_parts(
@@ -255,7 +295,9 @@ def _score_parts(
     )
     return {
         key: ScoreParts(level * words, level * near, words_ranks.get(key), meaning_ranks.get(key), "scaled")
-        for key, (words, near) in fused(scaled(bm25, 0.0), close, weight).items()
+        for key, (words, near) in fused(
+            scaled(bm25, 0.0), close, weight, outstanding=said.is_outstanding
+        ).items()
     }
 
 
@@ -409,8 +451,6 @@ log = logging.getLogger(__name__)
 
 RERANKED = 30
 """Hits that a reranker reads: each costs as much as embedding its text."""
-
-T = TypeVar("T")
 
 SearchMode = Literal["hybrid", "vector", "lexical"]
 

@@ -172,6 +172,11 @@ def is_pasted(text: str) -> bool:
     return programs and not _OPTIONS.isdisjoint(_DASHED.findall(outside))
 
 
+def is_program(word: str) -> bool:
+    """Return whether a word is the name of a program of shells. Some of them are other words too."""
+    return word in _PROGRAMS or word in _ALSO_WORDS
+
+
 _HIRAGANA = re.compile(r"[ぁ-ゖゝゞー]{2,}")
 
 # Lines of a stack trace say where something happened, not what.

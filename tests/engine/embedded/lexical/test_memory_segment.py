@@ -8,12 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.engine.embedded.lexical.memory_segment import (
+    SPELLED_AT_ONCE,
     MemorySegment,
     PreparedTokens,
     SegmentEntry,
     prepare_tokens,
 )
-from tabane.engine.query_plans import AllOf, AnyOf, Match, PhraseMatch, PrefixMatch, RecordAnalyzer, TermMatch
+from tabane.engine.query_plans import (
+    AllOf,
+    AnyOf,
+    Match,
+    PhraseMatch,
+    PrefixMatch,
+    RecordAnalyzer,
+    TermMatch,
+    needle,
+)
 from tabane.search.analysis import GAP
 from tabane.search.engine import LexicalQuery
 from tabane.search.records import EVERYTHING, Record, Shape, TextField
@@ -95,3 +105,61 @@ def test_tokens_as_numbers_are_found_as_tokens_are(
             assert one.having(token) == other.having(token)
         for beginning in ("rai", "東", "z", ""):
             assert one.beginning(beginning) == other.beginning(beginning)
+
+
+LETTERS = "あいう東 _-😀a"
+SPELLED = st.lists(st.text(st.sampled_from("あいう東 \n_-ー😀a"), max_size=9), min_size=1, max_size=6)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    SPELLED,
+    SPELLED,
+    st.sets(st.integers(1, 12), max_size=4),
+    st.text(LETTERS, min_size=1, max_size=5),
+)
+def test_pairs_are_found_as_tokens_are(
+    first: list[str], second: list[str], gone: set[int], wanted: str
+) -> None:
+    """Every answer is that of the tokens of each text."""
+    analyst, name = RecordAnalyzer(SHAPE, None), "s_body"
+    segment = MemorySegment(analyst)
+    tokens: dict[int, list[str]] = {}
+    for batch in (first, second):
+        entries = [
+            SegmentEntry(len(tokens) + at, Record(key=str(at), texts={"body": text}))
+            for at, text in enumerate(batch, 1)
+        ]
+        segment.add(entries)
+        tokens |= {entry.row: analyst.pairs(entry.record.texts["body"]) for entry in entries}
+        segment.space(name)
+    segment.remove(gone)
+    tokens = {row: found for row, found in tokens.items() if row not in gone}
+    assert segment.space(name).total == sum(map(len, tokens.values()))
+    for token in {token for found in tokens.values() for token in found} | {"ああ", "あ"}:
+        having = {row: found.count(token) for row, found in tokens.items() if token in found}
+        assert segment.having(TermMatch(name, token)) == having
+        starts = PrefixMatch(name, token[0])
+        beginning = {each for found in tokens.values() for each in found if each[0] == token[0]}
+        assert segment.beginning(starts) == {
+            each: sum(each in found for found in tokens.values()) for each in beginning
+        }
+        assert segment.rows(starts) == {
+            row for row, found in tokens.items() if any(each[0] == token[0] for each in found)
+        }
+    spelled = analyst.pairs(wanted)
+    whole = " ".join(spelled[:-1] if len(spelled) > 1 else spelled)
+    if len(spelled) > 1:
+        having = {row for row, found in tokens.items() if f" {whole} " in f" {' '.join(found)} "}
+        assert segment.rows(needle(wanted, ["body"])) == having
+
+
+def test_a_search_spells_a_part_of_very_many_texts_and_says_that_it_is_not_all() -> None:
+    long = "ひらがな" * (SPELLED_AT_ONCE // 6)
+    segment = MemorySegment(RecordAnalyzer(SHAPE, None))
+    segment.add([SegmentEntry(row, Record(key=str(row), texts={"body": long})) for row in (1, 2, 3)])
+    found: list[tuple[int, bool]] = []
+    for _ in range(2):
+        segment.begin_search()
+        found.append((len(segment.rows(needle("らがな", ["body"]))), segment.whole))
+    assert found == [(2, False), (3, True)]

@@ -103,6 +103,8 @@ def matching(view: IndexSnapshot, must: Match, without: Match, *, turned: bool) 
     Where most of them do and ``turned`` is allowed, those that do not: each costs as much as one that does.
     """
     segments = [segment for segment in view.segments if len(segment)]
+    for segment in segments:
+        segment.begin_search()
     newer = {row for segment in segments for row in segment.rows(must) - segment.rows(without)}
     if view.searcher is None or view.compiler is None or not view.searcher.searcher.num_docs:
         return RowSet(np.array(list(newer), dtype=np.int64))
@@ -144,6 +146,8 @@ class LexicalSearch:
         self._indexed = searcher.records if searcher else 0
         self._mixed = any(len(segment) for segment in view.segments)
         self._records = self._indexed + sum(len(segment) for segment in view.segments)
+        for segment in view.segments:
+            segment.begin_search()
         self._averages: dict[str, float] = {}
         self._leaves = (*question.plan.leaves, *self._expanded())
         # Without memory segments, the index ranks alone.
@@ -412,6 +416,8 @@ class LexicalIndex(LexicalFollower):
                     return None
                 doubtful = [each for each in wanted.includes if not is_whole(each.text)]
                 found, changes = matching(view, must, without, turned=not doubtful), view.changes
+                if not all(segment.whole for segment in view.segments):
+                    return None
         except UnreadableIndex:
             self._builder.mistrust()
             return None
@@ -478,7 +484,7 @@ class LexicalIndex(LexicalFollower):
             try:
                 with self._moment(connection) as (masks, view):
                     found, keys = self._search_moment(plan, where, masks, view, offset + limit)
-                    complete = self._builder.complete
+                    complete = self._builder.complete and all(each.whole for each in view.segments)
             except UnreadableIndex as error:
                 if not self._builder.mistrust():
                     detail = say(

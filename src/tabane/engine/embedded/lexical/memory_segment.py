@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple
@@ -38,6 +38,7 @@ from tabane.engine.query_plans import (
     RecordAnalyzer,
     TermMatch,
     kept_length,
+    pairs_spelling,
 )
 from tabane.search.analysis import GAP
 from tabane.search.records import Record
@@ -113,6 +114,61 @@ class CodedRows:
     def beginning(self, beginning: str) -> list[str]:
         """Return the tokens with that prefix."""
         return [token for token in self.coded.vocabulary if token.startswith(beginning)]
+
+
+_END = "\n"  # behind each text: a spelled text has no white space
+
+
+class SpelledTexts:
+    """Spelled texts, one after the other, as code points: pairs of characters are found without tokens.
+
+    To count the pairs of 1.2 million characters takes four seconds, and as long again to look for the pairs
+    that begin with a character. To compare as many code points takes half a millisecond. ``rows``: the row of
+    each text; 0 if its record was deleted.
+    """
+
+    def __init__(self, texts: Mapping[int, str]) -> None:
+        codes = "".join(text + _END for text in texts.values()).encode("utf-32-le", "surrogatepass")
+        self.codes = np.frombuffer(codes, dtype=np.uint32)
+        self.rows = np.fromiter(texts, dtype=np.int64)
+        self._begins = np.cumsum([0, *(len(text) + 1 for text in texts.values())])
+
+    @classmethod
+    def merged(cls, one: SpelledTexts, other: SpelledTexts) -> SpelledTexts:
+        """Return the texts of both."""
+        both = cls({})
+        both.codes = np.concatenate([one.codes, other.codes])
+        both.rows = np.concatenate([one.rows, other.rows])
+        both._begins = np.concatenate([one._begins, other._begins[1:] + len(one.codes)])
+        return both
+
+    def remove(self, row: int) -> None:
+        """Forget a row, one that is not here included."""
+        self.rows[self.rows == row] = 0
+
+    def having(self, characters: str) -> dict[int, int]:
+        """Return row → count, for rows that contain these characters side by side."""
+        return dict(zip(*self._counts(self._find(characters)), strict=True))
+
+    def following(self, character: str) -> Iterator[tuple[str, int]]:
+        """Yield the tokens that begin with a character, and the number of rows with each."""
+        at = self._find(character)
+        behind = self.codes[at + 1]
+        for code in np.unique(behind).tolist():
+            rows, _ = self._counts(at[behind == code])
+            yield character + (chr(code) if chr(code) != _END else ""), len(rows)
+
+    def _find(self, characters: str) -> Array:
+        first, *others = map(ord, characters)
+        at = np.flatnonzero(self.codes == first)
+        for by, code in enumerate(others, 1):
+            at = at[self.codes[at + by] == code]  # never behind the last text: nothing goes on after _END
+        return at
+
+    def _counts(self, at: Array) -> tuple[list[int], list[int]]:
+        texts, counts = np.unique(np.searchsorted(self._begins, at, side="right") - 1, return_counts=True)
+        rows = self.rows[texts]
+        return rows[rows > 0].tolist(), counts[rows > 0].tolist()
 
 
 COMMITTED_AFTER = 2.0  # seconds
@@ -200,6 +256,7 @@ def bury(generations: Sequence[PendingGeneration]) -> set[int]:
 
 _PAIRS = f"{PAIRS}_"
 _MOST_ASKED = 2_000  # tokens of a space whose rows are kept
+_CODED = 32  # rows that are coded together rather than counted one by one
 
 
 @dataclass(slots=True)
@@ -313,6 +370,74 @@ class SegmentSpace:
         return found.union(*(block.having(block.beginning(beginning)) for block in self.blocks.values()))
 
 
+class SegmentPairs:
+    """One space of the memory segment that has the pairs of characters of a text.
+
+    ``blocks`` grow as they are merged, so there are few of them.
+    """
+
+    def __init__(self) -> None:
+        self.lengths: dict[int, int] = {}
+        self.total = 0
+        self.blocks: list[SpelledTexts] = []
+        self._exact: dict[int, int] = {}
+        self._asked: dict[str, Mapping[int, int]] = {}
+
+    def put(self, texts: Mapping[int, str]) -> None:
+        """Add rows with their texts as :func:`~tabane.engine.query_plans.pairs_spelling` spells them."""
+        self._asked.clear()
+        self._exact |= {row: len(text) for row, text in texts.items()}
+        self.lengths |= {row: kept_length(len(text)) for row, text in texts.items()}
+        self.total += sum(map(len, texts.values()))
+        self.blocks.append(SpelledTexts(texts))
+        while len(self.blocks) > 1 and len(self.blocks[-2].codes) < 2 * len(self.blocks[-1].codes):
+            last = self.blocks.pop()
+            self.blocks[-1] = SpelledTexts.merged(self.blocks[-1], last)
+
+    def take_out(self, row: int) -> None:
+        """Forget a row, one that is not here included."""
+        if self.lengths.pop(row, None) is not None:
+            self.total -= self._exact.pop(row)
+            self._asked.clear()
+            for block in self.blocks:
+                block.remove(row)
+
+    def having(self, token: str) -> Mapping[int, int]:
+        """Return rows that have the token, and how often. The last character of a text is a token."""
+        return self.holding(token if len(token) > 1 else token + _END)
+
+    def holding(self, characters: str) -> Mapping[int, int]:
+        """Return rows that have these characters side by side, and how often."""
+        rows = self._asked.get(characters)
+        if rows is None:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            rows = {row: many for block in self.blocks for row, many in block.having(characters).items()}
+            self._asked[characters] = rows
+        return rows
+
+    def beginning(self, beginning: str) -> dict[str, int]:
+        """Return the tokens that begin with a character, and the number of rows with each."""
+        if len(beginning) != 1:
+            return {}
+        found = Counter[str]()
+        for block in self.blocks:
+            found.update(dict(block.following(beginning)))
+        return +found
+
+    def starting(self, beginning: str) -> set[int]:
+        """Return the rows with a token that begins with a character."""
+        return set(self.holding(beginning)) if len(beginning) == 1 else set()
+
+    def phrase(self, tokens: tuple[tuple[int, str], ...]) -> set[int]:
+        """Return the rows with pairs that overlap, each with the next one: a substring."""
+        return set(self.holding("".join(token[0] for _, token in tokens) + tokens[-1][1][1:]))
+
+
+SPELLED_AT_ONCE = 2_000_000
+"""Characters that one search spells, a quarter of a second."""
+
+
 class MemorySegment:
     """Records by row, in the order they came. For one thread at a time."""
 
@@ -320,6 +445,8 @@ class MemorySegment:
         self._analyst = analyst
         self.entries: dict[int, SegmentEntry] = {}
         self._spaces: dict[str, SegmentSpace] = {}
+        self._pairs: dict[str, SegmentPairs] = {}
+        self._left = SPELLED_AT_ONCE
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -336,27 +463,60 @@ class MemorySegment:
             if entry is not None:
                 for space in self._spaces.values():
                     space.take_out(row)
+                for pairs in self._pairs.values():
+                    pairs.take_out(row)
 
-    def space(self, name: str) -> SegmentSpace:
-        """Return a space, brought up to date with all entries."""
+    def begin_search(self) -> None:
+        """Allow another :data:`SPELLED_AT_ONCE` characters to be spelled."""
+        self._left = SPELLED_AT_ONCE
+
+    @property
+    def whole(self) -> bool:
+        """Return whether no space that was searched lacks entries, because there are too many at once."""
+        return all(len(pairs.lengths) == len(self.entries) for pairs in self._pairs.values())
+
+    def space(self, name: str) -> SegmentSpace | SegmentPairs:
+        """Return a space, brought up to date with all entries; see :attr:`whole`."""
+        return self._spell_pairs(name) if name.startswith(_PAIRS) else self._count_tokens(name)
+
+    def _spell_pairs(self, name: str) -> SegmentPairs:
+        pairs = self._pairs.setdefault(name, SegmentPairs())
+        if len(pairs.lengths) == len(self.entries) or self._left <= 0:
+            return pairs
+        texts: dict[int, str] = {}
+        for row, entry in self.entries.items():
+            if row not in pairs.lengths:
+                texts[row] = pairs_spelling(entry.record.texts.get(name[len(_PAIRS) :], ""))
+                self._left -= len(texts[row])
+                if self._left <= 0:
+                    break
+        pairs.put(texts)
+        return pairs
+
+    def _count_tokens(self, name: str) -> SegmentSpace:
         space = self._spaces.setdefault(name, SegmentSpace())
-        if len(space.lengths) < len(self.entries):
-            for row, entry in self.entries.items():
-                if row in space.lengths:
-                    continue
+        if len(space.lengths) == len(self.entries):
+            return space
+        single: list[SegmentEntry] = []
+        for row, entry in self.entries.items():
+            if row not in space.lengths:
                 if name in entry.coded:
                     space.put_coded(row, entry.coded[name], entry.place)
-                    continue
-                tokens = self._tokens(name, entry)
-                counts = Counter(tokens)
-                if not name.startswith(_PAIRS):
-                    counts.pop(GAP, None)  # among pairs it is a character like any other
-                space.put(row, tokens, counts)
+                else:
+                    single.append(entry)
+        if len(single) >= _CODED:
+            coded = CodedTokens.of([self._tokens(name, entry) for entry in single])
+            for place, entry in enumerate(single):
+                space.put_coded(entry.row, coded, place)
+            return space
+        for entry in single:
+            tokens = self._tokens(name, entry)
+            counts = Counter(tokens)
+            counts.pop(GAP, None)
+            space.put(entry.row, tokens, counts)
         return space
 
     def _tokens(self, name: str, entry: SegmentEntry) -> list[str]:
-        if name.startswith(_PAIRS):
-            return self._analyst.pairs(entry.record.texts.get(name[2:], ""))
         return entry.analyzed(self._analyst).get(name, [])
 
     def having(self, term: TermMatch) -> Mapping[int, int]:
@@ -386,6 +546,8 @@ class MemorySegment:
 
     def _phrase(self, name: str, tokens: tuple[tuple[int, str], ...]) -> set[int]:
         space = self.space(name)
+        if isinstance(space, SegmentPairs):
+            return space.phrase(tokens)
         held = [space.having(token) for _, token in tokens]
         rows = set(held[0]).intersection(*held[1:])
 
