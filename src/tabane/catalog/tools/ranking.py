@@ -418,7 +418,7 @@ UNASKED = tuple(map(stem, _UNASKED_VERBS.split()))
 """Words in names of tools that somebody who wants them says."""
 
 _UNASKED = 0.93  # of its score, for a tool that does what the query does not say
-_OWN = 0.7  # of its score, for a tool of the hub: a server that fits as well was added for such requests
+_OWN = 0.8  # of its score, for a tool of the hub: a server that fits as well was added for such requests
 
 
 def factors(
