@@ -20,11 +20,13 @@ from tabane.search.typed_query import is_pasted
 
 _MOST_EXCLUDED = 3  # names of one negation: without Tanaka, Sato and Mori
 
+# A text about "docker without sudo" has the word sudo, one about お湯が出ない has 湯. So "without" and 抜き
+# leave out names alone; "except" and 以外 say that something is to be left out, whatever it is.
 _NAME = r"[A-Z][\w'’-]*(?:[ ][A-Z][\w'’-]*)*"
 _THING = rf"(?:(?:a|an|any|the)[ ])?(?:{_NAME}|[^\W\d_][\w'’-]*)"
 _ENGLISH = re.compile(
-    r"\b(?i:without|except(?:[ ]for)?|excluding|other[ ]than|apart[ ]from"
-    r"|(?:but[ ])?not[ ](?:with|by|from|about)|but[ ]not)[ ]"
+    r"\b(?:(?i:without|(?:but[ ])?not[ ](?:with|by|from|about))[ ](?=[A-Z])"
+    r"|(?i:except(?:[ ]for)?|excluding|other[ ]than|apart[ ]from|but[ ]not)[ ])"
     rf"(?P<names>{_THING}(?:(?:,?[ ](?:and|or|nor)[ ]|,[ ]){_NAME}){{0,2}})(?![\w'’-])"
 )
 _BETWEEN = re.compile(r",?[ ](?:and|or|nor)[ ]|,[ ]")
@@ -32,12 +34,13 @@ _ARTICLE = re.compile(r"(?:a|an|any|the)[ ]")
 # "How to edit without reloading" asks for a way, and a text about it has the word.
 _ASKS_HOW = re.compile(r"(?i)\s*(?:how|can|could|is|are|does|do|why|should)\b")
 
+_HONORIFIC = "さん|くん|ちゃん|部長|課長|社長|先生|君|氏|様"
 _JAPANESE = re.compile(
-    r"(?P<names>(?:[\u3400-\u4dbf\u4e00-\u9fff々ァ-ヺー]+|[A-Za-z][A-Za-z0-9]*))(?:さん|氏|くん|君|ちゃん|様)?"
-    r"(?:以外|(?:を)?(?:抜き|ぬき)|なし(?=の)|を除(?:いた|いて|く|き)|を(?:含|使|食べ)(?:ま|わ)?ない|[のが](?:いない|いなかった|来ない|出ない|入っていない)"
-    r"|(?:では|じゃ)ない)"
+    r"(?P<names>(?:[\u3400-\u4dbf\u4e00-\u9fff々ァ-ヺー]+|[A-Za-z][A-Za-z0-9]*))"
+    rf"(?:(?:{_HONORIFIC})?以外|(?:{_HONORIFIC})(?:(?:を)?(?:抜き|ぬき)|なし(?=の)|を除(?:いた|いて|く|き)|を含(?:ま|め)ない"
+    r"|のい(?:ない|なかった)|(?:では|じゃ)ない))"
 )
-_TITLE = re.compile(r"(?<=.)(?:部長|課長|社長|先生|君|氏|様)$")
+_TITLE = re.compile(rf"(?<=.)(?:{_HONORIFIC})$")
 
 
 class Interpretation(NamedTuple):
