@@ -46,13 +46,28 @@ def test_the_best_two_by_meaning_are_among_the_first_five(
         assert found.index(item) < 5
 
 
-def test_one_that_takes_a_place_has_the_score_of_that_place() -> None:
+def test_one_that_takes_a_place_has_the_score_of_the_one_before() -> None:
     words = {number: 1.0 - number / 100 for number in range(8)}
     found = fused(words, dict.fromkeys(words, 0.0) | {"near": 1.0}, 0.9)
-    plain = fused(words, dict.fromkeys(words, 0.0), 0.9)
     assert list(found)[:6] == [0, 1, 2, 3, "near", 4]
-    assert sum(found["near"]) == pytest.approx(sum(plain[4]))
+    assert sum(found["near"]) == pytest.approx(sum(found[3]))
     assert found["near"][0] == 0
+
+
+def test_a_text_that_words_alone_find_is_among_the_first_five_if_it_stands_out() -> None:
+    near: dict[int | str, float | None] = {number: 1.0 - number / 100 for number in range(8)}
+    near["named"] = 0.0
+    found = fused({"named": 1.0, 7: 0.2}, near, 0.05, outstanding=True)
+    assert list(found)[:6] == [0, 1, 2, 3, "named", 4]
+    assert sum(found["named"]) == pytest.approx(sum(found[3]))
+    assert found["named"][1] == 0
+    assert list(fused({"named": 1.0, 7: 0.2}, near, 0.05))[:5] == [0, 1, 2, 3, 4]
+
+
+def test_words_stand_out_if_one_text_has_many_and_hardly_another_has() -> None:
+    assert Rise.of([0.5, *[0.2] * CHANCE_RANK], fewer=0.0).is_outstanding
+    assert not Rise.of([0.5, *[0.45] * CHANCE_RANK], fewer=0.0).is_outstanding
+    assert not Rise.of([0.3, *[0.1] * CHANCE_RANK], fewer=0.0).is_outstanding
 
 
 def test_unknown_meaning_is_taken_to_be_as_good_as_the_words() -> None:
