@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tabane.messages import say
 from tabane.operations import Caller, Face
 from tabane.posts.post import Post
 from tabane.search.analysis import content, tokens
-from tabane.search.source import SearchRequest
+from tabane.search.source import SearchRequest, joined, sentences
 from tests.documents.library import opened as documents
 from tests.posts.archive import Filed
 from tests.posts.archive import opened as posts
@@ -30,6 +31,8 @@ NOTES = {
     "f": "佐藤さんとの会議の記録。",
     "g": "The start of the party.",
     "h": "Modern art, a party.",
+    "i": "In the docker group, sudo is no longer needed for docker.",
+    "j": "給湯器からお湯が出なくなった。",
 }
 
 
@@ -50,8 +53,11 @@ async def answered(query: str, **params: Any) -> tuple[list[str], str | None]:
         ("budget meeting without Tanaka", "b", "a", "Tanaka"),
         ("budget meeting not with Tanaka", "b", "a", "Tanaka"),
         ("田中さん以外との会議", "f", "e", "田中"),
-        ("田中抜きの会議の記録", "f", "e", "田中"),
+        ("田中さん抜きの会議の記録", "f", "e", "田中"),
+        ("田中部長のいない会議の記録", "f", "e", "田中"),
         ("cake without sugar", "c", None, None),
+        ("docker without sudo", "i", None, None),
+        ("お湯が出ない 給湯器", "j", None, None),
         ("party -art", "g", "h", None),
     ],
 )
@@ -63,6 +69,12 @@ async def test_what_a_query_does_not_want_is_left_out(
     assert absent not in found
     assert (warning is None) == (remark is None)
     assert remark is None or remark in (warning or "")
+
+
+def test_warnings_of_several_sources_can_be_said_once_each() -> None:
+    remark, other = say("The hub is stopping."), say("Nothing was found.")
+    one, both = joined(remark, None), joined(remark, joined(None, joined(other, remark)))
+    assert [*sentences(None), *sentences(one), *sentences(both)] == [remark, remark, other, remark]
 
 
 NEGATIONS = [

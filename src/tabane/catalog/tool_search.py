@@ -105,7 +105,9 @@ class ToolSource:
         ]
         failed = {name: why for name, why in unlisted.failed.items() if asked in (None, name)}
         if caller.face is Face.MCP and asked is None:
-            failed = self._news(caller, failed, about or request.query, any_found=bool(hits))
+            failed = self._news(
+                caller, failed, about or request.query, fits=bool(hits) and not ranked.doubtful
+            )
         waiting = [name for name in unlisted.starting if asked in (None, name)]
         warning = next(iter(failed.values()), None)
         return ToolAnswer(
@@ -122,11 +124,11 @@ class ToolSource:
         )
 
     def _news(
-        self, caller: Caller, failed: Mapping[str, Message], query: str, *, any_found: bool
+        self, caller: Caller, failed: Mapping[str, Message], query: str, *, fits: bool
     ) -> dict[str, Message]:
         """Return the failures that a model is shown: once a session, and of servers that the query may mean.
 
-        If nothing was found, each of them may be the reason.
+        If perhaps no tool ``fits``, each of them may be the reason.
         """
         shown = self._shown_before.setdefault(caller.session, set())
         if len(self._shown_before) > MOST_SESSIONS:
@@ -135,7 +137,7 @@ class ToolSource:
         news = {
             name: why
             for name, why in failed.items()
-            if name not in shown and (not any_found or not words.isdisjoint(self._stems_of(name)))
+            if name not in shown and (not fits or not words.isdisjoint(self._stems_of(name)))
         }
         shown.update(news)
         return news

@@ -121,6 +121,8 @@ def _print_status(terminal: Terminal, found: dict[str, Any]) -> None:
     if "bytes" in cache:
         size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
         terminal.pairs([(say("embedding cache"), f"{size:.1f} MB / {limit:.0f} MB")])
+    for line in found.get("former", ()):  # a hub before version 0.19 has none
+        terminal.note(Message(line))
 
 
 def _print_used(terminal: Terminal, given: dict[str, Any]) -> None:

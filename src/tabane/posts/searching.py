@@ -58,6 +58,7 @@ from tabane.search.pipeline import (
     Meaning,
     RankedRecord,
     diversified,
+    embedded_query,
     hybrid,
     hybrid_query,
     judged,
@@ -311,6 +312,7 @@ class HybridPosts:
             where,
             limit,
             usual=query.usual,
+            ahead=query.ahead,
         )
         hits: Sequence[Hit] = ranking.hits
         records = await posts.get([hit.key for hit in hits])
@@ -643,7 +645,8 @@ class PostSearch:
         """Rank by keywords and vectors. Without vectors or a model: by keywords alone, with a warning."""
         query = HybridQuery(words)
         if sense(words):
-            query = hybrid_query(words, await self._query_meaning(collection, sense(words)))
+            embedded = self._query_meaning(collection, sense(words))
+            query = await embedded_query(collection, words, where, embedded)
         return HybridPosts(collection, self._models, query, where), query.warning
 
     async def _query_meaning(self, collection: Collection, text: str) -> Meaning | NoModel:

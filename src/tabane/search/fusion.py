@@ -54,6 +54,11 @@ class Rise(NamedTuple):
         return cls(best, max(scores[CHANCE_RANK - 1], 0.0))
 
     @property
+    def is_outstanding(self) -> bool:
+        """Return whether it is of words that one text has, and hardly any other."""
+        return self.best >= _OUTSTANDING and self.share >= _OUTSTANDING / 2
+
+    @property
     def share(self) -> float:
         """Return the share of the best score that is above chance, in 0..1."""
         return 1 - min(self.chance / self.best, 1.0) if self.best > 0 else 0.0
@@ -66,6 +71,7 @@ _SPACED = -0.9  # added for words between spaces: one of them covers more than a
 _WIDEST = 1.2  # a higher coverage says no more
 _WORDS_POWER, _MEANING_POWER = 2.7, 0.5
 _SEATS, _LAST_SEAT = 2, 5
+_OUTSTANDING = 0.4
 
 
 def weight_of_words(words: Rise, meaning: Rise, *, latin: bool) -> float:
@@ -92,7 +98,9 @@ Parts = tuple[float, float]
 """What words and meaning add to a score in 0..1."""
 
 
-def fused(words: Mapping[T, float], meaning: Mapping[T, float | None], weight: float) -> dict[T, Parts]:
+def fused(
+    words: Mapping[T, float], meaning: Mapping[T, float | None], weight: float, *, outstanding: bool = False
+) -> dict[T, Parts]:
     """Return the parts of the score of each item, best first.
 
     ``words`` and ``meaning`` are scores in 0..1, as shares of the best one; ``weight`` in 0..1 is that of
@@ -100,9 +108,9 @@ def fused(words: Mapping[T, float], meaning: Mapping[T, float | None], weight: f
     meaning is unknown, and assumed to be as good as its words. So an item neither wins nor loses by having no
     vector yet. Equal scores are in the order of ``meaning``, then of ``words``.
 
-    The best :data:`_SEATS` by meaning are among the first :data:`_LAST_SEAT`, whatever words say: if words
-    are wrong, that is all that a reader sees of the right answer. Their score is raised to that of the item
-    whose place they take.
+    The best :data:`_SEATS` by meaning are among the first :data:`_LAST_SEAT`, whatever words say, and so is
+    the best one by words, if it is ``outstanding``: if the other ranking is wrong, that is all that a reader
+    sees of the right answer. Their score is raised to that of the item before them.
     """
     parts: dict[T, Parts] = {}
     for item in dict.fromkeys((*meaning, *words)):
@@ -113,12 +121,16 @@ def fused(words: Mapping[T, float], meaning: Mapping[T, float | None], weight: f
     order = sorted(parts, key=lambda item: -sum(parts[item]))
     known = {item: near for item, near in meaning.items() if near}
     nearest = sorted(known, key=lambda item: -known[item])[:_SEATS]
-    late = [item for item in order[_LAST_SEAT - _SEATS :] if item in nearest]
-    if late and late[-1] not in order[:_LAST_SEAT]:
-        place = _LAST_SEAT - len(late)
-        score = sum(parts[order[place]])
-        parts |= {item: (parts[item][0], score - parts[item][0]) for item in late}
-        order = [*order[:place], *late, *(item for item in order[place:] if item not in late)]
+    seated = {*nearest, max(words, key=words.__getitem__)} if outstanding and words else set(nearest)
+    first, rest = order[:_LAST_SEAT], order[_LAST_SEAT:]
+    if late := [item for item in rest if item in seated]:
+        last = [item for item in first if item not in seated][-len(late) :]
+        kept = [item for item in first if item not in last]
+        score = sum(parts[kept[-1]])
+        for item in late:
+            said, near = parts[item]
+            parts[item] = (said, score - said) if item in nearest else (score - near, near)
+        order = [*kept, *late, *last, *(item for item in rest if item not in late)]
     return {item: parts[item] for item in order}
 
 

@@ -38,7 +38,7 @@ _ASKS_HOW = re.compile(
 )
 _ERROR = re.compile(r"(?:Error|Exception|Warning)$")
 
-_HONORIFIC = "(?:さん|氏|くん|君|ちゃん|様)"
+_HONORIFIC = "(?:さん|くん|ちゃん|部長|課長|社長|先生|君|氏|様)"
 _JAPANESE = re.compile(
     r"(?P<names>[\u3400-\u4dbf\u4e00-\u9fff々ァ-ヺー]{2,}|[A-Za-z][A-Za-z0-9]+)"
     rf"(?:{_HONORIFIC}?(?:以外(?=の|との|[\s、]|$)|(?:を)?(?:抜き|ぬき)(?=[ので\s、]|$))"

@@ -79,6 +79,33 @@ class HybridRanking(Struct, frozen=True):
     exact: bool = True
 
 
+class WordsAhead:
+    """A search by words that runs while the query is embedded: the model is a process of its own."""
+
+    def __init__(self, collection: Collection, words: LexicalQuery, where: Filter) -> None:
+        self._asked = words, where
+        self._search: asyncio.Task[EngineHits] | None = asyncio.create_task(
+            search_words(collection, words, where, DEPTH)
+        )
+
+    async def take(self, words: LexicalQuery, where: Filter, limit: int, offset: int) -> EngineHits | None:
+        """Return the hits, once. None if they were taken, or are those of another search."""
+        search, self._search = self._search, None
+        if search is None:
+            return None
+        if (words, where) != self._asked or limit + offset > DEPTH:
+            search.cancel()
+            return None
+        found = await search
+        return structs.replace(found, hits=found.hits[offset : offset + limit])
+
+    def close(self) -> None:
+        """End the search, if nobody took its hits."""
+        if self._search is not None:
+            self._search.cancel()
+            self._search = None
+
+
 async def hybrid(
     collection: Collection,
     words: LexicalQuery | None,
@@ -90,6 +117,7 @@ async def hybrid(
     depth: int = DEPTH,
     usual: float | None = None,
     conditions: LexicalQuery | None = None,
+    ahead: WordsAhead | None = None,
 ) -> HybridRanking:
     """Return the best records that match ``where`` and are found by words, by vectors, or both.
 
@@ -99,16 +127,23 @@ async def hybrid(
     says how much each counts. Measured on English and Japanese sets by benchmarks/search/hybrid.py.
     ``meaning.threshold`` applies to hits that only vectors found.
     Phrases and exclusions apply to all hits; without words, those of ``conditions``. If both are given,
-    ``total`` is the number of candidates, because nearest vectors have no end.
+    ``total`` is the number of candidates, because nearest vectors have no end. ``ahead`` may have the hits by
+    words already.
 
     Raises the errors of :meth:`~tabane.search.engine.Collection.search` and ``nearest``.
     """
-    if words is not None and meaning is not None:
-        looked = min(max(depth, limit + offset), MOST_AT_ONCE)
-        both = _HybridSearch(collection, words, meaning, where, looked)
-        return await both.ranked(limit, offset, usual)
     if words is not None:
-        return _by_words(await search_words(collection, words, where, limit, offset), offset)
+        looked, skipped = limit, offset
+        if meaning is not None:
+            looked, skipped = min(max(depth, limit + offset), MOST_AT_ONCE), 0
+        # One after the other: in parallel, two threads compete for the interpreter and take longer.
+        lexical = await ahead.take(words, where, looked, skipped) if ahead else None
+        if lexical is None:
+            lexical = await search_words(collection, words, where, looked, skipped)
+        if meaning is None:
+            return _by_words(lexical, offset)
+        both = _HybridSearch(collection, words, meaning, where, looked)
+        return await both.ranked(lexical, limit, offset, usual)
     if meaning is not None and conditions is not None and TextTest(conditions):
         request = NearestRequest(meaning, And((where, demands(conditions))), limit + offset)
         found = await _allowed_nearest(collection, request, conditions)
@@ -129,9 +164,9 @@ class _HybridSearch(Struct, frozen=True):
     where: Filter
     looked: int
 
-    async def ranked(self, limit: int, offset: int, usual: float | None) -> HybridRanking:
-        # One after the other: in parallel, two threads compete for the interpreter and take longer.
-        lexical = await search_words(self.collection, self.words, self.where, self.looked)
+    async def ranked(
+        self, lexical: EngineHits, limit: int, offset: int, usual: float | None
+    ) -> HybridRanking:
         # A hit below the page in both rankings cannot rise into it. So proven are the page, and the first
         # hits, which decide the weights.
         meaning = structs.replace(self.meaning, proven=max(limit + offset, CHANCE_RANK))
@@ -246,25 +281,27 @@ def _score_parts(
 ) -> dict[str, ScoreParts]:
     """Return the parts of the score of each record that was found, best first.
 
-    ``least`` is the least weight of the words.
+    ``least`` is the least weight of the words. All parts are multiplied by the same number in 0..1, so that
+    the best score is low if even the best record has few of the words and is not near in meaning.
     """
     cosines = {key: hit.cosine for key, hit in found.items() if hit.cosine is not None}
     nothing = min(cosines.values(), default=0.0) if usual is None else usual
     bm25 = {hit.key: hit.score for hit in lexical.hits}
     ceiling = lexical.ceiling or max(bm25.values(), default=1.0)
-    weight = weight_of_words(
-        Rise.of([score / ceiling for score in bm25.values()], fewer=0.0),
-        Rise.of([hit.score - nothing for hit in nearest.hits], fewer=0.5),
-        latin=latin,
-    )
-    weight = max(weight, least if bm25 else 0.0)
-    near: dict[str, float | None] = {**dict.fromkeys(found), **scaled(cosines, nothing)}
+    said = Rise.of([score / ceiling for score in bm25.values()], fewer=0.0)
+    meant = Rise.of([hit.score - nothing for hit in nearest.hits], fewer=0.5)
+    weight = max(weight_of_words(said, meant, latin=latin), least if bm25 else 0.0)
+    width = 1 - nothing
+    level = weight * min(said.best, 1.0) + (1 - weight) * (min(meant.best / width, 1.0) if width > 0 else 1.0)
+    close: dict[str, float | None] = {**dict.fromkeys(found), **scaled(cosines, nothing)}
     words_ranks, meaning_ranks = (
         {hit.key: rank for rank, hit in enumerate(hits.hits, 1)} for hits in (lexical, nearest)
     )
     return {
-        key: ScoreParts(*parts, words_ranks.get(key), meaning_ranks.get(key), "scaled")
-        for key, parts in fused(scaled(bm25, 0.0), near, weight).items()
+        key: ScoreParts(level * words, level * near, words_ranks.get(key), meaning_ranks.get(key), "scaled")
+        for key, (words, near) in fused(
+            scaled(bm25, 0.0), close, weight, outstanding=said.is_outstanding
+        ).items()
     }
 
 
@@ -347,8 +384,8 @@ class Meaning(NamedTuple):
 class HybridQuery(NamedTuple):
     """A query by keywords and vectors. Without ``words`` or ``vectors``, the other one ranks alone.
 
-    ``usual`` and ``conditions`` are parameters of :func:`~tabane.search.pipeline.hybrid`. ``warning`` says
-    why hits may be missing.
+    ``usual``, ``conditions`` and ``ahead`` are parameters of :func:`~tabane.search.pipeline.hybrid`.
+    ``warning`` says why hits may be missing.
     """
 
     words: LexicalQuery | None
@@ -356,6 +393,19 @@ class HybridQuery(NamedTuple):
     usual: float | None = None
     warning: Message | None = None
     conditions: LexicalQuery | None = None
+    ahead: WordsAhead | None = None
+
+
+async def embedded_query(
+    collection: Collection, words: LexicalQuery, where: Filter, embedded: Awaitable[Meaning | NoModel]
+) -> HybridQuery:
+    """Return a query by keywords and vectors. Its words are searched while it is ``embedded``."""
+    ahead = WordsAhead(collection, words, where)
+    try:
+        return hybrid_query(words, await embedded)._replace(ahead=ahead)
+    except BaseException:
+        ahead.close()
+        raise
 
 
 def hybrid_query(words: LexicalQuery, found: Meaning | NoModel) -> HybridQuery:
@@ -493,7 +543,7 @@ class CollectionSource(ABC, Generic[T]):
     ) -> SearchAnswer[T]:
         """Return the best items for one reading of a query."""
         words = await respelled(collection, reading.words, where)
-        query = await self._query(collection, words, "lexical" if keywords else mode)
+        query = await self._query(collection, words, where, "lexical" if keywords else mode)
         asked = "" if keywords == "typing" else sense(words)  # what nobody finished is not reranked
         hits: list[SearchHit[T]] = []
         for _ in range(_TRIES):
@@ -504,12 +554,15 @@ class CollectionSource(ABC, Generic[T]):
         warning = joined(reading.remark, joined(query.warning, collection.remark))
         return SearchAnswer(hits, marked_terms(words), warning, usual=query.usual)
 
-    async def _query(self, collection: Collection, words: LexicalQuery, mode: SearchMode) -> HybridQuery:
+    async def _query(
+        self, collection: Collection, words: LexicalQuery, where: Filter, mode: SearchMode
+    ) -> HybridQuery:
         if mode == "lexical":
             return HybridQuery(words)
-        found = await self._vectors(collection, sense(words), self.spaces)
+        embedded = self._vectors(collection, sense(words), self.spaces)
         if mode == "hybrid":
-            return hybrid_query(words, found)
+            return await embedded_query(collection, words, where, embedded)
+        found = await embedded
         if isinstance(found, NoModel):
             raise ModelMissing(
                 say(
@@ -571,6 +624,7 @@ class CollectionSource(ABC, Generic[T]):
             limit,
             usual=query.usual,
             conditions=query.conditions,
+            ahead=query.ahead,
         )
         if self._models.reranker() is None or not asked:
             return ranking.hits

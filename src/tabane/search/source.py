@@ -85,6 +85,13 @@ def joined(one: Message | None, other: Message | None) -> Message | None:
     return say("{one} {other}", one=one, other=other) if one and other else one or other
 
 
+def sentences(warning: Message | None) -> list[Message]:
+    """Return the warnings that were :func:`joined`, so that each is said once beside those of others."""
+    if warning is None or warning.template != "{one} {other}":
+        return [warning] if warning else []
+    return [*sentences(warning.fields["one"]), *sentences(warning.fields["other"])]  # type: ignore[arg-type]
+
+
 class HitCard(NamedTuple):
     """An item in a list of several kinds: its snippet is taken from ``text``."""
 

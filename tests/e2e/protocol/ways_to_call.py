@@ -134,8 +134,9 @@ def query(name: str, match: str) -> str:
 
 
 def found_names(said: str) -> set[str]:
-    """The names of tools in the text of a search, below its head."""
-    return set(re.findall(r"[\w-]+", "\n".join(said.splitlines()[1:])))
+    """The words of the lines of a search that are about its tools: ``name(…): …`` and ``Also: …``."""
+    lines = (line for line in said.splitlines() if re.match(r"[\w-]+\(|Also: ", line))
+    return {word for line in lines for word in re.findall(r"[\w-]+", line)}
 
 
 def _searched(match: str) -> Sight:

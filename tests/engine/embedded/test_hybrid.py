@@ -138,6 +138,20 @@ async def test_what_both_find_is_before_what_one_finds() -> None:
     assert all(0 <= hit.score <= 1 for hit in found.hits)
 
 
+async def test_the_best_score_is_low_if_nothing_fits() -> None:
+    async with holding([note("near", "apple pear", 1, 0, 0), note("far", "plum", 0, 1, 0)]) as collection:
+        best = {}
+        for words, numbers in (("apple pear", (1, 0, 0)), ("pear 東京 京都", (1, 4, 9))):
+            meaning = VectorQuery({"text": packed(numbers)})
+            ranking = await hybrid(collection, LexicalQuery(words), meaning, EVERYTHING, 2, usual=0.0)
+            best[words] = ranking.hits[0].score
+            parts = ranking.hits[0].parts
+            assert parts is not None
+            assert parts.words + parts.meaning == pytest.approx(best[words])
+    assert best["apple pear"] > 0.9
+    assert best["pear 東京 京都"] < 0.6
+
+
 async def test_a_threshold_is_for_meaning_and_words_stay() -> None:
     records = [note("words", "apple", 0, 0, 1), note("far", "plum", 0, 1, 0), note("near", "plum", 1, 0, 0)]
     async with holding(records) as collection:

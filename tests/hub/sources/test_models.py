@@ -453,6 +453,16 @@ async def test_vectors_of_a_former_model_are_searched_while_auto_is_another(plac
         ]
         assert near(await models.query(name, "a cat"), "a cat", seed=2)
 
+        async def own() -> list[tuple[str, Message, str]]:
+            return [("posts", Message("your posts"), name), ("pages", Message("pages"), f"{JOINED}#1")]
+
+        models.collections = own
+        (former,) = (await call(models, "model_status"))["former"]
+        assert former == (
+            f"Vectors of your posts were made with the model {MINILM}, which is still used to search them. "
+            f"To use {JOINED}, run: tabane models reembed"
+        )
+
 
 async def test_a_model_that_is_to_be_fetched_is_said_to_be_absent_without_asking_anybody(
     place: Place,

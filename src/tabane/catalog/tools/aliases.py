@@ -109,9 +109,7 @@ _LEAST_SERVER = 2
 _LONGEST_BEFORE = 48  # of the names that versions before 0.7.0 cut in the middle
 _DIGIT_FIRST = re.compile(r"[0-9][A-Za-z0-9_-]*")
 _BEFORE_DIGIT = "s-"
-_LOOKS_PREFIXED = re.compile(
-    _BEFORE_DIGIT + "[0-9]"
-)  # as a name with that prefix, so it is not used unchanged
+_LOOKS_PREFIXED = re.compile(_BEFORE_DIGIT + "[0-9]")  # a server's own name like that is not used unchanged
 
 
 def is_alias(name: str) -> bool:

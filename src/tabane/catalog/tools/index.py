@@ -235,7 +235,8 @@ Vectors = Mapping[str, Sequence[bytes]]
 class _IndexedTools(Struct, frozen=True):
     """All tools by number: public names, and the number of words in their names.
 
-    ``own`` are tools of the hub; ``doing`` those with a word of :data:`UNASKED` in their names.
+    ``own`` are tools of the hub; ``doing`` those with a word of :data:`UNASKED` in their names. ``ranking``
+    has read what answers questions about the world, which many queries are compared with.
     """
 
     aliases: dict[int, str]
@@ -243,6 +244,7 @@ class _IndexedTools(Struct, frozen=True):
     japanese: bool
     own: frozenset[int]
     doing: dict[str, set[int]]
+    ranking: ToolRanking
 
 
 class ToolIndex:
@@ -332,7 +334,7 @@ class ToolIndex:
         if not asked and not vectors:
             aliases = tools.aliases.values() if among is None else [tools.aliases[n] for n in among]
             return _best([ToolHit(alias, 0.0) for alias in aliases], query.limit)
-        ranking = ToolRanking(self._postings, tools.name_parts)
+        ranking = tools.ranking.for_next_query()
         words = _among(ranking.scores(asked), among)
         compared = self.vectors.compare(vectors, among, best_by_words(words)) if vectors else NOT_COMPARED
         form, objects = world_likelihood(text), objects_of(asked)
@@ -443,12 +445,16 @@ class ToolIndex:
             rows = self._db.execute(
                 "SELECT number, alias, name_parts, japanese, server FROM tools"
             ).fetchall()
+            name_parts = {number: parts for number, _, parts, *_ in rows}
+            ranking = ToolRanking(self._postings, name_parts)
+            ranking.scores([world_concept("", 1.0)])
             self._known = _IndexedTools(
                 {number: alias for number, alias, *_ in rows},
-                {number: parts for number, _, parts, *_ in rows},
+                name_parts,
                 any(japanese for *_, japanese, _ in rows),
                 frozenset(number for number, *_, server in rows if server == OWN),
                 {verb: self._postings(verb).names for verb in UNASKED},
+                ranking,
             )
         return self._known
 

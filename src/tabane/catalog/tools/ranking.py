@@ -177,6 +177,9 @@ class _VariantScores(NamedTuple):
 _TermScores = tuple[float, dict[int, float], set[int]]
 """The idf of a term, its score by tool number, and the tools that have it in their names."""
 
+_ConceptScores = tuple[dict[int, float], dict[int, float], float]
+"""The best variant of a concept in each tool and in each name, and the concept's idf."""
+
 
 class ToolRanking:
     """Scores the tools of one collection for one query.
@@ -189,7 +192,15 @@ class ToolRanking:
         self._name_parts = name_parts
         self._terms: dict[str, _TermScores] = {}
         self._variants: dict[Variant, _TermScores] = {}
-        self._concepts: dict[Concept, tuple[dict[int, float], dict[int, float], float]] = {}
+        self._concepts: dict[tuple[Variant, ...], _ConceptScores] = {}
+
+    def for_next_query(self) -> ToolRanking:
+        """Return a ranking of the same tools that need not read again what this one has read."""
+        other = ToolRanking(self._postings, self._name_parts)
+        other._terms = self._terms.copy()
+        other._variants = self._variants.copy()
+        other._concepts = self._concepts.copy()
+        return other
 
     def scores(self, concepts: Iterable[Concept]) -> dict[int, float]:
         """Return tool number → score in (0, 1], without tools that hardly match."""
@@ -210,7 +221,7 @@ class ToolRanking:
     def parts(self, concepts: Sequence[Concept], number: int) -> list[ScorePart]:
         """Return what the score of one tool consists of: a part for each concept that it has, then its name.
 
-        The sum is the score of :meth:`scores`, if that is not cut at 1.
+        The sum is the score of :meth:`scores` before that is bounded.
         """
         possible = _FULL * sum(concept.weight * self._concept(concept)[2] for concept in concepts)
         found: list[ScorePart] = []
@@ -237,10 +248,7 @@ class ToolRanking:
         A general synonym of a word that is not general ("create" of "issue") does not count.
         """
         said = (each for each in concept.variants if concept.general or not each.general)
-        return max(
-            (each.weight * self._share(each, number) for each in said if number in self._variant(each)[1]),
-            default=0.0,
-        )
+        return max((each.weight * self._share(each, number) for each in said), default=0.0)
 
     def about(self, objects: Sequence[Concept], number: int) -> float:
         """Return the share of the object of a query that one tool is about, in 0..1."""
@@ -253,17 +261,18 @@ class ToolRanking:
         return max((self.about(objects, number) for number in leading), default=0.0)
 
     def _share(self, variant: Variant, number: int) -> float:
-        """Return the share of a variant's tokens that a tool has."""
-        return sum(number in self._term(token)[1] for token in variant.tokens) / len(variant.tokens)
+        """Return the share of a variant's tokens that a tool has; of a strict one, all or nothing."""
+        having = sum(number in self._term(token)[1] for token in variant.tokens)
+        return 0.0 if variant.strict and having < len(variant.tokens) else having / len(variant.tokens)
 
-    def _concept(self, concept: Concept) -> tuple[dict[int, float], dict[int, float], float]:
+    def _concept(self, concept: Concept) -> _ConceptScores:
         """Return each tool's best variant, the best one in its name, and the concept's idf."""
-        known = self._concepts.get(concept)
+        known = self._concepts.get(concept.variants)
         if known is None:
-            known = self._concepts[concept] = self._read_concept(concept)
+            known = self._concepts[concept.variants] = self._read_concept(concept)
         return known
 
-    def _read_concept(self, concept: Concept) -> tuple[dict[int, float], dict[int, float], float]:
+    def _read_concept(self, concept: Concept) -> _ConceptScores:
         best: dict[int, float] = {}
         in_name: dict[int, float] = {}
         rarity = 0.0
@@ -418,7 +427,7 @@ UNASKED = tuple(map(stem, _UNASKED_VERBS.split()))
 """Words in names of tools that somebody who wants them says."""
 
 _UNASKED = 0.93  # of its score, for a tool that does what the query does not say
-_OWN = 0.7  # of its score, for a tool of the hub: a server that fits as well was added for such requests
+_OWN = 0.8  # of its score, for a tool of the hub: a server that fits as well was added for such requests
 
 
 def factors(

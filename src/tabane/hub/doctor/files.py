@@ -249,6 +249,8 @@ def model(installation: Installation) -> Iterator[DoctorFinding]:
         return  # a hub of a version without models
     for missing in told.get("missing", ()):
         yield warning(Message(missing["problem"]))
+    for former in told.get("former", ()):
+        yield note(Message(former))
     show = say("Details: tabane models show")
     if told["model"] == "none":
         yield note(say("Search matches keywords only: the setting model is none"))

@@ -24,6 +24,7 @@ from tabane.search.source import (
     SearchSource,
     ThingEntry,
     explained,
+    sentences,
     shown,
 )
 from tabane.servers.labels import UNTRUSTED
@@ -145,8 +146,7 @@ class EverythingSearch:
         if params.explain:
             _explain(page["results"], answers)
         told = [*(answer.warning for answer in answers), *(error.message for error in failed)]
-        warnings = list(dict.fromkeys(warning for warning in told if warning))
-        if warnings:
+        if warnings := list(dict.fromkeys(each for warning in told for each in sentences(warning))):
             page["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
         return page
 

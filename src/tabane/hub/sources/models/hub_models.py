@@ -200,15 +200,18 @@ class HubModels:
 
     async def report(self, lang: Lang) -> dict[str, Any]:
         """Return all that is known about the models, without downloading or starting any."""
-        from tabane.hub.sources.models.model_report import missing_model, report
+        from tabane.hub.sources.models.model_report import former_model, missing_model, report
 
         status = await report(self._context.settings, self._opening, self._judge, self._kept, lang)
         missing = []  # collections whose vectors cannot be compared with queries
+        former = []  # those that are searched with another model than that of the settings
         for name, title, model in await self.collections():
             why = None if self._opening.shelf.get(model) else await self._absence(model)
             if why is not None:
                 missing.append(missing_model(name, title, model, why, lang))
-        return status | {"missing": missing}
+            elif (wanted := status.get("id")) not in (None, model.partition("#")[0]):
+                former.append(former_model(title, model, wanted, lang))
+        return status | {"missing": missing, "former": former}
 
     async def _absence(self, model: str) -> Message | str | None:
         """Return why a model is not here, or its id if it can be downloaded; None if it is here."""

@@ -52,6 +52,17 @@ def missing_model(name: str, title: Message, model: str, why: Message | str, lan
     return MissingModel(name, model, problem.render(lang))
 
 
+def former_model(title: Message, model: str, wanted: str, lang: Lang) -> str:
+    """Return what to say of a collection whose vectors are of ``model``, if the settings' is ``wanted``."""
+    return say(
+        "Vectors of {title} were made with the model {model}, which is still used to search them. To use "
+        "{wanted}, run: tabane models reembed",
+        title=title,
+        model=model.partition("#")[0],
+        wanted=wanted,
+    ).render(lang)
+
+
 async def report(
     settings: Settings,
     opening: ModelOpener,
