@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.search.engine import LexicalQuery, Mode
+from tabane.search.engine import Collection, EngineHit, EngineHits, LexicalQuery, Mode, VectorQuery
+from tabane.search.pipeline import hybrid
+from tabane.search.records import EVERYTHING, Filter, Record
 from tabane.search.typed_query import LONGEST, TextTest, sense, typed
 
 TYPED = st.text(st.one_of(st.sampled_from('ab東京 　"“”「」『』-－−*＊'), st.characters()), max_size=60)
@@ -111,3 +116,34 @@ def test_of_a_long_trace_what_happened_is_read_first() -> None:
 @given(st.text(max_size=60), st.integers(1, 3_000))
 def test_a_long_text_is_cut(text: str, times: int) -> None:
     assert len(typed(text * times).text) <= LONGEST
+
+
+class _Long:
+    """The nearest records of an engine that answers on the event loop: 300 long texts, half of them alike."""
+
+    async def nearest(self, query: VectorQuery, where: Filter, limit: int, offset: int = 0) -> EngineHits:
+        hits = tuple(EngineHit(str(row), row, 1 - row / 1000) for row in range(1, 301)[:limit])
+        return EngineHits(hits, 300)
+
+    async def get(self, keys: Sequence[str]) -> list[Record]:
+        ends = ("", " tea")
+        return [Record(key=key, texts={"text": "plain words " * 1_700 + ends[int(key) % 2]}) for key in keys]
+
+
+async def test_long_texts_are_tested_within_a_budget_and_not_on_the_event_loop() -> None:
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(others())
+    collection, meaning = cast(Collection, _Long()), VectorQuery({"text": b""})
+    found = await hybrid(collection, None, meaning, EVERYTHING, 300, conditions=typed("lunch -tea"))
+    other.cancel()
+    assert turns > 5
+    assert all(int(hit.key) % 2 == 0 for hit in found.hits)
+    assert 40 <= len(found.hits) < 60  # of 2 million characters; the rest was not read
+    assert not found.exact

@@ -221,17 +221,21 @@ async def _allowed_nearest(
     nearest = await records.nearest(request.query, request.where, request.limit)
     if not test:
         return nearest
-    allowed = await _allowed_hits(records, nearest, test, request.limit)
-    if len(allowed.hits) < len(nearest.hits) == request.limit < MOST_AT_ONCE:
+    allowed, left = await _allowed_hits(records, nearest, test, request.limit, _TESTED)
+    if left > 0 and len(allowed.hits) < len(nearest.hits) == request.limit < MOST_AT_ONCE:
         deeper = await records.nearest(request.query, request.where, MOST_AT_ONCE)
-        allowed = await _allowed_hits(records, deeper, test, request.limit)
+        allowed, _ = await _allowed_hits(records, deeper, test, request.limit, left)
     return allowed
 
 
-async def _allowed_hits(records: JoinedRecords, found: EngineHits, test: TextTest, limit: int) -> EngineHits:
-    """Return the first hits whose texts pass a test, at most ``limit``. See :data:`_TESTED`."""
+async def _allowed_hits(
+    records: JoinedRecords, found: EngineHits, test: TextTest, limit: int, left: int
+) -> tuple[EngineHits, int]:
+    """Return the first hits whose texts pass a test, at most ``limit``.
+
+    ``left`` characters of texts are tested; returned is how many of them remain.
+    """
     allowed: list[EngineHit] = []
-    left = _TESTED
     for first in range(0, len(found.hits), DEPTH):
         part = found.hits[first : first + DEPTH]
         there = await records.get([hit.key for hit in part])
@@ -241,7 +245,7 @@ async def _allowed_hits(records: JoinedRecords, found: EngineHits, test: TextTes
         if len(allowed) >= limit or left <= 0:
             break
     whole = found.exact and left > 0 and len(allowed) <= limit
-    return structs.replace(found, hits=tuple(allowed[:limit]), exact=whole)
+    return structs.replace(found, hits=tuple(allowed[:limit]), exact=whole), left
 
 
 def _passing(test: TextTest, texts: Mapping[str, Sequence[str]], most: int) -> tuple[set[str], int]:
