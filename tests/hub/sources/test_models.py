@@ -429,6 +429,21 @@ async def test_a_model_that_only_an_archive_names_is_taken_from_the_cache_and_ne
         assert fake.asked == []
 
 
+async def test_a_model_that_another_home_used_serves_its_vectors_if_it_is_the_same_here(place: Place) -> None:
+    fake = FakeHub()
+    fake.add("org/tiny", tiny.make(place.folder / "source"))
+    async with place.opened() as models, fake.serving() as url:
+        place.environ |= {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url}
+        assert (await call(models, "pull_model", model="org/tiny"))["status"] == "done"
+        name = opened(await models.serving("org/tiny")).fingerprint
+    (place.home / "models.json").unlink()
+    place.set(model="none")
+    async with place.opened() as models:
+        assert opened(await models.serving(name)).fingerprint == name
+        assert near(await models.query(name, "a cat"), "a cat")
+        assert "not recorded" in reason(await models.serving(f"{name}0"))
+
+
 @pytest.mark.heavy("a real embedding model")
 async def test_vectors_of_a_former_model_are_searched_while_auto_is_another(place: Place) -> None:
     package = str(tiny.make(place.folder / "package", seed=2))

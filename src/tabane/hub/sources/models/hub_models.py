@@ -155,7 +155,7 @@ class HubModels:
             return await self._handle(model)
         record = (await self._opening.records.all()).get(model)
         if record is None:
-            return _with_fix(model, say("it is not recorded how that model was made."))
+            return await self._unrecorded(model)
         why = await self._opening.again(model, record)
         return _with_fix(model, why.reason) if why else await self._handle(model)
 
@@ -222,10 +222,10 @@ class HubModels:
             if names:
                 newest = max(names, key=lambda name: records[name].opened)
                 choice, fetch = await sources.remembered(records[newest]), False
-            elif "#" in model:
-                return say("it is not recorded how that model was made.")
             else:
-                choice, fetch = await sources.of_id(model)
+                choice, fetch = await sources.of_id(model.partition("#")[0])
+                if "#" in model and self._opening.chosen(choice) not in (None, model):
+                    return _UNRECORDED
             source = await sources.look(choice)
         except TabaneError as error:
             return error.message
@@ -285,6 +285,16 @@ class HubModels:
             return _with_fix(model, fingerprint.reason)
         return await self._handle(fingerprint)
 
+    async def _unrecorded(self, model: str) -> Embedder | NoModel:
+        """Return a model that this home never used: another hub of its group did, or an earlier home."""
+        try:
+            choice, _ = await (await self._opening.sources()).of_id(model.partition("#")[0])
+        except TabaneError:
+            return _with_fix(model, _UNRECORDED)
+        if await self._opening.fingerprint(choice, fetch=False) != model:
+            return _with_fix(model, _UNRECORDED)
+        return await self._handle(model)
+
     async def _handle(self, fingerprint: str) -> Embedder:
         opened_model = self._opening.shelf.get(fingerprint)
         if opened_model is not None:
@@ -328,6 +338,9 @@ class ModelHandle:
     async def close(self) -> None:
         """Do nothing: the model is closed with the hub."""
         return
+
+
+_UNRECORDED = say("it is not recorded how that model was made.")
 
 
 async def _no_collections() -> Sequence[tuple[str, Message, str]]:
