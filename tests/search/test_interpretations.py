@@ -161,6 +161,7 @@ TEXTS = st.text(
 )
 
 
+@pytest.mark.heavy("opens an archive for each example")
 @settings(max_examples=8, deadline=None)
 @given(st.lists(TEXTS, max_size=8), st.integers(0, 7))
 def test_a_text_of_an_archive_finds_itself(more: list[str], at: int) -> None:
