@@ -163,7 +163,6 @@ _OF_PIPES = "awk cut egrep fgrep grep head jq less more sed sort tail tee tr uni
 _FILTERS = frozenset(_OF_PIPES.split())
 _CODE_IN_TERMS = re.compile(r"(?<!\S)--[A-Za-z]|&&|;(?:\s|\Z)|(?<!\S)[<>]{1,2}(?:\s|\Z)|[\r\n]")
 _TABLE_ROW = re.compile(r"\|[^|]*(?:\|[^|]*)+\|")
-_MEANT_TERMS = re.compile(r'(?<!\S)-?"|(?<!\S)-[^\W\d_]{3}')
 
 
 def bar_is_text(text: str) -> bool:
@@ -180,17 +179,6 @@ def bar_is_text(text: str) -> bool:
         return True
     before, behind = halves[1].split(maxsplit=1), halves[2].split(maxsplit=1)
     return bool(before and behind) and is_program(before[0]) and behind[0] in _FILTERS
-
-
-def bar_may_be_text(text: str) -> bool:
-    """Return whether a query may be text in spite of its terms.
-
-    White space is before the bar, no bar is escaped, and the terms have no phrase and exclude nothing.
-    """
-    halves = _HALVES.match(text.strip())
-    if halves is None or not halves[1][-1:].isspace() or "\\|" in text:
-        return False
-    return _MEANT_TERMS.search(halves[2]) is None
 
 
 def terms(text: str) -> PostTerms:

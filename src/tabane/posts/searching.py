@@ -26,7 +26,6 @@ from tabane.posts.query import (
     Source,
     available,
     bar_is_text,
-    bar_may_be_text,
     checked_weights,
     escaped_meaning,
     parsed,
@@ -418,22 +417,7 @@ class PostSearch:
         ``diversity`` in 0..1 is how much a post must differ from the posts before it. It needs a V: posts are
         then chosen one by one from five times as many.
         """
-        found: PostAnswer = SearchAnswer()
-        for reading, remark in _readings(text):
-            found = await self._similar_as(collection, reading, options, top_k, diversity)
-            if found.hits:
-                return replace(found, warning=joined(remark, found.warning))
-        return found
-
-    async def _similar_as(
-        self,
-        collection: Collection,
-        query: PostQuery,
-        options: PostSearchOptions,
-        top_k: int,
-        diversity: float,
-    ) -> PostAnswer:
-        """Return the posts nearest to one reading of ``V|T``."""
+        query, remark_of_bar = _read_query(text)
         weights = checked_weights(options.mode, options.weights)
         chosen = await self.chosen(collection, options.conditions)
         chosen = _narrow_to_terms(chosen, query.terms, source_of(options.mode))
@@ -456,7 +440,7 @@ class PostSearch:
                 found = answer
             if answer.hits:
                 break
-        return found
+        return replace(found, warning=joined(remark_of_bar, found.warning))
 
     async def holding(
         self, collection: Collection, text: str, source: Source, conditions: PostConditions, limit: int
@@ -474,7 +458,7 @@ class PostSearch:
 
         Without V: newest first, all with score 1.0. Mode hybrid ranks the best 1,000 only.
         """
-        query, _ = _readings(text)[0]
+        query, _ = _read_query(text)
         weights = checked_weights(options.mode, options.weights)
         chosen = await self.chosen(collection, options.conditions)
         where = _narrow_to_terms(chosen, query.terms, source_of(options.mode)).all
@@ -672,25 +656,18 @@ async def _diversify(
     return [by_key[hit.key] for hit in await diversified(collection, "content", ranked, top_k, 1 - diversity)]
 
 
-def _readings(text: str) -> list[tuple[PostQuery, Message | None]]:
-    """Return how ``V|T`` may be read, the first one first, each with what its answer says about that.
-
-    Raises BadArguments.
-    """
+def _read_query(text: str) -> tuple[PostQuery, Message | None]:
+    """Return ``V|T`` as it is read, and what its answer says about that. Raises BadArguments."""
     text = encodable(text[:LONGEST_QUERY], "query")
-    whole = PostQuery(shortened(text.strip()), PostTerms())
     if bar_is_text(text):
-        return [(whole, say("The bar (|) in the query is read as text: no terms follow it."))]
+        whole = PostQuery(shortened(text.strip()), PostTerms())
+        return whole, say("The bar (|) in the query is read as text: no terms follow it.")
     query = parsed(text)
     query = structs.replace(query, meaning=shortened(query.meaning))
+    _check_terms(query.terms, "query")
     if not query.meaning and not query.terms:
         raise _empty_query_error("query")
-    if not (query.terms and bar_may_be_text(text)):
-        _check_terms(query.terms, "query")
-        return [(query, None)]
-    remark = say("No post matches the terms after the bar (|), so all of the query is read as text.")
-    readable = all(len(term) <= LONGEST_NEEDLE for term in (*query.terms.includes, *query.terms.excludes))
-    return [*[(query, None)] * readable, (whole, remark)]
+    return query, None
 
 
 def _empty_query_error(parameter: str) -> BadArguments:
