@@ -350,6 +350,7 @@ duplicates of the posts.
 """
 
 _MOST = 0.5  # share of posts with a vector from which on vectors alone rank, whatever the query
+_LEAST_PASTED = 20  # characters of a pasted text: what is shorter, such as C++, is a query as before
 _WIDER = 5  # times as many posts, of which diverse ones are chosen
 
 Pair = tuple[int, float]
@@ -571,7 +572,8 @@ class PostSearch:
         meaning = words.spelled or meaning
         warning, fits = await self._doubt_vectors(collection, options.mode, meaning)
         # The names and messages of a pasted text are exact, and models know few of them.
-        if options.mode_is_default and (not fits or is_pasted(meaning)):
+        pasted = len(meaning) >= _LEAST_PASTED and is_pasted(meaning)
+        if options.mode_is_default and (not fits or pasted):
             return await self._hybrid_ranking(collection, words, where)
         vectors = await self._query_vectors(collection, options.mode, weights, meaning)
         if isinstance(vectors, NoModel):
