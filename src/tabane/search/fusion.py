@@ -122,15 +122,15 @@ def fused(
     known = {item: near for item, near in meaning.items() if near}
     nearest = sorted(known, key=lambda item: -known[item])[:_SEATS]
     seated = {*nearest, max(words, key=words.__getitem__)} if outstanding and words else set(nearest)
-    first, rest = order[:_LAST_SEAT], order[_LAST_SEAT:]
-    if late := [item for item in rest if item in seated]:
-        last = [item for item in first if item not in seated][-len(late) :]
-        kept = [item for item in first if item not in last]
-        score = sum(parts[kept[-1]])
+    if missing := sum(item in seated for item in order[_LAST_SEAT:]):
+        # The last of the others give up their places.
+        place = [at for at, item in enumerate(order[:_LAST_SEAT]) if item not in seated][-missing]
+        late = [item for item in order[place:] if item in seated]
+        score = sum(parts[order[place - 1]])
         for item in late:
             said, near = parts[item]
             parts[item] = (said, score - said) if item in nearest else (score - near, near)
-        order = [*kept, *late, *last, *(item for item in rest if item not in late)]
+        order = [*order[:place], *late, *(item for item in order[place:] if item not in late)]
     return {item: parts[item] for item in order}
 
 
