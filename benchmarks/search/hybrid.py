@@ -148,7 +148,8 @@ async def rankings(
                 ]
             )
         asked = await model.embed([query.text for query in corpus.queries], "query")
-        baseline = (family := family_of(model.fingerprint)) and family.baseline
+        family = family_of(model.fingerprint)
+        baseline = None if family is None else family.baseline
         return {
             query.name: await _ranked(collection, query, vector, baseline)
             for query, vector in zip(corpus.queries, asked, strict=True)

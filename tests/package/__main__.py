@@ -26,7 +26,7 @@ from pathlib import Path
 from tabane import __version__
 
 ROOT = Path(__file__).parents[2]
-OLDEST, MOST_MB = (3, 11), 200
+OLDEST, MOST_MB = (3, 11), 230
 AT_ONCE = 4
 Pair = tuple[str, str]
 INSTALLED = {

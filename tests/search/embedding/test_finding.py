@@ -143,7 +143,7 @@ async def test_auto_is_the_model_of_the_package_and_asks_nobody(tmp_path: Path, 
 
 
 async def test_auto_has_minilm_beside_it_where_its_package_is_installed(tmp_path: Path) -> None:
-    both = {"universal": lambda: "/package", "english": lambda: "/english/model.onnx"}
+    both: dict[str, Any] = {"universal": lambda: "/package", "english": lambda: "/english/model.onnx"}
     async with open_finder(tmp_path, **both) as (finder, hub):
         for choice in (ModelChoice(), ModelChoice(JOINED), ModelChoice(f"{JOINED}@{JOINED_REVISION}")):
             found = await finder.find(choice)

@@ -150,8 +150,8 @@ def test_pairs_are_found_as_tokens_are(
     spelled = analyst.pairs(wanted)
     whole = " ".join(spelled[:-1] if len(spelled) > 1 else spelled)
     if len(spelled) > 1:
-        having = {row for row, found in tokens.items() if f" {whole} " in f" {' '.join(found)} "}
-        assert segment.rows(needle(wanted, ["body"])) == having
+        rows = {row for row, found in tokens.items() if f" {whole} " in f" {' '.join(found)} "}
+        assert segment.rows(needle(wanted, ["body"])) == rows
 
 
 def test_a_search_spells_a_part_of_very_many_texts_and_says_that_it_is_not_all() -> None:
