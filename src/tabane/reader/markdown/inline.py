@@ -195,11 +195,11 @@ class InlineConverter:
         sign = "^" if element.tag == "sup" else "_"
         inside = self.pieces(element)
         text = short_text(element, _LONGEST_VALUE)
-        before = _last_char(pieces)
         if (
             text is None
             or not _VALUE.fullmatch(text)
-            or not before.isalnum()
+            # It walks back over empty pieces, so only where something is written then.
+            or not (before := _last_char(pieces)).isalnum()
             or (sign == "_" and text.isdigit() and before.isalpha())
             or any(isinstance(piece, AtomicSpan | LinkSpan) for piece in inside)
         ):
