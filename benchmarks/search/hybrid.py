@@ -126,7 +126,7 @@ async def opened(wanted: ModelChoice, kept: str) -> Embedder | NoModel:
 async def rankings(
     corpus: Corpus, model: Embedder, folder: str, embedded: float = 1.0
 ) -> dict[str, Rankings]:
-    """What is found for each query, by its name. ``embedded``: the share of texts with a vector."""
+    """Return the rankings of each query by its name. ``embedded``: the share of texts that have a vector."""
     store = await Store.open(folder, "quality", lexical=open_lexical)
     try:
         collection = await store.collection(

@@ -158,7 +158,7 @@ def parsed(text: str) -> PostQuery:
     return PostQuery(_unescape_meaning(halves[1].strip()), terms(halves[2]))
 
 
-# What follows the bar of a shell or stands in code, and in no terms.
+# Signs that a bar belongs to a shell command, to code or to a table, and does not begin terms.
 _OF_PIPES = "awk cut egrep fgrep grep head jq less more sed sort tail tee tr uniq wc xargs"
 _FILTERS = frozenset(_OF_PIPES.split())
 _CODE_IN_TERMS = re.compile(r"(?<!\S)--[A-Za-z]|&&|;(?:\s|\Z)|(?<!\S)[<>]{1,2}(?:\s|\Z)|[\r\n]")

@@ -95,7 +95,7 @@ def weight_of_words(words: Rise, meaning: Rise, *, latin: bool) -> float:
 
 
 Parts = tuple[float, float]
-"""What words and meaning add to a score in 0..1."""
+"""The shares of a score in 0..1 that come from words and from meaning."""
 
 
 def fused(

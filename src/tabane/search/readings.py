@@ -331,7 +331,7 @@ _HONORIFIC = ("お", "ご")
 
 
 class Reading(NamedTuple):
-    """What a query in kana or in Latin letters may mean.
+    """A way to read a query that is in kana or in Latin letters.
 
     ``words`` are its words without grammar; each is a list of spellings: first as it was typed, then the
     likeliest ones. ``pieces`` are the words, by number, and what is between them.

@@ -53,7 +53,7 @@ async def _best_fit(
 
 
 class _Fit(NamedTuple):
-    """What records have of a reading: the most letters of words in one record, in any spelling.
+    """How well a reading fits the best record: the letters of its words that the record has, in any spelling.
 
     ``words`` have only the spellings that occur, best first. ``text`` is the query in the best ones, or empty
     if none occurs.

