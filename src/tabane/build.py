@@ -43,13 +43,22 @@ class Build(NamedTuple):
 @cache
 def this_build() -> Build:
     """Return the build of this process, as it was when this was first asked for."""
-    return on_disk()
+    return on_disk()._replace(version=__version__)
 
 
 def on_disk() -> Build:
-    """Return the build as the files say now: the code of a checkout may change under a process."""
+    """Return the build as the files say now: they may change under a process.
+
+    ``version`` is empty while the package is not there, as in the middle of an update.
+    """
     code = os.path.dirname(os.path.realpath(__file__))
-    return Build(__version__, commit_of(code), code)
+    return Build(_version_of(code), commit_of(code), code)
+
+
+def is_checkout(code: str) -> bool:
+    """Return whether the package in that folder is that of a checkout, which its user changes by hand."""
+    source = os.path.dirname(code)
+    return os.path.basename(source) == "src" and os.path.exists(os.path.join(os.path.dirname(source), ".git"))
 
 
 def was_replaced(error: Exception | None = None) -> bool:
@@ -60,6 +69,11 @@ def was_replaced(error: Exception | None = None) -> bool:
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == "tabane":
         return True
     return on_disk() != this_build()
+
+
+def newer(version: str, other: str) -> bool:
+    """Whether ``version`` is a later release than ``other``. Pre-releases come before their release."""
+    return _release_numbers(version) > _release_numbers(other)
 
 
 def commit_of(code: str) -> str:
@@ -74,6 +88,11 @@ def commit_of(code: str) -> str:
         if found:
             return found
     return _hash(_read(os.path.join(code, COMMIT_FILE)))
+
+
+def _version_of(code: str) -> str:
+    _, _, rest = _read(os.path.join(code, "__init__.py")).partition('\n__version__ = "')
+    return rest.partition('"')[0]
 
 
 def _head(git: str) -> str:
@@ -108,3 +127,21 @@ def _read(path: str) -> str:
             return file.read(MOST_BYTES).decode(errors="replace")
     except OSError:
         return ""
+
+
+def _release_numbers(version: str) -> tuple[list[int], bool]:
+    numbers: list[int] = []
+    public = version[:64].partition("+")[0]
+    for part in public.split("."):
+        digits = part[: len(part) - len(part.lstrip("0123456789"))]
+        if digits:
+            numbers.append(int(digits))
+        if digits != part:
+            return _without_zeros(numbers), False
+    return _without_zeros(numbers), True
+
+
+def _without_zeros(numbers: list[int]) -> list[int]:
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return numbers

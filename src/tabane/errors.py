@@ -305,6 +305,10 @@ class HubDraining(HubError):
     reason = "draining"
 
 
+class CodeMissing(ImportError):
+    """The code of an operation is not there, since Tabane was upgraded. The operation was not begun."""
+
+
 def upgraded(error: Exception | None = None) -> HubError | None:
     """Return what to answer if a hub fails since Tabane was upgraded while it ran; else None.
 

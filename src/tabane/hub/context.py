@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tabane.errors import ConfigurationError
+from tabane.hub.replacement import CodeReplacement
 from tabane.messages import Lang, language
 from tabane.servers.variables import variables_of
 from tabane.settings import Settings
@@ -25,16 +26,17 @@ class HubContext:
 
     ``settings`` is one frozen object, replaced as a whole when the settings file changes: read it when
     it is needed, and do not keep it. ``environment`` has the variables that servers and secrets are
-    looked up in. ``home`` cannot change while a hub runs.
+    looked up in. ``home`` cannot change while a hub runs. ``code`` follows the files of Tabane.
     """
 
-    __slots__ = ("environment", "home", "loop", "settings")
+    __slots__ = ("code", "environment", "home", "loop", "settings")
 
     def __init__(
         self, settings: Settings, environment: Mapping[str, str], loop: asyncio.AbstractEventLoop
     ) -> None:
         self.settings, self.environment, self.loop = settings, environment, loop
         self.home: Path = settings.home
+        self.code = CodeReplacement(loop)
 
     @property
     def lang(self) -> Lang:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Struct, field, structs
 
+from tabane.errors import CodeMissing
 from tabane.operations.caller import CallTarget, Face, Privilege
 
 if TYPE_CHECKING:
@@ -74,8 +75,11 @@ class Reference(Struct, frozen=True, dict=True):
 
     @cached_property
     def found(self) -> Any:
-        """The function. Raises ImportError."""
-        return _attribute(import_module(self.module), self.path, self)
+        """The function. Raises CodeMissing."""
+        try:
+            return _attribute(import_module(self.module), self.path, self)
+        except ImportError as error:
+            raise CodeMissing(str(error), name=error.name) from error
 
     def __call__(self, *given: Any) -> Any:
         """Call the function, and return its result. Raises ImportError, and what the function raises."""
@@ -90,8 +94,11 @@ class BoundReference(Struct, frozen=True):
 
     @property
     def found(self) -> Any:
-        """The method of the object. Raises ImportError, and what the opening of the object raises."""
-        return _attribute(self.answering(), self.reference.path.partition(".")[2], self.reference)
+        """The method of the object. Raises CodeMissing, and what the opening of the object raises."""
+        try:
+            return _attribute(self.answering(), self.reference.path.partition(".")[2], self.reference)
+        except ImportError as error:
+            raise CodeMissing(str(error), name=error.name) from error
 
     def __call__(self, *given: Any) -> Any:
         """Call the method, and return its result. Raises ImportError, and what the method raises."""
@@ -216,7 +223,11 @@ class OperationTable:
     @cached_property
     def _by_name(self) -> Mapping[str, Operation]:
         found: dict[str, Operation] = {}
-        for operation in self._declared() if callable(self._declared) else self._declared:
+        try:
+            declared = list(self._declared() if callable(self._declared) else self._declared)
+        except ImportError as error:
+            raise CodeMissing(str(error), name=error.name) from error
+        for operation in declared:
             if operation.name in found:
                 raise ValueError(f"operation {operation.name!r} is declared twice")
             if isinstance(operation.handler, str):

@@ -84,9 +84,6 @@ def check_commands(user: User, tabane: PackageInPlace) -> list[str]:
         assert done.status == 0 or RESTART in done.err, (command, done)
         if done.status:
             refused.append(command[-1])
-    doctor = tabane.run("doctor", "--quick")
-    assert "Traceback" not in doctor.out + doctor.err
-    assert RESTART in doctor.out
     return refused
 
 
@@ -130,34 +127,63 @@ def test_a_hub_of_an_earlier_version_whose_package_was_replaced(
         answer = assistant.call(number, name=name, arguments=given)
         assert "result" in answer or answer["error"]["message"] == INTERNAL, answer
     check_commands(user, tabane)
+    doctor = tabane.run("doctor", "--quick")
+    assert "Traceback" not in doctor.out + doctor.err
+    assert RESTART in doctor.out
     assert user.holder.version == f"{version}+g{old.commit[:7]}"
     check_replaced(user, tabane, assistant)
 
 
-def test_this_hub_says_that_it_needs_a_restart_after_its_modules_have_moved(
-    user: User, tabane: PackageInPlace
-) -> None:
+def test_this_hub_becomes_the_package_that_replaced_its_own(user: User, tabane: PackageInPlace) -> None:
+    """All modules have moved, so that each tool which is used for the first time needs the next hub."""
     tabane.install_this("a" * 40)
     assistant = begin(user, tabane)
+    pid = user.holder.pid
     tabane.install_this("b" * 40, moved=True)
-    assert said(echo(assistant, 2, n=2)) == {"n": 2}
     for number, (name, given) in enumerate(LATE, 10):
-        text = assistant.call(number, name=name, arguments=given)["result"]["content"][0]["text"]
-        assert UPGRADED in text or (name in LOADED and "letter" in text), f"{name} answers or says why not"
-    refused = check_commands(user, tabane)
-    assert {"echo", "lighthouse", "list"} <= set(refused)
-    assert user.holder.version == f"{__version__}+gaaaaaaa"
-    check_replaced(user, tabane, assistant)
+        answer = assistant.call(number, name=name, arguments=given)
+        assert "result" in answer, answer
+        assert UPGRADED not in answer["result"]["content"][0]["text"]
+    assert (user.holder.pid, user.holder.version) == (pid, f"{__version__}+gbbbbbbb")
+    assert not check_commands(user, tabane)
+    check_whole(tabane, assistant)
 
 
-def test_a_restart_by_hand_brings_everything_back(user: User, tabane: PackageInPlace) -> None:
+def test_a_command_waits_for_the_hub_that_replaces_another(user: User, tabane: PackageInPlace) -> None:
     tabane.install_this("a" * 40)
     assistant = begin(user, tabane)
     tabane.install_this("b" * 40, moved=True)
-    assert json.loads(tabane.run("rpc", "list_tools").out)["error"]["message"] == UPGRADED
-    assert tabane.run("restart").status == 0
+    assert "error" not in json.loads(tabane.run("rpc", "list_tools").succeeded.out)
     assert user.holder.version == f"{__version__}+gbbbbbbb"
     check_whole(tabane, assistant)
+
+
+def test_a_hub_keeps_its_flags_and_waits_for_a_long_call(user: User, tabane: PackageInPlace) -> None:
+    tabane.install_this("a" * 40)
+    tabane.json("start", "--idle-end", "77")
+    assistant = tabane.assistant()
+    assistant.send(request(5, name="small__wait", arguments={"n": 5}))
+    wait_until((user.folder / "waiting").exists, "a call is in flight", LIMIT)
+    log = user.tabane / "logs" / "hub.log"
+    tabane.install_this("b" * 40)
+    wait_until(lambda: "takes over" in log.read_text(), "the next build was seen", LIMIT)
+    assert user.holder.version == f"{__version__}+gaaaaaaa"
+    (user.folder / "go").touch()
+    assert said(assistant.answer(5, LIMIT)) == {"n": 5}
+    wait_until(lambda: user.holder.version == f"{__version__}+gbbbbbbb", "the hub was replaced", LIMIT)
+    assert "--idle-end=77.0" in user.holder.flags
+
+
+def test_an_older_package_does_not_take_over(user: User, tabane: PackageInPlace) -> None:
+    tabane.install_this("a" * 40)
+    assistant = begin(user, tabane)
+    log = user.tabane / "logs" / "hub.log"
+    tabane.install_this("b" * 40)
+    init = tabane.package / "__init__.py"
+    init.write_text(init.read_text().replace(__version__, "0.1.0"))
+    wait_until(lambda: "does not give way" in log.read_text(), "the older build was seen", LIMIT)
+    assert said(echo(assistant, 2, n=2)) == {"n": 2}
+    assert user.holder.version == f"{__version__}+gaaaaaaa"
 
 
 def test_a_hub_whose_package_was_removed_says_so_and_goes_on_with_what_it_has(

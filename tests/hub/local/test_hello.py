@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tabane.build import newer
 from tabane.errors import HubDraining
 from tabane.hub.local import handshake as hellos
-from tabane.hub.local.handshake import Hello, HelloRefused, InvalidHello, Welcome, newer
+from tabane.hub.local.handshake import Hello, HelloRefused, InvalidHello, Welcome
 
 TEXT = st.text(max_size=50)
 HELLOS = st.builds(

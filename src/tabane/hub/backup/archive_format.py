@@ -19,8 +19,8 @@ from typing import BinaryIO, Protocol
 import msgspec
 from msgspec import Struct
 
+from tabane.build import newer
 from tabane.errors import CallerError
-from tabane.hub.local.handshake import newer
 from tabane.messages import say
 
 LEVEL = 4

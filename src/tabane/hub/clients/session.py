@@ -46,6 +46,7 @@ from tabane.hub.clients.server_access import (
 from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
 from tabane.hub.context import HubContext
 from tabane.hub.local.handshake import BEGUN, DRAIN, HELD, Hello
+from tabane.hub.replacement import CodeReplacement
 from tabane.messages import language, say
 from tabane.operations import Caller, Face, OpenCall, ended
 from tabane.servers.server import Server
@@ -170,6 +171,11 @@ class Session:
     def in_flight(self) -> int:
         """Number of requests that are not answered yet."""
         return len(self.calls) + len(self._tasks)
+
+    @property
+    def open_requests(self) -> Iterator[tuple[str, bytes]]:
+        """Requests that are not answered yet."""
+        return ((self.key, request) for request in (*self.calls.in_flight, *self._tasks))
 
     @property
     def unsent(self) -> int:
@@ -370,7 +376,23 @@ class Session:
         asked = self.questions
         if asked is not None and asked.roots_wanted and waits_for_roots(self, self._host.gateway, method):
             await settle_roots(self, self._host.offers, bytes(request_id))
-        await handler(self, request_id, params, meta)
+        try:
+            await handler(self, request_id, params, meta)
+        except ImportError as error:  # a request that was sent on is answered elsewhere
+            if (old := await self.replaced(error)) is None:
+                raise
+            raise old from error
+
+    async def replaced(self, error: Exception, *, begun: bool = False) -> HubError | None:
+        """Return what to answer if code is missing since Tabane was upgraded; None if it is not.
+
+        A request that has not ``begun`` waits for the next hub, to which its bridge sends it.
+        """
+        old = upgraded(error)
+        if old is None or begun or not await self._host.code.takes_over():
+            return old
+        self.drain()
+        return HubDraining(say("The hub is stopping. Send the request again in a moment."))
 
     def caller_of(self, meta: Members) -> Caller:
         """Return the caller of a request, with the trace that its ``_meta`` names."""
@@ -634,6 +656,15 @@ class ClientSessions:
     def in_flight(self) -> int:
         """Return the number of requests in flight."""
         return sum(session.in_flight for session in self._sessions.values())
+
+    @property
+    def code(self) -> CodeReplacement:
+        """What follows the files of Tabane."""
+        return self._context.code
+
+    def open_requests(self) -> frozenset[object]:
+        """Return the requests that are not answered yet."""
+        return frozenset(request for session in self for request in session.open_requests)
 
     def attach(self, read_fd: int, write_fd: int, hello: Hello) -> Session:
         """Serve a client on a pair of non-blocking descriptors, which the session owns from here on.

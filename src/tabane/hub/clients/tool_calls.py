@@ -28,7 +28,15 @@ from tabane.catalog.tools.tool import (
     upstream_failure,
 )
 from tabane.code.table import RUN
-from tabane.errors import BadArguments, CallerError, Forbidden, TabaneError, UnknownName, upgraded
+from tabane.errors import (
+    BadArguments,
+    CallerError,
+    CodeMissing,
+    Forbidden,
+    HubDraining,
+    TabaneError,
+    UnknownName,
+)
 from tabane.hub.clients.asking import ApprovedRounds
 from tabane.hub.clients.disclosure import DISCLOSING
 from tabane.hub.clients.session import Session, wait_turn
@@ -318,8 +326,12 @@ class ToolCalls:
             session.refused(request_id, error, session.result_line(request_id, result))
             return
         except ImportError as error:
-            if (old := upgraded(error)) is None:
+            unbegun = isinstance(error, CodeMissing) or (operation is not None and operation.read_only)
+            if (old := await session.replaced(error, begun=not unbegun)) is None:
                 raise
+            if isinstance(old, HubDraining):
+                session.fail(request_id, old)
+                return
             log.exception("%s failed", name)
             result = as_failure(operation, old, session.caller.lang)
         session.answer(request_id, result)

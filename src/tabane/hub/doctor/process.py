@@ -10,13 +10,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tabane.build import this_build
+from tabane.build import newer, this_build
 from tabane.errors import TabaneError
 from tabane.hub.doctor.installation import DoctorFinding, Installation, LiveHub, fault, note, ok, warning
 from tabane.hub.local import endpoint as hang_dumps
 from tabane.hub.local import lock
 from tabane.hub.local.connector import COMMAND
-from tabane.hub.local.handshake import newer
 from tabane.hub.process.home_version import downgrade
 from tabane.hub.rpc.tcp_peers import find_occupant, port_is_taken
 from tabane.messages import say

@@ -14,7 +14,8 @@ from msgspec import Raw
 from tabane.build import this_build
 from tabane.errors import CallerError, HubError, TabaneError, UnknownName
 from tabane.hub.local.connector import HubConnector, HubUnreachable
-from tabane.messages import Message, say
+from tabane.hub.local.handshake import DRAINING
+from tabane.messages import Message, language, say
 from tabane.wire import json
 from tabane.wire.channel import LineSplitter
 from tabane.wire.json import JsonRpcFrame
@@ -60,19 +61,24 @@ class HubClient:
     Errors of the hub are raised as :class:`HubCallDeclined` if the caller is at fault, else as
     :class:`HubCallFailed`; their text is in the language of the hello. ``warning`` is the warning in the last
     answer to :meth:`call`, such as why its result is not complete; empty if there is none. ``passphrase``
-    asks for the passphrase of the hub if an operation needs it; None if nobody can be asked.
+    asks for the passphrase of the hub if an operation needs it; None if nobody can be asked. ``route`` leads
+    to the next hub if this one ends before it began a call.
     """
 
-    def __init__(self, connection: HubConnection) -> None:
+    def __init__(self, connection: HubConnection, route: HubConnector | None = None) -> None:
+        self._route = route
+        self._count = 0
+        self.warning = ""
+        self.passphrase: Callable[[], str] | None = None
+        self._take(connection)
+
+    def _take(self, connection: HubConnection) -> None:
         self.welcome: Welcome = connection.welcome
         self._fd = connection.fd
         self._splitter = LineSplitter(connection.welcome.max_line)
         self._lines = self._splitter.feed(connection.rest)
-        self._count = 0
         self._unanswered: set[bytes] = set()
         self._answers: dict[bytes, tuple[JsonRpcFrame, bytes]] = {}
-        self.warning = ""
-        self.passphrase: Callable[[], str] | None = None
 
     def __enter__(self) -> HubClient:
         return self
@@ -104,10 +110,22 @@ class HubClient:
         try:
             return self._called(method, params, limit)
         except HubCallFailed as error:
+            if self._route is not None and _reason_of(error) == DRAINING:
+                self._go_to_next(self._route)
+                return self._called(method, params, limit)
             if self.passphrase is None or _reason_of(error) != "passphrase":
                 raise
         self._called("unlock", json.encode({"passphrase": self.passphrase()}), None)
         return self._called(method, params, limit)
+
+    def _go_to_next(self, route: HubConnector) -> None:
+        """Connect to the hub that follows one which ends. Raises HubError."""
+        self.wait_closed(self.welcome.grace + CONNECT_LIMIT)
+        self.close()
+        try:
+            self._take(route.reach())
+        except HubUnreachable as none:
+            raise unreachable(none, language(route.hello.lang)) from None
 
     def begin(self, method: str, params: bytes) -> bytes:
         """Send a request, and return its id. :meth:`result_of` returns its result."""
@@ -146,8 +164,18 @@ class HubClient:
         Read it to its end, or close the client: no other request is possible in between.
         """
         asked, more = self._ask(method, json.encode(params or {}), None), True
+        again = self._route
         while more:
-            frame, line = self._answer(asked, None)
+            try:
+                frame, line = self._answer(asked, None)
+            except HubCallFailed as error:
+                if again is None or _reason_of(error) != DRAINING:
+                    raise
+                self._go_to_next(again)
+                asked = self._ask(method, json.encode(params or {}), None)
+                continue
+            finally:
+                again = None
             if isinstance(frame.result, Raw):
                 yield json.decode(frame.result)
             more = json.member(json.fields(line), "more") is True
@@ -284,7 +312,7 @@ def connect(approach: HubConnector, lang: Lang, limit: float | None = None) -> H
     try:
         if limit is None and not approach.starts:
             limit = CONNECT_LIMIT
-        return HubClient(approach.reach(limit) if limit is not None else approach.reach())
+        return HubClient(approach.reach(limit) if limit is not None else approach.reach(), approach)
     except HubUnreachable as none:
         raise unreachable(none, lang) from None
 

@@ -20,6 +20,9 @@ from tabane.hub.local.handshake import Hello, Welcome, say
 COMMAND = "_hub"
 """The internal command that is a hub's process; see :mod:`tabane.__main__`."""
 
+TRY = "--try"
+"""The only argument of that command if it is to import all that a hub needs, and to end."""
+
 LIMIT = 60.0
 """Seconds that a hub may take to start, including the end of an earlier one."""
 

@@ -12,6 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 
+from tabane.build import newer
+
 
 def say(template: str, **fields: object) -> dict[str, str]:
     """Return the sentence in each language, because the other side may use another one.
@@ -176,11 +178,6 @@ def read_answer(line: bytes) -> Welcome | HelloRefused:
     raise InvalidHello("neither welcome nor refused")
 
 
-def newer(version: str, other: str) -> bool:
-    """Whether ``version`` is a later release than ``other``. Pre-releases come before their release."""
-    return _release_numbers(version) > _release_numbers(other)
-
-
 def supersedes(one: VersionedProcess, hub: VersionedProcess, on_disk: str) -> bool:
     """Return whether a process of another build may replace a hub.
 
@@ -200,24 +197,6 @@ def supersedes(one: VersionedProcess, hub: VersionedProcess, on_disk: str) -> bo
 def commit_in(name: str) -> str:
     """Return the commit in the name of a build (``g84d86c5``); empty if it names none."""
     return name.partition("+")[2]
-
-
-def _release_numbers(version: str) -> tuple[list[int], bool]:
-    numbers: list[int] = []
-    public = version[:64].partition("+")[0]
-    for part in public.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if digits:
-            numbers.append(int(digits))
-        if digits != part:
-            return _without_zeros(numbers), False
-    return _without_zeros(numbers), True
-
-
-def _without_zeros(numbers: list[int]) -> list[int]:
-    while numbers and not numbers[-1]:
-        numbers.pop()
-    return numbers
 
 
 def _members(line: bytes) -> dict[str, Any]:

@@ -71,6 +71,10 @@ class LockHolder(NamedTuple):
         return self.ended in (None, "restart", "replace")
 
 
+PASSED = "_TABANE_LOCK"
+"""The variable with the descriptor of a lock that a process passes to the program that it becomes."""
+
+
 class HomeLock:
     """The held lock. It is released by :meth:`release`, or by the end of the process."""
 
@@ -88,6 +92,11 @@ class HomeLock:
         """Release the lock, so that another hub can take the home."""
         os.close(self._fd)
 
+    def pass_on(self) -> dict[str, str]:
+        """Return the variable by which the program that this process becomes keeps the lock."""
+        os.set_inheritable(self._fd, True)
+        return {PASSED: str(self._fd)}
+
     @property
     def lost(self) -> bool:
         """Return whether the file was deleted or replaced, so that no client finds this hub."""
@@ -97,10 +106,20 @@ class HomeLock:
 def acquire(path: str) -> HomeLock | None:
     """Return the lock; None if another process holds it. Raises OSError, such as for a missing folder."""
     while True:
-        lock = _locked(path)
+        lock = _passed(path) or _locked(path)
         if lock is None or not lock.lost:
             return lock
         lock.release()  # deleted between opening and locking
+
+
+def _passed(path: str) -> HomeLock | None:
+    """Return the lock that this process held as another program; None if there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        fd = int(os.environ.pop(PASSED, ""))
+        os.set_inheritable(fd, False)
+        if same_file(path, os.fstat(fd)):
+            return HomeLock(fd, path)
+    return None
 
 
 def _locked(path: str) -> HomeLock | None:

@@ -19,6 +19,7 @@ from tabane.hub.clients.session import Session
 from tabane.hub.hub import Hub
 from tabane.hub.local import endpoint
 from tabane.hub.local import lock as locks
+from tabane.hub.local.connector import COMMAND, TRY
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, HelloRefused, Welcome
 from tabane.hub.local.listener import ClientReceiver, HubIdentity, HubListener
@@ -29,6 +30,7 @@ from tabane.hub.process.home_version import DiskRoom, write_stamp
 from tabane.hub.process.joining import UNTIL_KNOWN, group_of, routing_of, shared_servers_of
 from tabane.hub.process.logs import HubLogs
 from tabane.hub.process.watchdog import Watchdog
+from tabane.hub.replacement import CodeGuard
 from tabane.messages import Message, language, say
 from tabane.operations import LOCAL, Caller, Face
 from tabane.servers.redaction import Redactor
@@ -53,6 +55,15 @@ HOME_LOOK = 2.0
 
 THREADS = 5.0
 """Seconds that the threads of an ending hub may still work after everything is closed."""
+
+LONG_CALL = 1.0
+"""Seconds after which a call counts as long: a hub that gives way to another build waits for it."""
+
+MOST_PATIENCE = 600.0
+"""Seconds for which such a hub waits for long calls and jobs."""
+
+GRACE = 45.0
+"""Seconds that calls in flight get from such a hub. Bridges hold new requests for a minute."""
 
 CLOSING = 20.0
 """Seconds that upstreams and keeper may take to end before the process goes without waiting."""
@@ -100,6 +111,9 @@ class Daemon(ClientReceiver, AdministeredHub):
         self.group: HubGroup | None = None
         self._identities: HubIdentities | None = None
         self._restarter: subprocess.Popen[bytes] | None = None
+        self.gives_way = False
+        """Whether this process becomes the hub of another build, which was installed over this one."""
+        self._guard = CodeGuard()
         self.homeless = False
         """Whether the home was deleted or replaced under this hub: what is at its paths is not its own."""
 
@@ -141,6 +155,9 @@ class Daemon(ClientReceiver, AdministeredHub):
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._signaled, number)
         self._loop.add_signal_handler(signal.SIGHUP, self.hub.follower.now)
+        self._guard.install()
+        if self._origin.started_by != locks.STANDALONE:  # its client holds the pipes of this process
+            self.hub.context.code.give_way(self._await_quiet, COMMAND, TRY)
         self._await_idleness()
         self._look_for_home()
         self._trim_last_words()
@@ -154,8 +171,9 @@ class Daemon(ClientReceiver, AdministeredHub):
         """
         why = await self._ending
         log.info("the hub ends: %s", why)
+        self._guard.lifted = True  # what an end needs has to be there, whatever it is
         drain = CLOSING + self.settings.drain_notice + UNTIL_KNOWN if self.group else 0.0
-        ends_within(drain + self.settings.grace + CLOSING + THREADS)
+        ends_within(drain + self._grace + CLOSING + THREADS)
         if self.group and self.group.joined:
             await self._unless_hurried(self._left_group(self.group), CLOSING + self.settings.drain_notice)
         if not self.homeless:
@@ -241,6 +259,8 @@ class Daemon(ClientReceiver, AdministeredHub):
             return
         if hello.role == "replace":
             log.info("version %s takes over", hello.version)
+            if not self._ending.done():
+                self.gives_way = self.hub.context.code.replaced
             self.end("replace")
         self._take_program(fd, hello)
 
@@ -267,6 +287,7 @@ class Daemon(ClientReceiver, AdministeredHub):
             self._door,
             caller,
             self._hung_up,
+            code=self.hub.context.code,
             max_line=self.settings.max_line,
             max_outbox=self.settings.outbox,
         )
@@ -335,6 +356,8 @@ class Daemon(ClientReceiver, AdministeredHub):
     def end(self, why: str) -> None:
         if not self._ending.done():
             self._ending.set_result(why)
+        elif why != "replace":
+            self.gives_way = False
 
     def beginning(self, caller: Caller) -> dict[str, Any] | None:
         opening = self.hub.posts.beginning
@@ -367,7 +390,27 @@ class Daemon(ClientReceiver, AdministeredHub):
 
     # -- the end ---------------------------------------------------------------------------------
 
+    def _await_quiet(self, open_before: frozenset[object] = frozenset(), since: float = 0.0) -> None:
+        """Give way to the build that was installed over this one, once no long work is open."""
+        now, code = self._loop.time(), self.hub.context.code
+        since = since or now
+        open_now = self.hub.sessions.open_requests()
+        long = open_before & open_now or self.hub.jobs.running or (not open_before and open_now)
+        if self._ending.done():
+            return
+        if long and not code.awaited and now - since < MOST_PATIENCE:
+            self._loop.call_later(LONG_CALL, self._await_quiet, open_now, since)
+            return
+        self.gives_way = True
+        self.end("replace")
+
+    @property
+    def _grace(self) -> float:
+        """Seconds for calls in flight. Nobody waits for the end of a hub that gives way to another build."""
+        return max(self.settings.grace, GRACE) if self.gives_way else self.settings.grace
+
     def _signaled(self, number: signal.Signals) -> None:
+        self.gives_way = False
         if self._ending.done():
             log.warning("a second signal: the hub ends at once")
             self._hurry.set()
@@ -382,7 +425,7 @@ class Daemon(ClientReceiver, AdministeredHub):
         for session, hello in self._sessions.items():
             if hello.role == "mcp":
                 session.drain()
-        if not await self._unless_hurried(self._drain(), self.settings.grace):
+        if not await self._unless_hurried(self._drain(), self._grace):
             log.warning("calls are still in flight; they are cancelled")
         if not await self._unless_hurried(self._close(why), CLOSING):
             log.warning("upstream servers did not end in time; the keeper ends them")
@@ -395,7 +438,7 @@ class Daemon(ClientReceiver, AdministeredHub):
         await asyncio.sleep(UNTIL_KNOWN)
 
     async def _drain(self) -> None:
-        await self.hub.drain(self.settings.grace)
+        await self.hub.drain(self._grace)
         programs = [program.idle() for program in self._programs]
         await asyncio.gather(*programs, *([self.http.idle()] if self.http else []))
 
@@ -507,6 +550,7 @@ class Daemon(ClientReceiver, AdministeredHub):
         if self._ending.done():
             return
         self._room.look()
+        self.hub.context.code.look()
         self._logs.sum_up()
         self._try_port()
         try:

@@ -18,9 +18,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tabane.build import this_build
+from tabane.build import newer, this_build
 from tabane.errors import ConfigurationError, HubError
-from tabane.hub.local.handshake import newer
 from tabane.messages import Message, say
 from tabane.settings.files import read_trusted, write_private
 

@@ -8,10 +8,13 @@ import faulthandler
 import gc
 import logging
 import os
+import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from typing import NoReturn
 
 from tabane.errors import HubError, TabaneError
 from tabane.hub.backup.restore_journal import complete_restore
@@ -42,6 +45,8 @@ log = logging.getLogger(__name__)
 
 def run_detached(arguments: Sequence[str]) -> int:
     """Run the process that :func:`tabane.hub.local.connector.launch` started. Return its exit status."""
+    if list(arguments) == [connector.TRY]:
+        return 0
     faulthandler.enable()  # a crash of native code leaves its last words, too
     started_by, voice, flags = _parse_internal(arguments)
     try:
@@ -135,7 +140,8 @@ class _LaunchReport:
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
-        os.set_inheritable(fd, False)
+        if fd >= 0:
+            os.set_inheritable(fd, False)
 
     def say(self, outcome: LaunchOutcome) -> None:
         if self._fd >= 0:
@@ -193,7 +199,7 @@ def _run(
     ``words`` are the last ones of the previous hub, if that hub crashed.
     """
 
-    async def serve(logs: HubLogs) -> bool:
+    async def serve(logs: HubLogs) -> Daemon:
         if words:
             log.error("the last hub crashed; the end of its standard error:\n%s", words)
         daemon = Daemon(settings, os.environ, lock, origin, logs)
@@ -218,7 +224,7 @@ def _run(
         gc.enable()
         then(daemon)
         await daemon.serve(end_within)
-        return daemon.homeless
+        return daemon
 
     refuse_downgrade(settings.home)
     last = locks.read_holder(str(settings.home / "hub.lock"))
@@ -228,9 +234,27 @@ def _run(
         await_port(settings)
     umask = os.umask(0o077)
     with contextlib.closing(open_logs(settings, aloud=aloud)) as logs, asyncio.Runner() as runner:
-        if runner.run(serve(logs)):
+        daemon = runner.run(serve(logs))
+        if daemon.homeless:
             # Open stores would be closed now, and write to files that may belong to another hub.
             os._exit(0)
+    if daemon.gives_way:
+        _become_next(origin, lock, umask)
+
+
+def _become_next(origin: LaunchOrigin, lock: HomeLock, umask: int) -> NoReturn:
+    """Become the hub of the build that is installed now, with the same process and lock.
+
+    So a service manager keeps its process, and no bridge starts another hub in between.
+    """
+    os.umask(umask)
+    for timer in (signal.ITIMER_REAL, signal.ITIMER_PROF):
+        signal.setitimer(timer, 0)  # a new program would keep them
+    command = ["start", "--foreground"]
+    if origin.detached:
+        command = [connector.COMMAND, f"--started-by={origin.started_by}", "--pipe=-1"]
+    arguments = [sys.executable, "-P", "-m", "tabane", *command, *origin.flags]
+    os.execve(sys.executable, arguments, {**os.environ, **lock.pass_on()})
 
 
 def _parse_internal(arguments: Sequence[str]) -> tuple[str, _LaunchReport, list[str]]:

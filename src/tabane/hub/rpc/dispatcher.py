@@ -15,6 +15,7 @@ from msgspec import structs
 
 from tabane.errors import (
     AnswerTooLong,
+    CodeMissing,
     HubDraining,
     HubError,
     RateLimited,
@@ -22,6 +23,7 @@ from tabane.errors import (
     UnknownName,
     upgraded,
 )
+from tabane.hub.replacement import CodeReplacement
 from tabane.messages import Message, say
 from tabane.operations import Caller, Door
 from tabane.wire import json, rpc
@@ -68,9 +70,13 @@ class Dispatcher:
 
     An answer that is not streamed, and each part of one that is, has ``most`` bytes at most; None is no
     limit. Set ``draining`` to begin nothing new. ``on_held`` is called when :attr:`holding` changes.
+    ``code`` follows the files of Tabane, for a client that sends a request again to the next hub.
     """
 
-    def __init__(self, door: Door, caller: Caller, most: int | None = None) -> None:
+    def __init__(
+        self, door: Door, caller: Caller, most: int | None = None, code: CodeReplacement | None = None
+    ) -> None:
+        self._code = code
         self.caller = caller
         self.draining = False
         self.on_held: Callable[[], None] = _ignore
@@ -152,10 +158,24 @@ class Dispatcher:
             raise
         except Exception as error:
             log.exception("%s failed", request.method[:100])
-            old = upgraded(error)
+            old = await self._replaced(request, error)
             return rpc.failure(name, old, self.caller.lang) if old else rpc.internal(name)
         finally:
             self._open -= 1
+
+    async def _replaced(self, request: Request, error: Exception) -> HubError | None:
+        """Return what to answer if code is missing since Tabane was upgraded; None if it is not.
+
+        If the request has not begun, or changes nothing, the client can send it to the next hub.
+        """
+        old = upgraded(error)
+        if old is None or self._code is None or not isinstance(error, ImportError):
+            return old
+        if not isinstance(error, CodeMissing):
+            operation = self._door.table.get(request.method)
+            if operation is None or not operation.read_only:
+                return old
+        return _draining() if await self._code.takes_over() else old
 
     async def _hold_back(self, seconds: float) -> None:
         """Wait before a refusal is answered: its client ignores that it is over its limits."""
@@ -217,7 +237,7 @@ class Dispatcher:
 
     def _overload_error(self) -> HubError:
         if self.draining:
-            return HubDraining(say("The hub is shutting down and accepts no more requests."))
+            return _draining()
         return HubError(
             say(
                 "More than {limit} {limit:request is|requests are} open on this connection.",
@@ -266,6 +286,10 @@ class Dispatcher:
 
 def _ignore() -> None:
     return
+
+
+def _draining() -> HubDraining:
+    return HubDraining(say("The hub is shutting down and accepts no more requests."))
 
 
 class _BatchRoom:
@@ -352,12 +376,13 @@ class RpcSession:
         caller: Caller,
         on_closed: Callable[[RpcSession], None],
         *,
+        code: CodeReplacement | None = None,
         max_line: int = 64 << 20,
         max_outbox: int = 64 << 20,
     ) -> None:
         self.caller = caller
         self._loop, self._on_closed = loop, on_closed
-        self._dispatcher = Dispatcher(door, caller)
+        self._dispatcher = Dispatcher(door, caller, code=code)
         self._max_line = max_line
         self._ahead = min(_AHEAD, max_outbox // 2)
         self._channel = LineChannel(
