@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from tabane.access.table import CreateKey, ListKeys, RateLimitStats, UpdateKey
+from tabane.cli.audit import holder_name
 from tabane.cli.operation_command import Column, operation_command, print_facts, print_rows
 from tabane.cli.options import key_names, option, parameter_option
 from tabane.cli.output import Group, TableState, Terminal, examples, local_minute, text
@@ -31,6 +32,7 @@ _EXPIRES = say("When the key expires: 90d, 12h, 2w, 1y, a date such as 2027-01-3
 _TIER = say("The tier, which sets the rate limits of the key.")
 _LABELS = {
     "name": say("name"),
+    "person": say("person"),
     "prefix": say("key"),
     "state": say("state"),
     "allow": say("may use"),
@@ -128,6 +130,8 @@ operation_command(
     _of_new("expires", help=_EXPIRES),
     _of_new("tier", help=_TIER),
     _of_new("profile", help=say("Narrow the key to a profile of the settings.")),
+    _of_new("person", "--for", "person", metavar="PERSON", help=say(
+        "Name of the person who uses the key. The audit log, usage and limits show it.")),
     help=say("Create an API key and print it. It is shown only once."),
     epilog=examples(
         "tabane keys create ci --allow 'github__*' --read-only --expires 90d",
@@ -154,6 +158,7 @@ operation_command(
         Column(say("tier"), "tier"),
         Column(say("expires"), lambda row: _shown(row["expires"]) or say("never")),
         Column(say("last use"), lambda row: _shown(row["last_used"]) or say("not used yet")),
+        Column(say("person"), "person", seldom=True),
     ),
     whole=(0, 1, 2, 4, 5, 6),
     empty=say("There are no keys. Create one with: tabane keys create NAME --allow '*'"),
@@ -185,6 +190,8 @@ operation_command(
     _of_old("tier", help=_TIER),
     _of_old("profile", help=say("Narrow the key to another profile.")),
     option("--no-profile", is_flag=True, help=say("Do not narrow the key to a profile.")),
+    _of_old("person", "--for", "person", metavar="PERSON", help=say(
+        "The name of another person who uses the key.")),
     help=say("Change what a key may use, its tier or its expiry. The change applies at once."),
     epilog=examples(
         "tabane keys update ci --allow 'github__*' --allow 'jira__*'",
@@ -197,7 +204,7 @@ operation_command(
 
 
 _OF_CALLERS = (
-    Column(say("caller"), "holder"),
+    Column(say("caller"), lambda row: holder_name(row["holder"], row.get("label"), row.get("person"))),
     Column(say("tier"), "tier"),
     Column(
         say("calls left"),

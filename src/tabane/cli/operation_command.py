@@ -37,7 +37,7 @@ _ROWS, _TOTAL = "results", "total"
 class Column(NamedTuple):
     """A column of a table. ``cell`` is a key of a row, or returns the cell of a row.
 
-    A ``seldom`` one is left out if no row has its key.
+    A ``seldom`` one is left out if no row has a value of its key.
     """
 
     header: Shown
@@ -124,7 +124,7 @@ def print_rows(
     terminal: Terminal, columns: Sequence[Column], rows: Sequence[Any], *, whole: Container[int] = ()
 ) -> None:
     """Print a row for each result of an operation."""
-    shown = [each for each in columns if not each.seldom or any(each.cell in row for row in rows)]
+    shown = [each for each in columns if not each.seldom or any(each.of(row) is not None for row in rows)]
     headers = [each.header for each in shown]
     terminal.table(headers, ([each.of(row) for each in shown] for row in rows), whole=whole)
 
