@@ -342,6 +342,20 @@ async def test_a_use_before_the_end_of_the_hub_is_recorded(tmp_path: Path) -> No
 
 
 @on_a_loop
+async def test_the_file_of_an_earlier_build_gets_the_names_of_people(tmp_path: Path) -> None:
+    async with key_home(tmp_path) as home:
+        id = (await home.create("old"))["id"]
+    with sqlite3.connect(tmp_path / "access.db") as earlier:
+        earlier.execute("DROP TABLE key_person")
+    async with key_home(tmp_path) as home:
+        assert (await home.operations.show(LOCAL_CALLER, OneKey("old")))["person"] is None
+        await home.update("old", person="Alice")
+        await home.operations.revoke(LOCAL_CALLER, OneKey("old"))
+        found = await home.ring.holders([f"key:{id}", "key:unknown0", "local"])
+        assert found == {f"key:{id}": ("old", "Alice")}
+
+
+@on_a_loop
 async def test_the_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     async with key_home(tmp_path) as home:
         secret = (await home.create("ci"))["secret"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from msgspec import structs
 
 from tabane.audit.entry import decode_entry
 from tabane.audit.index_requests import EntryFilter, IndexTask
+from tabane.audit.lookups import LOOKUPS
 from tabane.audit.queries import AuditQueries, OfferedTool, analyzed
 from tabane.audit.rendered_text import analysis, counts, entries, milliseconds, usage
 from tabane.audit.table import (
@@ -26,7 +28,8 @@ from tabane.audit.table import (
     moment_of,
 )
 from tabane.errors import BadArguments
-from tabane.operations import Caller, CallTarget, Face
+from tabane.hub.process.administration import whole_table
+from tabane.operations import Caller, CallTarget, Face, Privilege
 from tabane.text.time_zones import zone_of
 from tests.audit import test_index
 from tests.audit.log_folder import BEGIN, LogFolder, answer, call
@@ -75,12 +78,58 @@ def folder(tmp_path: Path) -> LogFolder:
 @pytest.fixture
 def queries(folder: LogFolder) -> AuditQueries:
     offered = [OfferedTool("time__now", "time", 30), OfferedTool("slack__post", "slack", 200)]
-    return AuditQueries(IndexHere(folder), lambda: TOKYO, lambda: offered, lambda: NOW)
+
+    async def people(holders: Iterable[str]) -> Mapping[str, str]:
+        return {"key:ab12": "Alice Example"} if "key:ab12" in set(holders) else {}
+
+    return AuditQueries(IndexHere(folder), lambda: TOKYO, lambda: offered, people, lambda: NOW)
 
 
 def found(queries: AuditQueries, **given: Any) -> list[int]:
     answered = asyncio.run(queries.query_audit_logs(LOCAL, QueryAuditLogs(**given)))
     return [entry["seq"] for entry in answered["results"]]
+
+
+def test_entries_and_usage_have_the_name_of_the_person(queries: AuditQueries) -> None:
+    """The name is looked up: it is not in the log, which is as it was."""
+    answered = asyncio.run(queries.query_audit_logs(LOCAL, QueryAuditLogs()))
+    assert [entry.get("person") for entry in answered["results"]] == [
+        "Alice Example", None, "Alice Example", None, None
+    ]  # fmt: skip
+    usage = asyncio.run(queries.get_usage_stats(LOCAL, GetUsageStats(start="2026-11-01", by="key")))
+    assert {row["key"]: row.get("person") for row in usage["results"]}["key:ab12"] == "Alice Example"
+
+
+def test_lookups_are_left_out_and_counted_on_request(folder: LogFolder, queries: AuditQueries) -> None:
+    day = 2.95 * 86_400
+    folder.write(
+        call(6, day, name="hub_status", server="", kind="operation"),
+        call(7, day, name="hub_status", server="", kind="operation", outcome="refused"),
+        call(8, day, name="keys_create", server="", kind="operation"),
+        call(9, day, name="hub_status", server="other"),
+    )
+    assert found(queries, limit=5) == [9, 8, 7, 6, 5]
+    answered = asyncio.run(queries.query_audit_logs(LOCAL, QueryAuditLogs(lookups=False)))
+    assert [entry["seq"] for entry in answered["results"]] == [9, 8, 7, 5, 4, 3, 2, 1]
+    assert (answered["total"], answered["hidden"]) == (8, 1)
+    given = GetUsageStats(start="2026-11-01", lookups=False)
+    usage = asyncio.run(queries.get_usage_stats(LOCAL, given))
+    assert sum(row["calls"] for row in usage["results"]) + usage["hidden"] == 8
+
+
+async def test_lookups_are_the_operations_that_only_read() -> None:
+    reading = {
+        operation.name
+        for operation in await whole_table()
+        if operation.privilege is Privilege.READ
+        and (operation.source == "" or (operation.source == "hub" and Face.MCP not in operation.faces))
+    }
+    assert reading - set(LOOKUPS) == CONTENT
+    assert set(LOOKUPS) <= reading
+
+
+CONTENT = {"read_app_resource"}
+"""What reads a server's content for a page."""
 
 
 def test_levels_and_results_choose_outcomes(queries: AuditQueries) -> None:

@@ -102,7 +102,7 @@ def test_a_short_lived_certificate_is_not_always_about_to_expire(
     days_before: int, days_left: int, level: str
 ) -> None:
     period = CertificatePeriod(NOW - days_before * DAY, NOW + days_left * DAY)
-    assert period.finding(NOW, Path("hub.pem")).level == level
+    assert period.finding(NOW, Path("hub.pem"), own=False).level == level
 
 
 def test_a_certificate_without_the_public_name_is_a_fault(home: Home, tls: HubCertificate) -> None:

@@ -64,6 +64,22 @@ def test_json_has_the_whole_key(home: Home) -> None:
     assert "program" in [row["name"] for row in home.json("keys", "list")["results"]]
 
 
+def test_the_person_of_a_key_is_kept_shown_and_changed(home: Home) -> None:
+    made = home.json("keys", "create", "laptop", "--allow", "@docs", "--for", "  Alice Müller ")
+    assert made["person"] == "Alice Müller"
+    assert home.json("keys", "create", "nobody", "--allow", "@docs")["person"] is None
+    people = {row[0]: row[-1] for row in home.run("keys", "list").succeeded.rows}
+    assert people["laptop"] == "Alice Müller"
+    assert people["nobody"] in ("", "–", "-")
+    assert home.json("keys", "update", "laptop", "--tier", "premium")["person"] == "Alice Müller"
+    assert home.json("keys", "update", "laptop", "--for", "Bob")["person"] == "Bob"
+    home.run("keys", "revoke", "laptop").succeeded  # noqa: B018
+    rows = home.json("keys", "list", "--revoked")["results"]
+    assert next(row["person"] for row in rows if row["name"] == "laptop") == "Bob"
+    wrong = home.run("keys", "create", "x", "--allow", "@docs", "--for", "a\nb")
+    assert (wrong.status, "person:" in wrong.err) == (2, True)
+
+
 def test_a_key_is_changed_and_revoked_by_name_or_prefix(home: Home) -> None:
     made = home.json("keys", "create", "phone", "--profile", "work")
     assert (made["allow"], made["profile"]) == (["*"], "work")

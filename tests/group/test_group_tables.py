@@ -89,7 +89,9 @@ async def test_a_session_changes_its_hub_only_when_that_is_gone(postgres: Postgr
 def key(number: int, name: str = "") -> KeyRecord:
     patterns = PermissionPatterns(("git__*",), ("git__push",), read_only=True)
     id = f"{number:08}"
-    return KeyRecord(id, hash_of(id), name or f"key {number}", patterns, "work", "default", 10.0, 20.0)
+    return KeyRecord(
+        id, hash_of(id), name or f"key {number}", patterns, "work", "default", 10.0, 20.0, person="Alice"
+    )
 
 
 async def test_changes_of_keys_are_followed_in_their_order(postgres: PostgresServer) -> None:
@@ -107,10 +109,14 @@ async def test_changes_of_keys_are_followed_in_their_order(postgres: PostgresSer
         assert (await keys.changed(seen.last)).records == []
         revoked = replace(key(1), revoked=15.0)
         assert await keys.change(revoked) == revoked
-        assert await keys.change(replace(key(1), name="again")) == replace(revoked, name="again")
+        assert await keys.change(replace(key(1), name="again", person="")) == replace(
+            revoked, name="again", person=""
+        )
         assert await keys.change(key(3)) is None
         await keys.record_uses({key(1).id: 12.0, "unknown": 1.0})
-        assert (await keys.changed(seen.last)).records == [replace(revoked, name="again", used=12.0)]
+        assert (await keys.changed(seen.last)).records == [
+            replace(revoked, name="again", used=12.0, person="")
+        ]
 
 
 async def test_many_keys_are_followed_in_pages(postgres: PostgresServer) -> None:

@@ -113,12 +113,14 @@ class KeyOperations:
         self._check_profile(params.profile)
         self._check_tier(params.tier)
         expires = expiry_of(params.expires, now)
-        name = _checked_name(params.name)
+        name, person = _checked_name(params.name), _checked_person(params.person)
         for _ in range(_ATTEMPTS):
             secret = new_secret()
             id = id_in(secret)
             assert id is not None
-            record = KeyRecord(id, hash_of(secret), name, patterns, params.profile, params.tier, now, expires)
+            record = KeyRecord(
+                id, hash_of(secret), name, patterns, params.profile, params.tier, now, expires, person=person
+            )
             if await self._ring.add(record):
                 return {
                     **self._key_row(record),
@@ -190,6 +192,7 @@ class KeyOperations:
             profile=record.profile if params.profile is None else params.profile,
             tier=params.tier or record.tier,
             expires=expires,
+            person=record.person if params.person is None else _checked_person(params.person),
         )
 
     def _check_profile(self, name: str) -> None:
@@ -254,6 +257,7 @@ class KeyOperations:
             "id": record.id,
             "prefix": f"{PREFIX}{record.id}",
             "name": record.name,
+            "person": record.person or None,
             "state": record.state(self._ring.clock()),
             "allow": list(record.patterns.allow),
             "deny": list(record.patterns.deny),
@@ -283,3 +287,14 @@ def _checked_name(name: str) -> str:
             say("name: use letters, digits and punctuation, no spaces, and do not begin with tbn_."), "name"
         )
     return name
+
+
+def _checked_person(person: str) -> str:
+    """Return the name without spaces around it. Raises BadArguments for one that a table cannot show."""
+    person = unicodedata.normalize("NFC", person).strip()
+    if any(unicodedata.category(each)[0] in "CZ" and each not in _SPACES for each in person):
+        raise BadArguments(say("person: write a name in one line, without control characters."), "person")
+    return person
+
+
+_SPACES = (" ", "\u3000")  # that of Japanese names is a wide one

@@ -97,15 +97,21 @@ CREATE TABLE IF NOT EXISTS api_key(
 CREATE UNIQUE INDEX IF NOT EXISTS active_name ON api_key(name) WHERE revoked IS NULL;
 CREATE INDEX IF NOT EXISTS by_name ON api_key(name, id);
 """
+# A table of its own, and the same version: builds that do not know it read and write the file as before.
+_PEOPLE = "CREATE TABLE IF NOT EXISTS key_person(id TEXT PRIMARY KEY, person TEXT NOT NULL) WITHOUT ROWID"
 
 COLUMNS = "id, hash, name, allow, deny, read_only, profile, tier, created, expires, used, revoked"
-_ONE = f"SELECT {COLUMNS} FROM api_key WHERE id = ?"
+_KEYS = f"SELECT {COLUMNS}, (SELECT person FROM key_person WHERE key_person.id = api_key.id) FROM api_key"
+_ONE = f"{_KEYS} WHERE id = ?"
 _PLACES = ",".join("?" * 12)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """One key as the file has it. Times are Unix seconds. The hash is not shown anywhere."""
+    """One key as the file has it. Times are Unix seconds. The hash is not shown anywhere.
+
+    ``person`` is the name of the one who uses it, empty if nobody said it.
+    """
 
     id: str
     hash: bytes
@@ -117,6 +123,7 @@ class KeyRecord:
     expires: float | None = None
     used: float | None = None
     revoked: float | None = None
+    person: str = ""
 
     def __repr__(self) -> str:
         return f"KeyRecord({self.id}, {self.name!r})"
@@ -197,20 +204,20 @@ class KeyStore:
         found = {}
         with _store_errors(self.path):
             for id in ids:
-                for row in self._writer.execute(f"SELECT {COLUMNS} FROM api_key WHERE id = ?", (id,)):
+                for row in self._writer.execute(_ONE, (id,)):
                     found[id] = record_of(row)
         return found
 
     def named(self, name: str) -> KeyRecord | None:
         """Return the key of that name: the active one, else the one revoked last."""
-        query = f"SELECT {COLUMNS} FROM api_key WHERE name = ? ORDER BY revoked IS NULL DESC, revoked DESC"
+        query = f"{_KEYS} WHERE name = ? ORDER BY revoked IS NULL DESC, revoked DESC"
         with _store_errors(self.path):
             rows = self._writer.execute(f"{query} LIMIT 1", (name,)).fetchall()
         return record_of(rows[0]) if rows else None
 
     def beginning(self, prefix: str, limit: int) -> list[KeyRecord]:
         """Return the first keys whose ids begin with ``prefix``."""
-        query = f"SELECT {COLUMNS} FROM api_key WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
+        query = f"{_KEYS} WHERE id >= ? AND id < ? ORDER BY id LIMIT ?"
         with _store_errors(self.path):
             rows = self._writer.execute(query, (prefix, f"{prefix}\x7f", limit)).fetchall()
         return [record_of(row) for row in rows]
@@ -233,7 +240,7 @@ class KeyStore:
         """Return keys in the order of name and id, those after the key with the id ``after``."""
         which = "1" if revoked else "revoked IS NULL"
         query = (
-            f"SELECT {COLUMNS} FROM api_key WHERE {which} AND (? = '' OR "
+            f"{_KEYS} WHERE {which} AND (? = '' OR "
             "(name, id) > (SELECT name, id FROM api_key WHERE id = ?)) ORDER BY name, id LIMIT ?"
         )
         with _store_errors(self.path):
@@ -245,6 +252,7 @@ class KeyStore:
         """Add a key. Return False if its id exists. Raises sqlite3.IntegrityError if its name is taken."""
         with self._transaction() as database:
             database.execute("DELETE FROM api_key WHERE revoked < ?", (record.created - FORGOTTEN_AFTER,))
+            database.execute("DELETE FROM key_person WHERE id NOT IN (SELECT id FROM api_key)")
             if database.execute("SELECT 1 FROM api_key WHERE id = ?", (record.id,)).fetchall():
                 return False
             ((count,),) = database.execute("SELECT count(*) FROM api_key").fetchall()
@@ -253,6 +261,7 @@ class KeyStore:
                     say("There are {count} {count:key|keys}, which is the limit. Revoke some.", count=count)
                 )
             database.execute(f"INSERT INTO api_key VALUES ({_PLACES})", row_of(record))
+            _write_person(database, record)
         return True
 
     def put(self, records: Iterable[KeyRecord]) -> None:
@@ -263,11 +272,12 @@ class KeyStore:
                     taken = "DELETE FROM api_key WHERE name = ? AND revoked IS NULL AND id <> ?"
                     database.execute(taken, (record.name, record.id))
                 database.execute(f"INSERT OR REPLACE INTO api_key VALUES ({_PLACES})", row_of(record))
+                _write_person(database, record)
 
     def active(self) -> list[KeyRecord]:
         """Return the keys that are not revoked."""
         with _store_errors(self.path):
-            rows = self._writer.execute(f"SELECT {COLUMNS} FROM api_key WHERE revoked IS NULL")
+            rows = self._writer.execute(f"{_KEYS} WHERE revoked IS NULL")
             return [record_of(row) for row in rows]
 
     def change(self, record: KeyRecord) -> KeyRecord | None:
@@ -282,6 +292,7 @@ class KeyStore:
             database.execute(
                 f"UPDATE api_key SET {changes}, revoked = coalesce(revoked, :revoked) WHERE id = :id", row
             )
+            _write_person(database, record)
             rows = database.execute(_ONE, (record.id,)).fetchall()
         return record_of(rows[0]) if rows else None
 
@@ -307,8 +318,15 @@ class KeyStore:
                 self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
+def _write_person(database: sqlite3.Connection, record: KeyRecord) -> None:
+    if record.person:
+        database.execute("INSERT OR REPLACE INTO key_person VALUES (?, ?)", (record.id, record.person))
+    else:
+        database.execute("DELETE FROM key_person WHERE id = ?", (record.id,))
+
+
 def row_of(record: KeyRecord) -> tuple[Any, ...]:
-    """Return a key as a row, in the order of :data:`COLUMNS`."""
+    """Return a key as a row, in the order of :data:`COLUMNS`: without its person."""
     patterns = record.patterns
     lists = [msgspec.json.encode(each).decode() for each in (patterns.allow, patterns.deny)]
     return (
@@ -321,13 +339,13 @@ _strings = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def record_of(row: tuple[Any, ...]) -> KeyRecord:
-    """Return a row as a record. A row that cannot be read allows nothing."""
-    id, hash, name, allow, deny, read_only, *rest = row
+    """Return a row as a record: :data:`COLUMNS`, and the person. A row that cannot be read allows nothing."""
+    id, hash, name, allow, deny, read_only, profile, tier, created, expires, used, revoked, person = row
     try:
         patterns = PermissionPatterns(_strings(allow), _strings(deny), bool(read_only))
     except msgspec.MsgspecError:
         patterns = PermissionPatterns()
-    return KeyRecord(id, hash, name, patterns, *rest)
+    return KeyRecord(id, hash, name, patterns, profile, tier, created, expires, used, revoked, person or "")
 
 
 def revoked(record: KeyRecord, when: float) -> KeyRecord:
@@ -401,6 +419,9 @@ def _prepare_schema(database: sqlite3.Connection, path: Path) -> None:
     database.execute("PRAGMA synchronous = FULL")
     if version < VERSION:
         database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
+        database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    if not database.execute("SELECT 1 FROM sqlite_schema WHERE name = 'key_person'").fetchall():
+        database.execute(_PEOPLE)
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 

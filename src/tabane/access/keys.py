@@ -8,7 +8,7 @@ import logging
 import sqlite3
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
@@ -147,6 +147,13 @@ class KeyVerdict:
     access: KeyAccess | None
     refusal: Refusal | None = None
     id: str = ""
+
+
+class KeyHolder(NamedTuple):
+    """Who a key belongs to: its own name, and that of the person, which may be empty."""
+
+    key: str
+    person: str
 
 
 class SharedKeys(Protocol):
@@ -309,6 +316,22 @@ class KeyRing:
             return await self._in_thread(work)
         except FileNotFoundError:
             return absent
+
+    async def holders(self, names: Iterable[str]) -> dict[str, KeyHolder]:
+        """Return the names of keys and people by the names of holders, such as ``key:ID``.
+
+        Revoked keys are among them. What has no key here, and a file that cannot be read, has no names.
+        """
+        ids = sorted({name.removeprefix("key:") for name in names if name.startswith("key:")})
+        none: dict[str, KeyRecord] = {}
+        if not ids:
+            return {}
+        try:
+            found = await self.read(lambda store: store.some(ids), none)
+        except (StoreError, ConfigurationError) as error:
+            log.warning("the names of keys cannot be read: %s", error)
+            return {}
+        return {f"key:{id}": KeyHolder(record.name, record.person) for id, record in found.items()}
 
     async def follow(self) -> None:
         """Copy the keys that other hubs have changed. The first time, give them the keys of this hub.

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tabane.access.gates import CallGate, GatedCall, GateTable
 from tabane.access.table import RateLimitStats
@@ -22,6 +22,9 @@ from tabane.errors import RateLimited
 from tabane.messages import Message, say
 from tabane.operations.caller import Caller
 from tabane.settings.limit_rules import CallCap, CallRate, LimitRules, TierLimits
+
+if TYPE_CHECKING:
+    from tabane.access.keys import KeyRing
 
 MOST_HOLDERS = 16_384
 """Callers that are remembered. Beyond that, the one that has not called for longest is forgotten."""
@@ -522,15 +525,19 @@ def _queue_full(limited: LimitedHolder, limits: TierLimits) -> Message:
 class LimitOperations:
     """Operations on the limits of a hub."""
 
-    def __init__(self, limits: CallLimits) -> None:
-        self._limits = limits
+    def __init__(self, limits: CallLimits, keys: KeyRing) -> None:
+        self._limits, self._keys = limits, keys
 
     async def stats(self, caller: Caller, params: RateLimitStats) -> dict[str, Any]:
         """Return the limits in use: a row for each caller, and those that all callers share."""
         limits = self._limits
-        rows = limits.report(params.holder or None)
+        rows = list(islice(limits.report(params.holder or None), params.limit))
+        names = await self._keys.holders(row["holder"] for row in rows)
+        for row in rows:
+            named = names.get(row["holder"])
+            row["label"], row["person"] = (named.key, named.person or None) if named else (None, None)
         return {
-            "results": list(islice(rows, params.limit)),
+            "results": rows,
             "total": len(limits),
             "refused": limits.refused,
             "shared": limits.shared(),

@@ -14,6 +14,7 @@ KeyName = Annotated[str, Meta(min_length=1, max_length=64)]
 KeyReference = Annotated[str, Meta(min_length=1, max_length=100)]
 Expiry = Annotated[str, Meta(min_length=1, max_length=50)]
 Tier = Annotated[str, Meta(min_length=1, max_length=64)]
+Person = Annotated[str, Meta(max_length=100, description="Name of the person who uses the key.")]
 
 
 class CreateKey(Struct, frozen=True, forbid_unknown_fields=True):
@@ -26,10 +27,11 @@ class CreateKey(Struct, frozen=True, forbid_unknown_fields=True):
     expires: Expiry = "never"
     tier: Tier = "authenticated"
     profile: Annotated[str, Meta(max_length=64)] = ""
+    person: Person = ""
 
 
 class UpdateKey(Struct, frozen=True, forbid_unknown_fields=True):
-    """Members that are not given stay. ``key``: as in OneKey. An empty profile removes it."""
+    """Members that are not given stay. ``key``: as in OneKey. An empty profile or person removes it."""
 
     key: KeyReference
     allow: Patterns | None = None
@@ -38,6 +40,7 @@ class UpdateKey(Struct, frozen=True, forbid_unknown_fields=True):
     expires: Expiry | None = None
     tier: Tier | None = None
     profile: Annotated[str, Meta(max_length=64)] | None = None
+    person: Person | None = None
 
 
 class OneKey(Struct, frozen=True, forbid_unknown_fields=True):

@@ -40,6 +40,7 @@ from tabane.audit.log_lines import (
     timed_entry,
     top,
 )
+from tabane.audit.lookups import condition as lookup_condition
 from tabane.audit.usage_rollups import KEPT_DAYS, UsageRollups, glob
 from tabane.audit.usage_rollups import VERSION as USAGE_VERSION
 from tabane.text.time_zones import zone_of
@@ -589,6 +590,12 @@ def _match_combos(database: sqlite3.Connection, wanted: EntryFilter) -> bool:
         if given and (given[0] or given is wanted.outcomes):
             parts.append(condition)
             values += given
+    hidden, names = lookup_condition(
+        wanted.lookups, "name", "type = 'call' AND server = '' AND outcome = 'ok'", "?"
+    )
+    if hidden:
+        parts.append(hidden)
+        values += names
     if not parts:
         return False
     database.execute("CREATE TEMP TABLE IF NOT EXISTS matched (id INTEGER PRIMARY KEY)")

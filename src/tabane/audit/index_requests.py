@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from tabane.audit.entry import UsageGroup
+from tabane.audit.lookups import Lookups
 
 
 class EntryFilter(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -17,7 +18,7 @@ class EntryFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     no condition. ``key`` and ``actor`` also match the label. ``tool`` only matches calls. ``outcomes`` are
     the allowed outcomes, all if empty; "" is that of entries without one. ``text`` occurs in an entry's
     values; the case of ASCII letters is ignored. ``hub`` is a pattern of the addresses of hubs of a group;
-    the index of one hub ignores it.
+    the index of one hub ignores it. ``lookups``: see :mod:`tabane.audit.lookups`.
     """
 
     start: int | None = None
@@ -32,6 +33,7 @@ class EntryFilter(msgspec.Struct, frozen=True, omit_defaults=True):
     action: str = ""
     text: str = ""
     hub: str = ""
+    lookups: Lookups = ""
 
 
 class EntryQuery(msgspec.Struct, frozen=True, tag="entries", omit_defaults=True):
@@ -75,6 +77,7 @@ class UsageQuery(msgspec.Struct, frozen=True, tag="usage", omit_defaults=True):
     offset: int = 0
     limit: int = 50
     used_tools: bool = False
+    lookups: Lookups = ""
 
 
 class UsageDays(msgspec.Struct, frozen=True, tag="usage_days"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Set
 from datetime import tzinfo
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, IndexTask, UsageQuery
+from tabane.audit.lookups import Lookups
 from tabane.audit.table import (
     AnalyzeUsage,
     GetAuditStats,
@@ -135,6 +136,7 @@ class AuditQueries:
     """Answers the operations.
 
     ``zone`` returns the name of the time zone of dates. ``offered`` returns the tools of all servers.
+    ``people`` returns the names of people by the names of holders, as they are now.
     """
 
     def __init__(
@@ -142,10 +144,11 @@ class AuditQueries:
         index: AsksIndex,
         zone: Callable[[], str],
         offered: Callable[[], Iterable[OfferedTool]],
+        people: Callable[[Iterable[str]], Awaitable[Mapping[str, str]]],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._index, self._zone_name = index, zone
-        self._offered, self._now = offered, now
+        self._offered, self._people, self._now = offered, people, now
 
     @property
     def _zone(self) -> tzinfo:
@@ -157,7 +160,8 @@ class AuditQueries:
         ``exact`` is False if more entries may match than ``total``: a search for a text is counted only in
         the newest entries.
         """
-        wanted = filter_of(params, self._zone, self._now())
+        without: Lookups = "" if params.lookups or params.seq is not None else "without"
+        wanted = filter_of(params, self._zone, self._now(), without)
         try:
             before = _entries.decode(params.cursor).before if params.cursor else 0
         except ForeignCursor:
@@ -172,10 +176,22 @@ class AuditQueries:
             found = await self._index.ask(msgspec.structs.replace(query, seq=params.seq, before=0, offset=0))
             found = _with_problem(found, caller)
             del found["before"]
+            await self._name_people(found["results"])
             return found | {"next_cursor": None}
         found = _with_problem(await self._index.ask(query), caller)
+        if without and not params.text and not params.cursor:
+            only = msgspec.structs.replace(wanted, lookups="only")
+            found["hidden"] = (await self._index.ask(EntryQuery(only, limit=1)))["total"]
+        await self._name_people(found["results"])
         before = found.pop("before")
         return found | {"next_cursor": _entries.encode(EntryPlace(before)) if before else None}
+
+    async def _name_people(self, rows: list[dict[str, Any]]) -> None:
+        """Add the names of people to entries, or to usage by key. The log itself has the names of keys."""
+        people = await self._people(row["key"] for row in rows if "key" in row)
+        for row in rows:
+            if person := people.get(row.get("key", "")):
+                row["person"] = person
 
     async def get_audit_stats(self, caller: Caller, params: GetAuditStats) -> dict[str, Any]:
         """Return counts of entries by each of their properties."""
@@ -208,8 +224,14 @@ class AuditQueries:
             holder=None if sees_all(caller) else holder_of(caller),
             offset=shown,
             limit=params.limit,
+            lookups="" if params.lookups else "without",
         )
         found = _with_problem(await self._index.ask(query), caller)
+        if not params.lookups:
+            only = msgspec.structs.replace(query, lookups="only", limit=1, offset=0)
+            found["hidden"] = (await self._index.ask(only))["sum"]["calls"]
+        if params.by == "key":
+            await self._name_people(found["results"])
         shown += len(found["results"])
         more = bool(found["results"]) and shown < found["total"]
         return {

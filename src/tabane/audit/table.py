@@ -14,6 +14,7 @@ from msgspec import Meta, Struct
 from tabane.audit.entry import AuditEntry, UsageGroup
 from tabane.audit.index_requests import EntryFilter
 from tabane.audit.log_lines import line_holds, needles_of
+from tabane.audit.lookups import Lookups, is_lookup
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.operations import NoParameters, Opener, Operation, Privilege, Reference, bound
@@ -33,6 +34,12 @@ Offset = Annotated[int, Meta(ge=0, le=100_000_000)]
 QueryCursor = Annotated[str, Meta(max_length=4096, description="next_cursor of the page before.")]
 Result = Literal["ok", "failed", "refused", "limited", "cancelled", "success", "failure"]
 Level = Literal["info", "warning", "error"]
+
+
+WithLookups = Annotated[
+    bool,
+    Meta(description="Whether look-ups of Tabane itself are included, such as hub_status and list_servers."),
+]
 
 
 class AuditPeriod(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -75,12 +82,13 @@ class AuditConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class QueryAuditLogs(AuditConditions, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """``seq``: only the entry of that number, if it matches."""
+    """``seq``: only the entry of that number, if it matches. Without look-ups, ``hidden`` counts them."""
 
     seq: Annotated[int, Meta(ge=1, le=1 << 62)] | None = None
     limit: EntryLimit = 50
     offset: Offset = 0
     cursor: QueryCursor | None = None
+    lookups: WithLookups = True
 
 
 class GetAuditStats(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -88,7 +96,7 @@ class GetAuditStats(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class GetUsageStats(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whole days, 30 of them if no period is given."""
+    """Whole days, 30 of them if no period is given. Without look-ups, ``hidden`` counts their calls."""
 
     start: Moment | None = None
     end: Moment | None = None
@@ -99,6 +107,7 @@ class GetUsageStats(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     client: NamePattern | None = None
     limit: EntryLimit = 50
     cursor: QueryCursor | None = None
+    lookups: WithLookups = True
 
 
 class AnalyzeUsage(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -173,7 +182,7 @@ def check_order(start: float | None, end: float | None) -> None:
         raise BadArguments(say("start: it must not be later than end."), "start")
 
 
-def filter_of(given: AuditConditions, zone: tzinfo, now: float) -> EntryFilter:
+def filter_of(given: AuditConditions, zone: tzinfo, now: float, lookups: Lookups = "") -> EntryFilter:
     """Return the filter of a query. Raises BadArguments for a time that is none."""
     start, end = period_of(given, zone, now)
     return EntryFilter(
@@ -189,6 +198,7 @@ def filter_of(given: AuditConditions, zone: tzinfo, now: float) -> EntryFilter:
         action=given.action or "",
         text=given.text or "",
         hub=given.hub or "",
+        lookups=lookups,
     )
 
 
@@ -208,6 +218,8 @@ def matches(wanted: EntryFilter, entry: AuditEntry, line: bytes) -> bool:
     if wanted.end is not None and moment > wanted.end:
         return False
     if wanted.outcomes and entry.outcome not in wanted.outcomes:
+        return False
+    if wanted.lookups and is_lookup(entry) is (wanted.lookups == "without"):
         return False
     if not _names_match(wanted, entry):
         return False

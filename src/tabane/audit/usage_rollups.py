@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from tabane.audit.entry import AuditEntry, UsageGroup
 from tabane.audit.index_requests import UsageQuery
+from tabane.audit.lookups import condition as lookup_condition
 
 _RATIO = 1.1
 _SHORTEST = 0.001  # ms: everything below counts as this
@@ -369,6 +370,10 @@ def _query_conditions(query: UsageQuery) -> tuple[str, list[Any]]:
     if query.holder is not None:
         parts.append("key = ?")
         values.append(query.holder)
+    hidden, names = lookup_condition(query.lookups, "tool", "server = ''", "?")
+    if hidden:
+        parts.append(hidden)
+        values += names
     return " AND ".join(parts), values
 
 

@@ -40,7 +40,7 @@ class EntryFollower:
     def entries(self, params: Mapping[str, Any], newest: int) -> Iterator[dict[str, Any]]:
         """Yield matching entries with a seq greater than ``newest``, without end."""
         given = msgspec.convert({**params, "start": None, "end": None, "cursor": None}, QueryAuditLogs)
-        wanted = filter_of(given, UTC, time.time())
+        wanted = filter_of(given, UTC, time.time(), "" if given.lookups else "without")
         while True:
             lines = self._lines()
             for line in lines:
@@ -104,6 +104,8 @@ entry_options = combined([
     _of_query("end", "--until", "end", help=say("Only entries until this time.")),
     _of_query("limit", "--limit", "-n", "limit", help=say("Maximum number of entries.")),
     _of_query("cursor", help=say("Show the page at this cursor, which the previous page printed.")),
+    option("--all", "everything", is_flag=True, help=say(
+        "Also show look-ups of Tabane itself, such as hub_status and list_servers.")),
     option("--follow", "-f", is_flag=True, help=say("Also show new entries, until Ctrl+C.")),
 ])  # fmt: skip
 """Adds the options that choose entries."""
@@ -111,17 +113,19 @@ entry_options = combined([
 
 @click.command("entries", cls=Command)
 @click.pass_obj
-def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
+def entries(terminal: Terminal, /, follow: bool, everything: bool, **options: Any) -> None:
     """Print the newest matching entries, and with ``follow`` also those that are added.
 
     In a group of hubs, only the entries of the hub of this home are followed.
     """
+    params = given(options)
+    params["lookups"] = everything or "tool" in params  # who names a look-up wants to see it
     if follow:
         with contextlib.suppress(KeyboardInterrupt):  # Ctrl+C is the end that the user wants, at any moment
-            _follow(terminal, given(options))
+            _follow(terminal, params)
         return
     with terminal.working(say("Reading the audit log")):
-        found = _found(terminal, given(options))
+        found = _found(terminal, params)
     if not terminal.show_json(found):
         rows = [_row(entry) for entry in found["results"]]
         hubs = [(entry["hub"],) if "hub" in entry else () for entry in found["results"]]
@@ -137,6 +141,19 @@ def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
             terminal.note(found["problem"])
         if found["next_cursor"]:
             terminal.note(_more(found))
+        tell_hidden(terminal, found)
+
+
+def tell_hidden(terminal: Terminal, found: Mapping[str, Any]) -> None:
+    """Print how many look-ups are not in a list of entries or of usage."""
+    if count := found.get("hidden"):
+        terminal.note(
+            say(
+                "{count} {count:look-up|look-ups} of Tabane itself {count:is|are} hidden. Show "
+                "{count:it|them} with: --all",
+                count=count,
+            )
+        )
 
 
 def _found(terminal: Terminal, params: dict[str, Any]) -> dict[str, Any]:
@@ -194,13 +211,24 @@ def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
         action += f" · {entry['script']}"
     return (
         _when(entry["time"]),
-        clean(entry.get("label") or entry.get("key") or ""),
+        clean(_who(entry)),
         clean(entry.get("client") or ""),
         clean(action),
         TableState(entry.get("outcome") or ""),
         milliseconds(entry.get("ms") or None),
         _reason(clean(entry.get("reason") or "")),
     )
+
+
+def _who(entry: Mapping[str, Any]) -> str:
+    name = str(entry.get("label") or entry.get("key") or "")
+    return f"{entry['person']} ({name})" if entry.get("person") else name
+
+
+def holder_name(holder: str, label: str | None, person: str | None) -> str:
+    """Return a caller as a table has it: the person, the name of the key, and the holder such as key:ID."""
+    first, *rest = [clean(name) for name in dict.fromkeys((person, label, holder)) if name] or ["-"]
+    return f"{first} ({', '.join(rest)})" if rest else first
 
 
 def _narrow(row: Sequence[object]) -> tuple[object, ...]:

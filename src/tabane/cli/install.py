@@ -8,14 +8,15 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from msgspec import Struct
 
 from tabane.cli.operation_command import Column, print_rows
-from tabane.cli.options import combined, dry_run_option, json_option, mode_option, option
+from tabane.cli.options import client_names, combined, dry_run_option, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples, filled
+from tabane.cli.remote_hub import RemoteOptions, remote_options
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
 from tabane.hub.local.endpoint import absolute, home_of
 from tabane.messages import Message, say
@@ -32,9 +33,6 @@ from tabane.servers.assistants.table import (
 )
 from tabane.settings.files import home_folder, private_folder
 from tabane.text.nearest_names import nearest
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
 
 _HANDED_DOWN = ("home", "config", "servers")
 
@@ -122,22 +120,35 @@ def machine() -> UserMachine:
 
 
 def entry_of(
-    client: Client | None, place: ServersPlace | None, name: str, mode: str | None, *, shared: bool
+    client: Client | None,
+    place: ServersPlace | None,
+    name: str,
+    mode: str | None,
+    *,
+    shared: bool,
+    url: str | None = None,
 ) -> Entry:
     """Return the entry that starts this Tabane, in the mode that suits the client unless one is given.
 
-    A file that is ``shared`` with others names the command only: theirs is in another folder.
+    A file that is ``shared`` with others names the command only: theirs is in another folder. With ``url``,
+    the entry connects to a hub on another machine.
     """
 
-    return tabane_command(shared=shared).entry(place, name, mode or (client.mode if client else None))
+    mode = mode or (client.mode if client else None)
+    return tabane_command(shared=shared, url=url).entry(place, name, mode)
 
 
-def tabane_command(*, shared: bool = False) -> TabaneCommand:
-    """Return the command of entries, with the places that this environment sets.
+def tabane_command(*, shared: bool = False, url: str | None = None) -> TabaneCommand:
+    """Return the command of entries, with the hub at a URL or the places that this environment sets.
 
     A program that starts it may lack that environment. For a ``shared`` file: see :func:`entry_of`.
     """
-    return TabaneCommand(("tabane",)) if shared else TabaneCommand(tuple(launcher(os.environ)), _places())
+    elsewhere = ("--url", url) if url else ()
+    if shared:
+        return TabaneCommand(("tabane",), elsewhere)
+    # the home has the key for the URL
+    places = _places(("home",) if url else _HANDED_DOWN)
+    return TabaneCommand(tuple(launcher(os.environ)), (*elsewhere, *places))
 
 
 def launcher(environ: Mapping[str, str]) -> list[str]:
@@ -153,9 +164,9 @@ def launcher(environ: Mapping[str, str]) -> list[str]:
     return [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "tabane"]
 
 
-def _places() -> tuple[str, ...]:
+def _places(names: Sequence[str]) -> tuple[str, ...]:
     found: list[str] = []
-    for name in _HANDED_DOWN:
+    for name in names:
         given = os.environ.get(f"TABANE_{name.upper()}")
         found += [f"--{name}", absolute(given, os.environ)] if given else []
     return tuple(found)
@@ -226,12 +237,6 @@ def _tell_rest(terminal: Terminal, setup: AssistantSetup, change: InstallChange)
     terminal.note(say("It takes effect when {title} is started the next time.", title=setup.client.title))
 
 
-def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(c.name, help=c.title) for c in CLIENTS if c.name.startswith(incomplete)]
-
-
 _shared = combined(
     (
         option(
@@ -265,9 +270,10 @@ _shared = combined(
         "tabane install cursor --project",
         "tabane install --list",
         "tabane install zed --print",
+        "tabane install cursor --url https://hub.local:8765 --ca ca.pem",
     ),
 )
-@click.argument("client", metavar="[CLIENT]", required=False, shell_complete=_names)
+@click.argument("client", metavar="[CLIENT]", required=False, shell_complete=client_names)
 @mode_option()
 @option(
     "--print",
@@ -281,6 +287,7 @@ _shared = combined(
     is_flag=True,
     help=say("Write it even if the assistant does not seem to be installed or the name is already used."),
 )
+@remote_options
 @_shared
 @click.pass_obj
 def install(
@@ -290,6 +297,7 @@ def install(
     only_print: bool,
     only_list: bool,
     force: bool,
+    remote: RemoteOptions,
     project: str | None,
     everywhere: bool,
     name: str,
@@ -299,25 +307,28 @@ def install(
     if only_list:
         _list(terminal, folder, name)
         return
+    url = remote.checked_url()
     if only_print:
-        _print(terminal, client, folder, name, mode)
+        _print(terminal, client, folder, name, mode, url)
         return
     if client is not None and not everywhere:
         setup = AssistantSetup.of(client, folder)
         if not force and folder is None:
             setup.check_present()
-        terminal.show_json(_installation(terminal, setup, name, mode, force=force, dry=dry_run))
+        remote.keep(terminal, force=force, dry=dry_run)
+        terminal.show_json(_installation(terminal, setup, name, mode, force=force, dry=dry_run, url=url))
         return
     found: Sequence[AssistantSetup] | None = list(setups(folder))
     if not everywhere:
-        found = _offered(terminal, found or [], name, mode, dry=dry_run)
+        found = _offered(terminal, found or [], name, mode, dry=dry_run, url=url)
     if found is not None:
+        remote.keep(terminal, force=force, dry=dry_run)
         none = say("None of the assistants that Tabane knows was found here.")
         _each(
             terminal,
             found,
             none,
-            lambda one: _installation(terminal, one, name, mode, force=force, dry=dry_run),
+            lambda one: _installation(terminal, one, name, mode, force=force, dry=dry_run, url=url),
         )
 
 
@@ -327,7 +338,7 @@ def install(
     help=say("Remove Tabane from an assistant's configuration file. The rest of the file is preserved."),
     epilog=examples("tabane uninstall cursor", "tabane uninstall claude-desktop --dry-run"),
 )
-@click.argument("client", metavar="[CLIENT]", required=False, shell_complete=_names)
+@click.argument("client", metavar="[CLIENT]", required=False, shell_complete=client_names)
 @_shared
 @click.pass_obj
 def uninstall(
@@ -364,13 +375,20 @@ def _told_apart(client: str | None, project: str | None) -> tuple[str | None, Pa
 
 
 def _installation(
-    terminal: Terminal, setup: AssistantSetup, name: str, mode: str | None, *, force: bool, dry: bool
+    terminal: Terminal,
+    setup: AssistantSetup,
+    name: str,
+    mode: str | None,
+    *,
+    force: bool,
+    dry: bool,
+    url: str | None = None,
 ) -> dict[str, Any]:
     """Add the entry to a file, print the message about it without ``--json``, and return the result."""
     place = setup.file.place
-    wanted = entry_of(setup.client, place, name, mode, shared=setup.project is not None)
+    wanted = entry_of(setup.client, place, name, mode, shared=setup.project is not None, url=url)
     change = installation.install(setup.file, name, wanted, force=force, dry=dry)
-    if not dry:
+    if not dry and url is None:
         from tabane.hub.servers.recorded_environment import record_environment
 
         home = home_of(os.environ)
@@ -424,12 +442,18 @@ def _each(
 
 
 def _offered(
-    terminal: Terminal, found: Sequence[AssistantSetup], name: str, mode: str | None, *, dry: bool
+    terminal: Terminal,
+    found: Sequence[AssistantSetup],
+    name: str,
+    mode: str | None,
+    *,
+    dry: bool,
+    url: str | None,
 ) -> list[AssistantSetup] | None:
     """Return the assistants that need an installation, if the user agrees; None if there is nothing to do."""
     if not terminal.asks:
         raise BadArguments(_name_one([setup.client.name for setup in found]), "client")
-    todo = [setup for setup in found if _pending(setup, name, mode)]
+    todo = [setup for setup in found if _pending(setup, name, mode, url)]
     if found and not todo:
         titles = ", ".join(setup.client.title for setup in found)
         terminal.say(say("Tabane is already set up in: {titles}", titles=titles))
@@ -451,24 +475,32 @@ def _has(setup: AssistantSetup, name: str) -> bool:
         return True
 
 
-def _pending(setup: AssistantSetup, name: str, mode: str | None) -> bool:
+def _pending(setup: AssistantSetup, name: str, mode: str | None, url: str | None) -> bool:
     """Return whether an installation would change the file, or fail."""
 
-    wanted = entry_of(setup.client, setup.file.place, name, mode, shared=setup.project is not None)
+    shared = setup.project is not None
+    wanted = entry_of(setup.client, setup.file.place, name, mode, shared=shared, url=url)
     try:
         return installation.install(setup.file, name, wanted, dry=True).status != "unchanged"
     except TabaneError:
         return True
 
 
-def _print(terminal: Terminal, client: str | None, folder: Path | None, name: str, mode: str | None) -> None:
+def _print(
+    terminal: Terminal,
+    client: str | None,
+    folder: Path | None,
+    name: str,
+    mode: str | None,
+    url: str | None,
+) -> None:
     """Print what to write into a client's file, in its own format."""
 
     known = client_named(client) if client else None
     place = None
     if known is not None:
         place = known.project if folder is not None else known.user
-    wanted = entry_of(known, place, name, mode, shared=folder is not None)
+    wanted = entry_of(known, place, name, mode, shared=folder is not None, url=url)
     lines = installation.snippet(place, name, wanted)
     if terminal.json and place is not None and place.form in ("toml", "yaml"):
         terminal.print_json({"client": client, "format": place.form, "text": lines})

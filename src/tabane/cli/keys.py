@@ -10,9 +10,12 @@ from typing import Any
 import click
 
 from tabane.access.table import CreateKey, ListKeys, RateLimitStats, UpdateKey
+from tabane.cli.audit import holder_name
+from tabane.cli.client_letter import checked_client, client_object
 from tabane.cli.operation_command import Column, operation_command, print_facts, print_rows
-from tabane.cli.options import key_names, option, parameter_option
-from tabane.cli.output import Group, TableState, Terminal, examples, local_minute, text
+from tabane.cli.options import client_names, key_names, option, parameter_option
+from tabane.cli.output import Group, TableState, Terminal, emit, examples, local_minute, text
+from tabane.errors import TabaneError
 from tabane.messages import Message, say
 
 
@@ -31,6 +34,7 @@ _EXPIRES = say("When the key expires: 90d, 12h, 2w, 1y, a date such as 2027-01-3
 _TIER = say("The tier, which sets the rate limits of the key.")
 _LABELS = {
     "name": say("name"),
+    "person": say("person"),
     "prefix": say("key"),
     "state": say("state"),
     "allow": say("may use"),
@@ -46,6 +50,9 @@ _LABELS = {
 
 
 def _new_key(options: dict[str, Any]) -> dict[str, Any]:
+    host = options.pop("print_client", None)
+    if host:
+        checked_client(host)
     if not (options.get("allow") or options.get("profile")):
         raise click.UsageError(text(say("Say what the key may use: --allow PATTERN, or --profile PROFILE")))
     return options
@@ -63,7 +70,33 @@ def _changes(options: dict[str, Any]) -> dict[str, Any]:
     return changes
 
 
+def _with_client(terminal: Terminal, made: dict[str, Any]) -> dict[str, Any]:
+    """Add what to send to the person. A key that was made is printed, also if nobody can connect yet."""
+    host = click.get_current_context().params["print_client"]
+    if host is None:
+        return made
+    try:
+        return made | {"client": client_object(terminal, made, host)}
+    except TabaneError as error:
+        terminal.warn(error)
+        return made
+
+
 def _print_new(terminal: Terminal, made: dict[str, Any]) -> None:
+    client = made.get("client")
+    if client is not None:
+        terminal.note(
+            say(
+                "Created {name}, which may use {what}. Send what follows.",
+                name=made["name"],
+                what=_uses(made),
+            )
+        )
+        emit(client["text"], nl=False)
+        for note in client["notes"]:
+            terminal.note(note)
+        _print_warnings(terminal, made)
+        return
     terminal.note(
         say(
             "Created {name}, which may use {what}. Copy the key now: it is not shown again.",
@@ -128,14 +161,21 @@ operation_command(
     _of_new("expires", help=_EXPIRES),
     _of_new("tier", help=_TIER),
     _of_new("profile", help=say("Narrow the key to a profile of the settings.")),
+    _of_new("person", "--for", "person", metavar="PERSON", help=say(
+        "Name of the person who uses the key. The audit log, usage and limits show it.")),
+    option("--print-client", is_flag=False, flag_value="", metavar="[HOST]", shell_complete=client_names,
+           help=say("Print what to send to the person: for an assistant such as claude-code or cursor what "
+                    "connects it, without HOST a letter with all common ways.")),
     help=say("Create an API key and print it. It is shown only once."),
     epilog=examples(
         "tabane keys create ci --allow 'github__*' --read-only --expires 90d",
         "tabane keys create phone --profile work",
+        "tabane keys create alice --for 'Alice' --profile work --print-client",
         "tabane keys create deploy --allow '*' --deny '*__delete_*' --tier premium --json",
     ),
     params=_new_key,
     text=_print_new,
+    added=_with_client,
 )  # fmt: skip
 
 operation_command(
@@ -154,6 +194,7 @@ operation_command(
         Column(say("tier"), "tier"),
         Column(say("expires"), lambda row: _shown(row["expires"]) or say("never")),
         Column(say("last use"), lambda row: _shown(row["last_used"]) or say("not used yet")),
+        Column(say("person"), "person", seldom=True),
     ),
     whole=(0, 1, 2, 4, 5, 6),
     empty=say("There are no keys. Create one with: tabane keys create NAME --allow '*'"),
@@ -185,6 +226,8 @@ operation_command(
     _of_old("tier", help=_TIER),
     _of_old("profile", help=say("Narrow the key to another profile.")),
     option("--no-profile", is_flag=True, help=say("Do not narrow the key to a profile.")),
+    _of_old("person", "--for", "person", metavar="PERSON", help=say(
+        "The name of another person who uses the key.")),
     help=say("Change what a key may use, its tier or its expiry. The change applies at once."),
     epilog=examples(
         "tabane keys update ci --allow 'github__*' --allow 'jira__*'",
@@ -197,7 +240,7 @@ operation_command(
 
 
 _OF_CALLERS = (
-    Column(say("caller"), "holder"),
+    Column(say("caller"), lambda row: holder_name(row["holder"], row.get("label"), row.get("person"))),
     Column(say("tier"), "tier"),
     Column(
         say("calls left"),

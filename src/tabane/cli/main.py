@@ -166,6 +166,7 @@ COMMANDS = {
     "skill": CommandEntry(say("Teach an assistant with a shell to use Tabane's commands.")),
     "settings": CommandEntry(say("List and change the settings.")),
     "keys": CommandEntry(say("Create, list, change and revoke API keys.")),
+    "tls": CommandEntry(say("Make a certificate, so that other machines can reach the hub.")),
     "profiles": CommandEntry(say("List the profiles: named sets of servers and tools."), "access"),
     "policy": CommandEntry(say("Explain what keys may do."), "access"),
     "limits": CommandEntry(say("Show rate limits: what each caller has left."), "keys"),

@@ -37,7 +37,7 @@ _ROWS, _TOTAL = "results", "total"
 class Column(NamedTuple):
     """A column of a table. ``cell`` is a key of a row, or returns the cell of a row.
 
-    A ``seldom`` one is left out if no row has its key.
+    A ``seldom`` one is left out if no row has a value of its key.
     """
 
     header: Shown
@@ -70,6 +70,7 @@ class OperationCall(NamedTuple):
     empty: Message | None
     more: Message | None
     failed: Callable[[Any], bool] | None
+    added: Callable[[Terminal, Any], Any] | None
 
     def run(self, terminal: Terminal, /, **options: Any) -> None:
         """Call the operation, and print its result. The exit status is 1 if ``failed`` says so."""
@@ -84,6 +85,8 @@ class OperationCall(NamedTuple):
                 found = hub.call(self.operation, params)
             if hub.warning:
                 terminal.note(hub.warning)
+        if self.added:
+            found = self.added(terminal, found)
         if not terminal.show_json(found):
             self._print(terminal, params, found)
         if self.failed and self.failed(found):
@@ -124,7 +127,7 @@ def print_rows(
     terminal: Terminal, columns: Sequence[Column], rows: Sequence[Any], *, whole: Container[int] = ()
 ) -> None:
     """Print a row for each result of an operation."""
-    shown = [each for each in columns if not each.seldom or any(each.cell in row for row in rows)]
+    shown = [each for each in columns if not each.seldom or any(each.of(row) is not None for row in rows)]
     headers = [each.header for each in shown]
     terminal.table(headers, ([each.of(row) for each in shown] for row in rows), whole=whole)
 
@@ -162,6 +165,7 @@ def operation_command(
     empty: Message | None = None,
     more: Message | None = None,
     failed: Callable[[Any], bool] | None = None,
+    added: Callable[[Terminal, Any], Any] | None = None,
 ) -> OperationCommand:
     """Return the command that calls an operation, and add it to its group.
 
@@ -171,9 +175,11 @@ def operation_command(
 
     ``columns`` are those of a table of the ``results``; ``empty`` is noted if there are none, and ``more`` if
     there are more than are shown: it can name their ``count``. What ``text`` returns is then a note, and
-    without it the ``problem`` of the result is.
+    without it the ``problem`` of the result is. ``added`` returns the result with what this machine knows.
     """
-    call = OperationCall(operation, params, start, job, working, columns, whole, text, empty, more, failed)
+    call = OperationCall(
+        operation, params, start, job, working, columns, whole, text, empty, more, failed, added
+    )
 
     def run(terminal: Terminal, /, **options: Any) -> None:
         call.run(terminal, **options)

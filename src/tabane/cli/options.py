@@ -14,6 +14,7 @@ from tabane.errors import ConfigurationError, TabaneError
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
     from msgspec import Struct
 
     from tabane.hub.local.client import HubClient
@@ -244,6 +245,15 @@ def names_of(
         return [row[key] for row in hub.call(operation, params, limit=COMPLETION_LIMIT)["results"]]
 
     return lambda ctx, parameter, incomplete: completed(ctx, ask, incomplete)
+
+
+def client_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Complete the name of an assistant that Tabane knows for the shell."""
+    from click.shell_completion import CompletionItem
+
+    from tabane.servers.assistants.table import CLIENTS
+
+    return [CompletionItem(c.name, help=c.title) for c in CLIENTS if c.name.startswith(incomplete)]
 
 
 key_names = names_of("keys_list", "name", limit=MOST_NAMES)

@@ -262,10 +262,11 @@ class Terminal:
         to every program on its machine.
         """
         if self._client is None and self.url and self.url.startswith(_OVER_TCP):
+            from tabane.hub.local.endpoint import home_of
             from tabane.hub.rpc.client import connect_to
 
             with self.working(say("Connecting to the hub")):
-                self._client = connect_to(self.url, os.environ.get(_TOKEN), lang())
+                self._client = connect_to(self.url, os.environ.get(_TOKEN), lang(), home=home_of(os.environ))
         if self._client is None:
             from tabane.cli.hub_process import approach
             from tabane.hub.local.client import connect

@@ -10,6 +10,7 @@ import click
 
 from tabane.audit.rendered_text import milliseconds
 from tabane.audit.table import GetUsageStats
+from tabane.cli.audit import holder_name, tell_hidden
 from tabane.cli.operation_command import Column, count_column, print_rows
 from tabane.cli.options import given, hub_options, option, parameter_option
 from tabane.cli.output import Command, Terminal, examples
@@ -55,24 +56,32 @@ _of_stats = partial(parameter_option, GetUsageStats)
 @_of_stats("limit", "--limit", "-n", "limit", help=say("Maximum number of rows."))
 @_of_stats("cursor", help=say("Show the page at this cursor, which the previous page printed."))
 @option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help=say("Also count look-ups of Tabane itself, such as hub_status and list_servers."),
+)
+@option(
     "--unused", is_flag=True,
     help=say("Show unused servers and tools, what their definitions cost, and what is slow or fails."),
 )  # fmt: skip
 @hub_options
 @click.pass_context
-def usage(ctx: click.Context, /, unused: bool, **options: Any) -> None:
+def usage(ctx: click.Context, /, unused: bool, everything: bool, **options: Any) -> None:
     terminal = ctx.ensure_object(Terminal)
     if unused:
         _analyze(ctx, terminal, options)
         return
     with terminal.working(say("Counting calls")):
-        found = terminal.hub().call("get_usage_stats", given(options))
+        params = given(options)
+        found = terminal.hub().call("get_usage_stats", params | {"lookups": everything or "tool" in params})
     if terminal.show_json(found):
         return
     if found.get("problem"):
         terminal.note(found["problem"])
     if not found["results"]:
         terminal.note(say("No calls from {start} to {end}.", start=found["start"], end=found["end"]))
+        tell_hidden(terminal, found)
         return
     print_rows(terminal, _columns(found["by"]), found["results"], whole=(1, 2, 3, 4, 5, 7))
     if len(found["results"]) < found["total"]:
@@ -82,6 +91,7 @@ def usage(ctx: click.Context, /, unused: bool, **options: Any) -> None:
         )  # fmt: skip
     if found["next_cursor"]:
         terminal.note(say("Next page: --cursor {cursor}", cursor=found["next_cursor"]))
+    tell_hidden(terminal, found)
 
 
 def _columns(by: str) -> list[Column]:
@@ -120,8 +130,7 @@ def _is_given(ctx: click.Context, name: str) -> bool:
 
 
 def _name(group: Mapping[str, Any], by: str) -> str:
-    name, label = clean(group[by]), clean(group.get("label") or "")
-    return f"{label} ({name})" if label and label != name else name or "-"
+    return holder_name(group[by], group.get("label"), group.get("person"))
 
 
 def size_of(count: int) -> str:

@@ -48,6 +48,7 @@ CREATE TABLE IF NOT EXISTS hub_key (
   id text PRIMARY KEY, hash bytea NOT NULL, name text NOT NULL, allow text NOT NULL, deny text NOT NULL,
   read_only boolean NOT NULL, profile text NOT NULL, tier text NOT NULL,
   created float8 NOT NULL, expires float8, used float8, revoked float8, number bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS hub_key_person (id text PRIMARY KEY, person text NOT NULL);
 CREATE UNIQUE INDEX IF NOT EXISTS hub_key_name ON hub_key (name) WHERE revoked IS NULL;
 CREATE INDEX IF NOT EXISTS hub_key_number ON hub_key (number);
 CREATE TABLE IF NOT EXISTS hub_job (

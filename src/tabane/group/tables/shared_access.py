@@ -32,14 +32,21 @@ _PLACES = ", ".join(["%s"] * len(_NAMES))
 _NAMED = "SELECT 1 FROM hub_key WHERE name = %s AND revoked IS NULL"
 _NUMBER = "UPDATE hub_counter SET last = last + 1 RETURNING last"
 _ADD = f"INSERT INTO hub_key ({COLUMNS}, number) VALUES ({_PLACES}, %s)"
+_PERSON = "(SELECT person FROM hub_key_person WHERE hub_key_person.id = hub_key.id)"
+_ADD_PERSON = """
+INSERT INTO hub_key_person (id, person) VALUES (%s, %s)
+ON CONFLICT (id) DO UPDATE SET person = EXCLUDED.person
+"""
 _CHANGE = f"""
 UPDATE hub_key SET
   {", ".join(f"{name} = %({name})s" for name in _NAMES if name not in ("id", "hash", "used", "revoked"))},
   revoked = coalesce(revoked, %(revoked)s), number = %(number)s
-WHERE id = %(id)s RETURNING {COLUMNS}
+WHERE id = %(id)s RETURNING {COLUMNS}, {_PERSON}
 """
 _USED = "UPDATE hub_key SET used = greatest(coalesce(used, 0), %s), number = %s WHERE id = %s"
-_CHANGED = f"SELECT number, {COLUMNS} FROM hub_key WHERE number > %s ORDER BY number LIMIT {PAGE + 1}"
+_CHANGED = f"""
+SELECT number, {COLUMNS}, {_PERSON} FROM hub_key WHERE number > %s ORDER BY number LIMIT {PAGE + 1}
+"""
 _LAST = "SELECT last FROM hub_counter"
 
 
@@ -56,6 +63,7 @@ class PostgresKeys(SharedKeys):
         def changing(connection: psycopg.Connection) -> KeyRecord | None:
             row = dict(zip(_NAMES, row_of(record), strict=True))
             values = {**row, "number": _number_change(connection)}
+            connection.execute(_ADD_PERSON, (record.id, record.person))
             found = connection.execute(_CHANGE, values).fetchone()
             return record_of(found) if found else None
 
@@ -89,6 +97,7 @@ class PostgresKeys(SharedKeys):
 def _add_record(connection: psycopg.Connection, record: KeyRecord) -> bool:
     number = _number_change(connection)
     connection.execute("DELETE FROM hub_key WHERE revoked < %s", (record.created - FORGOTTEN_AFTER,))
+    connection.execute("DELETE FROM hub_key_person WHERE id NOT IN (SELECT id FROM hub_key)")
     if connection.execute("SELECT 1 FROM hub_key WHERE id = %s", (record.id,)).fetchone():
         return False
     # The number is held until the end of the transaction, so no other hub adds a key meanwhile.
@@ -100,6 +109,8 @@ def _add_record(connection: psycopg.Connection, record: KeyRecord) -> bool:
             say("There are {count} {count:key|keys}, which is the limit. Revoke some.", count=found[0])
         )
     connection.execute(_ADD, (*row_of(record), number))
+    if record.person:
+        connection.execute(_ADD_PERSON, (record.id, record.person))
     return True
 
 

@@ -9,6 +9,7 @@ import psycopg
 
 from tabane.audit.index_requests import EntryFilter, EntryQuery, UsageQuery
 from tabane.audit.log_lines import needles_of
+from tabane.audit.lookups import condition as lookup_condition
 from tabane.engine.team.postgres.formats import encoded, int8
 from tabane.group.shared_records import (
     FORGOTTEN_AFTER,
@@ -130,6 +131,10 @@ def _conditions(wanted: UsageQuery) -> tuple[str, list[Any]]:
     if wanted.holder is not None:
         parts.append("key = %s")
         values.append(storable(wanted.holder))
+    hidden, names = lookup_condition(wanted.lookups, "tool", "server = ''", "%s")
+    if hidden:
+        parts.append(hidden)
+        values += names
     return " AND ".join(parts), values
 
 
@@ -312,6 +317,12 @@ def _entry_conditions(wanted: EntryFilter, seq: int | None) -> tuple[str, list[A
         if pattern:
             parts.append(condition)
             values += [like(pattern)] * condition.count("%s")
+    hidden, names = lookup_condition(
+        wanted.lookups, "name", "type = 'call' AND server = '' AND outcome = 'ok'", "%s"
+    )
+    if hidden:
+        parts.append(hidden)
+        values += names
     if wanted.text:
         needles = needles_of(wanted.text)
         one = 'strpos(lower(line COLLATE "C"), %s) > 0'

@@ -10,7 +10,6 @@ import base64
 import os
 import select
 import socket
-import stat
 import time
 import urllib.parse
 from collections.abc import Mapping
@@ -22,6 +21,7 @@ from tabane.hub.local import lock
 from tabane.hub.local.connector import HubConnection, HubUnreachable, Pause
 from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello, Welcome, lang_of, say
+from tabane.hub.local.known_hubs import known_hub, read_token
 from tabane.wire import websocket
 
 SCHEMES = ("ws", "http", "wss", "https")
@@ -42,7 +42,6 @@ MAX_LINE = 64 << 20
 GRACE = 10.0
 
 _MOST_HEAD = 64 << 10
-_MOST_TOKEN = 4096
 _STEP = 0.02
 _MODES = ("search", "light", "full", "code")
 _TRANSIENT = (b"503", b"502", b"504")
@@ -112,8 +111,9 @@ class RemoteBridgeConnector(BridgeConnector):
         self, address: HubAddress, hello: Hello, home: Endpoint, environ: Mapping[str, str], pause: Pause
     ) -> None:
         self.hello, self._address, self._pause = hello, address, pause
-        self._home, self._given = home, environ.get("TABANE_TOKEN") or None
-        self._environ = environ
+        known = known_hub(home.home, address.host, address.port, tls=address.tls)
+        self._home, self._given = home, environ.get("TABANE_TOKEN") or known.key
+        self._environ, self._authority = environ, known.authority
         self._texts: Mapping[str, str] = {}
         self._speaks_mcp = True
 
@@ -175,7 +175,8 @@ class RemoteBridgeConnector(BridgeConnector):
         from tabane.hub.local.tls_tunnel import TlsFailure, client_context, secured  # only for TLS
 
         try:
-            return secured(peer, self._address.host, client_context(self._environ), deadline, self._pause)
+            context = client_context(self._environ, self._authority)
+            return secured(peer, self._address.host, context, deadline, self._pause)
         except TlsFailure as failure:
             peer.close()
             what = say("No TLS connection to {url}: {why}", url=self._address.url, why=failure)
@@ -294,7 +295,7 @@ class RemoteBridgeConnector(BridgeConnector):
     # -- the token -------------------------------------------------------------------------------
 
     def _find_token(self, peer: socket.socket) -> str | None:
-        """Return TABANE_TOKEN (a key or a token), or the token of this home for a hub of this user here."""
+        """Return TABANE_TOKEN or the key that is kept for the hub, or this home's token for its own hub."""
         if self._given:
             return self._given if self._given.isprintable() and self._given.isascii() else None
         host, port = peer.getpeername()[:2]
@@ -308,7 +309,7 @@ class RemoteBridgeConnector(BridgeConnector):
                 return None
         elif not lock.held(self._home.lock):
             return None
-        return _read_token(os.path.join(self._home.home, "token"))
+        return read_token(os.path.join(self._home.home, "token"))
 
     # -- messages --------------------------------------------------------------------------------
 
@@ -340,19 +341,6 @@ class RemoteBridgeConnector(BridgeConnector):
             url=self._address.url,
             seconds=int(LIMIT),
         )
-
-
-def _read_token(path: str) -> str | None:
-    """Return the contents of the token file; None unless only this user can read it."""
-    try:
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            facts = os.fstat(file.fileno())
-            if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
-                return None
-            token = file.read(_MOST_TOKEN).decode("ascii", "replace").strip()
-    except OSError:
-        return None
-    return token if token and token.isascii() and token.isprintable() else None
 
 
 def _keep_alive(peer: socket.socket) -> None:

@@ -20,6 +20,8 @@ from tabane.errors import ConfigurationError, TabaneError
 from tabane.extras import extra_command
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
+from tabane.hub.http.certificate_facts import seen_certificate
+from tabane.hub.http.own_authority import is_own
 from tabane.hub.http.tls import server_context
 from tabane.hub.people.oauth import client_secret
 from tabane.hub.telemetry.tracing import NoTracing, check_installed
@@ -183,8 +185,6 @@ DAY = 86_400
 SOON = 14 * DAY
 """Seconds before the end of a certificate from which on it should be renewed; less if it is short-lived."""
 
-_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME, which the module ssl does not name
-
 
 class CertificatePeriod(NamedTuple):
     """When a certificate is valid, in seconds since 1970."""
@@ -192,10 +192,14 @@ class CertificatePeriod(NamedTuple):
     begins: float
     ends: float
 
-    def finding(self, now: float, path: Path) -> DoctorFinding:
-        """Return whether it is valid, and for how long."""
+    def finding(self, now: float, path: Path, *, own: bool) -> DoctorFinding:
+        """Return whether it is valid, and for how long. ``own``: Tabane made it."""
         day = datetime.fromtimestamp(self.ends).astimezone().strftime("%Y-%m-%d")
-        renew = say("Renew it. The running hub uses new files within a second")
+        renew = (
+            say("Renew it: tabane tls create. The running hub uses the new files within a second")
+            if own
+            else say("Renew it. The running hub uses new files within a second")
+        )
         if now >= self.ends:
             return fault(say("The certificate in {path} expired on {day}", path=path, day=day), renew)
         if now < self.begins:
@@ -223,9 +227,9 @@ def certificate(installation: Installation) -> Iterator[DoctorFinding]:
         return
     context.verify_mode = ssl.CERT_NONE  # no client certificate is needed to look at the hub's
     try:
-        seen = _seen(context, path)
+        seen = seen_certificate(context, path)
         begins, ends = (ssl.cert_time_to_seconds(str(seen[name])) for name in ("notBefore", "notAfter"))
-        yield CertificatePeriod(begins, ends).finding(time.time(), path)
+        yield CertificatePeriod(begins, ends).finding(time.time(), path, own=is_own(path, settings.home))
         yield from _name(context, path, settings)
     except (ssl.SSLError, OSError, KeyError, ValueError) as error:
         yield warning(say("The certificate in {path} cannot be checked: {reason}", path=path, reason=error))
@@ -245,7 +249,7 @@ def _name(context: ssl.SSLContext, path: Path, settings: Settings) -> Iterator[D
     if not host or settings.trusted_proxies:
         return
     try:
-        _seen(context, path, host)
+        seen_certificate(context, path, host)
     except ssl.SSLCertVerificationError:
         yield fault(
             say(
@@ -253,32 +257,3 @@ def _name(context: ssl.SSLContext, path: Path, settings: Settings) -> Iterator[D
             ),
             say("Get a certificate for {host}, or correct public_url", host=host),
         )
-
-
-def _seen(server: ssl.SSLContext, path: Path, host: str | None = None) -> dict[str, object]:
-    """Return the certificate as a client sees it, which trusts that certificate and no authority.
-
-    The handshake is in memory. Raises SSLError; SSLCertVerificationError if the certificate does not have
-    the name ``host``.
-    """
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.check_hostname = host is not None
-    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | _NO_CHECK_TIME
-    client.load_verify_locations(cafile=path)
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    ours = client.wrap_bio(to_client, to_server, server_hostname=host)
-    theirs = server.wrap_bio(to_server, to_client, server_side=True)
-    for _ in range(4):  # more than a handshake has round trips
-        if _shaken(ours):
-            return dict(ours.getpeercert() or {})
-        _shaken(theirs)
-    raise ssl.SSLError("the handshake did not end")
-
-
-def _shaken(end: ssl.SSLObject) -> bool:
-    """Continue a handshake. Return whether it has ended at this end."""
-    try:
-        end.do_handshake()
-    except ssl.SSLWantReadError:
-        return False
-    return True

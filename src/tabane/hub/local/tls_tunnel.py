@@ -37,12 +37,15 @@ class TlsFailure(OSError):
     """No TLS connection, because of a certificate or a file. The text says which."""
 
 
-def client_context(environ: Mapping[str, str]) -> ssl.SSLContext:
-    """Return the context of a client. Raises TlsFailure if a file of the variables cannot be used."""
+def client_context(environ: Mapping[str, str], authority: str | None = None) -> ssl.SSLContext:
+    """Return the context of a client. ``authority`` is the file to trust if TABANE_CA names none.
+
+    Raises TlsFailure if a file cannot be used.
+    """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
-    authorities = environ.get(CA)
+    authorities = environ.get(CA) or authority
     if authorities:
         with _naming_file(CA, authorities):
             context.load_verify_locations(cafile=authorities)

@@ -20,7 +20,7 @@ class AccessOperations:
             access.keys, access.profiles, lambda: context.settings.limits.tiers, access.known
         )
         self.profiles = ProfileOperations(access.profiles, access.known)
-        self.limits = LimitOperations(access.limits)
+        self.limits = LimitOperations(access.limits, access.keys)
         self.policy = PolicyExplainer(self.keys.find, access.find_target, self._patterns)
 
     def _patterns(self, profile: str) -> PermissionPatterns | None:

@@ -12,28 +12,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from tabane.access.permissions import EVERY_TOOL, PermissionPatterns
-from tabane.access.profiles import ProfileDefinition, is_profile_name, profiles_in
+from tabane.access.profiles import ProfileDefinition, is_profile_name
 from tabane.access.table import Patterns
 from tabane.errors import BadArguments, ConfigurationError, HubError, TabaneError, UnknownName
 from tabane.hub.hub import Hub
 from tabane.hub.process import MODEL_FILE
 from tabane.hub.process.check_up_operations import CheckUpOperations
+from tabane.hub.process.settings_file import Edit, change_file, settings_with
 from tabane.hub.servers.configuration import FIXED
 from tabane.hub.sources.models.operations import UsedModel
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, NoParameters, Operation, Privilege, Progress
-from tabane.settings import OPTIONS, SettingOption, Settings, load_settings
+from tabane.settings import OPTIONS, SettingOption, Settings
 from tabane.settings.addresses import removed_index
-from tabane.settings.editing import UnsafeTextEdit, file_value, with_value, without_value
+from tabane.settings.editing import file_value, with_value, without_value
 from tabane.settings.files import read_trusted, write_private
 from tabane.settings.option import InvalidSetting, allowed, shown
 from tabane.text.nearest_names import nearest
@@ -66,10 +65,6 @@ class SaveProfile(Struct, frozen=True, forbid_unknown_fields=True):
 
 class RemoveProfile(Struct, frozen=True, forbid_unknown_fields=True):
     name: ProfileName
-
-
-Edit = Callable[[str], str]
-"""Changes the text of the settings file."""
 
 
 class SettingsOperations:
@@ -110,7 +105,7 @@ class SettingsOperations:
         hub = self._hub
         problem: str | None = None
         try:
-            later = await asyncio.to_thread(_load, hub.settings, hub.environment, None)
+            later = await asyncio.to_thread(settings_with, hub.settings, hub.environment, None)
         except TabaneError as error:
             later, problem = hub.settings, error.text(caller.lang)
         rows = [_setting_row(option, hub.settings, later, caller.lang) for option in OPTIONS]
@@ -131,7 +126,7 @@ class SettingsOperations:
             edit, by_hand = _setting_edit(option, params.value)
         changed, problem = await self._edit_file(edit, by_hand, caller.lang)
         hub = self._hub
-        later = await asyncio.to_thread(_load, hub.settings, hub.environment, None)
+        later = await asyncio.to_thread(settings_with, hub.settings, hub.environment, None)
         row = _setting_row(option, hub.settings, later, caller.lang)
         applies = "unchanged" if not changed else "restart" if "pending" in row else "now"
         return {"setting": row, "applies": applies, "problem": problem}
@@ -235,7 +230,7 @@ class SettingsOperations:
         """Edit the file and put it in force. Return whether it changed, and why it is not in force."""
         async with self._changing:
             hub = self._hub
-            changed = await asyncio.to_thread(_write_file, hub.settings, hub.environment, edit, by_hand)
+            changed = await asyncio.to_thread(change_file, hub.settings, hub.environment, edit, by_hand)
             problem = _reload_files(self._hub) if changed else None
         return changed, problem.render(lang) if problem else None
 
@@ -272,60 +267,6 @@ def _removal_edit(path: tuple[str, ...]) -> Edit:
             return text  # it is not there
 
     return remove
-
-
-def _write_file(settings: Settings, environment: Mapping[str, str], edit: Edit, by_hand: Message) -> bool:
-    """Change the file while nobody else does. Return whether it changed. Raises TabaneError."""
-    from tabane.servers.editing import folder_lock
-
-    path = Path(os.path.realpath(settings.config))
-    try:
-        os.makedirs(path.parent, mode=0o700, exist_ok=True)
-        with folder_lock(path):
-            return _replace_file(path, settings, environment, edit, by_hand)
-    except OSError as error:
-        raise ConfigurationError(
-            say("{path} cannot be written: {reason}.", path=path, reason=error.strerror)
-        ) from None
-
-
-def _replace_file(
-    path: Path, settings: Settings, environment: Mapping[str, str], edit: Edit, by_hand: Message
-) -> bool:
-    try:
-        previous = read_trusted(path)
-    except FileNotFoundError:
-        previous = None
-    try:
-        text = (previous or b"").decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
-    try:
-        changed = edit(text)
-    except (UnsafeTextEdit, tomllib.TOMLDecodeError):
-        _load(settings, environment, text)  # says what is wrong with the file
-        raise ConfigurationError(
-            say(
-                "{path} cannot be changed without loss. Edit it yourself: {change}", path=path, change=by_hand
-            )
-        ) from None
-    if changed == text:
-        return False
-    _load(settings, environment, changed)  # raises if no hub could start with this file
-    profiles_in(settings.config, changed)
-    if previous is not None:
-        write_private(f"{path}.bak", previous)
-    mark = b"\xef\xbb\xbf" if previous is not None and previous.startswith(b"\xef\xbb\xbf") else b""
-    write_private(path, mark + changed.encode())
-    return True
-
-
-def _load(current: Settings, environment: Mapping[str, str], text: str | None) -> Settings:
-    """Return the settings that a restarted hub has. Raises ConfigurationError."""
-    flags = {
-        name: getattr(current, name) for name, source in current.sources.items() if source.kind == "flag"
-    }
-    return load_settings(flags, environment, text=text)
 
 
 def _setting_row(option: SettingOption, settings: Settings, later: Settings, lang: Lang) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tabane.errors import BadArguments, HubError
 from tabane.hub.local.client import CONNECT_LIMIT, HubClient, HubDisconnected
 from tabane.hub.local.connector import HubConnection
 from tabane.hub.local.handshake import Welcome
+from tabane.hub.local.known_hubs import KnownHub, known_hub
 from tabane.messages import Message, say
 from tabane.wire import json, websocket
 from tabane.wire.json import InvalidJson
@@ -58,10 +59,18 @@ class WebSocketClient(HubClient):
         return lines
 
 
-def connect_to(url: str, token: str | None = None, lang: str = "", limit: float = CONNECT_LIMIT) -> HubClient:
+def connect_to(
+    url: str,
+    token: str | None = None,
+    lang: str = "",
+    limit: float = CONNECT_LIMIT,
+    home: str = "",
+    authority: str | None = None,
+) -> HubClient:
     """Return a client of the hub at ``ws://host:port/`` or ``wss://host/``; ``lang`` is for its answers.
 
-    ``token`` is an API key of the hub, or its token.
+    ``token`` is an API key of the hub, or its token, and ``authority`` the file of its authority. What is not
+    given is what ``home`` keeps for that hub.
 
     Raises BadArguments if the address is not valid, and HubError if no hub answers there in ``limit``
     seconds, or with the hub's reason if it refuses.
@@ -74,8 +83,10 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
         place = parts.hostname, parts.port or (TLS_PORT if tls else PORT)
     except ValueError:
         raise BadArguments(say("{url}: an address must be ws://host:port or wss://host.", url=url)) from None
+    known = known_hub(home, *place, tls=tls) if home else KnownHub(None, None)
+    token, authority = token or known.key, authority or known.authority
     try:
-        with _connected(place, limit, tls=tls) as peer:
+        with _connected(place, limit, authority, tls=tls) as peer:
             rest = _upgrade(peer, parts, token, lang)
             peer.setblocking(False)
             return WebSocketClient(peer.detach(), rest)
@@ -90,7 +101,7 @@ def connect_to(url: str, token: str | None = None, lang: str = "", limit: float 
         ) from None
 
 
-def _connected(place: tuple[str, int], limit: float, *, tls: bool) -> socket.socket:
+def _connected(place: tuple[str, int], limit: float, authority: str | None, *, tls: bool) -> socket.socket:
     """Return a connection, inside TLS if asked. Raises HubError for a certificate, and OSError."""
     deadline = time.monotonic() + limit
     peer = socket.create_connection(place, timeout=limit)
@@ -99,7 +110,7 @@ def _connected(place: tuple[str, int], limit: float, *, tls: bool) -> socket.soc
     from tabane.hub.local.tls_tunnel import TlsFailure, client_context, secured  # only for TLS
 
     try:
-        near = secured(peer, place[0], client_context(os.environ), deadline, _wait_readable)
+        near = secured(peer, place[0], client_context(os.environ, authority), deadline, _wait_readable)
     except TlsFailure as failure:
         peer.close()
         address = f"{place[0]}:{place[1]}"

@@ -19,6 +19,7 @@ from tabane.operations import Lazy, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
+    from tabane.access.keys import KeyRing
     from tabane.access.limits import CallLimits
     from tabane.audit.index_process import AuditIndexProcess
     from tabane.audit.index_requests import IndexTask
@@ -49,9 +50,10 @@ class HubUsage:
         self,
         context: HubContext,
         gateway: Gateway,
+        keys: KeyRing,
         errors: int | None = 2,
     ) -> None:
-        self._folder, self._context = str(context.home / FOLDER), context
+        self._folder, self._context, self._keys = str(context.home / FOLDER), context, keys
         self._gateway, self._errors = gateway, errors
         self._zone_name = context.settings.posts_zone  # that of the start
         self._index = Lazy(self._open_index)
@@ -68,7 +70,11 @@ class HubUsage:
                 for tool in self._gateway.catalog.of_server(server.name):
                     yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
 
-        return AuditQueries(self, self._zone, offered)
+        async def people(holders: Iterable[str]) -> dict[str, str]:
+            found = await self._keys.holders(holders)
+            return {holder: names.person for holder, names in found.items() if names.person}
+
+        return AuditQueries(self, self._zone, offered, people)
 
     def share(self, audit: PostgresAudit, usage: PostgresUsage, mark: str, address: str) -> None:
         """Give the index of a group of hubs what this hub records, and ask that index from now on.
@@ -138,6 +144,7 @@ class HubAudit:
         gateway: Gateway,
         jobs: Jobs,
         limits: Callable[[str], CallLimits | None],
+        keys: KeyRing,
     ) -> None:
         self._context, settings = context, context.settings
         self.counters = CallCounters()
@@ -149,7 +156,7 @@ class HubAudit:
         self.meter = HubMeter(limits, count=self.counters.count, trace=self.tracing)
         self.live = HubLive(context.loop, self.meter, gateway, jobs, settings.audit_redact)
         gateway.review.watch = gateway.review.watch._replace(news=self._definitions_changed)
-        self.usage = HubUsage(context, gateway)
+        self.usage = HubUsage(context, gateway, keys)
         self.log: AuditLog | None = None
         self._not_opened: Message | None = None
 

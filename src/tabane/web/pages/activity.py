@@ -152,6 +152,9 @@ PERIODS = (
     ("30d", say("last 30 days")),
     ("", say("all time")),
 )
+EVERYTHING = "all"
+"""The choice of a type with which look-ups are shown too."""
+
 RESULTS = (
     ("", say("any result")),
     ("ok", say("successful")),
@@ -161,7 +164,8 @@ RESULTS = (
     ("cancelled", say("canceled")),
 )
 TYPES = (
-    ("", say("any entry")),
+    ("", say("without look-ups")),
+    (EVERYTHING, say("any entry")),
     ("call", say("calls")),
     ("access", say("sign-ins")),
     ("admin", say("administration")),
@@ -173,9 +177,15 @@ async def entries(request: PageRequest) -> WholePage | Fragment:
     """Show entries that match the filters, newest first."""
     given = {name: value.strip() for name in AUDIT_FILTERS if (value := request.query.get(name, "")).strip()}
     context: dict[str, Any] = {"given": {**dict.fromkeys(AUDIT_FILTERS, ""), **given}, "problem": None}
+    wanted = {name: value for name, value in given.items() if (name, value) != ("type", EVERYTHING)}
+    lookups = given.get("type") == EVERYTHING or "tool" in given
     try:
         found = await request.call(
-            "query_audit_logs", **given, limit=PAGE, cursor=request.query.get("cursor") or None
+            "query_audit_logs",
+            **wanted,
+            limit=PAGE,
+            cursor=request.query.get("cursor") or None,
+            lookups=lookups,
         )
     except BadArguments as error:
         found = {"results": [], "total": 0, "exact": True, "next_cursor": None}
@@ -185,6 +195,7 @@ async def entries(request: PageRequest) -> WholePage | Fragment:
         "rows": found["results"],
         "total": found["total"],
         "exact": found["exact"],
+        "hidden": found.get("hidden"),
         "next": found["next_cursor"],
         "partly": found.get("problem"),
         "in_group": "hub" in given or any("hub" in row for row in found["results"]),
@@ -278,26 +289,31 @@ async def usage(request: PageRequest) -> WholePage | Fragment:
     given = {name: value for name in USAGE_FILTERS if (value := query.get(name, "").strip())}
     period = {name: value for name in ("start", "end") if (value := query.get(name, "").strip())}
     period = period or {"start": _range_start("30d")}
+    everything = {"all": "1"} if query.get("all") == "1" else {}
+    lookups = bool(everything) or "tool" in given
     context: dict[str, Any] = {"by": by, "given": given, "period": period, "problem": None}
     try:
         table = await request.call(
-            "get_usage_stats", by=by, limit=PAGE, cursor=query.get("cursor") or None, **period, **given
-        )
+            "get_usage_stats",
+            by=by, limit=PAGE, cursor=query.get("cursor") or None, lookups=lookups, **period, **given,
+        )  # fmt: skip
     except BadArguments as error:
         if "start" not in query:
             raise
         context["problem"] = error.text(request.lang)
         period = {"start": _range_start("30d")}
-        table = await request.call("get_usage_stats", by=by, limit=PAGE, **period, **given)
+        table = await request.call("get_usage_stats", by=by, limit=PAGE, lookups=lookups, **period, **given)
     context |= {
         "table": table,
         "next": table["next_cursor"],
-        "query": urlencode({**period, **given, "by": by}),
+        "query": urlencode({**period, **given, **everything, "by": by}),
     }
     if query.get("cursor"):
         return Fragment("usage/rows.html", context)
-    days = await request.call("get_usage_stats", by="day", limit=MOST_DAYS, **period, **given)
-    context |= _views(request, {**period, **given}, by) | {
+    days = await request.call(
+        "get_usage_stats", by="day", limit=MOST_DAYS, lookups=lookups, **period, **given
+    )
+    context |= _views(request, {**period, **given, **everything}, by) | {
         "sum": table["sum"],
         "days": [
             [day["day"], day["calls"], day["errors"], day["saved"]] for day in reversed(days["results"])
@@ -323,7 +339,7 @@ def _range_start(range: str) -> str:
 def _views(request: PageRequest, chosen: dict[str, str], by: str) -> dict[str, Any]:
     """Return the links to other ranges and groups."""
     lang = request.lang
-    filters = {name: value for name, value in chosen.items() if name in USAGE_FILTERS}
+    filters = {name: value for name, value in chosen.items() if name in (*USAGE_FILTERS, "all")}
 
     def url(**more: str) -> str:
         return "/usage?" + urlencode(more)

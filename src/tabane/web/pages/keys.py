@@ -25,6 +25,7 @@ EXPIRIES = (
 
 _KEY_FORM = {
     "name": "",
+    "person": "",
     "allow": "",
     "deny": "",
     "read_only": "",
@@ -66,6 +67,7 @@ async def create_key(request: PageRequest) -> WholePage:
             expires=form["expires"] or "never",
             tier=form["tier"],
             profile=form["profile"],
+            person=form["person"],
         )
     except BadArguments as error:
         context = await _key_context(request, form, {error.parameter or "": error.text(request.lang)})
@@ -158,7 +160,7 @@ async def _key_context(
         expiries.insert(0, ("keep", say("as it is").render(lang)))
     return {
         "form": form,
-        "errors": by_field(errors, ("name", "key", "allow", "deny", "profile", "tier", "expires")),
+        "errors": by_field(errors, ("name", "person", "key", "allow", "deny", "profile", "tier", "expires")),
         "profiles": [("", say("none").render(lang)), *((name, name) for name in names)],
         "tiers": [(tier, tier) for tier in dict.fromkeys((*TIERS, form["tier"]))],
         "expiries": expiries,
