@@ -146,7 +146,16 @@ def test_a_machine_gets_json_and_a_person_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("error", "status", "shown"),
     [
-        (HubError(say("gone")), 1, {"code": -32603, "message": "gone", "data": {"reason": "hub"}}),
+        (
+            HubError(say("gone")),
+            1,
+            {
+                "code": -32603,
+                "message": "gone",
+                "data": {"reason": "hub"},
+                "help": "troubleshooting#the-hub-does-not-start-or-answer",
+            },
+        ),
         (BadArguments(say("wrong"), "x"), 2, {"code": -32602, "message": "wrong"}),
         (
             UnknownName(say("no tool x"), ("y",)),
@@ -164,7 +173,7 @@ def test_an_error_ends_a_command_by_whose_fault_it_is(error: TabaneError, status
 
     plain = CliRunner().invoke(fail, [], obj=Terminal())
     assert (plain.exit_code, plain.stdout) == (status, "")
-    assert plain.stderr.endswith(f": {error.text(lang())}\n")
+    assert plain.stderr.splitlines()[0].endswith(f": {error.text(lang())}")
     machine = CliRunner().invoke(fail, ["--json"], obj=Terminal())
     assert json.loads(machine.stdout) == {"error": shown}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tabane.settings.table import READER_SITES
+from tabane.settings.content import READER_SITES
 from tests.harness.home import Home, hub
 from tests.harness.patience import LONG
 

@@ -160,7 +160,8 @@ def test_a_group_without_a_command_runs_its_default_one_and_says_its_errors() ->
     group = default_group("rooms", help=say("Rooms."))
     operation_command(group, "list", "list_rooms", help=say("List rooms."), epilog="", columns=TABLE)
     assert run(group, AnsweredHub(ROWS)) == run(group, AnsweredHub(ROWS), "list") == (0, "hall\t40 m²\n", "")
-    assert run(group, AbsentHub(ROWS)) == (1, "", "Error: No hub is running.\n")
+    help_line = "Help: tabane manual troubleshooting#the-hub-does-not-start-or-answer\n"
+    assert run(group, AbsentHub(ROWS)) == (1, "", f"Error: No hub is running.\n{help_line}")
 
 
 def sent(*arguments: str) -> Any:

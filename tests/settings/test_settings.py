@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError
@@ -16,6 +17,7 @@ from tabane.errors import ConfigurationError
 from tabane.settings import OPTIONS, SettingOption, Settings, SettingSource, load_settings
 from tabane.settings.__main__ import settings_page
 from tabane.settings.files import config_folder, data_folder
+from tabane.settings.groups import GROUPS, grouped
 from tabane.settings.option import InvalidSetting, shown, value_of
 from tests.harness.cases import cases_beside
 
@@ -284,3 +286,22 @@ def test_reading_settings_without_a_file_imports_nothing_that_is_not_needed(tmp_
     command = [sys.executable, "-c", program, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_every_setting_is_in_one_group_and_every_name_of_a_group_has_a_setting() -> None:
+    options = [option for _, several in grouped() for option in several]
+    assert sorted(option.name for option in options) == sorted(option.name for option in OPTIONS)
+    names = [name for group in GROUPS for name in group.names]
+    assert len(set(names)) == len(names)
+    for name in names:
+        assert [o for o in OPTIONS if o.name == name or o.name.startswith(f"{name}_")], name
+
+
+def test_the_page_has_one_heading_for_each_anchor() -> None:
+    anchors = [
+        re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+        for title in re.findall(r"^#+ (.+)$", settings_page(), re.MULTILINE)
+        if title != "tabane.toml"
+    ]
+    assert len(set(anchors)) == len(anchors)
+    assert set(re.findall(r"\(#([^)]+)\)", settings_page())) <= set(anchors)

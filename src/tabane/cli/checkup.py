@@ -18,6 +18,7 @@ from tabane.errors import HubError
 from tabane.hub.doctor import checkup
 from tabane.hub.doctor.checkup import DoctorRepairs
 from tabane.hub.doctor.installation import DoctorFinding, Installation, examine
+from tabane.hub.doctor.troubles import PAGE
 from tabane.hub.local import lock
 from tabane.hub.local.client import connect
 from tabane.hub.local.endpoint import Endpoint, home_of
@@ -103,6 +104,7 @@ class CheckupPrinter:
                     "title": finding.title.render(lang()),
                     "mend": finding.mend.render(lang()) if finding.mend else None,
                     "fixable": finding.fix is not None,
+                    "help": finding.help,
                 }
                 for name, finding in self._found
             ],
@@ -130,6 +132,19 @@ class CheckupPrinter:
         fixable = sum(finding.fix is not None for _, finding in self._found)
         if fixable and not self._repairs.failed:
             self._terminal.say(say("To fix {count} of these, run: tabane doctor --fix", count=fixable))
+        self._print_help()
+
+    def _print_help(self) -> None:
+        """Name the sections of the manual about what has to be done, in one line."""
+        found = (finding.help for _, finding in self._found if finding.level in ("fault", "warning"))
+        sections = [section for section in dict.fromkeys(found) if section]
+        if len(sections) == 1:
+            self._terminal.say(say("Help: tabane manual {section}", section=sections[0]))
+        elif sections:
+            names = ", ".join(section.partition("#")[2] for section in sections)
+            self._terminal.say(
+                say("Help: tabane manual {page}#SECTION, with: {names}", page=PAGE, names=names)
+            )
 
 
 def _patient() -> Installation:

@@ -315,9 +315,13 @@ class Command(click.Command):
             return super().invoke(ctx)
         except TabaneError as error:
             terminal = ctx.find_object(Terminal)
+            help_at = _help_at(error)
             if terminal is not None and terminal.json:
-                terminal.print_json({"error": described(error)})
+                described_help = {"help": help_at} if help_at else {}
+                terminal.print_json({"error": described(error) | described_help})
             (terminal or Terminal()).warn(error)
+            if help_at:
+                emit(text(say("Help: tabane manual {section}", section=help_at)), err=True)
             raise click.exceptions.Exit(status_of(error)) from None
 
 
@@ -351,6 +355,14 @@ def _helps(help: Shown | None) -> dict[str, Any]:
     shown = text(help)
     sentence, end, _ = shown.partition("。")
     return {"help": shown, "short_help": sentence + end} if end else {"help": shown}
+
+
+def _help_at(error: TabaneError) -> str | None:
+    """Return the section of the manual about an error; None if its message is enough."""
+    from tabane.hub.doctor.troubles import trouble_of  # errors are rare
+
+    trouble = trouble_of(error)
+    return trouble.section if trouble else None
 
 
 def status_of(error: TabaneError) -> int:

@@ -140,10 +140,9 @@ manual = operation_command(
     None, "manual", "get_documentation",
     click.argument("section", metavar="[SECTION]", required=False),
     help=say(
-        "Print a page of Tabane's documentation, or the section around a line of it. Without SECTION, "
-        "list the pages."
+        "Print a page of Tabane's documentation, or a section of it. Without SECTION, list the pages."
     ),
-    epilog=examples("tabane manual", "tabane manual servers.md", "tabane manual servers.md:40"),
+    epilog=examples("tabane manual", "tabane manual servers", "tabane manual settings#flow_policy"),
     params=not_empty,
     text=_print_page,
 )  # fmt: skip

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tabane.messages import Message
+from tabane.settings.groups import grouped
 from tabane.settings.option import SettingOption, allowed, shown
-from tabane.settings.table import OPTIONS
 
 _HEAD = """\
 # Settings
@@ -39,8 +39,21 @@ does. A settings file that others may write is refused.
 
 
 def settings_page() -> str:
-    """The whole page, in English, one section for each setting in the order of the table."""
-    return _HEAD + "\n".join(_section(option) for option in OPTIONS)
+    """Return the whole page, in English: a table of contents, and the settings of each group."""
+    groups = [(group.title.render("en"), options) for group, options in grouped()]
+    contents = "".join(
+        f"| [{title}](#{_anchor(title)}) | {', '.join(map(_link, options))} |\n" for title, options in groups
+    )
+    parts = (f"## {title}\n\n" + "\n".join(map(_section, options)) for title, options in groups)
+    return f"{_HEAD}| group | settings |\n|---|---|\n{contents}\n" + "\n".join(parts)
+
+
+def _link(option: SettingOption) -> str:
+    return f"[`{option.name}`](#{option.name})"
+
+
+def _anchor(title: str) -> str:
+    return title.lower().replace(",", "").replace(" ", "-")
 
 
 def _section(option: SettingOption) -> str:
@@ -48,7 +61,7 @@ def _section(option: SettingOption) -> str:
     if option.kind == "switch":
         names = f"`{option.flag}` or `{option.flag.replace('--', '--no-', 1)}`, `{option.environment}`"
     return (
-        f"## {option.name}\n\n{option.help.render('en')}\n\n"
+        f"### {option.name}\n\n{option.help.render('en')}\n\n"
         f"- Default: {_default(option)}\n- Allowed: {allowed(option).render('en')}\n- Also as: {names}\n"
     )
 

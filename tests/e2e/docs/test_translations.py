@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.docs.pages import ROOT, links, shape
 
-TRANSLATED = ["assistants", "backup", "servers"]
+TRANSLATED = ["assistants", "backup", "privacy", "servers", "troubleshooting"]
 """Pages that are translated whole, sentence by sentence."""
 
 PAIRS = pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tabane.settings.table import READER_SITES
+from tabane.settings.content import READER_SITES
 from tests.harness.patience import wait_until
 from tests.harness.user import User
 

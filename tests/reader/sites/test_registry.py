@@ -16,7 +16,7 @@ from tabane.errors import ReadError
 from tabane.reader.sites.notion import block_of, markdown, named, title
 from tabane.reader.sites.registry import all_site_adapters
 from tabane.reader.sites.site_adapter import absolute
-from tabane.settings.table import READER_SITES
+from tabane.settings.content import READER_SITES
 from tests.reader.fakes import FakeFetcher, tools
 
 

@@ -60,13 +60,14 @@ def main(arguments: list[str]) -> None:
 
 
 def finding_row(finding: DoctorFinding, lang: Lang) -> dict[str, Any]:
-    """Return a finding with the id of its fix, and the command that its advice names, if there are any."""
+    """Return a finding, with the id of its fix, the command of its advice, and its section of the manual."""
     command = _command(finding.mend.render("en")) if finding.mend else None
     return {
         "level": finding.level,
         "title": finding.title.render(lang),
         "mend": finding.mend.render(lang) if finding.mend else None,
         "command": command[1] if command else None,
+        "help": finding.help,
         "fix": fix_id(finding) if finding.fix else None,
     }
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault, note, ok, warning
+from tabane.hub.doctor.troubles import Trouble
 from tabane.hub.local.endpoint import here
 from tabane.messages import Message, say
 from tabane.servers.assistants.formats import mode_of
@@ -80,6 +81,7 @@ def _mode(found: ImportCandidate, default: str) -> Iterator[DoctorFinding]:
                 title=found.title,
             ),
             _again(found),
+            trouble=Trouble.TWICE,
         )
     if client.mode == "search" and mode == "full":
         yield note(
@@ -116,4 +118,5 @@ def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[Doct
                     own=found.name,
                 ),
                 say("Remove {own} from {path}", own=found.name, path=found.path),
+                trouble=Trouble.TWICE,
             )

@@ -8,6 +8,7 @@ from itertools import islice
 
 from tabane.hub.doctor import access, assistants, configuration, files, process, server_starts, sites
 from tabane.hub.doctor.installation import DoctorFinding, Installation, fault
+from tabane.hub.doctor.troubles import Trouble
 from tabane.messages import Message, say
 from tabane.upstreams.launching.package_downloads import is_online
 
@@ -19,48 +20,74 @@ ROUNDS = 5
 
 @dataclass(frozen=True, slots=True)
 class DoctorSection:
-    """Checks that belong together. ``name`` is for programs."""
+    """Checks that belong together, each with the section of the manual about its findings.
+
+    ``name`` is for programs.
+    """
 
     name: str
     title: Message
-    checks: tuple[Check, ...]
+    checks: tuple[tuple[Check, Trouble], ...]
 
 
 SECTIONS = (
-    DoctorSection("versions", say("Tabane"), (process.versions, process.home_version, process.hub)),
+    DoctorSection(
+        "versions",
+        say("Tabane"),
+        (
+            (process.versions, Trouble.VERSION),
+            (process.home_version, Trouble.VERSION),
+            (process.hub, Trouble.HUB),
+        ),
+    ),
     DoctorSection(
         "configuration",
         say("Configuration"),
         (
-            configuration.settings,
-            configuration.servers_file,
-            configuration.plain_keys,
-            configuration.variables,
-            configuration.commands,
-            configuration.urls,
-            server_starts.definitions,
+            (configuration.settings, Trouble.CONFIGURATION),
+            (configuration.servers_file, Trouble.CONFIGURATION),
+            (configuration.plain_keys, Trouble.VARIABLE),
+            (configuration.variables, Trouble.VARIABLE),
+            (configuration.commands, Trouble.PROGRAM),
+            (configuration.urls, Trouble.CERTIFICATE),
+            (server_starts.definitions, Trouble.DEFINITION),
         ),
     ),
-    DoctorSection("environment", say("Environment"), (configuration.passed, configuration.recorded)),
-    DoctorSection("files", say("Files"), (files.permissions, files.disk, files.caches, files.stores)),
+    DoctorSection(
+        "environment",
+        say("Environment"),
+        ((configuration.passed, Trouble.VARIABLE), (configuration.recorded, Trouble.VARIABLE)),
+    ),
+    DoctorSection(
+        "files",
+        say("Files"),
+        (
+            (files.permissions, Trouble.PERMISSIONS),
+            (files.disk, Trouble.DISK),
+            (files.caches, Trouble.STORE),
+            (files.stores, Trouble.STORE),
+        ),
+    ),
     DoctorSection(
         "access",
         say("Access"),
         (
-            access.certificate,
-            access.keys,
-            access.reach,
-            access.proxies,
-            access.oauth,
-            access.traces,
-            files.audit_log,
+            (access.certificate, Trouble.HTTP),
+            (access.keys, Trouble.HTTP),
+            (access.reach, Trouble.HTTP),
+            (access.proxies, Trouble.HTTP),
+            (access.oauth, Trouble.HTTP),
+            (access.traces, Trouble.CONFIGURATION),
+            (files.audit_log, Trouble.AUDIT),
         ),
     ),
-    DoctorSection("sandboxes", say("Sandboxes"), (configuration.cages,)),
-    DoctorSection("documents", say("Documents"), (files.roots, files.watched)),
-    DoctorSection("reader", say("Reader"), (sites.switched_off,)),
-    DoctorSection("models", say("Semantic search"), (files.model,)),
-    DoctorSection("assistants", say("Assistants"), (assistants.assistants,)),
+    DoctorSection("sandboxes", say("Sandboxes"), ((configuration.cages, Trouble.SANDBOX),)),
+    DoctorSection(
+        "documents", say("Documents"), ((files.roots, Trouble.FOLDER), (files.watched, Trouble.FOLDER))
+    ),
+    DoctorSection("reader", say("Reader"), ((sites.switched_off, Trouble.READING),)),
+    DoctorSection("models", say("Semantic search"), ((files.model, Trouble.KEYWORDS),)),
+    DoctorSection("assistants", say("Assistants"), ((assistants.assistants, Trouble.NO_TOOLS),)),
 )
 """The checks that take no time."""
 
@@ -86,16 +113,22 @@ def network(installation: Installation) -> Iterator[DoctorFinding]:
         )
 
 
-NETWORK = DoctorSection("network", say("Network"), (network,))
+NETWORK = DoctorSection("network", say("Network"), ((network, Trouble.NETWORK),))
 """The finding about the network, after :func:`with_network`."""
 
-SERVERS = DoctorSection("servers", say("Servers"), (server_starts.running, server_starts.starts))
+SERVERS = DoctorSection(
+    "servers",
+    say("Servers"),
+    ((server_starts.running, Trouble.SERVER), (server_starts.starts, Trouble.SERVER)),
+)
 """The checks that start servers."""
 
-AUTHORIZATION = DoctorSection("authorization", say("Authorization server"), (access.authorization_server,))
+AUTHORIZATION = DoctorSection(
+    "authorization", say("Authorization server"), ((access.authorization_server, Trouble.HTTP),)
+)
 """The check that asks the authorization server."""
 
-SITES = DoctorSection("sites", say("Sites"), (sites.online,))
+SITES = DoctorSection("sites", say("Sites"), ((sites.online, Trouble.READING),))
 """The check that reads a page of each site with an adapter of its own, over the network."""
 
 
@@ -109,7 +142,11 @@ class DoctorRepairs:
 
 def findings(section: DoctorSection, installation: Installation) -> list[DoctorFinding]:
     """Return the findings of a section's checks."""
-    return [finding for check in section.checks for finding in check(installation)]
+    return [
+        replace(finding, trouble=finding.trouble or trouble)
+        for check, trouble in section.checks
+        for finding in check(installation)
+    ]
 
 
 def repair(look: Callable[[], Installation]) -> tuple[Installation, DoctorRepairs]:

@@ -20,6 +20,7 @@ from tabane.hub.doctor.installation import (
     read_servers,
     warning,
 )
+from tabane.hub.doctor.troubles import Trouble
 from tabane.hub.servers.configuration import cages_of
 from tabane.hub.servers.recorded_environment import forget_recorded, recorded_environment
 from tabane.messages import Message, say
@@ -117,7 +118,9 @@ def _disabled(installation: Installation, servers: tuple[Server, ...]) -> Iterat
         why = why_disabled(server)
         if why is not None and not installation.switched_off(server):
             yield fault(
-                say("{server!n} cannot be started: {why}", server=server.name, why=why), _where(installation)
+                say("{server!n} cannot be started: {why}", server=server.name, why=why),
+                _where(installation),
+                trouble=Trouble.VARIABLE if why.fields.get("names") else None,
             )
 
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from tabane.errors import HubError, TabaneError
 from tabane.hub.context import secret_of
+from tabane.hub.doctor.troubles import Trouble
 from tabane.hub.local.client import CONNECT_LIMIT, HubClient
 from tabane.hub.local.endpoint import Endpoint, home_of
 from tabane.hub.servers.configuration import with_inherited
@@ -34,12 +35,21 @@ Fix = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """One sentence of a check-up. ``mend`` says what the user can do, ``fix`` does it if that is safe."""
+    """One sentence of a check-up. ``mend`` says what the user can do, ``fix`` does it if that is safe.
+
+    ``trouble`` is the section of the manual about it, if it is another one than its check has.
+    """
 
     level: Level
     title: Message
     mend: Message | None = None
     fix: Fix | None = None
+    trouble: Trouble | None = None
+
+    @property
+    def help(self) -> str | None:
+        """Return the section of the manual, as `tabane manual` takes it; None if all is in order."""
+        return self.trouble.section if self.trouble and self.level != "ok" else None
 
 
 def ok(title: Message) -> DoctorFinding:
@@ -47,19 +57,25 @@ def ok(title: Message) -> DoctorFinding:
     return DoctorFinding("ok", title)
 
 
-def note(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+def note(
+    title: Message, mend: Message | None = None, fix: Fix | None = None, trouble: Trouble | None = None
+) -> DoctorFinding:
     """Return a finding that needs no action."""
-    return DoctorFinding("note", title, mend, fix)
+    return DoctorFinding("note", title, mend, fix, trouble)
 
 
-def warning(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+def warning(
+    title: Message, mend: Message | None = None, fix: Fix | None = None, trouble: Trouble | None = None
+) -> DoctorFinding:
     """Return a finding that may cause trouble."""
-    return DoctorFinding("warning", title, mend, fix)
+    return DoctorFinding("warning", title, mend, fix, trouble)
 
 
-def fault(title: Message, mend: Message | None = None, fix: Fix | None = None) -> DoctorFinding:
+def fault(
+    title: Message, mend: Message | None = None, fix: Fix | None = None, trouble: Trouble | None = None
+) -> DoctorFinding:
     """Return the finding that something does not work."""
-    return DoctorFinding("fault", title, mend, fix)
+    return DoctorFinding("fault", title, mend, fix, trouble)
 
 
 Row = Mapping[str, Any]

@@ -13,6 +13,7 @@ from pathlib import Path
 from tabane.build import newer, this_build
 from tabane.errors import TabaneError
 from tabane.hub.doctor.installation import DoctorFinding, Installation, LiveHub, fault, note, ok, warning
+from tabane.hub.doctor.troubles import Trouble
 from tabane.hub.local import endpoint as hang_dumps
 from tabane.hub.local import lock
 from tabane.hub.local.connector import COMMAND
@@ -108,6 +109,7 @@ def _over_http(live: LiveHub) -> Iterator[DoctorFinding]:
         yield warning(
             say("MCP over HTTP is not available. {why}", why=live.status["http_problem"]),
             say("Fix that, then run: tabane restart"),
+            trouble=Trouble.HTTP,
         )
 
 
@@ -123,9 +125,12 @@ def _offered(live: LiveHub) -> Iterator[DoctorFinding]:
                     count=offer["servers"],
                 ),
                 say("Look at them and trust them: tabane projects trust {folder}", folder=folder),
+                trouble=Trouble.PROJECT,
             )
         elif offer["problem"]:
-            yield note(say("A file of a project is not used. {why}", why=offer["problem"]))
+            yield note(
+                say("A file of a project is not used. {why}", why=offer["problem"]), trouble=Trouble.PROJECT
+            )
 
 
 def _port_taken(settings: Settings) -> Iterator[DoctorFinding]:
@@ -139,6 +144,7 @@ def _port_taken(settings: Settings) -> Iterator[DoctorFinding]:
                 who=found.name if found else say("another process"),
             ),
             say("End that process, or choose another port with the setting port (TABANE_PORT)"),
+            trouble=Trouble.HTTP,
         )
 
 

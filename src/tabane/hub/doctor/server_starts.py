@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from tabane.errors import TabaneError, UpstreamError
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
+from tabane.hub.doctor.troubles import OF_FAILED_STARTS, Trouble, trouble_of
 from tabane.hub.local.endpoint import here
 from tabane.hub.servers.configuration import cages_of, limits_of
 from tabane.hub.servers.trial import try_server
@@ -84,6 +85,7 @@ def running(installation: Installation) -> Iterator[DoctorFinding]:
             yield warning(
                 say("{server!n} requires a login", server=server.name),
                 say("Log in: tabane servers login {server!c}", server=server.name),
+                trouble=Trouble.LOGIN,
             )
         elif row is not None:
             yield note(
@@ -127,6 +129,7 @@ def _ends(server: Server, login: Row | None) -> Iterator[DoctorFinding]:
     yield note(
         say("The login at {server!n} ends at {until}", server=server.name, until=until),
         say("Then log in again: tabane servers login {server!c}", server=server.name),
+        trouble=Trouble.LOGIN,
     )
 
 
@@ -216,13 +219,14 @@ async def _failed(installation: Installation, server: Server, error: TabaneError
             "Read all it writes: tabane servers test {server!c}, then tabane servers logs {server!c}",
             server=server.name,
         )
-        return fault(error.message, advice)
+        return fault(error.message, advice, trouble=trouble_of(error))
     title = say("{server!n} does not work: {line} ({how})", server=server.name,
                 line=found.cause.line.rstrip(" .:"), how=found.how)  # fmt: skip
+    trouble = OF_FAILED_STARTS.get(found.cause.kind)
     if found.cause.kind != "cache":
-        return fault(title, found.cause.fix)
+        return fault(title, found.cause.fix, trouble=trouble)
     entry = await asyncio.to_thread(_cache_entry, installation, server)
-    return fault(title, found.cause.fix, None if entry is None else lambda: _repair(entry))
+    return fault(title, found.cause.fix, None if entry is None else lambda: _repair(entry), trouble)
 
 
 def _cache_entry(installation: Installation, server: Server) -> Path | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -13,8 +13,10 @@ from msgspec import Meta, Struct
 from tabane.errors import BadArguments
 from tabane.messages import Lang, say
 from tabane.operations import EVERYONE, Caller, Operation, Privilege
+from tabane.text.nearest_names import nearest
 
 _HEADING = re.compile(r"(#{1,3}) (.+)")
+_NOT_IN_ANCHORS = re.compile(r"[^\w -]")
 _FENCE = re.compile(r"(```|~~~)")
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 
@@ -27,6 +29,11 @@ class ManualSection(NamedTuple):
     title: str
     text: str
     line: int
+
+    @property
+    def anchor(self) -> str:
+        """The anchor that GitHub gives the heading."""
+        return _NOT_IN_ANCHORS.sub("", self.title.rpartition(" › ")[2].lower()).replace(" ", "-")
 
     @property
     def key(self) -> str:
@@ -68,10 +75,11 @@ def pages(folder: Path | None = None) -> list[tuple[str, str]]:
 
 
 class GetDocumentation(Struct, frozen=True, forbid_unknown_fields=True):
-    """``section`` is ``page.md`` for a whole page, or ``page.md:line`` for the section around a line."""
+    """``section`` is a page, ``page#anchor`` for a section of it, or ``page.md:line`` for that of a line."""
 
     section: (
-        Annotated[str, Meta(min_length=1, max_length=200, description="page.md or page.md:line")] | None
+        Annotated[str, Meta(min_length=1, max_length=200, description="page, page#anchor or page.md:line")]
+        | None
     ) = None
 
 
@@ -89,15 +97,20 @@ def documentation_table() -> list[Operation]:
 
 
 async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[str, Any]:
-    """Return one section, one page, or the names of all pages. Raises BadArguments for an unknown page."""
+    """Return one section, one page, or the names of all pages. Raises BadArguments for an unknown one."""
     texts = dict(await asyncio.to_thread(pages))
     if params.section is None:
         return {"pages": list(texts)}
-    page, _, line = params.section.partition(":")
-    if page not in texts:
+    named, _, anchor = params.section.partition("#")
+    given, _, line = named.partition(":")
+    page = _page_of(given, texts, caller.lang)
+    if page is None:
         known = ", ".join(texts) or "–"
-        message = say("section: there is no page {page}. Pages: {known}", page=page, known=known)
+        message = say("section: there is no page {page}. Pages: {known}", page=given, known=known)
         raise BadArguments(message, "section")
+    if anchor:
+        section = _anchored(page, anchor, texts)
+        return {"section": section.key, "title": section.title, "text": section.text}
     if not line:
         return {"section": page, "title": page, "text": texts[page]}
     if not line.isdecimal():
@@ -108,6 +121,38 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
     # The section that contains the line, or the first one for an earlier line.
     section = next((part for part in reversed(parts) if part.line <= int(line)), parts[0])
     return {"section": section.key, "title": section.title, "text": section.text}
+
+
+def _page_of(name: str, texts: Mapping[str, str], lang: Lang) -> str | None:
+    """Return the page of that name. Without .md, it is the page in the language of the caller."""
+    suffixes = (".ja.md", ".md") if lang == "ja" else (".md",)
+    return next((page for page in (name, *(name + suffix for suffix in suffixes)) if page in texts), None)
+
+
+def _anchored(page: str, anchor: str, texts: Mapping[str, str]) -> ManualSection:
+    """Return the section with an anchor, as GitHub gives it to headings. Raises BadArguments.
+
+    A translated page also has the anchors of the English one: its sections are in the same order.
+    """
+    parts = list(sections(page, texts[page]))
+    english = page.replace(".ja.md", ".md")
+    originals = list(sections(english, texts[english])) if english in texts else parts
+    pairs = [(part.anchor, part) for part in parts]
+    if len(originals) == len(parts):
+        pairs += [(original.anchor, part) for original, part in zip(originals, parts, strict=True)]
+    found = dict(reversed(pairs)).get(anchor)
+    if found is None:
+        near = ", ".join(nearest(anchor, [name for name, _ in pairs]) or [name for name, _ in pairs[:20]])
+        raise BadArguments(
+            say(
+                "section: {page} has no section {anchor}. Sections: {near}",
+                page=page,
+                anchor=anchor,
+                near=near,
+            ),
+            "section",
+        )
+    return found
 
 
 def _documentation_text(answer: dict[str, Any], lang: Lang) -> str:

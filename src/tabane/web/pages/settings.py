@@ -6,40 +6,19 @@ import asyncio
 from typing import Any
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
-from tabane.messages import Message, say
+from tabane.messages import say
+from tabane.settings.groups import GROUPS, group_of
 from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, WholePage
-
-GROUPS: tuple[tuple[str, Message, tuple[str, ...]], ...] = (
-    (
-        "general",
-        say("General"),
-        ("home", "config", "servers", "mode", "lang", "start_servers", "idle_end", "keyring"),
-    ),
-    (
-        "http",
-        say("HTTP and this page"),
-        ("http", "host", "hosts", "port", "web", "public", "origins", "open", "ping", "tls", "trusted"),
-    ),
-    ("oauth", say("OAuth"), ("oauth",)),
-    ("models", say("Semantic search"), ("model", "reranker", "embedding")),
-    ("posts", say("Posts"), ("posts",)),
-    ("documents", say("Documents"), ("documents",)),
-    ("reader", say("Reader"), ("reader",)),
-    ("audit", say("Audit log"), ("audit",)),
-    ("logs", say("Log and traces"), ("log", "otel")),
-    ("limits", say("Servers and limits"), ()),
-)
-"""Groups of settings, by their names or the first words of these; the last one has the rest."""
 
 
 async def setting_list(request: PageRequest) -> WholePage:
     """Show all settings in groups."""
     found = await request.call("list_settings")
-    groups: dict[str, list[dict[str, Any]]] = {code: [] for code, _, _ in GROUPS}
+    groups: dict[str, list[dict[str, Any]]] = {group.code: [] for group in GROUPS}
     for row in found["results"]:
-        groups[_group_of(row["name"])].append(row)
+        groups[group_of(row["name"]).code].append(row)
     context = {
-        "sections": [(code, label, groups[code]) for code, label, _ in GROUPS if groups[code]],
+        "sections": [(each.code, each.title, groups[each.code]) for each in GROUPS if groups[each.code]],
         "file": found["file"],
         "problem": found["problem"],
         "restart_needed": found["restart_needed"],
@@ -101,16 +80,6 @@ async def _can_restart(request: PageRequest) -> bool:
     if not (request.may("restart_hub") and request.may("hub_status")):
         return False
     return bool((await request.call("hub_status")).get("restartable"))
-
-
-def _group_of(name: str) -> str:
-    """Return the group that has the name itself, or else its first word."""
-    first = name.partition("_")[0]
-    for wanted in (name, first):
-        for code, _, names in GROUPS:
-            if wanted in names:
-                return code
-    return GROUPS[-1][0]
 
 
 async def preferences(request: PageRequest) -> WholePage:
