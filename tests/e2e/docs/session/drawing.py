@@ -93,11 +93,10 @@ class _Moving:
 
     def name(self, values: Sequence[tuple[float, str]], what: str) -> str:
         """Return the class that gives an attribute these values, each from its time on."""
-        frames = "".join(
-            f"{100 * time / self._length:.5g}%{{{what}:{value}}}"
-            for time, value in [(0.0, values[0][1]), *values]
-        )
-        frames += f"100%{{{what}:{values[-1][1]}}}"
+        if values[0][0]:
+            values = [(0.0, values[0][1]), *values]
+        ends = [*values, (self._length, values[-1][1])]
+        frames = "".join(f"{100 * time / self._length:.5g}%{{{what}:{value}}}" for time, value in ends)
         return self._names.setdefault((what, frames), f"m{len(self._names)}")
 
     def css(self) -> str:
