@@ -17,7 +17,8 @@ import pytest
 from tabane.cli.main import main
 from tabane.servers.configuration import read_configuration
 from tabane.servers.variables import Variables
-from tests.e2e.docs.pages import PAGES, ROOT, Block, blocks, commands, links
+from tests.e2e.docs.command_pages import LANGUAGES, made
+from tests.e2e.docs.pages import PAGES, ROOT, Block, blocks, commands, links, shape
 from tests.harness.patience import LONG
 
 
@@ -27,9 +28,29 @@ def test_every_link_within_the_project_leads_to_a_file(page: Path) -> None:
     assert [target for target in inside if target and not (page.parent / target).exists()] == []
 
 
-def test_every_page_of_docs_is_linked_from_the_readme() -> None:
-    linked = set(links(ROOT / "README.md"))
-    assert [page.name for page in (ROOT / "docs").glob("*.md") if f"docs/{page.name}" not in linked] == []
+@pytest.mark.parametrize("index", ["README.md", "README.ja.md"])
+def test_the_index_names_every_page_in_the_language_of_its_reader(index: str) -> None:
+    folder = ROOT / "docs"
+    names = {page.name for page in folder.glob("*.md")} - {"README.md", "README.ja.md"}
+    translated = {name for name in names if name.endswith(".ja.md")}
+    if index == "README.md":
+        wanted = names - translated
+    else:
+        wanted = names - {name.replace(".ja.md", ".md") for name in translated}
+    assert wanted - set(links(folder / index)) == set()
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.ja.md"])
+def test_the_readme_is_short(name: str) -> None:
+    assert len((ROOT / name).read_text("utf-8").splitlines()) <= 180
+
+
+def test_both_readmes_and_both_indexes_are_built_alike() -> None:
+    for english in (ROOT / "README.md", ROOT / "docs" / "README.md"):
+        found = [shape(english), shape(english.with_name("README.ja.md"))]
+        assert [(levels, columns) for _, levels, columns in found[:1]] == [
+            (levels, columns) for _, levels, columns in found[1:]
+        ]
 
 
 @pytest.mark.parametrize(
@@ -68,11 +89,12 @@ def test_every_command_shown_exists_with_its_options(page: Path) -> None:
     assert not faults, faults
 
 
-@pytest.mark.parametrize("name", ["README.md", "README.ja.md"])
-def test_the_readme_names_every_command(name: str) -> None:
-    shown = {
-        tuple(words[: depth(words)]) for command in commands(ROOT / name) for words in spelt_out(command)
-    }
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_the_pages_of_commands_are_those_of_the_help(name: str) -> None:
+    page = ROOT / "docs" / LANGUAGES[name].file
+    again = "write it again: python -m tests.e2e.docs.command_pages"
+    assert page.read_text("utf-8") == made(name), again
+    shown = {tuple(words[: depth(words)]) for command in commands(page) for words in spelt_out(command)}
     assert sorted(every_command() - shown) == []
 
 
@@ -85,7 +107,7 @@ def test_both_readmes_show_the_same_blocks() -> None:
 
 @pytest.mark.heavy("runs what a document says")
 @pytest.mark.parametrize("block", blocks("run"), ids=lambda block: block.name)
-def test_the_commands_of_the_readme_run(block: Block, tmp_path: Path) -> None:
+def test_the_commands_of_a_page_run(block: Block, tmp_path: Path) -> None:
     """Line by line, in a home of their own. uvx is played by the same servers, installed already."""
     programs = tmp_path / "programs"
     programs.mkdir()
