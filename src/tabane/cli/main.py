@@ -186,6 +186,8 @@ COMMANDS = {
     "bench": CommandEntry(say("Measure how well an assistant finds and uses tools."), "bench.command"),
     "doctor": CommandEntry(say("Check for problems, and say how to fix them.")),
     "health": CommandEntry(say("Check whether each server responds."), "doctor"),
+    "check": CommandEntry(say("Check the configuration without a hub, for CI and scripts.")),
+    "update": CommandEntry(say("Show what is newer than this version, and install it.")),
     "rpc": CommandEntry(say("Call a method of the hub."), "jobs", "call_method"),
     "completion": CommandEntry(say("Print the completion script for a shell."), "options"),
 }
