@@ -21,7 +21,8 @@ from tabane.hub.local.endpoint import absolute, home_of
 from tabane.messages import Message, say
 from tabane.servers.assistants import installation
 from tabane.servers.assistants.formats import Entry, definition, mode_of
-from tabane.servers.assistants.installation import InstallChange, entry, present
+from tabane.servers.assistants.installation import InstallChange, TabaneCommand, present
+from tabane.servers.assistants.restoration import Backups
 from tabane.servers.assistants.table import (
     CLIENTS,
     Client,
@@ -129,8 +130,15 @@ def entry_of(
     A file that is ``shared`` with others names the command only: theirs is in another folder.
     """
 
-    command = ["tabane"] if shared else launcher(os.environ)
-    return entry(place, name, command, arguments(client, mode, {} if shared else os.environ))
+    return tabane_command(shared=shared).entry(place, name, mode or (client.mode if client else None))
+
+
+def tabane_command(*, shared: bool = False) -> TabaneCommand:
+    """Return the command of entries, with the places that this environment sets.
+
+    A program that starts it may lack that environment. For a ``shared`` file: see :func:`entry_of`.
+    """
+    return TabaneCommand(("tabane",)) if shared else TabaneCommand(tuple(launcher(os.environ)), _places())
 
 
 def launcher(environ: Mapping[str, str]) -> list[str]:
@@ -146,16 +154,12 @@ def launcher(environ: Mapping[str, str]) -> list[str]:
     return [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "tabane"]
 
 
-def arguments(client: Client | None, mode: str | None, environ: Mapping[str, str]) -> list[str]:
-    """Return the arguments of ``tabane mcp``: the mode, and the locations that this environment sets, which
-    the assistant's environment may lack.
-    """
-    mode = mode or (client.mode if client is not None else None)
-    found = ["--mode", mode] if mode else []
+def _places() -> tuple[str, ...]:
+    found: list[str] = []
     for name in _HANDED_DOWN:
-        given = environ.get(f"TABANE_{name.upper()}")
-        found += [f"--{name}", absolute(given, environ)] if given else []
-    return found
+        given = os.environ.get(f"TABANE_{name.upper()}")
+        found += [f"--{name}", absolute(given, os.environ)] if given else []
+    return tuple(found)
 
 
 def install_result(setup: AssistantSetup, change: InstallChange, dry: bool) -> dict[str, Any]:
@@ -205,9 +209,8 @@ def tell_installed(
     if change.others:
         terminal.note(
             say(
-                "That file also has {count} other {count:server|servers}. Run tabane servers "
-                "import to copy them into Tabane, then delete them from that file. Otherwise they "
-                "run twice and fill the assistant's context.",
+                "That file also has {count} other {count:server|servers}, which {count:fills|fill} the "
+                "assistant's context. To move them into Tabane, run: tabane setup",
                 count=change.others,
             )
         )
@@ -391,6 +394,15 @@ def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool)
         terminal.say(_outcome(setup, (_WOULD_UNINSTALL if dry else _UNINSTALLED)[change.status]))
         if not dry and change.status == "removed":
             _tell_rest(terminal, setup, change)
+            moved = Backups(home_of(os.environ)).all([setup.client.name]) if setup.project is None else ()
+            if any(backup.moved for backup in moved):
+                terminal.note(
+                    say(
+                        "The servers that setup moved into Tabane are not in this file. To put them back: "
+                        "tabane setup --undo {name}",
+                        name=setup.client.name,
+                    )
+                )
     return install_result(setup, change, dry)
 
 

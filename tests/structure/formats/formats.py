@@ -107,6 +107,7 @@ from tabane.search.embedding.process_requests import (
 )
 from tabane.search.engine import Combination
 from tabane.search.records import EmbeddingSpace, Field, Kind, Shape, TextField
+from tabane.servers.assistants.restoration import EntryChange, FileBackup
 from tabane.upstreams.call import SessionPosition
 from tabane.upstreams.logins.login_book import KeptClient, KeptLogin, KeptTokens, _LoginDocument
 from tabane.web.markdown_worker import MarkdownRequest, MarkdownResult, OutlineEntry
@@ -163,6 +164,8 @@ FILES: dict[str, Any] = {
     "manifest of a backup": BackupManifest,
     "member of a backup": BackupMember,
     "journal of a restore": RestoreJournal,
+    "backup of an assistant's file": FileBackup,
+    "entry that a setup changed": EntryChange,
     "exchange of a file": FileExchange,
     "cookies of a host": CookieJar,
     "cookie": ImportedCookie,

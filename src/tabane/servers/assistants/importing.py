@@ -1,9 +1,6 @@
 """Import of servers from other programs: their files are read, merged, and converted to ours.
 
-Limits that programs keep beside their servers are kept: tools that are off, servers that are not started.
-Sources: the references of opencode (``tools``, ``permission``), Gemini CLI (``mcp.allowed``,
-``tools.exclude``), Amp (``amp.tools.disable``, ``amp.mcpPermissions``) and Zed (``agent.profiles``). Limits
-of a single agent or profile that is not the default are not read.
+Limits that programs keep beside their servers are kept: see :mod:`tabane.servers.assistants.limits`.
 
 VS Code's files ask a person for inputs as ``${input:ID}``. Source: "Input variables" in its variables
 reference. ``inputs`` lists objects with ``id`` and ``type``: promptString (``description``, ``default``,
@@ -18,7 +15,6 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 from urllib.parse import urlsplit
@@ -34,6 +30,7 @@ from tabane.servers.assistants.formats import (
     with_our_variables,
 )
 from tabane.servers.assistants.formats import definition as definition_of
+from tabane.servers.assistants.limits import Rules, ServerFilters, rules_beside
 from tabane.servers.assistants.table import (
     CLIENTS,
     Client,
@@ -173,101 +170,6 @@ def _texts_within(value: Any) -> Iterator[str]:
             yield from _texts_within(part)
 
 
-class ToolRules(Struct, frozen=True):
-    """Globs of a server's tools, and what a file says about them, in its order: allow, deny or confirm."""
-
-    rules: tuple[tuple[str, str], ...] = ()
-
-    def keys(self) -> dict[str, list[str]]:
-        """Return the keys of a definition that allow no more. Of a contradiction, the narrower part stays."""
-        by_state = {state: [glob for glob, each in self.rules if each == state] for _, state in self.rules}
-        found: dict[str, list[str]] = {key: by_state[key] for key in ("deny", "confirm") if key in by_state}
-        if "*" in found.get("deny", ()) and by_state.get("allow"):
-            found["deny"].remove("*")
-            found["allow"] = by_state["allow"]
-        return {key: globs for key, globs in found.items() if globs}
-
-
-class ServerFilters:
-    """The limits on servers that stand beside them in a file."""
-
-    def __init__(self, root: Any) -> None:
-        self._root = root if isinstance(root, dict) else {}
-
-    def applied(self, name: str, definition: Definition) -> Definition:
-        """Return the definition of a server with the limits of its file."""
-        made = dict(definition)
-        rules = (*self._of_opencode(name), *self._of_exclusions(name), *self._of_zed(name))
-        for key, globs in ToolRules(rules).keys().items():
-            narrow(made, key, globs)
-        mcp = self._table("mcp")
-        excluded = [*_texts_in(mcp.get("excluded")), *_texts_in(self._root.get("excludeMCPServers"))]
-        allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
-        if name in excluded or any(isinstance(names, list) and name not in names for names in allowed):
-            made["enabled"] = False
-        # Those of Amp, if some of them reject servers.
-        permissions = self._root.get("amp.mcpPermissions")
-        if isinstance(permissions, list):
-            permissions = [rule for rule in permissions if isinstance(rule, dict)]
-            if any(rule.get("action") == "reject" for rule in permissions):
-                made["permissions"] = permissions
-        return made
-
-    def _of_opencode(self, name: str) -> Iterable[tuple[str, str]]:
-        prefix = re.sub(r"[^A-Za-z0-9_-]", "_", name) + "_"
-        states = {False: "deny", True: "allow", "deny": "deny", "ask": "confirm", "allow": "allow"}
-        for key in ("tools", "permission"):
-            given = self._root.get(key)
-            table = given if isinstance(given, dict) else {"*": given}
-            for pattern, value in table.items():
-                state = states.get(value) if isinstance(value, bool | str) else None
-                if state is not None and isinstance(pattern, str):
-                    yield from ((glob, state) for glob in _own_globs(pattern, prefix))
-
-    def _of_exclusions(self, name: str) -> Iterable[tuple[str, str]]:
-        tools = self._table("tools")
-        for patterns, prefixes in (
-            (self._root.get("amp.tools.disable"), (f"mcp__{name}__",)),
-            (self._root.get("excludeTools"), (f"{name}__", f"mcp_{name}_")),
-            (tools.get("exclude"), (f"{name}__", f"mcp_{name}_")),
-        ):
-            for pattern in _texts_in(patterns):
-                for prefix in prefixes:
-                    yield from ((glob, "deny") for glob in _own_globs(pattern, prefix))
-
-    def _of_zed(self, name: str) -> Iterable[tuple[str, str]]:
-        agent = self._table("agent")
-        profiles, chosen = agent.get("profiles"), agent.get("default_profile", "write")
-        profile = profiles.get(chosen) if isinstance(profiles, dict) and isinstance(chosen, str) else None
-        profile = profile if isinstance(profile, dict) else {}
-        if profile.get("enable_all_context_servers") is False:
-            yield "*", "deny"
-        servers = profile.get("context_servers")
-        server = servers.get(name) if isinstance(servers, dict) else None
-        tools = server.get("tools") if isinstance(server, dict) else None
-        for tool, state in tools.items() if isinstance(tools, dict) else ():
-            yield tool, "allow" if state is True else "deny"
-
-    def _table(self, key: str) -> Mapping[str, Any]:
-        value = self._root.get(key)
-        return value if isinstance(value, dict) else {}
-
-
-def _own_globs(pattern: str, prefix: str) -> list[str]:
-    """Return the globs of a server's own names of tools that a pattern of prefixed names stands for."""
-    if pattern.startswith(prefix):
-        return [pattern.removeprefix(prefix)] if pattern != prefix else []
-    if pattern.endswith("*") and fnmatchcase(prefix, pattern):
-        return ["*"]
-    if pattern.startswith("*"):
-        return [pattern, pattern.lstrip("*_")]
-    return []
-
-
-def _texts_in(value: object) -> list[str]:
-    return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
-
-
 _VERSION = re.compile(r"(?<=.)[@:].*")
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -390,15 +292,18 @@ class ImportCandidate:
     scope: Scope = "user"
     inputs: Mapping[str, ClientInput] = field(default_factory=dict)
     """The inputs that the definition asks a person for, by id."""
+    place: tuple[str, ...] = ()
+    """The keys that lead to it in the file; empty for a file that was named by hand."""
 
 
 class ImportSource(Struct, frozen=True):
-    """A file that was read: its servers, or why it could not be read."""
+    """A file that was read: its servers, or why it could not be read. ``scope`` says whose it is."""
 
     title: str
     path: Path
     servers: tuple[ImportCandidate, ...] = ()
     problem: Message | None = None
+    scope: Scope = "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -425,11 +330,24 @@ class SkippedServer(Struct, frozen=True):
     why: Message
 
 
+class PlacedServer(Struct, frozen=True):
+    """Where a server of another program runs in the hub: under ``name``. None: it is not there, see ``why``.
+
+    ``definition`` is what it allows itself, with our keys.
+    """
+
+    found: ImportCandidate
+    name: str | None = None
+    why: Message | None = None
+    definition: Definition = {}
+
+
 class ServerImportPlan(Struct, frozen=True):
-    """The changes that an import would make."""
+    """The changes that an import would make. ``placed`` has every server that was looked at."""
 
     taken: tuple[ImportedServer, ...] = ()
     skipped: tuple[SkippedServer, ...] = ()
+    placed: tuple[PlacedServer, ...] = ()
 
     @property
     def definitions(self) -> dict[str, Definition]:
@@ -450,7 +368,7 @@ def sources(clients: Iterable[Client], machine: UserMachine, cwd: Path) -> Itera
             if (path, file.place.key) in seen or path in broken or not path.exists():
                 continue
             seen.add((path, file.place.key))
-            source = _of_client(client, file, cwd)
+            source = _of_client(client, file, cwd, machine)
             if source.problem:
                 broken.add(path)
             yield source
@@ -487,24 +405,25 @@ def broken_file(path: Path, broken: FormatSyntaxError) -> ConfigurationError:
     )
 
 
-def _of_client(client: Client, file: ClientFile, cwd: Path) -> ImportSource:
+def _of_client(client: Client, file: ClientFile, cwd: Path, machine: UserMachine) -> ImportSource:
     folder = cwd if file.scope == "project" else None
     try:
+        beside = rules_beside(client, machine, _read_any, folder)
         found = [
             ImportCandidate(
-                name, value, client.title, client.name, file.path, folder, client.name, file.scope, inputs
+                *(name, value, client.title, client.name, file.path, folder, client.name, file.scope, inputs),
+                (*file.place.key, name),
             )
-            for name, value, inputs in _read_entries(file.path, file.place)
+            for name, value, inputs in _read_entries(file.path, file.place, beside)
         ]
         if client.per_project and folder is None:
-            found += _of_projects(
-                _read_value(file.path, file.place.form), client.title, file.path, client.name
-            )
+            root = _read_value(file.path, file.place.form)
+            found += _of_projects(root, client.title, file.path, client, machine)
     except ConfigurationError as error:
-        return ImportSource(client.title, file.path, problem=error.message)
+        return ImportSource(client.title, file.path, problem=error.message, scope=file.scope)
     except FileNotFoundError:
-        return ImportSource(client.title, file.path)
-    return ImportSource(client.title, file.path, tuple(found))
+        return ImportSource(client.title, file.path, scope=file.scope)
+    return ImportSource(client.title, file.path, tuple(found), scope=file.scope)
 
 
 _Entry = tuple[str, Definition, Mapping[str, ClientInput]]
@@ -533,7 +452,7 @@ def _place_of(path: Path) -> ServersPlace:
     return next((place for place in usual if path.as_posix().endswith(place.paths)), ServersPlace(()))
 
 
-def _read_entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
+def _read_entries(path: Path, place: ServersPlace, beside: Rules = ()) -> Iterator[_Entry]:
     if _family(place.form) == "json" and place.key[0] in TABLES:
         # by members, so that an error has a line, and a key that is there twice counts twice
         document = open_document(path, lambda path: read_owned(path, LIMIT))
@@ -542,7 +461,7 @@ def _read_entries(path: Path, place: ServersPlace) -> Iterator[_Entry]:
     else:
         root = _read_value(path, place.form)
         tables = [_table(at_path(root, place.key), place)]
-    filters = ServerFilters(root)
+    filters = ServerFilters(root, beside)
     entries = [
         (name, with_our_variables(filters.applied(name, definition), dollars=place.dollars))
         for table in tables
@@ -593,6 +512,10 @@ def _read_value(path: Path, form: Form) -> Any:
         raise broken_file(path, broken) from None
 
 
+def _read_any(path: Path) -> Any:
+    return _read_value(path, _form(path))
+
+
 def _form(path: Path) -> Form:
     forms: Mapping[str, Form] = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
     return forms.get(path.suffix.lower(), "json")
@@ -602,18 +525,25 @@ def _family(form: Form) -> Form:
     return "json" if form == "jsonc" else form
 
 
-def _of_projects(root: Any, title: str, path: Path, client: str = "") -> Iterator[ImportCandidate]:
+def _of_projects(
+    root: Any, title: str, path: Path, client: Client | None = None, machine: UserMachine | None = None
+) -> Iterator[ImportCandidate]:
     projects = root.get("projects") if isinstance(root, dict) else None
     for name, project in projects.items() if isinstance(projects, dict) else ():
         table = project.get("mcpServers") if isinstance(project, dict) else None
-        off = project.get("disabledMcpServers") if isinstance(project, dict) else None
-        folder = Path(name)
-        for server, definition in _usable(table if isinstance(table, dict) else {}, ServersPlace(())):
-            made = with_our_variables(definition, dollars=False)
+        if not isinstance(table, dict) or not table:
+            continue
+        off, folder = project.get("disabledMcpServers"), Path(name)
+        beside = rules_beside(client, machine, _read_any, folder) if client and machine else ()
+        filters = ServerFilters({}, beside)
+        for server, definition in _usable(table, ServersPlace(())):
+            made = with_our_variables(filters.applied(server, definition), dollars=False)
             if isinstance(off, list) and server in off:
                 made["enabled"] = False
             yield ImportCandidate(
-                server, made, f"{title} ({folder.name})", _name_part(folder.name), path, folder, client
+                *(server, made, f"{title} ({folder.name})", _name_part(folder.name), path, folder),
+                client=client.name if client else "",
+                place=("projects", name, "mcpServers", server),
             )
 
 
@@ -640,7 +570,7 @@ def plan(
     planning = _ServerImportPlanner(ours, forced, resolved)
     for server in found:
         planning.take(server)
-    return ServerImportPlan(tuple(planning.taken.values()), tuple(planning.skipped))
+    return ServerImportPlan(tuple(planning.taken.values()), tuple(planning.skipped), tuple(planning.placed))
 
 
 class _ServerImportPlanner:
@@ -654,6 +584,7 @@ class _ServerImportPlanner:
         self._names = set(ours)
         self.taken: dict[str, ImportedServer] = {}
         self.skipped: list[SkippedServer] = []
+        self.placed: list[PlacedServer] = []
 
     def take(self, found: ImportCandidate) -> None:
         if is_tabane(found.definition):
@@ -669,15 +600,19 @@ class _ServerImportPlanner:
             return
         for name, written in self._ours.items():
             if _is_there(written, definition, self._resolved):
-                self._skip_server(found, say("it already exists as {name!n}", name=name))
+                why = say("it already exists as {name!n}", name=name)
+                self.skipped.append(SkippedServer(found.name, found.title, why))
+                self.placed.append(PlacedServer(found, name, why, definition))
                 return
-        if not self._fold_into(found, definition, left, narrowing):
+        known = self._fold_into(found, definition, left, narrowing)
+        if known is None:
             candidates = [found.name, f"{found.name}-{found.origin}"]
             candidates += [f"{candidates[1]}-{number}" for number in range(2, len(self._names) + 3)]
-            name = next(name for name in candidates if name not in self._names)
-            self._names.add(name)
+            known = next(name for name in candidates if name not in self._names)
+            self._names.add(known)
             asked = {id: found.inputs[id] for id in input_ids(definition) if id in found.inputs}
-            self.taken[name] = ImportedServer(name, definition, (found.title,), left, narrowing, asked)
+            self.taken[known] = ImportedServer(known, definition, (found.title,), left, narrowing, asked)
+        self.placed.append(PlacedServer(found, known, None, definition))
 
     def _fold_into(
         self,
@@ -685,7 +620,8 @@ class _ServerImportPlanner:
         definition: Definition,
         left: tuple[str, ...],
         narrowing: tuple[str, ...],
-    ) -> bool:
+    ) -> str | None:
+        """Add it to the same server of another program, and return its name; None if there is none."""
         for name, taken in self.taken.items():
             whole = joined(taken.definition, definition)
             if whole is not None:
@@ -693,6 +629,8 @@ class _ServerImportPlanner:
                 kept = tuple(dict.fromkeys((*taken.left, *left)))
                 asked = {id: found.inputs[id] for id in input_ids(whole) if id in found.inputs}
                 limits = tuple(dict.fromkeys((*taken.narrowing, *narrowing)))
+                if is_off(taken.definition) != is_off(definition):  # one program uses it
+                    whole = {key: part for key, part in whole.items() if key not in ("enabled", "disabled")}
                 self.taken[name] = replace(
                     taken,
                     definition=whole | ({"enabled": False} if limits else {}),
@@ -701,11 +639,12 @@ class _ServerImportPlanner:
                     narrowing=limits,
                     inputs={**asked, **taken.inputs},
                 )
-                return True
-        return False
+                return name
+        return None
 
     def _skip_server(self, found: ImportCandidate, why: Message) -> None:
         self.skipped.append(SkippedServer(found.name, found.title, why))
+        self.placed.append(PlacedServer(found, None, why))
 
 
 def adopted(found: ImportCandidate) -> tuple[Definition, tuple[str, ...], tuple[str, ...]]:
@@ -801,6 +740,11 @@ def is_tabane(written: Mapping[str, Any]) -> bool:
     plain = [word for word in words if isinstance(word, str)]
     at = next((index for index, word in enumerate(plain) if _TABANE.fullmatch(word)), None)
     return at is not None and "mcp" in plain[at + 1 :]
+
+
+def is_off(definition: Mapping[str, Any]) -> bool:
+    """Return whether a definition with our keys is switched off."""
+    return definition.get("enabled") is False or definition.get("disabled") is True
 
 
 def _folder_for(found: ImportCandidate, definition: Definition) -> str | None:

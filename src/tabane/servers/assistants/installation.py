@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import Struct
+
 from tabane.errors import BadArguments, ConfigurationError
 from tabane.messages import Message, say
 from tabane.servers.assistants.formats import (
@@ -40,6 +42,20 @@ class InstallChange:
     status: Status
     backup: Path | None = None
     others: int = 0
+
+
+class TabaneCommand(Struct, frozen=True):
+    """The command that starts this Tabane from any program: its words, and the places of its files."""
+
+    words: tuple[str, ...]
+    places: tuple[str, ...] = ()
+
+    def entry(
+        self, place: ServersPlace | None, name: str, mode: str | None, options: Sequence[str] = ()
+    ) -> Entry:
+        """Return the entry of a client's file. ``options`` are further ones of ``tabane mcp``."""
+        chosen = ("--mode", mode) if mode else ()
+        return entry(place, name, self.words, (*chosen, *self.places, *options))
 
 
 def entry(place: ServersPlace | None, name: str, launcher: Sequence[str], arguments: Sequence[str]) -> Entry:

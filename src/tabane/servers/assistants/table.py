@@ -96,6 +96,7 @@ class Client(Struct, frozen=True):
     one of ``traces``, or one of ``programs`` on PATH exists; ``shared_folder`` says that others use that
     folder too. It runs on ``platforms``, and starts servers over ``transport``. ``why`` explains the mode,
     ``source`` is the page that was read, on the day ``looked_up``; ``remark`` says where sources disagree.
+    ``by_server`` clients describe tools to their model by the instructions of each server.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Client(Struct, frozen=True):
     platforms: tuple[str, ...] = ("linux", "darwin", "win32")
     transport: Literal["stdio"] = "stdio"
     remark: str = ""
+    by_server: bool = False
 
     def user_file(self, machine: UserMachine) -> ClientFile | None:
         """Return the file with the user's servers; None if there is none that can be written."""
@@ -237,6 +239,7 @@ CLIENTS = (
         ),
         project=ServersPlace((".codex/config.toml",), ("mcp_servers",), "toml"),
         programs=("codex",),
+        by_server=True,
     ),
     Client(
         "gemini-cli",
