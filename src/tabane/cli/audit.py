@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -117,8 +116,7 @@ def entries(terminal: Terminal, /, follow: bool, **options: Any) -> None:
     In a group of hubs, only the entries of the hub of this home are followed.
     """
     if follow:
-        with contextlib.suppress(KeyboardInterrupt):  # Ctrl+C is the end that the user wants, at any moment
-            _follow(terminal, given(options))
+        _follow(terminal, given(options))
         return
     with terminal.working(say("Reading the audit log")):
         found = _found(terminal, given(options))

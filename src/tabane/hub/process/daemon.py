@@ -100,6 +100,8 @@ class Daemon(ClientReceiver, AdministeredHub):
         self.group: HubGroup | None = None
         self._identities: HubIdentities | None = None
         self._restarter: subprocess.Popen[bytes] | None = None
+        self.interrupted = False
+        """Whether Ctrl+C ends it."""
         self.homeless = False
         """Whether the home was deleted or replaced under this hub: what is at its paths is not its own."""
 
@@ -372,6 +374,7 @@ class Daemon(ClientReceiver, AdministeredHub):
             log.warning("a second signal: the hub ends at once")
             self._hurry.set()
         else:
+            self.interrupted = number == signal.SIGINT
             self.end(f"signal {signal.Signals(number).name}")
 
     async def _finish(self, why: str) -> None:
