@@ -377,6 +377,15 @@ def test_edits_after_the_setup_are_merged(desk: Desk, name: str, what: str) -> N
     assert desk.undo() == []
 
 
+@pytest.mark.parametrize("name", [name for name, text in FILES.items() if text.count("\n") > 9])
+def test_a_change_elsewhere_in_the_file_leaves_every_other_byte(desk: Desk, name: str) -> None:
+    path = desk.write(name, FILES[name])
+    desk.set_up(name)
+    path.write_bytes(_with_setting(path.read_bytes().decode(), client(name)).encode())
+    desk.undo()
+    assert path.read_bytes().decode() == _with_setting(FILES[name], client(name))
+
+
 def test_a_deleted_file_is_not_made_again_and_its_backup_stays(desk: Desk) -> None:
     path = desk.write("cursor", FILES["cursor"])
     desk.set_up("cursor")
