@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 import pytest
-from tests.harness.home import CHILD
 
 from tabane.hub.doctor.entry_check import check_entry, desktop_environment
+from tests.harness.home import CHILD
 
 SERVER = [str(CHILD)]
 
