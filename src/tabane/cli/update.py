@@ -26,7 +26,7 @@ NEWER = 100
 FOLLOWS = "0.20"
 """The first version whose hubs notice that their files were replaced. Others are restarted."""
 
-HUB_LIMIT = 60.0
+HUB_LIMIT = 180.0
 """Seconds to wait until the running hub is the new version; then it finishes long calls first."""
 
 MOST_CHANGES = 20
