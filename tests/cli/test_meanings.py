@@ -1,4 +1,4 @@
-"""What words of other tools and other orders mean: the tables agree with the commands, and with each other."""
+"""What words of other tools and other orders mean. The tables agree with the commands."""
 
 from __future__ import annotations
 

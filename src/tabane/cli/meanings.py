@@ -316,7 +316,7 @@ ADVICE: Mapping[str, Message] = {
     "docker": say("To run a server in Docker: tabane servers add NAME -- docker run -i --rm IMAGE"),
     "npx": say("To add a server: tabane servers add NAME -- COMMAND ARGS…"),
     "uvx": say("To add a server: tabane servers add NAME -- COMMAND ARGS…"),
-    "tabane": say("The word tabane is there twice."),
+    "tabane": say("Leave out the second tabane."),
     "servers edit": say("Servers are in {file}. A change takes effect at once; tabane doctor checks it."),
     "servers config": say("Servers are in {file}. A change takes effect at once; tabane doctor checks it."),
     "servers path": say("Servers are in {file}. A change takes effect at once; tabane doctor checks it."),
