@@ -621,14 +621,18 @@ def by_letters(path: str, name: str, commands: Sequence[str]) -> Message:
     known = {command: command for command in commands}
     words = {word for family in FAMILIES for word in family} - known.keys() if path else ()
     meant = {word: act for word in words if (act := same_act(word, commands))}
-    meant |= {} if path else {word: target for word, target in RUN.items() if word.isascii()}
-    near = nearest(name, meant | known)
+    meant |= {} if path else {word: RUN[word] for word in RUN if word.isascii() and len(word) >= _TELLING}
+    near = nearest(name, known) or nearest(name, meant)
     shown = dict.fromkeys((meant | known)[word] for word in near)
     if shown:
         return say("No such command {name}. Did you mean {near}?", name=name, near=", ".join(shown))
     if path:
         return say("No such command {name}. There are: {names}", name=name, names=", ".join(commands))
     return say("No such command {name}. All commands: tabane --help-all", name=name)
+
+
+_TELLING = 5
+"""Letters of a word that others are compared with; shorter ones look like many."""
 
 
 def extra_words(path: str, words: Sequence[str]) -> Message | None:
