@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tabane.cli.arguments import completed_pairs
 from tests.conftest import absent
 from tests.harness.home import CHILD, Home, hub
 from tests.harness.patience import LONG
@@ -156,3 +157,81 @@ def test_a_broken_file_completes_nothing_and_says_nothing(home: Home) -> None:
     home.write_servers("{")
     assert completed(home, "servers", "show", "c") == []
     assert completed(home, "tools", "show", "c") == []
+
+
+PAIRED = {
+    "type": "object",
+    "properties": {
+        "limit": {"type": "integer", "default": 5},
+        "zone": {"enum": ["UTC", "Asia/Tokyo"]},
+        "tags": {"type": "array", "items": {"enum": ["a", "b"]}},
+        "whole": {"anyOf": [{"type": "boolean"}, {"type": "null"}]},
+        "kind": {"$ref": "#/$defs/kind"},
+    },
+    "required": ["zone"],
+    "$defs": {"kind": {"enum": [1, 2]}},
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "incomplete", "offered"),
+    [
+        ([], "", ["zone=", "limit=", "tags=", "whole=", "kind="]),
+        (["zone=UTC", "tags=a"], "", ["limit=", "tags=", "whole=", "kind="]),
+        ([], "zone=", ["zone=UTC", "zone=Asia/Tokyo"]),
+        ([], "tags=", ["tags=a", "tags=b"]),
+        ([], "whole=", ["whole=true", "whole=false"]),
+        ([], "kind=", ["kind=1", "kind=2"]),
+        ([], "limit=", ["limit=5"]),
+        ([], "other=", []),
+    ],
+)
+def test_arguments_of_a_tool_are_completed_by_its_schema(
+    given: list[str], incomplete: str, offered: list[str]
+) -> None:
+    assert completed_pairs(PAIRED, given, incomplete) == offered
+
+
+def test_a_schema_of_any_kind_completes_without_an_error() -> None:
+    for schema in ({}, {"properties": []}, {"properties": {"a": True}, "required": "a"}):
+        assert isinstance(completed_pairs(schema, [], ""), list)
+        assert isinstance(completed_pairs(schema, [], "a="), list)
+
+
+def test_arguments_of_a_tool_are_completed_where_a_hub_runs(home: Home) -> None:
+    assert completed(home, "tools", "call", "clock__wait", "") == []
+    assert not home.tabane.joinpath("hub.lock").exists()
+    with hub(home):
+        assert home.run("servers", "start", "clock").status == 0
+        assert completed(home, "tools", "call", "clock__wait", "se") == ["seconds="]
+        assert completed(home, "tools", "call", "clock__wait", "seconds=1", "") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (("settings", "set", "mode", ""), ["search", "light", "full", "code"]),
+        (("settings", "set", "http", "t"), ["true"]),
+        (("settings", "set", "log_size", ""), ["10 MiB"]),
+        (("keys", "create", "x", "--tier", "pre"), ["premium"]),
+        (("models", "use", "no"), ["none"]),
+        (("manual", "servers.m"), ["servers.md"]),
+        (("ls", "--js"), ["--json"]),
+    ],
+)
+def test_values_are_completed_without_a_hub(home: Home, words: tuple[str, ...], offered: list[str]) -> None:
+    assert completed(home, *words) == offered
+    assert not home.tabane.joinpath("hub.lock").exists()
+
+
+def test_bash_divides_an_argument_of_a_tool_and_gets_the_part_behind(home: Home) -> None:
+    assert completed(home, "settings", "set", "mode", "=", "fu") == []
+    assert completed(home, "keys", "create", "x", "--tier", "=", "pre") == ["premium"]
+
+
+def test_what_goes_wrong_at_tab_says_nothing(home: Home) -> None:
+    home.environment["COMP_TYPE"] = "9"
+    answered = home.run(
+        environment={"_TABANE_COMPLETE": "bash_complete", "COMP_WORDS": "tabane 'x", "COMP_CWORD": "y"}
+    )
+    assert (answered.out, answered.err) == ("", "")

@@ -88,7 +88,7 @@ def _known_values(part: object, whole: Schema) -> list[str]:
     examples = part.get("examples")
     values += [
         *(examples if isinstance(examples, list) else ()),
-        *([part["default"]] if "default" in part else []),
+        *(value for name, value in part.items() if name == "default"),
     ]
     shown = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values)
     return list(dict.fromkeys(shown))

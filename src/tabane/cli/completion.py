@@ -29,7 +29,10 @@ class TabaneBash(BashComplete):
     _prefix = ""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        given, number = split_arg_string(os.environ["COMP_WORDS"]), int(os.environ["COMP_CWORD"])
+        given, number = (
+            split_arg_string(os.environ.get("COMP_WORDS", "")),
+            int(os.environ.get("COMP_CWORD", 0)),
+        )
         words: list[str] = []
         divided = False
         for word in [*given[1:number], given[number] if number < len(given) else ""]:

@@ -334,7 +334,7 @@ def stats(terminal: Terminal) -> None:
             (say("period"), f"{span['earliest']} – {span['latest']}" if span["earliest"] else None),
         ]
         terminal.pairs((name, value) for name, value in facts if value)
-        if not found["documents"]:
+        if not found.get("documents"):
             terminal.note(NO_DOCUMENTS)
 
 

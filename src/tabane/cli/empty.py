@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
@@ -22,14 +24,29 @@ _NOTHING = say(
 )
 
 
+class _NamedServer(Struct):
+    name: str
+
+
+class _ListedServers(Struct):
+    results: list[_NamedServer]
+
+
+def server_names_of(hub: HubClient) -> list[str]:
+    """Return the names of the servers that a hub knows."""
+    from tabane.hub.local.client import read_result  # the help of a command reads no result
+
+    return [server.name for server in read_result(hub.call("list_servers"), _ListedServers).results]
+
+
 def no_tools(hub: HubClient) -> Message:
     """Return why no tool is listed."""
-    return NO_TOOLS if hub.call("list_servers")["results"] else NO_SERVERS
+    return NO_TOOLS if server_names_of(hub) else NO_SERVERS
 
 
 def no_posts(hub: HubClient) -> Message | None:
     """Return that the archive has no posts, or None if it has some."""
-    return None if hub.call("get_database_stats")["total_posts"] else NO_POSTS
+    return None if hub.call("get_database_stats").get("total_posts") else NO_POSTS
 
 
 def no_documents(hub: HubClient) -> Message | None:

@@ -262,10 +262,10 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     peer = say("{address}: {requests} {requests:request|requests}")
     exposed = report.get("http_exposed", ())
     report["http_exposed"] = "\n".join(text(filled(peer, each)) for each in exposed)
-    if "uptime" in report:
-        report["uptime"] = duration_text(report["uptime"])
-    if report.get("memory_mb"):
-        report["memory_mb"] = f"{report['memory_mb']:,.0f} MB"
+    if (seconds := report.get("uptime")) is not None:
+        report["uptime"] = duration_text(seconds)
+    if size := report.get("memory_mb"):
+        report["memory_mb"] = f"{size:,.0f} MB"
     report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")) if number == 0 else "", line)
@@ -290,10 +290,11 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
 
 def _setting_value(row: dict[str, Any]) -> str:
     """Return the value of a setting with its unit: 64 MiB, not 67108864 bytes."""
-    known = next((each for each in OPTIONS if each.name == row["name"]), None)
+    value, unit = row.get("value"), row.get("unit")
+    known = next((each for each in OPTIONS if each.name == row.get("name")), None)
     if known is not None and known.kind == "bytes":
-        return shown(known, row["value"])
-    return " ".join(str(part) for part in (row["value"], row["unit"]) if part is not None)
+        return shown(known, value)
+    return " ".join(str(part) for part in (value, unit) if part is not None)
 
 
 def _database_lines(engine: dict[str, Any]) -> Iterator[StyledText]:

@@ -98,8 +98,29 @@ RUN: Mapping[str, str] = {
     "mcp remove": "servers remove",
     "mcp rm": "servers remove",
     "mcp login": "servers login",
+    "mcp server": "servers",
+    "mcp tools": "tools",
+    "mcp add-from-claude-desktop": "servers import",
     "claude mcp": "mcp",
     "codex mcp": "mcp",
+    "docker mcp": "mcp",
+    "1mcp": "",
+    "mcphub": "",
+    "mcpproxy": "",
+    # 1mcp, mcpproxy and the toolkit of Docker
+    "auth login": "servers login",
+    "auth logout": "servers logout",
+    "auth status": "servers list",
+    "app consolidate": "setup",
+    "app restore": "setup --undo",
+    "app list": "install --list",
+    "client connect": "setup",
+    "client ls": "install --list",
+    "catalog": "servers find",
+    "code exec": "run",
+    "preset": "profiles",
+    "presets": "profiles",
+    "call tool": "tools call",
     "servers auth": "servers login",
     "servers authenticate": "servers login",
     "servers scan-all": "servers scan",
@@ -211,7 +232,6 @@ RUN: Mapping[str, str] = {
     "activity": "audit",
     "save": "backup",
     "snapshot": "backup",
-    "backup create": "backup",
     "quota": "limits",
     "allow": "approve",
     "confirm": "approve",
@@ -250,6 +270,7 @@ ADVICE: Mapping[str, Message] = {
     "daemon": say("To start the hub in the background: tabane start. At each login: tabane service install"),
     "server run": say("To start the hub: tabane start. To start a server: tabane servers start NAME"),
     "hub": say("The hub: tabane status, start, stop, restart or logs."),
+    "gateway run": say("To start the hub: tabane start. For an assistant: tabane mcp"),
     "proxy": say("To start the hub: tabane start. For an assistant: tabane mcp"),
     "gateway": say("To start the hub: tabane start. For an assistant: tabane mcp"),
     "http": say("To start the hub, which also serves HTTP: tabane start. Its address: tabane status"),
@@ -295,7 +316,7 @@ ADVICE: Mapping[str, Message] = {
     "docker": say("To run a server in Docker: tabane servers add NAME -- docker run -i --rm IMAGE"),
     "npx": say("To add a server: tabane servers add NAME -- COMMAND ARGS…"),
     "uvx": say("To add a server: tabane servers add NAME -- COMMAND ARGS…"),
-    "tabane": say("Write tabane once."),
+    "tabane": say("Leave out the second tabane."),
     "servers edit": say("Servers are in {file}. A change takes effect at once; tabane doctor checks it."),
     "servers config": say("Servers are in {file}. A change takes effect at once; tabane doctor checks it."),
     "servers path": say("Servers are in {file}. A change takes effect at once; tabane doctor checks it."),
@@ -306,6 +327,10 @@ ADVICE: Mapping[str, Message] = {
     "servers add-json": say("Save the JSON in a file, then: tabane servers import --from FILE"),
     "servers export": say("Servers are in {file}, in the format of assistants."),
     "mcp add-json": say("Save the JSON in a file, then: tabane servers import --from FILE"),
+    "mcp install": say(
+        "To find a server: tabane servers find QUERY. To add one: tabane servers add NAME -- COMMAND"
+    ),
+    "inspect": say("A server: tabane servers show NAME. A tool: tabane tools show NAME"),
     "mcp serve": say(
         "To connect an assistant over standard input and output: tabane mcp, without more words"
     ),
@@ -463,12 +488,17 @@ def understood(args: Sequence[str], commands: Mapping[str, object]) -> Understoo
         for key in (typed, typed.lower()):
             if len(leading) < length or key in commands or (key.startswith("-") and len(words) > 1):
                 continue
-            if key in RUN and (target := RUN[key].split())[0].startswith("-") | (target[0] in commands):
+            if key in RUN and _runs(target := RUN[key].split(), commands):
                 return Understood([*target, *words[length:]])
             wanted = key if key in ADVICE else RUN.get(key, "")
             if wanted in ADVICE:
                 return Understood(advice=with_file(ADVICE[wanted]))
     return Understood(words) if words != list(args) else None
+
+
+def _runs(target: Sequence[str], commands: Mapping[str, object]) -> bool:
+    """Return whether there is what a word stands for: nothing, an option of the top level, or a command."""
+    return not target or target[0].startswith("-") or target[0] in commands
 
 
 def plain_words(args: Sequence[str]) -> list[str]:
@@ -591,14 +621,18 @@ def by_letters(path: str, name: str, commands: Sequence[str]) -> Message:
     known = {command: command for command in commands}
     words = {word for family in FAMILIES for word in family} - known.keys() if path else ()
     meant = {word: act for word in words if (act := same_act(word, commands))}
-    meant |= {} if path else {word: target for word, target in RUN.items() if word.isascii()}
-    near = nearest(name, meant | known)
+    meant |= {} if path else {word: RUN[word] for word in RUN if word.isascii() and len(word) >= _TELLING}
+    near = nearest(name, known) or nearest(name, meant)
     shown = dict.fromkeys((meant | known)[word] for word in near)
     if shown:
         return say("No such command {name}. Did you mean {near}?", name=name, near=", ".join(shown))
     if path:
         return say("No such command {name}. There are: {names}", name=name, names=", ".join(commands))
     return say("No such command {name}. All commands: tabane --help-all", name=name)
+
+
+_TELLING = 5
+"""Letters of a word that others are compared with; shorter ones look like many."""
 
 
 def extra_words(path: str, words: Sequence[str]) -> Message | None:
@@ -667,7 +701,7 @@ def server_mistake(args: Sequence[str]) -> Message | None:
         return _name_first([_host_name(first), *args])
     if first == "--" and rest and rest[0] in LAUNCHERS:
         return _name_first([_package_name(rest), *args])
-    named = rest[:1] == ["--"] or rest[:1] == [first] or not rest or rest[0].startswith(("http", "-"))
+    named = "--" in rest or rest[:1] == [first] or not rest or rest[0].startswith("http")
     if first in LAUNCHERS and not named and rest[0] not in LAUNCHERS:
         return _name_first([_package_name(args), "--", *args])
     return None

@@ -343,7 +343,7 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
         terminal.pairs((name, value) for name, value in facts if value)
         terminal.say("")
         _print_counts(terminal, header, counted)
-        if not whole["total_posts"]:
+        if not whole.get("total_posts"):
             terminal.note(NO_POSTS)
 
 

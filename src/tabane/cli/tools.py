@@ -15,7 +15,7 @@ import click
 from tabane.catalog.operations.table import SearchTools
 from tabane.cli.approvals import approved_call
 from tabane.cli.arguments import check_pairs, completed_pairs, read_object, read_pairs
-from tabane.cli.empty import NO_SERVERS, no_tools
+from tabane.cli.empty import NO_SERVERS, no_tools, server_names_of
 from tabane.cli.operation_command import Column, operation_command, print_rows
 from tabane.cli.options import (
     COMPLETION_LIMIT,
@@ -67,12 +67,15 @@ def argument_pairs(ctx: click.Context, parameter: click.Parameter, incomplete: s
     """Complete ``key=`` and its value for the shell, by the schema of the tool, if a hub runs."""
 
     def ask(hub: HubClient) -> Iterable[str]:
-        tool = hub.call("get_tool", {"name": ctx.params["name"]}, limit=COMPLETION_LIMIT)["tool"]
-        schema = tool.get("inputSchema")
-        given = ctx.params.get("pairs") or ()
-        return completed_pairs(schema if isinstance(schema, dict) else {}, given, incomplete)
+        schema = _schema_of(hub, ctx.params.get("name"), COMPLETION_LIMIT)
+        return completed_pairs(schema, ctx.params.get("pairs") or (), incomplete)
 
     return completed(ctx, ask, incomplete)
+
+
+def _schema_of(hub: HubClient, name: str | None, limit: float | None = None) -> dict[str, Any]:
+    schema = hub.call("get_tool", {"name": name}, limit).get("tool", {}).get("inputSchema")
+    return schema if isinstance(schema, dict) else {}
 
 
 MOST_HIDDEN = 1_000
@@ -91,10 +94,10 @@ def tools() -> None: ...
 
 def _print_search(terminal: Terminal, found: Any) -> str:
     """Return the results. Where only Tabane's own tools were found, say so if there is no server."""
-    own = all("__" not in row["name"] for row in found["results"])
-    if own and not terminal.hub().call("list_servers")["results"]:
+    own = all("__" not in row.get("name", "") for row in found.get("results", ()))
+    if own and not server_names_of(terminal.hub()):
         terminal.note(NO_SERVERS)
-    return str(found["text"])
+    return str(found.get("text", ""))
 
 
 _of_search = partial(parameter_option, SearchTools)
@@ -145,13 +148,13 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
         found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
         if not terminal.show_json(found):
             print_rows(terminal, _HIDDEN, found["results"])
-            if not found["results"]:
+            if not found.get("results"):
                 terminal.note(say("No tool is hidden. To hide one: tabane tools hide NAME"))
         return
     found = terminal.hub().call("list_tools", {"server": server} if server else {})
     if not terminal.show_json(found):
         print_rows(terminal, _LISTED, found["results"])
-    if not (terminal.json or found["results"] or found["waiting"] or found["failed"]):
+    if not (terminal.json or any(map(found.get, ("results", "waiting", "failed")))):
         terminal.note(no_tools(terminal.hub()))
     if found["waiting"]:
         names = ", ".join(found["waiting"])
@@ -264,8 +267,8 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
         arguments = read_object(whole, "--args")
     if named:
         with _servers_named(hub, name):
-            schema = hub.call("get_tool", {"name": name})["tool"].get("inputSchema")
-        arguments |= read_pairs(named, schema if isinstance(schema, dict) else {})
+            schema = _schema_of(hub, name)
+        arguments |= read_pairs(named, schema)
     raw = approved_call(terminal, "call_tool", {"name": name, "arguments": arguments})
     result = decode(raw)
     failed = isinstance(result, dict) and result.get("isError") is True
@@ -284,7 +287,7 @@ def _servers_named(hub: HubClient, name: str) -> Iterator[None]:
         yield
     except HubCallDeclined as error:
         server = name.partition("__")[0]
-        known = [row["name"] for row in hub.call("list_servers")["results"]]
+        known = server_names_of(hub)
         near = () if server == name or server in known else nearest(server, known)
         if not near:
             raise
