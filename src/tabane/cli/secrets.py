@@ -31,7 +31,7 @@ from tabane.servers.secret_store import (
     moves_of,
     referred_names,
 )
-from tabane.servers.variables import PLAIN, escaped, names_in, names_needed
+from tabane.servers.variables import PLAIN, names_in, names_needed
 from tabane.settings import Settings, load_settings
 
 plain_option = option(
@@ -61,15 +61,7 @@ def naming_of(
 
 def kept_values(store: SecretStore) -> dict[str, str]:
     """Return the secrets that are kept, by name. Raises ConfigurationError."""
-    found = {name: store.get(name) for name in store.places()}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def with_values(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with these values instead of their variables; other variables stay."""
-    for name, value in values.items():
-        text = text.replace(f"${{{name}}}", escaped(value))
-    return text
+    return store.values()
 
 
 def accepted(terminal: Terminal, moves: SecretMoves, settings: Settings, *, agreed: bool = False) -> bool:

@@ -24,7 +24,6 @@ from tabane.cli.secrets import (
     plain_option,
     report_kept,
     store_of,
-    with_values,
 )
 from tabane.cli.servers_add import AddedServers, start_added
 from tabane.cli.servers_file import ServersFile, ServersFileContent, files_changed
@@ -45,7 +44,7 @@ from tabane.servers.assistants.importing import (
 from tabane.servers.assistants.table import CLIENTS
 from tabane.servers.configuration import configuration_of, why_disabled, written_definitions
 from tabane.servers.editing import add_servers, check_addable
-from tabane.servers.secret_store import SecretMoves, SecretNaming, keeping, moves_of
+from tabane.servers.secret_store import SecretMoves, SecretNaming, keeping, moves_of, with_values
 from tabane.servers.variables import escaped
 from tabane.text.secret_values import looks_secret
 
