@@ -103,6 +103,7 @@ models reembed
 models pull                                           = 0 1
 models use none
 install cursor --force
+setup --dry-run
 uninstall cursor                                             = 0 2
 service status                                        = 0 1
 service install                                       = 0 1

@@ -160,6 +160,7 @@ COMMANDS = {
     "search": CommandEntry(say("Search posts, documents, pages, tools and Tabane's documentation at once.")),
     "manual": CommandEntry(say("Read Tabane's documentation."), "search"),
     "models": CommandEntry(say("Manage the embedding model for semantic search.")),
+    "setup": CommandEntry(say("Set up the assistants on this machine, with the servers they have.")),
     "install": CommandEntry(say("Add Tabane to an assistant's configuration file.")),
     "uninstall": CommandEntry(say("Remove Tabane from an assistant's configuration file."), "install"),
     "service": CommandEntry(say("Start the hub at each login (systemd, launchd).")),

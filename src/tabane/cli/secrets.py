@@ -59,11 +59,6 @@ def naming_of(
     return SecretNaming(store.get, os.environ, referred)
 
 
-def kept_values(store: SecretStore) -> dict[str, str]:
-    """Return the secrets that are kept, by name. Raises ConfigurationError."""
-    return store.values()
-
-
 def accepted(terminal: Terminal, moves: SecretMoves, settings: Settings, *, agreed: bool = False) -> bool:
     """Return whether secrets are kept outside the servers file. A user on a terminal is asked."""
     if not moves.moves:

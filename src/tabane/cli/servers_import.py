@@ -19,7 +19,6 @@ from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.secrets import (
     accepted,
-    kept_values,
     naming_of,
     plain_option,
     report_kept,
@@ -217,7 +216,7 @@ def import_(
             found_sources = list(sources(known, machine(), Path.cwd()))
         found = [server for source in found_sources for server in source.servers]
         ours = written_definitions(place.path)
-        resolved = partial(with_values, values=kept_values(store))
+        resolved = partial(with_values, values=store.values())
         planned = plan(found, ours, forced=forced, resolved=resolved)
     naming = naming_of(place, planned.definitions)
     moves = SecretMoves(planned.definitions) if plain else moves_of(planned.definitions, naming)
