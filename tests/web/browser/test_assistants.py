@@ -35,9 +35,7 @@ def entries(path: Path) -> dict[str, Any]:
     return found
 
 
-def test_an_assistant_is_connected_and_comes_back_byte_for_byte(
-    web: WebBrowsers, web_home: WebHome, accessibility: Axe
-) -> None:
+def test_an_assistant_is_connected_and_comes_back_byte_for_byte(web: WebBrowsers, web_home: WebHome) -> None:
     path = cursor(web_home)
     before = path.read_bytes()
     page = web.page("/")
@@ -48,7 +46,6 @@ def test_an_assistant_is_connected_and_comes_back_byte_for_byte(
     dialog = page.locator("#assistants-preview")
     expect(dialog).to_contain_text("Connect Cursor?")
     assert KEY not in page.content()
-    assert accessibility.serious(page) == []
     page.keyboard.press("Escape")
     expect(dialog).to_be_hidden()
     assert path.read_bytes() == before
@@ -58,11 +55,10 @@ def test_an_assistant_is_connected_and_comes_back_byte_for_byte(
     done = page.locator("#assistants-done")
     expect(done).to_contain_text("Connected: Cursor")
     expect(done).to_contain_text("a real call through its entry was answered")
-    expect(done).to_contain_text("3 tools")
+    expect(done.locator("li", has_text="echo")).to_contain_text("works")
     expect(done).to_contain_text("no such database")
     expect(done.locator(".copy code")).not_to_be_empty()
     expect(card).to_contain_text("Connected")
-    assert accessibility.serious(page) == []
     assert list(entries(path)) == ["tabane"]
     assert KEY not in web_home.servers.read_text()
     assert set(json.loads(web_home.servers.read_text())["mcpServers"]) == {"echo", "broken"}
@@ -80,6 +76,7 @@ def test_it_is_shown_in_japanese_on_a_phone(web: WebBrowsers, web_home: WebHome,
     cursor(web_home)
     page = web.page(lang="ja", theme="dark", width=390)
     show(page, "/assistants")
+    assert accessibility.serious(page) == []
     page.locator("#assistant-cursor button").press("Enter")
     dialog = page.locator("#assistants-preview")
     expect(dialog).to_contain_text("Cursor を接続しますか?")
