@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from tabane.hub.local.endpoint import absolute, home_of
 from tabane.messages import Message, say
 from tabane.servers.assistants import installation
 from tabane.servers.assistants.formats import Entry, definition, mode_of
-from tabane.servers.assistants.installation import InstallChange, TabaneCommand, present
+from tabane.servers.assistants.installation import InstallChange, TabaneCommand, launcher, present
 from tabane.servers.assistants.restoration import Backups
 from tabane.servers.assistants.table import (
     CLIENTS,
@@ -150,19 +149,6 @@ def tabane_command(*, shared: bool = False, url: str | None = None) -> TabaneCom
     # the home has the key for the URL
     places = _places(("home",) if url else _HANDED_DOWN)
     return TabaneCommand(tuple(launcher(os.environ)), (*elsewhere, *places))
-
-
-def launcher(environ: Mapping[str, str]) -> list[str]:
-    """Return the command that starts this Tabane from a program with any PATH, as an absolute path.
-
-    The command on PATH if it is this Tabane's (it survives an upgrade), else the one beside the interpreter,
-    else the interpreter itself.
-    """
-    beside = os.path.join(os.path.dirname(sys.executable), "tabane")
-    on_path = shutil.which("tabane", path=environ.get("PATH"))
-    if on_path and os.path.realpath(on_path) == os.path.realpath(beside):
-        return [os.path.abspath(on_path)]
-    return [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "tabane"]
 
 
 def _places(names: Sequence[str]) -> tuple[str, ...]:

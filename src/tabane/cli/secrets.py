@@ -31,7 +31,7 @@ from tabane.servers.secret_store import (
     moves_of,
     referred_names,
 )
-from tabane.servers.variables import PLAIN, escaped, names_in, names_needed
+from tabane.servers.variables import PLAIN, names_in, names_needed
 from tabane.settings import Settings, load_settings
 
 plain_option = option(
@@ -57,19 +57,6 @@ def naming_of(
     texts = (settings.oauth_client_secret or "", settings.model_key or "")
     referred = referred_names(others, texts) | referred_names(definitions)
     return SecretNaming(store.get, os.environ, referred)
-
-
-def kept_values(store: SecretStore) -> dict[str, str]:
-    """Return the secrets that are kept, by name. Raises ConfigurationError."""
-    found = {name: store.get(name) for name in store.places()}
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def with_values(text: str, values: Mapping[str, str]) -> str:
-    """Return a text with these values instead of their variables; other variables stay."""
-    for name, value in values.items():
-        text = text.replace(f"${{{name}}}", escaped(value))
-    return text
 
 
 def accepted(terminal: Terminal, moves: SecretMoves, settings: Settings, *, agreed: bool = False) -> bool:

@@ -16,13 +16,13 @@ from tabane.cli.options import combined, file_option, option, with_json
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import GivenValues, KeepSecret, choose
-from tabane.cli.secrets import accepted, naming_of, plain_option, report_kept, store_of, with_values
+from tabane.cli.secrets import accepted, naming_of, plain_option, report_kept, store_of
 from tabane.cli.servers_changes import KIND_WORDS
 from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.errors import BadArguments, TabaneError
 from tabane.messages import say
 from tabane.servers.editing import add_server, check_addable
-from tabane.servers.secret_store import SecretNaming, keeping, moves_of
+from tabane.servers.secret_store import SecretNaming, keeping, moves_of, with_values
 from tabane.servers.variables import each_text
 
 FIRST_ANSWER = 4.0

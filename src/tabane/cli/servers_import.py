@@ -19,12 +19,10 @@ from tabane.cli.output import Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.secrets import (
     accepted,
-    kept_values,
     naming_of,
     plain_option,
     report_kept,
     store_of,
-    with_values,
 )
 from tabane.cli.servers_add import AddedServers, start_added
 from tabane.cli.servers_file import ServersFile, ServersFileContent, files_changed
@@ -45,7 +43,7 @@ from tabane.servers.assistants.importing import (
 from tabane.servers.assistants.table import CLIENTS
 from tabane.servers.configuration import configuration_of, why_disabled, written_definitions
 from tabane.servers.editing import add_servers, check_addable
-from tabane.servers.secret_store import SecretMoves, SecretNaming, keeping, moves_of
+from tabane.servers.secret_store import SecretMoves, SecretNaming, keeping, moves_of, with_values
 from tabane.servers.variables import escaped
 from tabane.text.secret_values import looks_secret
 
@@ -218,7 +216,7 @@ def import_(
             found_sources = list(sources(known, machine(), Path.cwd()))
         found = [server for source in found_sources for server in source.servers]
         ours = written_definitions(place.path)
-        resolved = partial(with_values, values=kept_values(store))
+        resolved = partial(with_values, values=store.values())
         planned = plan(found, ours, forced=forced, resolved=resolved)
     naming = naming_of(place, planned.definitions)
     moves = SecretMoves(planned.definitions) if plain else moves_of(planned.definitions, naming)

@@ -17,12 +17,12 @@ from pathlib import Path
 import click
 
 from tabane.cli.hub_process import end_hub
-from tabane.cli.install import launcher
 from tabane.cli.options import dry_run_option, option, with_json
 from tabane.cli.output import FAILED, Group, TableState, Terminal, emit, examples, lang
 from tabane.errors import ConfigurationError
 from tabane.hub.servers.recorded_environment import record_environment
 from tabane.messages import Message, say
+from tabane.servers.assistants.installation import launcher
 from tabane.settings.files import home_folder, write_private
 
 MARK = "Written by tabane service install"

@@ -17,7 +17,7 @@ from tabane.cli.install import known_client, machine, tabane_command
 from tabane.cli.options import agreed_option, dry_run_option, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
-from tabane.cli.secrets import kept_values, naming_of, place_name, store_of, with_values
+from tabane.cli.secrets import naming_of, place_name, store_of
 from tabane.cli.servers_add import AddedServers, start_added, warn_of_findings
 from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.cli.servers_import import InputAnswers, report_missing
@@ -42,7 +42,7 @@ from tabane.servers.assistants.table import CLIENTS, client_named
 from tabane.servers.configuration import configuration_of, why_disabled, written_definitions
 from tabane.servers.editing import add_servers, check_addable
 from tabane.servers.foreign_keys import our_definition
-from tabane.servers.secret_store import SecretMoves, keeping, moves_of
+from tabane.servers.secret_store import SecretMoves, keeping, moves_of, with_values
 from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class _Planning(Struct, frozen=True):
     @classmethod
     def of(cls, place: ServersFile, clients: Any, options: SetupOptions) -> _Planning:
         store, ours = store_of(place.settings), written_definitions(place.path)
-        resolved = partial(with_values, values=kept_values(store))
+        resolved = partial(with_values, values=store.values())
         plan = plan_setup(
             machine(), Path.cwd(), tabane_command(), ours, clients=clients, options=options, resolved=resolved
         )

@@ -38,6 +38,7 @@ from tabane.wire.channel import LineBatch
 if TYPE_CHECKING:
     from tabane.hub.people.access_operations import AccessOperations
     from tabane.hub.people.flows.operations import FlowOperations
+    from tabane.hub.servers.assistant_setup import AssistantSetups
     from tabane.hub.servers.server_changes import ServerChanges
 
 
@@ -193,10 +194,10 @@ class Hub:
         from tabane.hub.sources.search_everything import EverythingSearch, Manual
         from tabane.search.source import OnDemandSource
 
-        access = Lazy(self._open_access)
+        access, changes = Lazy(self._open_access), Lazy(self._server_changes)
         return [
             *self.tools.table(),
-            *setup_table(Lazy(self._server_changes)),
+            *setup_table(changes, Lazy(partial(self._assistant_setups, changes))),
             *self.stores.table(),
             *self.jobs.table(),
             *self.models.table(),
@@ -236,6 +237,11 @@ class Hub:
         from tabane.hub.servers.server_changes import ServerChanges
 
         return ServerChanges(self.context, self.batch, self.processes, self.gateway, self.follower, self.jobs)
+
+    def _assistant_setups(self, changes: Lazy[ServerChanges]) -> AssistantSetups:
+        from tabane.hub.servers.assistant_setup import AssistantSetups
+
+        return AssistantSetups(self.context, changes(), self.sessions)
 
     def _open_access(self) -> AccessOperations:
         from tabane.hub.people.access_operations import AccessOperations

@@ -26,6 +26,7 @@ from tabane.servers.variables import (
     PLAIN,
     SERVICE,
     decoded_secrets,
+    escaped,
     keyring_lookup,
     names_in,
     parse_secrets,
@@ -58,6 +59,11 @@ class SecretStore:
         """Return the value that is kept; None if there is none. Raises ConfigurationError."""
         in_file = parse_secrets(self._text(), str(self._file)).get(name)
         return keyring_lookup()(name) if in_file is None and self._keyring else in_file
+
+    def values(self) -> dict[str, str]:
+        """Return all secrets that are kept, by name. Raises ConfigurationError."""
+        found = {name: self.get(name) for name in self.places()}
+        return {name: value for name, value in found.items() if value is not None}
 
     def keep(self, name: str, value: str) -> SecretPlace:
         """Keep a value, and return where. Raises BadArguments and ConfigurationError."""
@@ -205,6 +211,13 @@ class SecretNaming:
         if there is not None:
             return there == value
         return name not in self._referred and not is_reserved(name)
+
+
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    """Return a text with these values instead of their variables; other variables stay."""
+    for name, value in values.items():
+        text = text.replace(f"${{{name}}}", escaped(value))
+    return text
 
 
 class SecretMove(Struct, frozen=True):

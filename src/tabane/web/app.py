@@ -48,6 +48,7 @@ from tabane.web.page import (
 from tabane.web.pages import (
     activity,
     approvals,
+    assistants,
     documents,
     home,
     keys,
@@ -63,7 +64,20 @@ from tabane.web.rendering import Assets, TemplateRenderer
 from tabane.web.sessions import LONGEST, FoundSession
 from tabane.wire.sse import KEEP_ALIVE
 
-AREAS = (home, search, activity, questions, approvals, servers, tools, posts, documents, keys, settings)
+AREAS = (
+    home,
+    search,
+    activity,
+    questions,
+    approvals,
+    assistants,
+    servers,
+    tools,
+    posts,
+    documents,
+    keys,
+    settings,
+)
 """The modules with pages, in the order in which their routes are tried."""
 
 
@@ -260,6 +274,7 @@ ENTRIES = (
     NavigationEntry("/questions", say("Questions"), "question", "list_questions", "hub", "questions"),
     NavigationEntry("/approvals", say("Approvals"), "check", "list_approvals", "hub", "approvals"),
     NavigationEntry("/flows", say("Flow policy"), "filter", "list_flow_trails", "hub"),
+    NavigationEntry("/assistants", say("Assistants"), "link", "list_assistants", "hub"),
     NavigationEntry("/servers", say("Servers"), "servers", "list_servers", "hub"),
     NavigationEntry("/changes", say("Changes"), "changes", "list_definition_changes", "hub", "definitions"),
     NavigationEntry("/tools", say("Tools"), "tools", "search_tools", "hub"),

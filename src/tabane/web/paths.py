@@ -8,9 +8,9 @@ EVENTS = "/events"
 
 AREAS = frozenset(
     {
-        "", "activity", "approvals", "audit", "documents", "flows", "health", "home", "jobs", "keys",
-        "palette", "posts", "preferences", "profiles", "models", "questions", "reader", "search", "servers",
-        "settings", "changes", "tools", "usage",
+        "", "activity", "approvals", "assistants", "audit", "documents", "flows", "health", "home", "jobs",
+        "keys", "palette", "posts", "preferences", "profiles", "models", "questions", "reader", "search",
+        "servers", "settings", "changes", "tools", "usage",
     }
 )  # fmt: skip
 """First parts of the paths of pages; "" is the home page."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_args
@@ -99,7 +100,8 @@ class Session:
     ``caller`` says who it is, ``mode`` how tools are disclosed to it, ``outlet`` takes its messages.
     ``era`` is given where the transport tells it; else the first message settles it. ``key`` is the
     session's own name, which ``caller.session`` is not where one client has several (HTTP without
-    sessions): such a session is ``shared``, and nothing of the client's ends with it.
+    sessions): such a session is ``shared``, and nothing of the client's ends with it. ``began`` is in
+    seconds since 1970.
     """
 
     __slots__ = (
@@ -113,6 +115,7 @@ class Session:
         "_tasks",
         "_told_version",
         "asking",
+        "began",
         "caller",
         "calls",
         "era",
@@ -145,6 +148,7 @@ class Session:
         self._every = host.direct if caller.server else host.handlers
         self._handlers: Mapping[str, Handler] = self._every[era] if era else {}
         self._offers = {kind: self._offers_of(kind) for kind in LISTS} if caller.server else {}
+        self.began = time.time()
         self.version: str | None = None
         self.over = False
         self.held = self.preparing = 0

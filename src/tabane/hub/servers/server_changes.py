@@ -75,7 +75,7 @@ class StartedServers(Struct):
     failed: dict[str, str] = field(default_factory=dict)
 
 
-class _FileNow(Struct, frozen=True):
+class ServersFileNow(Struct, frozen=True):
     """The servers file, and the values of its variables, at one moment. Blocks on files and the keyring."""
 
     path: Path
@@ -168,7 +168,7 @@ class ServerChanges:
         """Return the definition with secrets masked, its problems, and a version for :meth:`change`."""
 
         def read() -> dict[str, Any]:
-            file, name = self._file(), params.name
+            file, name = self.file_now(), params.name
             written = file.written(name)
             shown = masked(written, file.secrets(name, written))
             return {
@@ -191,7 +191,7 @@ class ServerChanges:
         """
 
         def look() -> dict[str, Any]:
-            file = self._file()
+            file = self.file_now()
             problems = list(_name_problems(file, params, caller.lang))
             moves: tuple[SecretMove, ...] = ()
             try:
@@ -223,7 +223,7 @@ class ServerChanges:
             replaces, definition = params.replaces, params.definition
 
             def whole() -> dict[str, Any]:
-                file = self._file()
+                file = self.file_now()
                 return file.whole(replaces, definition, file.written(replaces))
 
             params = msgspec.structs.replace(params, definition=await asyncio.to_thread(whole))
@@ -234,7 +234,7 @@ class ServerChanges:
     async def add(self, caller: Caller, params: AddServer) -> dict[str, Any]:
         """Add a server. Raises BadArguments and ConfigurationError; then nothing was changed."""
 
-        def write(file: _FileNow) -> tuple[str, ...]:
+        def write(file: ServersFileNow) -> tuple[str, ...]:
             check_server_name(params.name)
             _check_size(params.definition)
             definition = file.whole(params.name, params.definition, {})
@@ -251,7 +251,7 @@ class ServerChanges:
     async def change(self, caller: Caller, params: ChangeServer) -> dict[str, Any]:
         """Replace a definition. Raises UnknownName, and as :meth:`add`."""
 
-        def write(file: _FileNow) -> tuple[str, ...]:
+        def write(file: ServersFileNow) -> tuple[str, ...]:
             _check_size(params.definition)
             written = file.written(params.name)
             secrets = file.secrets(params.name, written)
@@ -278,7 +278,7 @@ class ServerChanges:
     async def remove(self, caller: Caller, params: NamedServer) -> dict[str, Any]:
         """Remove a server. Raises UnknownName and ConfigurationError."""
 
-        def write(file: _FileNow) -> tuple[str, ...]:
+        def write(file: ServersFileNow) -> tuple[str, ...]:
             remove_server(file.path, params.name)
             return ()
 
@@ -287,7 +287,7 @@ class ServerChanges:
     async def enable(self, caller: Caller, params: EnableServer) -> dict[str, Any]:
         """Enable or disable a server. Raises UnknownName and ConfigurationError."""
 
-        def write(file: _FileNow) -> tuple[str, ...]:
+        def write(file: ServersFileNow) -> tuple[str, ...]:
             enable_server(file.path, params.name, params.enabled)
             return ()
 
@@ -295,7 +295,7 @@ class ServerChanges:
         return await self._changed(caller, params.name, done, write)
 
     async def _changed(
-        self, caller: Caller, name: str, done: str, write: Callable[[_FileNow], tuple[str, ...]]
+        self, caller: Caller, name: str, done: str, write: Callable[[ServersFileNow], tuple[str, ...]]
     ) -> dict[str, Any]:
         """Write in a thread, read the files, and return the new state of the server.
 
@@ -304,14 +304,13 @@ class ServerChanges:
         """
 
         def work() -> tuple[Path, tuple[str, ...], list[str]]:
-            kept = write(self._file())
-            file = self._file()  # with the secrets that were kept
+            kept = write(self.file_now())
+            file = self.file_now()  # with the secrets that were kept
             there = written_definitions(file.path).get(name)
             return file.path, kept, file.warnings(name, there, caller.lang) if there is not None else []
 
         path, kept, warnings = await asyncio.to_thread(work)
-        self._follower.now()
-        problem = self._follower.problem
+        problem = self.read_again()
         server = self._gateway.servers.get(name)
         why = why_disabled(server) if server is not None and done != "disabled" else None
         return {
@@ -325,12 +324,18 @@ class ServerChanges:
             "problem": problem.render(caller.lang) if problem else None,
         }
 
-    def _file(self) -> _FileNow:
+    def file_now(self) -> ServersFileNow:
+        """Return the servers file of this hub, with the values of its variables now. Blocks."""
         settings = self._context.settings
         texts = (settings.oauth_client_secret or "", settings.model_key or "")
         variables = variables_of(settings, self._context.environment)
         store = SecretStore(settings.home, keyring=settings.keyring)
-        return _FileNow(settings.servers, variables, store, texts, self._context.environment)
+        return ServersFileNow(settings.servers, variables, store, texts, self._context.environment)
+
+    def read_again(self) -> Message | None:
+        """Put the files in force as they are now. Return why they have no effect; None if they have."""
+        self._follower.now()
+        return self._follower.problem
 
     # -- new servers ------------------------------------------------------------------------------
 
@@ -352,14 +357,15 @@ class ServerChanges:
         job = self._jobs.start(
             "start_new_servers",
             say("Testing {count} new {count:server|servers}", count=count),
-            lambda job: self._start_all(caller, found, job),
+            lambda job: self.start_all(caller, found, job),
         )
         end = asyncio.get_running_loop().time() + params.wait
         while job.status == "running" and (left := end - asyncio.get_running_loop().time()) > 0:
             await job.changed(job.version, left)
         return job.state(caller.lang) | {"found": _plain(found)}
 
-    async def _start_all(self, caller: Caller, found: StartedServers, job: Progress) -> dict[str, Any]:
+    async def start_all(self, caller: Caller, found: StartedServers, job: Progress) -> dict[str, Any]:
+        """Start the ``pending`` servers at the same time, and return what is known at the end."""
         waiting = {asyncio.ensure_future(self._one(caller, name, found)) for name in found.pending}
         total = len(waiting)
         try:
@@ -423,7 +429,7 @@ def _version(shown: Mapping[str, Any]) -> str:
     return hashlib.sha256(repr(shown).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _name_problems(file: _FileNow, params: CheckDefinition, lang: Lang) -> Iterator[dict[str, Any]]:
+def _name_problems(file: ServersFileNow, params: CheckDefinition, lang: Lang) -> Iterator[dict[str, Any]]:
 
     if params.replaces is not None:
         return

@@ -3,6 +3,8 @@
 Servers are found in the MCP registry. The first starts of new servers are a job: they are the hub's own,
 started at the same time, so what they download stays, and they need not start again. The job ends with the
 last of them. If it is canceled, or nobody follows it, they start all the same.
+
+A setup of assistants is a job, too: their servers are imported and started, then their files are changed.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from tabane.operations import Opener, Operation, Privilege, bound
+from tabane.messages import say
+from tabane.operations import NoParameters, Opener, Operation, Privilege, bound
 
 MOST_SERVERS = 500
 LONGEST_WAIT = 30
@@ -89,6 +92,22 @@ class EnableServer(Struct, frozen=True, forbid_unknown_fields=True):
     enabled: bool
 
 
+Assistants = Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=100)]
+
+
+class ChosenAssistants(Struct, frozen=True, forbid_unknown_fields=True):
+    """``assistants`` are names of ``list_assistants``; without any, it is all that are found."""
+
+    assistants: Assistants = []
+
+
+class SetUpAssistants(Struct, frozen=True, forbid_unknown_fields=True):
+    """``version`` is that of the shown preview: if the files have changed since, nothing is done."""
+
+    assistants: Assistants = []
+    version: str | None = None
+
+
 _OPERATIONS = (
     Operation(
         "try_server", "Start a server that is not configured, list its tools and end it.",
@@ -127,9 +146,28 @@ _OPERATIONS = (
         "start_new_servers", "Start servers that were just added, and scan what they list: a job of the hub.",
         StartNewServers, "hub.servers.server_changes:ServerChanges.start_new",
     ),
+    Operation(
+        "list_assistants",
+        "Assistants on the hub's machine: whether each uses Tabane, and what a setup would do.",
+        NoParameters, "hub.servers.assistant_setup:AssistantSetups.assistants", privilege=Privilege.READ,
+    ),
+    Operation(
+        "preview_setup", "The lines of assistants' files that a setup would change, without secrets.",
+        ChosenAssistants, "hub.servers.assistant_setup:AssistantSetups.preview", privilege=Privilege.READ,
+    ),
+    Operation(
+        "set_up_assistants",
+        "Import the servers of assistants, start them, and let the assistants use Tabane instead.",
+        SetUpAssistants, "hub.servers.assistant_setup:AssistantSetups.set_up", kind="job",
+        title=lambda params: say("Connecting assistants"),
+    ),
+    Operation(
+        "undo_setup", "Take the changes of a setup out of assistants' files again.",
+        ChosenAssistants, "hub.servers.assistant_setup:AssistantSetups.undo",
+    ),
 )  # fmt: skip
 
 
-def setup_table(changes: Opener) -> list[Operation]:
+def setup_table(changes: Opener, assistants: Opener) -> list[Operation]:
     """Return the operations. What answers them is imported with the first."""
-    return bound(_OPERATIONS, ServerChanges=changes)
+    return bound(_OPERATIONS, ServerChanges=changes, AssistantSetups=assistants)

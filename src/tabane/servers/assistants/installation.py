@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +57,19 @@ class TabaneCommand(Struct, frozen=True):
         """Return the entry of a client's file. ``options`` are further ones of ``tabane mcp``."""
         chosen = ("--mode", mode) if mode else ()
         return entry(place, name, self.words, (*chosen, *self.places, *options))
+
+
+def launcher(environ: Mapping[str, str]) -> list[str]:
+    """Return the command that starts this Tabane from a program with any PATH, as an absolute path.
+
+    The command on PATH if it is this Tabane's (it survives an upgrade), else the one beside the interpreter,
+    else the interpreter itself.
+    """
+    beside = os.path.join(os.path.dirname(sys.executable), "tabane")
+    on_path = shutil.which("tabane", path=environ.get("PATH"))
+    if on_path and os.path.realpath(on_path) == os.path.realpath(beside):
+        return [os.path.abspath(on_path)]
+    return [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "tabane"]
 
 
 def entry(place: ServersPlace | None, name: str, launcher: Sequence[str], arguments: Sequence[str]) -> Entry:

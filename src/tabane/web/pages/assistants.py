@@ -1,0 +1,172 @@
+"""The page that connects assistants: what a setup would do to each, its progress, and the way back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from tabane.errors import TabaneError, UnknownName
+from tabane.messages import Message, say
+from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, WholePage
+
+STATES: Mapping[str, tuple[Message, str]] = {
+    "connected": (say("Connected"), "ok"),
+    "outdated": (say("Needs an update"), "warn"),
+    "absent": (say("Not connected"), ""),
+    "by_hand": (say("By hand"), ""),
+    "problem": (say("Cannot be changed"), "bad"),
+}
+"""States of an assistant in words, and their color."""
+
+MODES: Mapping[str, Message] = {
+    "full": say("It gets all tools, because it searches them itself."),
+    "search": say("It gets a few tools that find the others, so that its context stays small."),
+    "light": say("It gets short descriptions of all tools."),
+    "code": say("It writes scripts that call the tools."),
+}
+"""What a mode means for an assistant."""
+
+OUTCOMES: Mapping[str, Message] = {
+    "restored": say("It will be exactly as it was before."),
+    "merged": say("What Tabane wrote is taken out. Your own changes since then stay."),
+    "gone": say("The file was deleted after the setup. It is not created again."),
+    "failed": say("It cannot be undone now:"),
+}
+"""What an undo will do to a file."""
+
+
+async def assistant_list(request: PageRequest) -> WholePage:
+    """Show the assistants of this machine, the others, and who is connected now."""
+    found, job = await asyncio.gather(_found(request), _running_setup(request))
+    return WholePage("assistants/list.html", say("Connect an assistant"), found | {"job": job}, "servers")
+
+
+async def assistant_rows(request: PageRequest) -> Fragment:
+    """Return the assistants of this machine as they are now."""
+    return Fragment("assistants/rows.html", await _found(request))
+
+
+async def sessions(request: PageRequest) -> Fragment:
+    """Return who is connected now, with the calls of today."""
+    found = await request.call("list_assistants")
+    return Fragment("assistants/sessions.html", await _session_context(request, found["sessions"]))
+
+
+async def preview(request: PageRequest) -> Fragment:
+    """Show exactly what a setup would change, with a button that does it."""
+    names = request.query.get("names", "").split()
+    found = await request.call("preview_setup", assistants=names)
+    chosen = [row for row in found["assistants"] if row["changes"]]
+    context = {
+        "found": found,
+        "titles": ", ".join(row["title"] for row in chosen),
+        "stays": [(row["title"], each) for row in chosen for each in row["stays"]],
+        "chosen": chosen,
+        "query": urlencode({"names": " ".join(row["name"] for row in chosen), "version": found["version"]}),
+    }
+    return Fragment("assistants/preview.html", context)
+
+
+async def connect(request: PageRequest) -> PageAnswer:
+    """Begin the setup that was shown."""
+    names, version = request.query.get("names", "").split(), request.query.get("version") or None
+    job = await request.call("set_up_assistants", assistants=names, version=version)
+    return Fragment("assistants/progress.html", {"job": job})
+
+
+async def progress(request: PageRequest) -> Fragment:
+    """Return the state of a setup."""
+    job = await _setup_job(request, request.query.get("job", ""))
+    over = job is not None and job["status"] != "running"
+    return Fragment("assistants/progress.html", {"job": job}, events=("assistants",) if over else ())
+
+
+async def undo_preview(request: PageRequest) -> Fragment:
+    """Show what an undo will do to the file of an assistant."""
+    name = request.query.get("name", "")
+    found = await request.call("list_assistants")
+    row = next((row for row in found["assistants"] if row["name"] == name), None)
+    if row is None:
+        raise UnknownName(say("There is no assistant {name} on this computer.", name=name))
+    context = {"name": name, "title": row["title"], "rows": row["undo"], "outcomes": OUTCOMES}
+    return Fragment("assistants/undo.html", context)
+
+
+async def undo(request: PageRequest) -> Fragment:
+    """Undo the setup of an assistant, and show what was done."""
+    name = request.query.get("name", "")
+    found = await request.call("undo_setup", assistants=[name])
+    return Fragment("assistants/undone.html", {"rows": found["results"]}, events=("assistants",))
+
+
+async def _found(request: PageRequest) -> dict[str, Any]:
+    found = await request.call("list_assistants")
+    status = await request.call("hub_status") if request.may("hub_status") else {}
+    rows = [
+        row | {"label": STATES[row["state"]][0], "kind": STATES[row["state"]][1]}
+        for row in found["assistants"]
+    ]
+    pending = [row["name"] for row in rows if row["changes"]]
+    return {
+        "rows": rows,
+        "others": found["others"],
+        "lines": found["lines"],
+        "modes": MODES,
+        "pending": pending,
+        "everyone": urlencode({"names": " ".join(pending)}),
+        "address": "" if is_loopback(status.get("http") or "") else status["http"],
+        **await _session_context(request, found["sessions"]),
+    }
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether only programs of this computer reach a URL, or there is none."""
+    host = urlsplit(url).hostname or ""
+    return host in ("", "localhost", "::1") or host.startswith("127.")
+
+
+async def _session_context(request: PageRequest, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the sessions, and how many calls each client made today, if the person may see usage."""
+    calls: Counter[str] = Counter()
+    known = request.may("get_usage_stats")
+    if known and rows:
+        try:
+            used = await request.call("get_usage_stats", by="client", limit=1000)
+        except TabaneError:
+            known = False
+        else:
+            for row in used["results"]:
+                calls[row["client"]] += row["calls"]
+    return {"sessions": rows, "calls": calls, "counted": known}
+
+
+async def _running_setup(request: PageRequest) -> dict[str, Any] | None:
+    """Return the setup that runs now; None if there is none, or the person may not see jobs."""
+    jobs = await request.rows("list_jobs")
+    return next(
+        (job for job in jobs if job["operation"] == "set_up_assistants" and job["status"] == "running"), None
+    )
+
+
+async def _setup_job(request: PageRequest, key: str) -> dict[str, Any] | None:
+    """Return the state of a job; None if the hub does not know it (any more)."""
+    try:
+        found: dict[str, Any] = await request.call("follow_job", job=key, wait=0)
+    except UnknownName:
+        return None
+    return found if found["operation"] == "set_up_assistants" else None
+
+
+ROUTES = (
+    PageRoute("/assistants", assistant_list),
+    PageRoute("/assistants/-/rows", assistant_rows),
+    PageRoute("/assistants/-/sessions", sessions),
+    PageRoute("/assistants/-/preview", preview),
+    PageRoute("/assistants/-/progress", progress),
+    PageRoute("/assistants/-/undo", undo_preview),
+    PageRoute("/assistants/-/connect", connect, "POST"),
+    PageRoute("/assistants/-/undo", undo, "POST"),
+)
