@@ -41,8 +41,8 @@ _METHOD = """
   @modelcontextprotocol/server-memory`). Python, uv and Node.js are there.
 - With cached packages: those of Tabane and the servers are in the caches of uv and npm. Without: the caches
   are empty, and everything comes from the network.
-- The first answer is that of `{tool}`, called as the assistant does it: the command in its file is started,
-  then `initialize`, `tools/list` and `tools/call`.
+- The first answer is that of `{tool}`, called as the assistant does: the command in its file is
+  started, then `initialize`, `tools/list` and `tools/call` are sent.
 """.strip()
 
 
@@ -84,11 +84,7 @@ class FreshHome:
             sys.exit(f"{' '.join(words)} failed:\n{done.stdout}")
 
     def set_up(self) -> None:
-        if os.environ.get("WITHOUT_SETUP"):
-            self.run("tabane", "servers", "import", "--yes")
-            self.run("tabane", "install", "claude-code")
-        else:
-            self.run("tabane", "setup", "--yes")
+        self.run("tabane", "setup", "--yes")
 
     def first_answer(self) -> str:
         """Start what the assistant's file says, and return the text of the first call of a real server."""

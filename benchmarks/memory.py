@@ -171,7 +171,7 @@ class _Run:
         while time.monotonic() < ends:
             assistant = self._assistants[number % len(self._assistants)]
             await assistant.ask("tools/call", {"name": tool, "arguments": arguments})
-            query = QUERIES[number % len(QUERIES)]
+            query = f"{QUERIES[number % len(QUERIES)]} {number}"  # vectors of queries are kept
             if number % 3 == 0:
                 await assistant.ask("tools/call", {"name": "search_tools", "arguments": {"query": query}})
             if time.monotonic() - searched > SEARCH_EACH:

@@ -7,12 +7,14 @@ import inspect
 import re
 from pathlib import Path
 from typing import get_args
+from urllib.parse import unquote
 
 import pytest
 
 from tabane import errors
 from tabane.errors import BadArguments, CallerError, HubError, StoreFull, TabaneError
 from tabane.hub.doctor import checkup
+from tabane.hub.doctor.__main__ import finding_row
 from tabane.hub.doctor.installation import fault, ok
 from tabane.hub.doctor.troubles import OF_FAILED_STARTS, Trouble, trouble_of
 from tabane.hub.local.client import raised
@@ -20,6 +22,7 @@ from tabane.hub.sources.manual import GetDocumentation, get_documentation
 from tabane.messages import Lang, say
 from tabane.operations import Caller, Face
 from tabane.upstreams.launching.failure_causes import FailureKind
+from tabane.web.rendering import Assets, TemplateRenderer
 from tests.e2e.docs.pages import ROOT
 from tests.e2e.docs.test_translations import headings, slug
 from tests.harness.home import Home
@@ -118,6 +121,22 @@ def test_the_terminal_names_the_section_once_and_json_has_it(tmp_path: Path) -> 
     assert {row["help"] for row in checked if row["level"] == "ok"} == {None}
     printed = home.run("doctor", "--quick").out
     assert printed.count("Help: tabane manual troubleshooting#") == 1
+
+
+def test_the_health_page_links_what_is_wrong_to_its_section() -> None:
+    section = checkup.DoctorSection(
+        "x", say("x"), ((lambda _: [fault(say("a")), ok(say("b"))], Trouble.HUB),)
+    )
+    rows = [finding_row(finding, "en") for finding in checkup.findings(section, None)]  # type: ignore[arg-type]
+    context = {
+        "job": {"status": "done", "ended": 0},
+        "sections": [{"section": "x", "title": "x", "findings": rows}],
+        "counts": {"fault": 1, "warning": 0},
+        "fixable": 0,
+    }
+    shown = TemplateRenderer(Assets()).render("health/checkup.html", "en", lambda _: True, context)
+    (link,) = re.findall(r'href="/search/manual\?section=([^"]+)"', shown)
+    assert unquote(link) == Trouble.HUB.section
 
 
 def test_the_most_frequent_errors_lead_to_their_sections() -> None:
