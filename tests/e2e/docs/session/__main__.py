@@ -25,7 +25,7 @@ from tests.harness.patience import LONG, wait_until
 IMAGES = ROOT / "docs" / "images"
 SHOWN_HOME = "/home/aki"
 ASSISTANTS = {
-    ".claude.json": ["time", "git", "memory", "sequential-thinking"],
+    ".claude.json": ["time", "git", "memory", "everything"],
     ".cursor/mcp.json": ["filesystem", "time"],
 }
 
@@ -48,7 +48,7 @@ LANGUAGES = {
         "A terminal. Tabane takes over the servers of two assistants with one command, finds a tool by what "
         "it does, and calls it.",
         (
-            Step("tabane servers import --yes && tabane install --all"),
+            Step("tabane setup", ((r"\[Y/n\]", "y"),)),
             Step('tabane tools search "what time is it in Tokyo"'),
             Step("tabane tools call time__get_current_time timezone=Asia/Tokyo"),
         ),
@@ -59,7 +59,7 @@ LANGUAGES = {
         "tabane",
         "ターミナル。1つのコマンドで2つのアシスタントのサーバーをTabaneに移し、ツールを機能で検索して呼び出します。",
         (
-            Step("tabane servers import --yes && tabane install --all"),
+            Step("tabane setup", ((r"\[Y/n\]", "y"),)),
             Step("tabane tools search 東京は今何時"),
             Step("tabane tools call time__get_current_time timezone=Asia/Tokyo"),
         ),
@@ -78,7 +78,7 @@ def servers(home: Path) -> dict[str, Entry]:
     """Return the servers of all assistants by name."""
     npx = {
         "memory": ["@modelcontextprotocol/server-memory"],
-        "sequential-thinking": ["@modelcontextprotocol/server-sequential-thinking"],
+        "everything": ["@modelcontextprotocol/server-everything"],
         "filesystem": ["@modelcontextprotocol/server-filesystem", str(home / "notes")],
     }
     uvx = {"time": ["mcp-server-time"], "git": ["mcp-server-git"]}
