@@ -15,7 +15,9 @@ ARG EXTRAS=""
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends gcc libc6-dev \
  && rm -rf /var/lib/apt/lists/*
+# The file in the environment tells `tabane update` that an image is replaced as a whole.
 RUN python -m venv /opt/tabane \
+ && touch /opt/tabane/container-image \
  && /opt/tabane/bin/pip install --no-cache-dir --no-compile ".${EXTRAS:+[$EXTRAS]}" uv \
  && /opt/tabane/bin/pip uninstall --yes pip
 

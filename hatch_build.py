@@ -40,7 +40,11 @@ class CompileCatalogues(BuildHookInterface):  # type: ignore[type-arg]
                 self._add_manual(build_data)
 
     def _add_manual(self, build_data: dict[str, Any]) -> None:
-        """Add the pages for users, so that `tabane search --in docs` has them wherever it is installed."""
+        """Add the pages for users, so that `tabane search --in docs` has them wherever it is installed.
+
+        `tabane update` shows what is new from the list of changes.
+        """
+        build_data["force_include"][str(Path(self.root, "CHANGELOG.md"))] = "tabane/CHANGELOG.md"
         for entry in Path(self.root, "docs").iterdir():
             if entry.name != "development":
                 build_data["force_include"][str(entry)] = f"tabane/docs/{entry.name}"

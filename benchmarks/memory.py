@@ -160,7 +160,8 @@ class _Run:
             while True:
                 await asyncio.sleep(SETTLED)
                 jobs = json.loads(await self.command("jobs", "list", "--json"))["results"]
-                if all(job["status"] != "running" for job in jobs):
+                running = any(job["status"] == "running" for job in jobs)
+                if not running and any(job["operation"] == "embed" for job in jobs):
                     return
 
     async def use(self, seconds: float, tool: str, arguments: dict[str, str]) -> None:

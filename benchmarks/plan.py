@@ -100,6 +100,8 @@ PARTS: tuple[Part, ...] = (
     Part("edits", Chapter.GATEWAY, "benchmarks.edits", (), 20),
     Part("scripts", Chapter.GATEWAY, "benchmarks.scripts", (), 6),
     Part("hubs", Chapter.GATEWAY, "benchmarks.hubs", (), 120, full=True),
+    Part("memory", Chapter.GATEWAY, "benchmarks.memory", (), 4600, full=True),
+    Part("cold_start", Chapter.GATEWAY, "benchmarks.cold_start", (), 60, full=True),
     Part("versions", Chapter.GATEWAY, "benchmarks.gateway.versions", inputs="CHECKOUT"),
     Part(
         "first_search", Chapter.TOOLS, "benchmarks.tools.first_search", (), 45,

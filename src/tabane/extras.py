@@ -19,11 +19,14 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
-Installer = Literal["uv tool", "uvx", "pipx", "checkout", "venv", "system"]
+Installer = Literal["uv tool", "uvx", "pipx", "checkout", "container", "venv", "system"]
 
 _NAME = "tabane"
 _UVX = ("archive-v0", "builds-v0", "environments-v2")
 """Folders of uv's cache with the environments that `uvx` runs programs in."""
+
+_IMAGE = "container-image"
+"""The file that the Dockerfile leaves in the environment of its image."""
 
 
 class InstalledCopy(Struct, frozen=True):
@@ -83,24 +86,52 @@ class InstalledCopy(Struct, frozen=True):
 
     def update(self) -> str:
         """Return the command for a shell that installs the newest version."""
+        return " && ".join(_line(*step) for step in self.update_steps())
+
+    def update_steps(self) -> tuple[tuple[str, ...], ...]:
+        """Return the commands, one after the other, that install the newest version."""
+        folder = os.path.isabs(self.source) and Path(self.source).is_dir()
+        pull = [("git", "-C", self.source, "pull")] if folder and Path(self.source, ".git").exists() else []
+        named, spec = self._named(self.extras), self._spec(self.extras)
+        # an upgrade keeps to the version or file that was named; a new installation does not
+        fixed = bool(self.version) or (os.path.isabs(self.source) and not folder)
         match self.installer:
+            case "uv tool" if folder:
+                return *pull, ("uv", "tool", "install", "--reinstall", *self._again(), spec)
+            case "uv tool" if fixed:
+                return (("uv", "tool", "install", "--upgrade", *self._again(), named),)
             case "uv tool":
-                return _line("uv", "tool", "upgrade", _NAME)
+                return (("uv", "tool", "upgrade", _NAME),)
             case "uvx":
-                return _line("uvx", f"{_NAME}@latest")
+                return (("uvx", f"{_NAME}@latest"),)
+            case "pipx" if folder or fixed:
+                what = self.source + named.removeprefix(_NAME) if folder else named
+                return *pull, ("pipx", "install", "--force", *self.options, what)
             case "pipx":
-                return _line("pipx", "upgrade", _NAME)
+                return (("pipx", "upgrade", _NAME),)
             case "checkout":
-                return _line("git", "-C", self.source, "pull")
+                make = [("make", "-C", self.source, "env")] if Path(self.source, "Makefile").exists() else []
+                return ("git", "-C", self.source, "pull"), *make
+            case "container":
+                return (("docker", "build", "--pull", "--tag", _NAME, "."),)
             case _:
-                return _line(*self._pip_install(), "--upgrade", _NAME)
+                return *pull, (*self._pip_install(), "--upgrade", self.source if folder else named)
+
+    @property
+    def updates_itself(self) -> bool:
+        """Whether `tabane update` may run that command: it changes nothing but an environment of Tabane."""
+        return self.installer in ("uv tool", "pipx", "venv") and not os.path.isdir(self.source)
 
     def _again(self) -> list[str]:
         return [*self.options, *(part for package in self.beside for part in ("--with", package))]
 
+    @staticmethod
+    def _named(extras: Iterable[str]) -> str:
+        named = ",".join(sorted(extras))
+        return f"{_NAME}[{named}]" if named else _NAME
+
     def _spec(self, extras: Iterable[str]) -> str:
-        named = ",".join(extras)
-        name = f"{_NAME}[{named}]" if named else _NAME
+        name = self._named(extras)
         if self.source:
             source = Path(self.source).as_uri() if os.path.isabs(self.source) else self.source
             return f"{name} @ {source}"
@@ -137,6 +168,8 @@ def copy_at(prefix: str, python: str, direct: dict[str, Any], *, in_venv: bool) 
     from importlib.util import find_spec  # needed for hints alone, as urllib below
 
     pip = find_spec("pip") is not None
+    if (folder / _IMAGE).exists():
+        return InstalledCopy("container", python)
     receipt = _requirements(folder / "uv-receipt.toml")
     if receipt is not None:
         return _of_receipt(receipt, python)

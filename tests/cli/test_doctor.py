@@ -62,7 +62,7 @@ def test_an_empty_home_has_no_fault_and_is_told_how_to_begin(tmp_path: Path) -> 
     done = examined(home)
     assert done.status == 0
     assert "tabane servers import" in found(done, "no servers yet", "note")["mend"]
-    assert "tabane install" in found(done, "None of the assistants", "note")["mend"]
+    assert "tabane setup" in found(done, "None of the assistants", "note")["mend"]
     assert not home.tabane.exists()
 
 
@@ -467,7 +467,7 @@ def test_servers_that_an_assistant_has_twice_are_named(home: Home) -> None:
     done = examined(home, "--quick")
     finding = found(done, "twice", "warning")
     assert "Cursor has the server one twice" in finding["title"]
-    assert str(file_of(home, "cursor")) in finding["mend"]
+    assert "tabane setup cursor" in finding["mend"]
 
 
 def test_an_assistant_that_starts_a_tabane_that_is_gone_is_a_fault(home: Home) -> None:

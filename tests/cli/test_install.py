@@ -96,7 +96,7 @@ def test_the_rest_of_a_file_stays_as_it_was_comments_and_mode_too(home: Home) ->
     done = home.run("install", "cursor")
     assert done.status == 0
     assert "Cursor" in done.out
-    assert "tabane servers import" in done.err
+    assert "tabane setup" in done.err
     after = path.read_text()
     assert [line for line in before.splitlines() if line not in after.splitlines()] == []
     assert stat.S_IMODE(path.stat().st_mode) == 0o640

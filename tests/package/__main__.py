@@ -39,6 +39,7 @@ INSTALLED = {
 NEEDED = (
     "tabane/messages/locales/ja/LC_MESSAGES/tabane.mo",
     "tabane/docs/install.md",
+    "tabane/CHANGELOG.md",
     "tabane/COMMIT",
     "tabane/py.typed",
     "tabane/cli/skill/SKILL.md",

@@ -23,6 +23,7 @@ from tabane.messages import Message, say
 from tabane.servers.assistants import installation
 from tabane.servers.assistants.formats import Entry, definition, mode_of
 from tabane.servers.assistants.installation import InstallChange, TabaneCommand, present
+from tabane.servers.assistants.restoration import Backups
 from tabane.servers.assistants.table import (
     CLIENTS,
     Client,
@@ -219,9 +220,8 @@ def tell_installed(
     if change.others:
         terminal.note(
             say(
-                "That file also has {count} other {count:server|servers}. Run tabane servers "
-                "import to copy them into Tabane, then delete them from that file. Otherwise they "
-                "run twice and fill the assistant's context.",
+                "That file also has {count} other {count:server|servers}, which {count:fills|fill} the "
+                "assistant's context. To move them into Tabane, run: tabane setup",
                 count=change.others,
             )
         )
@@ -412,6 +412,15 @@ def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool)
         terminal.say(_outcome(setup, (_WOULD_UNINSTALL if dry else _UNINSTALLED)[change.status]))
         if not dry and change.status == "removed":
             _tell_rest(terminal, setup, change)
+            moved = Backups(home_of(os.environ)).all([setup.client.name]) if setup.project is None else ()
+            if any(backup.moved for backup in moved):
+                terminal.note(
+                    say(
+                        "The servers that setup moved into Tabane are not in this file. To put them back: "
+                        "tabane setup --undo {name}",
+                        name=setup.client.name,
+                    )
+                )
     return install_result(setup, change, dry)
 
 

@@ -160,6 +160,7 @@ COMMANDS = {
     "search": CommandEntry(say("Search posts, documents, pages, tools and Tabane's documentation at once.")),
     "manual": CommandEntry(say("Read Tabane's documentation."), "search"),
     "models": CommandEntry(say("Manage the embedding model for semantic search.")),
+    "setup": CommandEntry(say("Set up the assistants on this machine, with the servers they have.")),
     "install": CommandEntry(say("Add Tabane to an assistant's configuration file.")),
     "uninstall": CommandEntry(say("Remove Tabane from an assistant's configuration file."), "install"),
     "service": CommandEntry(say("Start the hub at each login (systemd, launchd).")),
@@ -185,6 +186,8 @@ COMMANDS = {
     "bench": CommandEntry(say("Measure how well an assistant finds and uses tools."), "bench.command"),
     "doctor": CommandEntry(say("Check for problems, and say how to fix them.")),
     "health": CommandEntry(say("Check whether each server responds."), "doctor"),
+    "check": CommandEntry(say("Check the configuration without a hub, for CI and scripts.")),
+    "update": CommandEntry(say("Show what is newer than this version, and install it.")),
     "rpc": CommandEntry(say("Call a method of the hub."), "jobs", "call_method"),
     "completion": CommandEntry(say("Print the completion script for a shell."), "options"),
 }

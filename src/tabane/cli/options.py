@@ -302,6 +302,16 @@ _OF_NAMES: Mapping[str, Mapping[str, Any]] = {
 """Attributes of options, by the names of their parameters."""
 
 
+def completion_script(ctx: click.Context, shell: str) -> str:
+    """Return the script that lets a shell complete commands: bash, zsh or fish."""
+    from click.shell_completion import BashComplete, FishComplete, ZshComplete
+
+    kinds = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+    found = kinds[shell](ctx.find_root().command, {}, "tabane", VARIABLE)
+    # not its source(): that runs bash to learn its version, and prints a warning about it
+    return found.source_template % found.source_vars()
+
+
 @click.command(
     "completion",
     cls=Command,
@@ -319,11 +329,6 @@ _OF_NAMES: Mapping[str, Mapping[str, Any]] = {
 @json_option
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    from click.shell_completion import BashComplete, FishComplete, ZshComplete
-
-    kinds = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
-    found = kinds[shell](ctx.find_root().command, {}, "tabane", VARIABLE)
-    # not its source(): that runs bash to learn its version, and prints a warning about it
-    script = found.source_template % found.source_vars()
+    script = completion_script(ctx, shell)
     terminal = ctx.ensure_object(Terminal)
     terminal.show({"shell": shell, "script": script}, script)

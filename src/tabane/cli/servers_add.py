@@ -101,19 +101,22 @@ class AddedServers(Struct):
             )
 
 
-def start_added(terminal: Terminal, place: ServersFile, names: Sequence[str]) -> AddedServers:
+def start_added(
+    terminal: Terminal, place: ServersFile, names: Sequence[str], *, follow: bool = True
+) -> AddedServers:
     """Have the hub start these servers, which are in the file by now, all at once, and scan what they list.
 
-    Follow that with a bar. After Ctrl+C, and for a program after :data:`FIRST_ANSWER` seconds, it goes on in
-    the hub.
+    Follow that with a bar. After Ctrl+C, and for a program or without ``follow`` after :data:`FIRST_ANSWER`
+    seconds, it goes on in the hub.
     """
+    follow = follow and not terminal.json
     try:
         hub = place.hub or terminal.hub()
         if hub.welcome.servers and os.path.realpath(hub.welcome.servers) != os.path.realpath(place.path):
             return AddedServers(unscanned=list(names))
-        wait = FIRST_ANSWER if terminal.json else 0.0
+        wait = 0.0 if follow else FIRST_ANSWER
         state = hub.call("start_new_servers", {"names": list(names), "wait": wait})
-        if terminal.json:
+        if not follow:
             return _started(state["job"], state["found"])
         try:
             return _started(None, result_of(watched(hub, state)))

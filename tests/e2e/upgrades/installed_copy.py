@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +21,11 @@ from tests.harness.home import Outcome
 from tests.harness.user import User
 
 SCRIPT = "[console_scripts]\ntabane = tabane.__main__:main\n"
+
+
+def uv_path() -> str:
+    """Return a PATH with uv first, if it is beside this Python."""
+    return os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 
 
 def build_wheel(folder: Path, version: str, *, moved: bool = False) -> Path:
@@ -67,7 +73,7 @@ class InstalledCopy:
         if self._installer == "pip":
             command = [self.python, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", str(wheel)]
         else:
-            uv = shutil.which("uv", path=str(Path(sys.executable).parent)) or shutil.which("uv")
+            uv = shutil.which("uv", path=uv_path())
             if uv is None:
                 absent("uv")
             command = [uv, "pip", "install", "-q", "--offline", "--no-deps"]

@@ -17,6 +17,7 @@ from tabane.hub.local.endpoint import Endpoint
 from tabane.hub.local.handshake import Hello
 from tests.e2e.upgrades.installed_copy import InstalledCopy, build_wheel
 from tests.harness.patience import wait_until
+from tests.harness.release_index import ReleaseIndex
 from tests.harness.user import User
 
 LIMIT = 120.0
@@ -139,6 +140,27 @@ def test_no_call_is_lost_while_an_installer_replaces_the_package(
     assert not load.lost
     assert user.holder.pid == pid
     assert json.loads(copy.run("status", "--json").succeeded.out)["started_by"] == "hand"
+
+
+def test_after_tabane_update_the_next_call_is_answered_by_the_new_version(
+    user: User, tmp_path: Path, wheels: Path
+) -> None:
+    copy = InstalledCopy(user, tmp_path / "env")
+    copy.install(wheel(wheels, OLD))
+    copy.run("start").succeeded  # noqa: B018  (asserts)
+    with ReleaseIndex(folder=wheels) as index, Load(user, copy) as load:
+        load.go_on(20)
+        load.updating.set()
+        variables = {"PIP_INDEX_URL": index.simple, "PIP_CACHE_DIR": str(tmp_path / "cache")}
+        done = user.run("update", "--yes", "--json", environment=variables, python=(copy.python,))
+        assert done.status == 0, done
+        assert user.holder.version.startswith(f"{NEW}+")
+        assert (done.json["updated"], done.json["hub"]["replaced"]) == (True, True)
+        assert done.json["installed"] == user.holder.version
+        load.go_on(20)
+    assert not load.lost
+    again = user.run("update", "--check", environment=variables, python=(copy.python,))
+    assert again.status == 1, "the index does not answer any more"
 
 
 def test_a_hub_in_the_foreground_becomes_the_new_version_in_the_same_process(

@@ -70,3 +70,45 @@ def test_into_a_checkout_the_extra_is_added_beside_what_is_there(tmp_path: Path)
     assert found.with_extra("ja") == f"uv sync --inexact --project {tmp_path} --extra ja"
     elsewhere = copy_at("/other", "/x/python", editable, in_venv=True)
     assert elsewhere.with_extra("ja") == f"/x/python -m pip install -e '{tmp_path}[ja]'"
+
+
+def test_the_command_that_updates_fits_the_installation(tmp_path: Path) -> None:
+    assert tool(tmp_path, '{ name = "tabane" }').update() == "uv tool upgrade tabane"
+    pinned = tool(tmp_path, '{ name = "tabane", extras = ["ja"], specifier = "==0.7.0" }')
+    assert pinned.update() == "uv tool install --upgrade 'tabane[ja]'"
+    assert pinned.updates_itself
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        ("tabane[ja]", "pipx upgrade tabane"),
+        ("tabane[ja]==0.7.0", "pipx install --force 'tabane[ja]'"),
+        (f"{WHEEL}[ja]", "pipx install --force 'tabane[ja]'"),
+    ],
+)
+def test_a_copy_of_pipx_leaves_its_version_or_file(tmp_path: Path, given: str, command: str) -> None:
+    assert pipx(tmp_path, given).update() == command
+
+
+def test_a_copy_made_of_a_folder_is_updated_there(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "Makefile").touch()
+    entry = f'{{ name = "tabane", extras = ["ja"], directory = "{tmp_path}" }}'
+    found = tool(tmp_path, entry)
+    pull = f"git -C {tmp_path} pull"
+    assert found.update() == f"{pull} && uv tool install --reinstall 'tabane[ja] @ {tmp_path.as_uri()}'"
+    assert not found.updates_itself
+    checkout = InstalledCopy("checkout", "/x/python", str(tmp_path))
+    assert checkout.update() == f"{pull} && make -C {tmp_path} env"
+
+
+def test_an_image_and_the_python_of_the_system_are_not_changed(tmp_path: Path) -> None:
+    (tmp_path / "container-image").touch()
+    image = copy_at(str(tmp_path), "/x/python", {}, in_venv=True)
+    assert (image.installer, image.update()) == ("container", "docker build --pull --tag tabane .")
+    system = InstalledCopy("system", "/x/python")
+    assert system.update() == "/x/python -m pip install --user --upgrade tabane"
+    assert (image.updates_itself, system.updates_itself) == (False, False)
+    venv = InstalledCopy("venv", "/x/python")
+    assert venv.updates_itself

@@ -287,21 +287,7 @@ class PinFile:
 
     def load(self) -> dict[str, ServerPins]:
         """Return the pins of all servers, without the definitions themselves."""
-        found: dict[str, ServerPins] = {}
-        for name, fingerprint, lists, withdrawn in self._database.execute("SELECT * FROM server"):
-            kinds = {kind for kind in KINDS.values() if kind in lists.split(",")}
-            found[name] = ServerPins(fingerprint, kinds, bool(withdrawn))
-        rows = self._database.execute(
-            "SELECT server, kind, name, digest, state, why, seen, findings FROM pin"
-        )
-        for server, kind, name, digest, state, why, seen, findings in rows:
-            if server in found:
-                kept = None if findings is None else decoded(findings)
-                found[server].put(
-                    DefinitionKey(kind, name.decode("utf-8", "surrogatepass")),
-                    Pin(digest, PinState(state), why, seen, kept),
-                )
-        return found
+        return _load_pins(self._database)
 
     def bodies(self, server: str, key: DefinitionKey) -> dict[bytes, bytes]:
         """Return the definitions that are known of a key, by digest."""
@@ -346,6 +332,36 @@ class PinFile:
             database.close()
             raise
         return database
+
+
+def read_pins(path: Path) -> dict[str, ServerPins]:
+    """Return the pins of all servers, without changing the file; none if it does not exist.
+
+    Raises StoreNewer, and sqlite3.Error if it cannot be read.
+    """
+    if not path.exists():
+        return {}
+    with contextlib.closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+        (version,) = database.execute("PRAGMA user_version").fetchone()
+        if version > VERSION:
+            raise StoreNewer.of(path, version, VERSION)
+        return _load_pins(database)
+
+
+def _load_pins(database: sqlite3.Connection) -> dict[str, ServerPins]:
+    found: dict[str, ServerPins] = {}
+    for name, fingerprint, lists, withdrawn in database.execute("SELECT * FROM server"):
+        kinds = {kind for kind in KINDS.values() if kind in lists.split(",")}
+        found[name] = ServerPins(fingerprint, kinds, bool(withdrawn))
+    rows = database.execute("SELECT server, kind, name, digest, state, why, seen, findings FROM pin")
+    for server, kind, name, digest, state, why, seen, findings in rows:
+        if server in found:
+            kept = None if findings is None else decoded(findings)
+            found[server].put(
+                DefinitionKey(kind, name.decode("utf-8", "surrogatepass")),
+                Pin(digest, PinState(state), why, seen, kept),
+            )
+    return found
 
 
 def _stored_name(name: str) -> bytes:

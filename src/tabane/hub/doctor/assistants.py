@@ -43,7 +43,7 @@ def assistants(installation: Installation) -> Iterator[DoctorFinding]:
     if not any(is_tabane(found.definition) for source in looked for found in source.servers):
         yield note(
             say("None of the assistants that Tabane knows is set up to use it"),
-            say("See which are on this machine, and set them up: tabane install"),
+            say("Set up those on this machine: tabane setup"),
         )
 
 
@@ -98,6 +98,12 @@ def _again(found: ImportCandidate) -> Message | None:
     return say("Set it up again: tabane install {name}", name=found.client)
 
 
+def _out_of(found: ImportCandidate) -> Message:
+    if found.scope == "project" or not found.client:
+        return say("Remove {own} from {path}", own=found.name, path=found.path)
+    return say("Move it out of that file: tabane setup {name}", name=found.client)
+
+
 def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[DoctorFinding]:
     """Report servers that an assistant with Tabane also starts itself: it sees their tools twice."""
     for found in source.servers:
@@ -117,6 +123,6 @@ def _twice(source: ImportSource, written: Mapping[str, object]) -> Iterator[Doct
                     name=name,
                     own=found.name,
                 ),
-                say("Remove {own} from {path}", own=found.name, path=found.path),
+                _out_of(found),
                 trouble=Trouble.TWICE,
             )

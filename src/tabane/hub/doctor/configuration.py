@@ -146,17 +146,23 @@ def _in_force(installation: Installation) -> Iterator[DoctorFinding]:
 
 def plain_keys(installation: Installation) -> Iterator[DoctorFinding]:
     """Report keys and passwords in plain text in the servers file. They work, and are hidden in logs."""
-    found = {
-        name: [secret.key for secret in plain_secrets(name, definition)]
-        for name, definition in installation.written.items()
-        if isinstance(definition, dict)
-    }
-    listed = ", ".join(f"{name} ({', '.join(keys)})" for name, keys in found.items() if keys)
+    found = keys_in_plain_text(installation)
+    listed = ", ".join(f"{name} ({', '.join(keys)})" for name, keys in found.items())
     if listed:
         yield note(
             say("The servers file has keys or passwords in plain text: {found}", found=listed),
             say("Keep them as secrets: tabane secrets adopt"),
         )
+
+
+def keys_in_plain_text(installation: Installation) -> dict[str, list[str]]:
+    """Return the places of keys and passwords in plain text, by server."""
+    found = {
+        name: [secret.key for secret in plain_secrets(name, definition)]
+        for name, definition in installation.written.items()
+        if isinstance(definition, dict)
+    }
+    return {name: keys for name, keys in found.items() if keys}
 
 
 def variables(installation: Installation) -> Iterator[DoctorFinding]:

@@ -64,7 +64,7 @@ def home_version(installation: Installation) -> Iterator[DoctorFinding]:
         yield fault(error.message, say("Until then, no hub can start in this home"))
         return
     if found is not None:
-        yield fault(found.message, say("Update Tabane: uv tool upgrade tabane"))
+        yield fault(found.message, say("Update Tabane: tabane update"))
 
 
 def hub(installation: Installation) -> Iterator[DoctorFinding]:

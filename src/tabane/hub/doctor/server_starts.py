@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tabane.catalog.tools.listings import ServerListing
 from tabane.errors import TabaneError, UpstreamError
 from tabane.hub.doctor.configuration import has_command
 from tabane.hub.doctor.installation import DoctorFinding, Installation, Row, fault, note, ok, warning
 from tabane.hub.doctor.troubles import OF_FAILED_STARTS, Trouble, trouble_of
 from tabane.hub.local.endpoint import here
 from tabane.hub.servers.configuration import cages_of, limits_of
-from tabane.hub.servers.trial import try_server
+from tabane.hub.servers.trial import Keep, try_server
 from tabane.messages import Message, say
 from tabane.net.target import is_loopback
 from tabane.servers.server import Server
@@ -133,31 +134,35 @@ def _ends(server: Server, login: Row | None) -> Iterator[DoctorFinding]:
     )
 
 
-def starts(installation: Installation) -> list[DoctorFinding]:
+def _forget(listing: ServerListing) -> None:
+    return
+
+
+def starts(installation: Installation, keep: Keep = _forget) -> list[DoctorFinding]:
     """Start every other server, several at once, and say how each did, in the order of the file.
 
-    Blocks until all have ended again; each start is limited by the settings.
+    ``keep`` gets what each lists. Blocks until all have ended again; each start is limited by the settings.
     """
     servers = to_start(installation)
     # What goes wrong is a finding; standard error belongs to the command.
     logging.getLogger("tabane").addHandler(logging.NullHandler())
     if installation.online:
-        return asyncio.run(_all(installation, servers, None)) if servers else []
+        return asyncio.run(_all(installation, servers, None, keep)) if servers else []
     needing = [server for server in servers if _needs_network(server)]
     hosts = found_hosts(_host(server) for server in needing if server.transport != "stdio")
     waiting = [server for server in needing if server.transport == "stdio" or _host(server) in hosts]
-    found = asyncio.run(_all(installation, waiting, OFFLINE))
+    found = asyncio.run(_all(installation, waiting, OFFLINE, keep))
     works = [finding for finding in found if finding.level != "fault"]
     works_here = {s.name for s, finding in zip(waiting, found, strict=True) if finding.level != "fault"}
     lost = [server.name for server in needing if server.name not in works_here]
     if lost:
         works.append(note(say("Not started without the network: {names}", names=", ".join(lost))))
     others = [server for server in servers if server not in needing]
-    return works + asyncio.run(_all(installation, others, None))
+    return works + asyncio.run(_all(installation, others, None, keep))
 
 
 async def _all(
-    installation: Installation, servers: Sequence[Server], limit: float | None
+    installation: Installation, servers: Sequence[Server], limit: float | None, keep: Keep
 ) -> list[DoctorFinding]:
     """Start servers, each for at most ``limit`` seconds. Return a finding for each."""
     processes, places = ChildProcesses(), asyncio.Semaphore(len(servers) + 1 if limit else AT_ONCE)
@@ -174,7 +179,7 @@ async def _all(
             network=NetworkProbe(installation.children, installation.online),
         )
         try:
-            starts = (_one(installation, server, connect, places, limit) for server in servers)
+            starts = (_one(installation, server, connect, places, limit, keep) for server in servers)
             return list(await asyncio.gather(*starts))
         finally:
             await processes.close()
@@ -186,12 +191,14 @@ async def _one(
     connect: Connector,
     places: asyncio.Semaphore,
     limit: float | None,
+    keep: Keep,
 ) -> DoctorFinding:
     async with places:
         began = time.monotonic()
         try:
             async with asyncio.timeout(limit):
-                found = await try_server(server.in_folder(here()), connect, limits_of(installation.settings))
+                limits = limits_of(installation.settings)
+                found = await try_server(server.in_folder(here()), connect, limits, keep)
         except TimeoutError:
             return fault(say("{server!n} did not start in time.", server=server.name))
         except TabaneError as error:

@@ -45,7 +45,9 @@ class ModelProcess:
         blas = 1 if spec.loader in ("use", "joined") else spec.threads
         counts = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(blas))
         quiet = {"TOKENIZERS_PARALLELISM": "true", "HF_HUB_OFFLINE": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-        program = Program(PROGRAM, {**environ, **counts, **quiet}, errors=errors)
+        # With an arena for each thread, glibc holds 30 MB more of what was freed, and is not faster.
+        memory = {"MALLOC_ARENA_MAX": "1"}
+        program = Program(PROGRAM, {**environ, **counts, **quiet, **memory}, errors=errors)
         self._resident = ResidentWorker(program, msgspec.msgpack.encode(spec), silence=silence)
         self._closed = False
 

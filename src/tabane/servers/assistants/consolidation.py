@@ -38,6 +38,7 @@ from tabane.servers.assistants.restoration import (
     Keys,
     limits_in,
     merged_text,
+    missing_folders,
     read_text,
     same_value,
     state_of,
@@ -449,7 +450,7 @@ def apply(part: AssistantPlan, backups: Backups) -> AppliedPlan:
     if file is None or part.problem is not None:
         return AppliedPlan(part, "absent")
     target = Path(os.path.realpath(file.path))
-    made = _missing_folders(target.parent)
+    made = missing_folders(target.parent)
     try:
         os.makedirs(target.parent, mode=0o700, exist_ok=True)
         with folder_lock(target):
@@ -543,12 +544,3 @@ def _unique(changes: Iterable[EntryChange]) -> Iterator[EntryChange]:
         if change.path not in found or found[change.path].server is None:
             found[change.path] = change
     yield from found.values()
-
-
-def _missing_folders(folder: Path) -> list[Path]:
-    """Return the folders that have to be made, the deepest first."""
-    found = []
-    while not folder.exists():
-        found.append(folder)
-        folder = folder.parent
-    return found

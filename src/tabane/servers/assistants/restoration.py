@@ -256,6 +256,15 @@ def read_text(path: Path) -> str | None:
         raise ConfigurationError(say("{path} is not UTF-8. Save it as UTF-8.", path=path)) from None
 
 
+def missing_folders(folder: Path) -> list[Path]:
+    """Return the folders that have to be made for this one, the deepest first."""
+    found = []
+    while not folder.exists():
+        found.append(folder)
+        folder = folder.parent
+    return found
+
+
 def state_of(text: str) -> str:
     """Return the hash by which a content is recognized."""
     return hashlib.sha256(text.encode()).hexdigest()

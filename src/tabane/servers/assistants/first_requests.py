@@ -1,0 +1,50 @@
+"""What to say to an assistant first: a request that uses one of its servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from tabane.messages import Message, say
+
+_REQUESTS: tuple[tuple[str, Message], ...] = (
+    ("filesystem", say("List the files in {place}, newest first.")),
+    ("time", say("What time is it in Tokyo and in New York?")),
+    ("github", say("Which pull requests on GitHub wait for my review?")),
+    ("gitlab", say("Which merge requests on GitLab wait for my review?")),
+    ("git", say("Summarize the last five commits of this repository.")),
+    ("fetch", say("Read https://example.com and tell me what it says.")),
+    ("linear", say("Which issues are assigned to me in Linear?")),
+    ("notion", say("Find the newest pages in my Notion.")),
+    ("slack", say("What was said in Slack today that needs my answer?")),
+    ("jira|atlassian", say("Which issues are assigned to me in Jira?")),
+    ("sentry", say("Which errors are new in Sentry this week?")),
+    ("postgres|sqlite|mysql|dbhub|supabase", say("Which tables does my database have?")),
+    ("playwright|puppeteer|browser", say("Open https://example.com in the browser and describe the page.")),
+    ("brave|tavily|exa|search", say("Search the web for what is new in MCP.")),
+    ("context7", say("How do I use the newest version of this project's main library?")),
+    ("memory", say("Remember that I prefer short answers.")),
+)
+
+
+def first_request(servers: Mapping[str, Mapping[str, Any]]) -> tuple[str, Message] | None:
+    """Return a server and a request that uses it; None if there is no server.
+
+    ``servers`` are definitions with our keys, by name. One that needs no account comes first.
+    """
+    for pattern, request in _REQUESTS:
+        for name, definition in servers.items():
+            parts = [name, definition.get("command"), definition.get("url"), *(definition.get("args") or ())]
+            text = " ".join(part for part in parts if isinstance(part, str)).lower()
+            if re.search(rf"(?<![a-z])(?:{pattern})(?![a-z])", text):
+                return name, Message(request.template, place=_folder_in(definition))
+    for name in servers:
+        return name, say("Which tools does {server} have? Try one that only reads.", server=name)
+    return None
+
+
+def _folder_in(definition: Mapping[str, Any]) -> str:
+    args = definition.get("args") or ()
+    folders = [part for part in args if isinstance(part, str) and part.startswith(("/", "~"))]
+    return folders[-1] if folders else "~"
