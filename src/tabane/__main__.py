@@ -9,10 +9,23 @@ _COLLECT_AFTER = 20_000
 """New objects after which a command looks for garbage. A command is short, and imports leave none."""
 
 
+_INTERRUPTED = 130
+
+
 def main() -> None:
     """Run the command line, and exit with the status of the command."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # while modules are imported
+        sys.exit(_INTERRUPTED)
+
+
+def _run() -> None:
+    _open_streams()
     command, arguments = sys.argv[1:2], sys.argv[2:]
     if command == ["mcp"]:
+        if sys.stdin.isatty() and sys.stdout.isatty():
+            _tell_of_assistants()
         from tabane.hub.bridge import mcp_command
 
         request = mcp_command.parse_arguments(arguments, _environment())
@@ -32,6 +45,23 @@ def main() -> None:
     command_line(prog_name="tabane")
 
 
+def _open_streams() -> None:
+    """Let a standard stream that is closed be one that holds nothing.
+
+    Else the next file or socket would get its number, and what is printed.
+    """
+    import os
+
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            stream = open(number, mode, encoding="utf-8")  # noqa: SIM115
+            for kept in (name, f"__{name}__"):
+                setattr(sys, kept, stream)
+
+
 def _interruptible() -> None:
     """Let Ctrl+C end a command even if it was started by a program that ignores SIGINT.
 
@@ -41,6 +71,18 @@ def _interruptible() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _tell_of_assistants() -> None:
+    """Say on a terminal what the command waits for: no assistant has one."""
+    from tabane.cli.output import emit, text
+    from tabane.messages import say
+
+    told = say(
+        "This command is for an assistant, which writes MCP here. To connect one: tabane setup. To use tools "
+        "yourself: tabane tools. To end: Ctrl+D"
+    )
+    emit(text(told), err=True)
 
 
 def _environment() -> dict[str, str]:

@@ -79,7 +79,7 @@ def test_new_entries_are_followed(tmp_path: Path) -> None:
             terminal.read_until("child__pid")
             terminal.process.send_signal(2)
             terminal.end()
-    assert terminal.process.returncode == 0
+    assert terminal.process.returncode == 130
 
 
 def test_ctrl_c_at_the_first_row_ends_following_in_order(used: Home) -> None:
@@ -89,7 +89,7 @@ def test_ctrl_c_at_the_first_row_ends_following_in_order(used: Home) -> None:
         terminal.end()
     assert "child__fail" in terminal.out
     assert "Traceback" not in terminal.out
-    assert terminal.process.returncode == 0
+    assert terminal.process.returncode == 130
 
 
 @pytest.mark.parametrize("columns", [80, 120])

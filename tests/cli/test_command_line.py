@@ -14,10 +14,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from tabane.cli.main import COMMANDS, main
+from tabane.cli.main import COMMANDS, GROUPS, main
 from tabane.cli.options import json_option
 from tabane.cli.output import Command, Terminal, lang, text
-from tabane.cli.terminal_text import StyledText
+from tabane.cli.terminal_text import StyledText, cells
 from tabane.errors import BadArguments, HubError, TabaneError, UnknownName
 from tabane.messages import say
 from tabane.settings import OPTIONS
@@ -41,10 +41,32 @@ def commands(group: click.Group, *path: str) -> Iterator[tuple[str, ...]]:
             yield (*path, name)
 
 
-def test_every_command_is_listed() -> None:
-    listing = CliRunner().invoke(main, ["--help"]).output
-    for name in COMMANDS:
-        assert f"\n  {name} " in listing
+def listed(*arguments: str) -> list[str]:
+    """Return the commands that a help lists."""
+    printed = CliRunner().invoke(main, list(arguments)).output
+    return re.findall(r"^  ([a-z]+)  ", printed.partition(text(say("Everyday")))[2], re.MULTILINE)
+
+
+def test_the_help_shows_the_everyday_commands_and_names_the_way_to_the_rest() -> None:
+    shown = listed("--help")
+    assert 10 <= len(shown) <= 14
+    assert [name for name in shown if name != "setup"][:4] == ["status", "open", "servers", "tools"]
+    assert "tabane --help-all" in CliRunner().invoke(main, ["--help"]).output
+    assert listed("help") == shown == listed()
+
+
+def test_every_command_is_listed_once_in_one_of_four_groups() -> None:
+    everything = listed("--help-all")
+    assert sorted(everything) == sorted(COMMANDS)
+    assert len(GROUPS) == 4
+    assert set(COMMANDS) <= {name for _, names in GROUPS for name in names.split()}
+
+
+@pytest.mark.parametrize("lang", ["en", "ja"])
+def test_the_help_fits_eighty_columns(tmp_path: Path, lang: str) -> None:
+    for flag in ("--help", "--help-all"):
+        lines = run(tmp_path, flag, TABANE_LANG=lang, COLUMNS="80").stdout.splitlines()
+        assert max(map(cells, lines)) <= 80
 
 
 @pytest.mark.parametrize("path", list(commands(main)), ids=" ".join)
@@ -111,11 +133,14 @@ def test_a_misspelled_command_is_answered_with_the_one_that_was_meant(
 @pytest.mark.parametrize(
     ("arguments", "lines"),
     [
-        ([], ["使い方: tabane [オプション] コマンド [引数]...", "オプション:", "コマンド:"]),
+        ([], ["使い方: tabane [オプション] コマンド [引数]...", "オプション:", "毎日使うコマンド:"]),
         (["jobs", "--help"], ["使い方: tabane jobs [オプション] [コマンド] [引数]..."]),
         (
             ["docs", "search"],
-            ["使い方: tabane docs search [オプション] QUERY", "エラー: 次の引数がありません: 'QUERY'"],
+            [
+                "エラー: 次の引数がありません: 'QUERY'。例: tabane docs search 'how do we release'",
+                "使い方: tabane docs search [オプション] QUERY",
+            ],
         ),
         (
             ["logs", "-n", "x"],
@@ -131,8 +156,8 @@ def test_usage_and_its_errors_are_japanese_for_a_japanese_user(
 
 
 def test_a_list_of_commands_shows_whole_sentences_in_japanese(tmp_path: Path) -> None:
-    lines = run(tmp_path, "audit", "--help", TABANE_LANG="ja").stdout.splitlines()
-    listed = [line for line in lines if line.startswith(("  head", "  verify"))]
+    shown = re.sub(r"\n {4,}", "", run(tmp_path, "audit", "--help", TABANE_LANG="ja").stdout)
+    listed = [line for line in shown.splitlines() if line.startswith(("  head", "  verify"))]
     assert len(listed) == 2
     assert all(line.endswith("。") and line.count("。") == 1 for line in listed), listed
 

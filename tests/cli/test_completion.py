@@ -74,7 +74,7 @@ def test_bash_completes_a_command_and_a_server(home: Home, tmp_path: Path) -> No
 
 
 def test_commands_and_options_are_completed(home: Home) -> None:
-    assert completed(home, "st") == ["start", "stop", "status"]
+    assert completed(home, "st") == ["status", "start", "stop"]
     assert completed(home, "servers", "re") == ["reject", "remove", "restart"]
     assert "--dry-run" in completed(home, "servers", "import", "--")
     assert completed(home, "servers", "import", "cu") == ["cursor"]

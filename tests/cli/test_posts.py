@@ -253,7 +253,7 @@ def test_what_is_exported_is_what_was_imported(home: Home, tmp_path: Path) -> No
     assert json.loads(whole.splitlines()[0])["tags"] == ["動物", "t1"]
     file = tmp_path / "twilog.csv"
     done = home.run("posts", "export", "-o", str(file), "--user", "bob")
-    assert f"{file.stat().st_size:,} bytes" in done.out
+    assert f"{file.stat().st_size:,} B" in done.out
     assert file.stat().st_mode & 0o777 == 0o600
     with file.open(newline="") as lines:
         assert list(csv.reader(lines)) == POSTS[2:4]

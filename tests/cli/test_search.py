@@ -69,7 +69,7 @@ def test_tools_and_documentation_come_in_one_ranking(home: Home) -> None:
 def test_nothing_found_is_no_failure(home: Home) -> None:
     nothing = home.run("search", "qqqqzzzz", "--in", "posts")
     assert (nothing.status, nothing.out) == (0, "")
-    assert "Nothing was found." in nothing.err
+    assert "tabane posts import" in nothing.err
 
 
 def test_what_cannot_be_searched_is_wrong_usage_that_names_what_can(home: Home) -> None:

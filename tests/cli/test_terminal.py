@@ -106,7 +106,7 @@ def test_ctrl_c_while_a_server_is_tried_keeps_nothing_and_leaves_nothing(
         terminal.end()
         tried = [int(line.split()[1]) for line in pids.read_text().splitlines()]
         wait_until(lambda: not [pid for pid in tried if alive(pid)])
-    assert terminal.process.returncode == 1
+    assert terminal.process.returncode == 130
     assert not home.servers.exists()
 
 
@@ -121,7 +121,7 @@ def test_the_log_of_a_server_is_followed_until_ctrl_c(home: Home) -> None:
                 terminal.read_until(word)
             os.write(terminal.fd, b"\x03")
             terminal.end()
-        assert terminal.process.returncode == 0
+        assert terminal.process.returncode == 130
         assert terminal.out.count("one") == 1
 
 

@@ -173,7 +173,7 @@ def test_ctrl_c_ends_the_call_and_cancels_it_upstream(home: Home) -> None:
     finally:
         process.kill()
         process.wait()
-    assert (process.returncode, out) == (1, b"")
+    assert (process.returncode, out) == (130, b"")
     assert b"Traceback" not in err
     while in_flight():
         assert time.monotonic() < deadline

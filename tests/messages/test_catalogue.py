@@ -130,8 +130,8 @@ _PLURAL = re.compile(r"\{(\w+)(?::[^}|]*)?\} (?:more |equal |new )?([a-z]{2,}s)\
 
 _NOT_NUMBERS = frozenset(
     (  # noqa: SIM905
-        "issuer place url client content filepath given host kind method name nargs package path pattern "
-        "program range reason server share source target title tool type url user what who"
+        "issuer place url client command content filepath given host kind method name nargs package path "
+        "pattern program range reason server share source target title tool type url user what who word"
     ).split()
 )
 """Fields that are no numbers; and ``nargs``, whose sentences are those of click."""

@@ -451,6 +451,9 @@ class Gateway:
         if server is None or not (access.everything or self.sees(access, server)):
             visible = [each.name for each in self.servers.values() if self.sees(access, each)]
             near = nearest(name, visible)
+            if not visible:
+                why = say("Unknown server: {name}. There is none yet: tabane servers add NAME", name=name)
+                raise UnknownName(why)
             raise UnknownName(
                 say(
                     "Unknown server: {name}. Configured: {names}",

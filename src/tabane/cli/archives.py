@@ -158,7 +158,8 @@ def list_archive(terminal: Terminal, archive: str) -> None:
         )
         terminal.say("")
         terminal.table(
-            [say("file"), say("bytes")], [(member.path, f"{member.size:,}") for member in manifest.members]
+            [say("file"), say("size")],
+            [(member.path, bytes_text(member.size)) for member in manifest.members],
         )
 
 

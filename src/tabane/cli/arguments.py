@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tabane.errors import BadArguments
@@ -27,17 +28,70 @@ def read_pairs(pairs: Iterable[str], schema: Schema) -> dict[str, Any]:
     for pair in pairs:
         key, found, value = pair.partition("=")
         if not found or not key:
-            raise BadArguments(
-                say(
-                    "{pair}: arguments must be key=value. To give JSON, use --args, or - to read it "
-                    "from standard input.",
-                    pair=pair,
-                )
-            )
+            raise _no_pair(pair)
         values.setdefault(key, []).append(value)
     properties = schema.get("properties")
     known = properties if isinstance(properties, dict) else {}
     return {key: _argument(key, texts, known.get(key), schema) for key, texts in values.items()}
+
+
+def check_pairs(pairs: Sequence[str]) -> None:
+    """Raise BadArguments for what is no ``key=value``. It says what ``key: value`` is here."""
+    for number, pair in enumerate(pairs):
+        if "=" in pair.lstrip("="):
+            continue
+        key, colon, value = pair.partition(":")
+        value = value.strip() or " ".join(pairs[number + 1 : number + 2])
+        if key and colon and value:
+            right = shlex.quote(f"{key.strip()}={value}")
+            raise BadArguments(say("{pair}: arguments are written as {right}", pair=pair, right=right))
+        raise _no_pair(pair)
+
+
+def _no_pair(pair: str) -> BadArguments:
+    return BadArguments(
+        say(
+            "{pair}: arguments must be key=value. To give JSON, use --args, or - to read it "
+            "from standard input.",
+            pair=pair,
+        )
+    )
+
+
+def completed_pairs(schema: Schema, given: Iterable[str], incomplete: str) -> list[str]:
+    """Return what a shell offers for ``incomplete``: ``key=`` for keys, required ones first, or with values.
+
+    A key of ``given`` pairs is offered again only if it is a list. Values are those that the schema names.
+    """
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    key, found, _ = incomplete.partition("=")
+    if found:
+        return [f"{key}={value}" for value in _known_values(known.get(key), schema)]
+    taken = {pair.partition("=")[0] for pair in given}
+    required = schema.get("required")
+    first = [name for name in required if name in known] if isinstance(required, list) else []
+    return [
+        f"{name}="
+        for name in dict.fromkeys((*first, *known))
+        if name not in taken or "array" in _types(_resolved(known[name], schema), schema)
+    ]
+
+
+def _known_values(part: object, whole: Schema) -> list[str]:
+    """Return the values that a schema names for a key: choices, true and false, examples, the default."""
+    part = _resolved(part, whole)
+    parts = [part, *_options(part, whole), _resolved(part.get("items"), whole)]
+    values = [choice for each in parts for choice in _choices(each)]
+    if not values and "boolean" in _types(part, whole):
+        values = [True, False]
+    examples = part.get("examples")
+    values += [
+        *(examples if isinstance(examples, list) else ()),
+        *([part["default"]] if "default" in part else []),
+    ]
+    shown = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values)
+    return list(dict.fromkeys(shown))
 
 
 def read_object(text: str | bytes, where: str) -> dict[str, Any]:

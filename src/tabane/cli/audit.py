@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
@@ -121,8 +120,7 @@ def entries(terminal: Terminal, /, follow: bool, everything: bool, **options: An
     params = given(options)
     params["lookups"] = everything or "tool" in params  # who names a look-up wants to see it
     if follow:
-        with contextlib.suppress(KeyboardInterrupt):  # Ctrl+C is the end that the user wants, at any moment
-            _follow(terminal, params)
+        _follow(terminal, params)
         return
     with terminal.working(say("Reading the audit log")):
         found = _found(terminal, params)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tabane.cli.arguments import read_object, read_pairs
+from tabane.cli.empty import NO_DOCUMENTS, no_documents
 from tabane.cli.job_progress import follow
 from tabane.cli.operation_command import Column, not_empty, operation_command, print_rows
 from tabane.cli.options import (
@@ -219,11 +220,15 @@ def search(
     wanted |= {"filters": read_object(filters, "--filters")} if filters else {}
     with terminal.working(say("Searching")):
         answer = asked(terminal, "search_documents", {**wanted, "include_documents": False})
-    if answer.get("warning"):
+    results = answer["results"]
+    empty = None if results or terminal.json else no_documents(terminal.hub())
+    if answer.get("warning") and not empty:
         terminal.note(answer["warning"])
     if terminal.show_json(answer):
         return
-    results = answer["results"]
+    if not results:
+        terminal.note(empty or say("Nothing was found."))
+        return
     if not sys.stdout.isatty():
         terminal.table(
             [""] * 4,
@@ -278,7 +283,7 @@ def list_(terminal: Terminal, prefix: str, file_type: str | None, limit: int, ev
     wanted = given({"prefix": prefix or None, "file_type": file_type or None})
     rows = list(listed(terminal, wanted, None if everything else limit))
     if not rows and not terminal.json:
-        terminal.note(say("There are no such documents. Add some with: tabane docs add PATH"))
+        terminal.note(no_documents(terminal.hub()) or say("There are no such documents."))
     if not terminal.show_json({"documents": rows, "count": len(rows)}):
         print_rows(terminal, _LISTED, rows)
 
@@ -329,6 +334,8 @@ def stats(terminal: Terminal) -> None:
             (say("period"), f"{span['earliest']} – {span['latest']}" if span["earliest"] else None),
         ]
         terminal.pairs((name, value) for name, value in facts if value)
+        if not found["documents"]:
+            terminal.note(NO_DOCUMENTS)
 
 
 @docs.command(
@@ -359,7 +366,7 @@ def watch(
             raise BadArguments(say("Give a folder, or use --list."), "PATH")
         found = terminal.hub(start=False).call("list_watched")
         if not found["results"] and not terminal.json:
-            terminal.note(say("No folder is watched."))
+            terminal.note(say("No folder is watched. To watch one: tabane docs watch FOLDER"))
         if not terminal.show_json(found):
             print_rows(terminal, _WATCHED, found["results"])
     elif remove:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from tabane.cli.empty import NO_SERVERS
 from tabane.cli.operation_command import Column, print_rows
 from tabane.cli.options import option, with_hub, with_json
 from tabane.cli.output import FAILED, Command, ServerState, Terminal, examples
@@ -68,6 +69,8 @@ def health(terminal: Terminal, start: bool) -> None:
         sick = not all(healthy.values())
     if not terminal.show_json(found):
         print_rows(terminal, columns, rows)
+        if not rows:
+            terminal.note(NO_SERVERS)
     if sick:
         raise click.exceptions.Exit(FAILED)
 

@@ -211,18 +211,19 @@ def tell_installed(
     if not dry and changed:
         _tell_rest(terminal, setup, change)
         if setup.project is not None:
-            terminal.note(
+            terminal.advise(
                 say(
                     "The entry names the command tabane without its folder, since others share this file: "
                     "tabane must be on their PATH."
                 )
             )
     if change.others:
-        terminal.note(
+        terminal.advise(
             say(
-                "That file also has {count} other {count:server|servers}, which {count:fills|fill} the "
-                "assistant's context. To move them into Tabane, run: tabane setup",
+                "{count} other {count:server is|servers are} in {paths}. Move them into Tabane with: tabane "
+                "setup. Otherwise they run twice and fill the assistant's context.",
                 count=change.others,
+                paths=setup.file.path,
             )
         )
 
@@ -233,8 +234,8 @@ def _outcome(setup: AssistantSetup, outcome: Message) -> Message:
 
 def _tell_rest(terminal: Terminal, setup: AssistantSetup, change: InstallChange) -> None:
     if change.backup:
-        terminal.note(say("The previous version is saved as {path}.", path=change.backup))
-    terminal.note(say("It takes effect when {title} is started the next time.", title=setup.client.title))
+        terminal.advise(say("What was there before is saved as {paths}.", paths=change.backup))
+    terminal.advise(say("It takes effect at the next start of {titles}.", titles=setup.client.title))
 
 
 _shared = combined(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shlex
@@ -30,7 +29,9 @@ from tabane.cli.terminal_text import StyledText
 from tabane.errors import HubError
 from tabane.hub.local import lock
 from tabane.messages import Message, say
-from tabane.settings import load_settings
+from tabane.settings import OPTIONS, load_settings
+from tabane.settings.option import shown
+from tabane.text.units import duration_text
 from tabane.upstreams.processes.log_files import last_lines
 
 
@@ -224,8 +225,8 @@ _LABELS = {
     "stuck": say("stack traces of the last hub, which stopped responding"),
     "started_by": say("started by"),
     "flags": say("flags"),
-    "uptime": say("uptime, s"),
-    "memory_mb": say("memory, MB"),
+    "uptime": say("uptime"),
+    "memory_mb": say("memory"),
     "problem": say("problem"),
     "servers": say("servers"),
     "servers_disabled": say("servers disabled or with errors"),
@@ -261,6 +262,10 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     peer = say("{address}: {requests} {requests:request|requests}")
     exposed = report.get("http_exposed", ())
     report["http_exposed"] = "\n".join(text(filled(peer, each)) for each in exposed)
+    if "uptime" in report:
+        report["uptime"] = duration_text(report["uptime"])
+    if report.get("memory_mb"):
+        report["memory_mb"] = f"{report['memory_mb']:,.0f} MB"
     report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")) if number == 0 else "", line)
@@ -275,12 +280,20 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
             [
                 (
                     s["name"],
-                    " ".join(str(part) for part in (s["value"], s["unit"]) if part is not None),
+                    _setting_value(s),
                     " ".join(filter(None, (s["source"], s["where"]))),
                 )
                 for s in settings
             ],
         )
+
+
+def _setting_value(row: dict[str, Any]) -> str:
+    """Return the value of a setting with its unit: 64 MiB, not 67108864 bytes."""
+    known = next((each for each in OPTIONS if each.name == row["name"]), None)
+    if known is not None and known.kind == "bytes":
+        return shown(known, row["value"])
+    return " ".join(str(part) for part in (row["value"], row["unit"]) if part is not None)
 
 
 def _database_lines(engine: dict[str, Any]) -> Iterator[StyledText]:
@@ -412,13 +425,12 @@ def show_server_log(terminal: Terminal, name: str, lines: int, *, follow: bool) 
 
 
 def follow_lines(terminal: Terminal, path: str, end: int) -> None:
-    """Print what is added to a log after the first ``end`` bytes, until Ctrl+C, which is a good end."""
-    with contextlib.suppress(KeyboardInterrupt):
-        for line in follow_file(path, end):
-            if terminal.json:
-                terminal.print_json_line(json.dumps({"line": line}))
-            else:
-                emit(line)
+    """Print what is added to a log after the first ``end`` bytes, until Ctrl+C."""
+    for line in follow_file(path, end):
+        if terminal.json:
+            terminal.print_json_line(json.dumps({"line": line}))
+        else:
+            emit(line)
 
 
 def follow_file(path: str, end: int) -> Iterator[str]:

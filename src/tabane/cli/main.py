@@ -1,18 +1,41 @@
 """`tabane`: the group of all commands, each imported on first use.
 
-To add a command, add an entry to :data:`COMMANDS`: its line in the help, its module in this folder and
-its name there. ``tabane --help`` needs no more.
+To add a command, add an entry to :data:`COMMANDS` (its line in the help, its module in this folder and its
+name there) and its name to a group of :data:`GROUPS`. ``tabane --help`` needs no more.
+
+Each way in which a command can end is here, too: :meth:`Main.main` turns errors of usage, Ctrl+C and outputs
+that cannot be written into a line and an exit status.
 """
 
 from __future__ import annotations
 
+import errno
 import importlib
-from typing import TYPE_CHECKING, NamedTuple
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from tabane.build import this_build
-from tabane.cli.output import Group, Terminal, examples, lang, text
+from tabane.cli.options import VARIABLE, keep
+from tabane.cli.output import (
+    DONE,
+    FAILED,
+    INTERRUPTED,
+    WORDS,
+    Group,
+    Terminal,
+    emit,
+    examples,
+    lang,
+    path_of,
+    text,
+    unwritable,
+)
+from tabane.cli.terminal_text import wrapped
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
@@ -88,6 +111,8 @@ def speak() -> None:
             if hasattr(module, function):
                 setattr(module, function, ours)
 
+    setattr(click.formatting, "wrap_text", _wrapped_text)  # noqa: B010
+
     for kinds, word in _NUMBERS:
         for kind in kinds:
             setattr(kind, "name", text(word))  # noqa: B010  (a class attribute of a library's)
@@ -95,6 +120,32 @@ def speak() -> None:
     setattr(click.MissingParameter, "format_message", lambda self: missing(self).removesuffix("."))  # noqa: B010
     for group_or_command in (click.Command, click.Group):
         _translate_usage(group_or_command)
+
+
+def _wrapped_text(
+    text: str,
+    width: int = 78,
+    initial_indent: str = "",
+    subsequent_indent: str = "",
+    preserve_paragraphs: bool = False,
+) -> str:
+    """Wrap text as click does, but to columns of the terminal: wide letters take two.
+
+    A paragraph that begins with ``\\b`` keeps its lines.
+    """
+    found: list[str] = []
+    for paragraph in text.split("\n\n") if preserve_paragraphs else [text]:
+        kept = preserve_paragraphs and paragraph.lstrip().startswith("\b")
+        lines = paragraph.splitlines()[1:] if kept else [" ".join(paragraph.split())]
+        shown: list[str] = []
+        for line in lines:
+            indent = subsequent_indent if shown else initial_indent
+            parts = [line] if kept else list(wrapped(line, width - len(subsequent_indent)))
+            shown += [
+                (subsequent_indent if shown or number else indent) + part for number, part in enumerate(parts)
+            ]
+        found.append("\n".join(shown))
+    return "\n\n".join(found)
 
 
 def _translate_usage(kind: type[click.Command]) -> None:
@@ -189,9 +240,30 @@ COMMANDS = {
     "check": CommandEntry(say("Check the configuration without a hub, for CI and scripts.")),
     "update": CommandEntry(say("Show what is newer than this version, and install it.")),
     "rpc": CommandEntry(say("Call a method of the hub."), "jobs", "call_method"),
-    "completion": CommandEntry(say("Print the completion script for a shell."), "options"),
+    "completion": CommandEntry(say("Print the completion script for a shell.")),
 }
-"""Every command in the order of the help."""
+"""Every command."""
+
+GROUPS: Sequence[tuple[Message, str]] = (
+    (
+        say("Everyday"),
+        "setup status open servers tools search read docs posts doctor start stop manual "
+        "install uninstall run demo mcp",
+    ),
+    (say("Archive and documents"), "reader models jobs backup restore migrate"),
+    (
+        say("Team and safety"),
+        "keys profiles limits audit usage policy approve questions tasks passphrase secrets projects tls",
+    ),
+    (
+        say("Maintenance"),
+        "restart logs health check update settings service skill bench rpc completion",
+    ),
+)
+"""The commands of ``--help-all``. ``--help`` shows the first :data:`SHORT` of them."""
+
+SHORT = 13
+"""Commands that ``--help`` shows."""
 
 
 class Main(Group):
@@ -199,7 +271,8 @@ class Main(Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order of the help."""
-        return list(COMMANDS)
+        known = [name for _, names in GROUPS for name in names.split()]
+        return [name for name in dict.fromkeys((*known, *COMMANDS)) if name in COMMANDS]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         """Import a command by its name; None if there is none."""
@@ -211,12 +284,21 @@ class Main(Group):
         assert isinstance(found, click.Command)
         return found
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take words of other tools, orders and languages as the command that they mean."""
+        return super().parse_args(ctx, _meant(ctx, args))
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Run ``read`` if the first argument is a URL."""
-        if args and args[0].lower().startswith(("http://", "https://")):
+        if args[0].lower().startswith(("http://", "https://")):
             return "read", self.get_command(ctx, "read"), args
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            from tabane.cli.meanings import unknown_command
+
+            if advice := unknown_command(args, _leaves(self, ctx)):
+                raise click.UsageError(text(advice), ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -225,12 +307,166 @@ class Main(Group):
 
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        found = ((name, entry) for name, entry in COMMANDS.items() if name.startswith(incomplete))
+        found = ((name, COMMANDS[name]) for name in self.list_commands(ctx) if name.startswith(incomplete))
         return [CompletionItem(name, help=text(entry.about)) for name, entry in found]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section(text(say("Commands"))):
-            formatter.write_dl([(name, text(entry.about)) for name, entry in COMMANDS.items()])
+        """Write the everyday commands, or with ``--help-all`` all of them, in their groups."""
+        everything = ctx.meta.get(EVERYTHING, False)
+        for title, names in GROUPS if everything else GROUPS[:1]:
+            listed = [name for name in names.split() if name in COMMANDS]
+            with formatter.section(text(title)):
+                for name in listed if everything else listed[:SHORT]:
+                    _write_row(formatter, name, text(COMMANDS[name].about))
+        if not everything:
+            formatter.write_paragraph()
+            more = say(
+                "All {count} {count:command|commands}: tabane --help-all. Help for one: tabane help COMMAND",
+                count=len(COMMANDS),
+            )
+            formatter.write(text(more) + "\n")
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Run the command. What it returns is no exit status."""
+        super().invoke(ctx)
+
+    def main(  # type: ignore[override]  # both overloads in one
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> Any:
+        """Run a command line, and exit with its status: 0, 1, 2, or 130 after Ctrl+C."""
+        if os.environ.get(VARIABLE):
+            importlib.import_module("tabane.cli.completion")
+            with suppress(Exception):  # what is printed now would stand in the line that a person types
+                super().main(args, prog_name, **extra)
+            sys.exit(FAILED)
+        if not extra.pop("standalone_mode", True):
+            return super().main(args, prog_name, standalone_mode=False, **extra)
+        sys.exit(self._status(args, prog_name, extra))
+
+    def _status(self, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]) -> int:
+        try:
+            status = super().main(args, prog_name, standalone_mode=False, **extra)
+            return status if isinstance(status, int) else DONE
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            return error.exit_code
+        except click.UsageError as error:
+            _show_usage_error(error)
+            return error.exit_code
+        except click.ClickException as error:
+            error.show()
+            return error.exit_code
+        except click.Abort as abort:
+            if isinstance(abort.__cause__ or abort.__context__, KeyboardInterrupt):
+                return INTERRUPTED
+            emit(text(say("Aborted!")), err=True)
+            return FAILED
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except OSError as error:
+            if unwritable(error):
+                return _end_of_output(error)
+            if error.errno not in _NO_PLACE or not error.filename:
+                raise
+            why = say(
+                "{path} cannot be used: {reason}. Set TABANE_HOME, TABANE_CONFIG and TABANE_SERVERS to "
+                "places that you can write.",
+                path=error.filename,
+                reason=error.strerror or str(error),
+            )
+            emit(text(say("Error: {text}", text=text(why))), err=True)
+            return FAILED
+
+
+_NO_PLACE = (errno.ENOTDIR, errno.EACCES, errno.EPERM, errno.EROFS)
+"""Errors of a home that is none, or that this user may not write."""
+
+EVERYTHING = "tabane.everything"
+"""The member of a context's ``meta`` that is true with ``--help-all``."""
+
+
+def _meant(ctx: click.Context, args: list[str]) -> list[str]:
+    """Return the command line that is meant. Raises UsageError that says what is right."""
+    words = list(args)
+    for _ in range(4):  # a word may mean one that means another: `key ls`
+        at = 0
+        while words[at : at + 1] and words[at] in _ANYWHERE:
+            at += _ANYWHERE[words[at]]
+        rest = words[at:]
+        if not rest or rest[0] in _OWN or (rest[0] in COMMANDS and (rest[0] != "mcp" or len(rest) == 1)):
+            break
+        from tabane.cli.meanings import understood
+
+        found = understood(rest, COMMANDS)
+        if found is None or (found.advice and ctx.resilient_parsing):
+            break
+        if found.advice:
+            raise click.UsageError(text(found.advice), ctx)
+        words = [*words[:at], *(found.words or ())]
+    return words
+
+
+_ANYWHERE = {"--json": 1, "--url": 2, "--websocket": 2}
+"""Options that may come before the command, and the number of their words."""
+
+_OWN = ("--help", "-h", "--help-all", "--version")
+
+
+def _leaves(group: click.Group, ctx: click.Context) -> dict[str, list[str]]:
+    """Return the commands inside of the groups, by their names: as ``keys revoke`` for ``revoke``."""
+    found: dict[str, list[str]] = {}
+    for name in group.list_commands(ctx):
+        command = group.get_command(ctx, name)
+        for leaf in command.list_commands(ctx) if isinstance(command, click.Group) else ():
+            found.setdefault(leaf, []).append(f"{name} {leaf}")
+    return found
+
+
+def _write_row(formatter: click.HelpFormatter, name: str, about: str) -> None:
+    """Write a command and its line. The formatter's own lists count letters, not columns."""
+    indent = " " * formatter.current_indent
+    first, *more = wrapped(about, formatter.width - formatter.current_indent - _NAME_WIDTH)
+    formatter.write(f"{indent}{name:<{_NAME_WIDTH}}{first}\n")
+    for line in more:
+        formatter.write(f"{indent}{'':<{_NAME_WIDTH}}{line}\n")
+
+
+_NAME_WIDTH = 2 + max(map(len, COMMANDS))
+
+
+def _show_usage_error(error: click.UsageError) -> None:
+    """Print an error of usage: first what is right, then the usage and where the help is."""
+    from tabane.cli.meanings import explained
+
+    ctx = error.ctx
+    words = ctx.meta.get(WORDS, ()) if ctx else ()
+    message = explained(error, path_of(ctx) if ctx else "", words)
+    lines = [text(say("Error: {message}", message=message))]
+    if ctx is not None:
+        lines.append(ctx.get_usage())
+        hint = say("Try '{command} {option}' for help.", command=ctx.command_path, option="--help")
+        lines.append(text(hint))
+    emit("\n".join(lines), err=True)
+
+
+def _end_of_output(error: OSError) -> int:
+    """End where nobody reads any more, silently, or where nothing can be written, with a line."""
+    # what Python still holds goes nowhere: it would try again when it ends
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    if error.errno == errno.EPIPE:
+        os.dup2(nowhere, 2)
+    else:
+        reason = error.strerror or str(error)
+        emit(text(say("Error: the output cannot be written: {reason}", reason=reason)), err=True)
+    return FAILED
+
+
+def _show_everything(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[EVERYTHING] = True
+        emit(ctx.get_help())
+        ctx.exit()
 
 
 @click.group(
@@ -244,7 +480,12 @@ class Main(Group):
         "tabane demo", "tabane servers add time uvx mcp-server-time", "tabane tools search 'time zone'"
     ),
 )
+@click.option("--url", "--websocket", hidden=True, expose_value=False, callback=keep("url"))
+@click.option(
+    "--help-all", is_flag=True, is_eager=True, expose_value=False, callback=_show_everything,
+    help=text(say("Show all commands, in four groups.")),
+)  # fmt: skip
 @click.version_option(this_build().name, prog_name="tabane")
 @click.pass_context
 def main(ctx: click.Context) -> None:
-    ctx.call_on_close(ctx.ensure_object(Terminal).close)
+    ctx.call_on_close(ctx.ensure_object(Terminal).end)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -11,6 +13,7 @@ from tabane.cli.options import option
 from tabane.cli.output import Terminal, examples, text
 from tabane.hub.local.client import read_result
 from tabane.messages import Message, say
+from tabane.text.units import bytes_text
 
 _USES = {"documents": say("texts"), "tools": say("tool search")}
 
@@ -29,6 +32,16 @@ def print_models(terminal: Terminal, found: dict[str, Any]) -> None:
         )
     )
     terminal.note(say("Change the model with: tabane models use NAME"))
+
+
+def _model_names(
+    others: Sequence[str], ctx: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[str]:
+    """Complete the name of a model that Tabane knows for the shell, or one of the other words."""
+    from tabane.search.embedding.model_packages import KNOWN_MODELS  # no other command needs the table
+
+    names = (*(model.name for model in KNOWN_MODELS), *others)
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def _about(row: dict[str, Any]) -> str:
@@ -119,8 +132,9 @@ def _print_status(terminal: Terminal, found: dict[str, Any]) -> None:
     terminal.pairs((say("process"), _process(each)) for each in processes if each["pid"])
     cache = found["cache"]
     if "bytes" in cache:
-        size, limit = cache["bytes"] / 1e6, cache["limit"] / 1e6
-        terminal.pairs([(say("embedding cache"), f"{size:.1f} MB / {limit:.0f} MB")])
+        terminal.pairs(
+            [(say("embedding cache"), f"{bytes_text(cache['bytes'])} / {bytes_text(cache['limit'])}")]
+        )
     for line in found.get("former", ()):  # a hub before version 0.19 has none
         terminal.note(Message(line))
 
@@ -201,7 +215,8 @@ operation_command(
 )  # fmt: skip
 
 operation_command(
-    models, "use", "use_model", click.argument("model", metavar="MODEL"),
+    models, "use", "use_model",
+    click.argument("model", metavar="MODEL", shell_complete=partial(_model_names, ("auto", "none"))),
     help=say(
         "Use MODEL: a name from tabane models list, a name on huggingface.co (org/name), a folder, auto or "
         "none. It is downloaded if necessary, and set in tabane.toml. Then all texts are embedded again in "
@@ -213,7 +228,8 @@ operation_command(
 )  # fmt: skip
 
 operation_command(
-    models, "pull", "pull_model", click.argument("model", required=False, metavar="MODEL"),
+    models, "pull", "pull_model",
+    click.argument("model", required=False, metavar="MODEL", shell_complete=partial(_model_names, ())),
     help=say(
         "Download the embedding model and the reranker of the settings; or MODEL, a name from tabane models "
         "list or on huggingface.co (org/name, or org/name@revision). An interrupted download from there "

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -26,8 +26,14 @@ from tabane.cli.options import Decorator, detach_option, given, hub_options, wit
 from tabane.cli.output import FAILED, Command, Group, Shown, Terminal, filled
 from tabane.messages import Message
 
+if TYPE_CHECKING:
+    from tabane.hub.local.client import HubClient
+
 Print = Callable[[Terminal, Any], Shown | None]
 """Prints a result, or returns a line that is printed."""
+
+Explain = Callable[["HubClient"], Message]
+"""Returns why a result is empty."""
 
 
 _ROWS, _TOTAL = "results", "total"
@@ -67,7 +73,7 @@ class OperationCall(NamedTuple):
     columns: Sequence[Column]
     whole: Container[int]
     text: Message | Print | None
-    empty: Message | None
+    empty: Message | Explain | None
     more: Message | None
     failed: Callable[[Any], bool] | None
     added: Callable[[Terminal, Any], Any] | None
@@ -83,6 +89,9 @@ class OperationCall(NamedTuple):
             hub = terminal.hub(start=self.start)
             with terminal.working(filled(self.working, params)) if self.working else nullcontext():
                 found = hub.call(self.operation, params)
+            if not found and callable(self.empty) and not terminal.json:
+                terminal.note(self.empty(hub))
+                return
             if hub.warning:
                 terminal.note(hub.warning)
         if self.added:
@@ -109,7 +118,7 @@ class OperationCall(NamedTuple):
         rows = found[_ROWS]
         left = found[_TOTAL] - len(rows) if self.more else 0
         if not rows and self.empty:
-            terminal.note(self.empty)
+            terminal.note(self.empty(terminal.hub()) if callable(self.empty) else self.empty)
         print_rows(terminal, self.columns, rows, whole=self.whole)
         if self.more and left > 0:
             terminal.note(filled(self.more, {"count": left}))
@@ -162,7 +171,7 @@ def operation_command(
     columns: Sequence[Column] = (),
     whole: Container[int] = (),
     text: Message | Print | None = None,
-    empty: Message | None = None,
+    empty: Message | Explain | None = None,
     more: Message | None = None,
     failed: Callable[[Any], bool] | None = None,
     added: Callable[[Terminal, Any], Any] | None = None,
@@ -173,9 +182,10 @@ def operation_command(
     is started if ``start`` is False. A ``job`` is followed, and ``--detach`` leaves it. ``working`` is said
     meanwhile, and names parameters.
 
-    ``columns`` are those of a table of the ``results``; ``empty`` is noted if there are none, and ``more`` if
-    there are more than are shown: it can name their ``count``. What ``text`` returns is then a note, and
-    without it the ``problem`` of the result is. ``added`` returns the result with what this machine knows.
+    ``columns`` are those of a table of the ``results``; ``empty`` is noted if there are none (it may ask the
+    hub why, also where the result is no table), and ``more`` if there are more than are shown: it can name
+    their ``count``. What ``text`` returns is then a note, and without it the ``problem`` of the result is.
+    ``added`` returns the result with what this machine knows.
     """
     call = OperationCall(
         operation, params, start, job, working, columns, whole, text, empty, more, failed, added

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, g
 
 import click
 
-from tabane.cli.output import Command, Terminal, examples, text
+from tabane.cli.output import Terminal, text
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.messages import Message, say
 
@@ -271,14 +271,29 @@ def profile_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
     return [name for name in names if name.startswith(incomplete)]
 
 
+def tier_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a tier of rate limits for the shell."""
+    from tabane.settings import load_settings
+
+    try:
+        tiers = load_settings({"config": ctx.params.get("config")}, os.environ).limits.tiers
+    except TabaneError:
+        return []
+    return [name for name in tiers if name.startswith(incomplete)]
+
+
 def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a server for the shell."""
+    return [name for name in configured_servers(ctx.params.get("file")) if name.startswith(incomplete)]
+
+
+def configured_servers(file: str | None = None) -> list[str]:
+    """Return the names of the servers in the servers file; none if it cannot be read."""
     from tabane.servers.configuration import written_definitions
     from tabane.settings import load_settings
 
     try:
-        path = load_settings({"servers": ctx.params.get("file")}, os.environ).servers
-        return [name for name in written_definitions(path) if name.startswith(incomplete)]
+        return list(written_definitions(load_settings({"servers": file}, os.environ).servers))
     except ConfigurationError:
         return []
 
@@ -297,38 +312,6 @@ _OF_NAMES: Mapping[str, Mapping[str, Any]] = {
     "profile": {"metavar": "PROFILE", "shell_complete": profile_names},
     "server": {"metavar": "NAME", "shell_complete": server_names},
     "tags": {"metavar": "TAG"},
-    "tier": {"metavar": "TIER"},
+    "tier": {"metavar": "TIER", "shell_complete": tier_names},
 }
 """Attributes of options, by the names of their parameters."""
-
-
-def completion_script(ctx: click.Context, shell: str) -> str:
-    """Return the script that lets a shell complete commands: bash, zsh or fish."""
-    from click.shell_completion import BashComplete, FishComplete, ZshComplete
-
-    kinds = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
-    found = kinds[shell](ctx.find_root().command, {}, "tabane", VARIABLE)
-    # not its source(): that runs bash to learn its version, and prints a warning about it
-    return found.source_template % found.source_vars()
-
-
-@click.command(
-    "completion",
-    cls=Command,
-    help=say(
-        "Print a script that lets a shell complete commands, and names of servers, tools, keys and profiles. "
-        "Load it when the shell starts."
-    ),
-    epilog=examples(
-        "tabane completion bash >> ~/.bashrc",
-        "tabane completion zsh >> ~/.zshrc",
-        "tabane completion fish > ~/.config/fish/completions/tabane.fish",
-    ),
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-@json_option
-@click.pass_context
-def completion(ctx: click.Context, shell: str) -> None:
-    script = completion_script(ctx, shell)
-    terminal = ctx.ensure_object(Terminal)
-    terminal.show({"shell": shell, "script": script}, script)

@@ -24,6 +24,7 @@ other way to print in ``cli/``. JSON keeps these characters, as escapes.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -119,6 +120,14 @@ def emit(*parts: str | StyledText, err: bool = False, nl: bool = True) -> None:
     stream.flush()
 
 
+_UNWRITABLE = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EFBIG)
+
+
+def unwritable(error: OSError) -> bool:
+    """Return whether this is the error of an output that is closed, full or broken."""
+    return error.errno in _UNWRITABLE and error.filename is None
+
+
 def clear_line() -> None:
     """Empty the last line of a terminal, so that the next output replaces it."""
     if sys.stdout.isatty():
@@ -149,6 +158,7 @@ class Terminal:
         self.url: str | None = None
         self.config: str | None = None
         self._client: HubClient | None = None
+        self._advice: dict[str, dict[str, list[Any]]] = {}
 
     # -- printing --------------------------------------------------------------------------------
 
@@ -185,6 +195,15 @@ class Terminal:
     def note(self, message: Shown) -> None:
         """Print a line that is not part of the result to stderr."""
         emit(text(message), err=True)
+
+    def advise(self, message: Message) -> None:
+        """Print advice to stderr when the command ends: each sentence once, however often it is given.
+
+        What its fields were is joined with commas; numbers are added.
+        """
+        known = self._advice.setdefault(message.template, {})
+        for name, value in message.fields.items():
+            known.setdefault(name, []).append(value)
 
     def warn(self, error: TabaneError) -> None:
         """Print an error to stderr without ending the command."""
@@ -288,6 +307,13 @@ class Terminal:
 
         return self.hub(start=False) if lock.held(self.endpoint().lock) else None
 
+    def end(self) -> None:
+        """Print the advice that was given, and close the connection."""
+        advice, self._advice = self._advice, {}
+        self.close()
+        for template, fields in advice.items():
+            self.note(filled(Message(template), {name: _joined(values) for name, values in fields.items()}))
+
     def close(self) -> None:
         """Close the connection to the hub, if there is one."""
         if self._client is not None:
@@ -295,8 +321,24 @@ class Terminal:
             self._client = None
 
 
+def _joined(values: list[Any]) -> object:
+    """Return one value for a field of advice that was given several times."""
+    if all(isinstance(value, int) for value in values):
+        return sum(values)
+    return ", ".join(dict.fromkeys(map(str, values)))
+
+
 _OVER_TCP = ("ws://", "http://", "wss://", "https://")
 _TOKEN = "TABANE_TOKEN"
+
+
+WORDS = "tabane.words"
+"""The member of a context's ``meta`` with the words that its command got."""
+
+
+def path_of(ctx: click.Context) -> str:
+    """Return the words of a command after ``tabane``: ``servers add``."""
+    return ctx.command_path.partition(" ")[2]
 
 
 class Command(click.Command):
@@ -304,6 +346,10 @@ class Command(click.Command):
 
     def __init__(self, name: str | None = None, *, help: Shown | None = None, **attributes: Any) -> None:
         super().__init__(name, **_helps(help), **attributes)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = tuple(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -334,18 +380,38 @@ class Group(click.Group):
     command_class = Command
     group_class = type
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[WORDS] = tuple(args)
+        if not any("--json" in each.opts for each in self.params):
+            self.params.append(_json_before())
+        return super().parse_args(ctx, args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Suggest the nearest commands if there is none of that name."""
-        name = args[0]
-        unknown = not ctx.resilient_parsing and name[:1].isalnum() and self.get_command(ctx, name) is None
-        if unknown and (near := nearest(name, self.list_commands(ctx))):
-            raise click.UsageError(
-                text(say("No such command {name}. Did you mean {near}?", name=name, near=", ".join(near))),
-                ctx,
-            )
-        return super().resolve_command(ctx, args)
+        """Take other words for a command as that command, else suggest what is meant."""
+        if args[0].startswith("-") or self.get_command(ctx, args[0]) is not None:
+            return super().resolve_command(ctx, args)
+        from tabane.cli.meanings import by_letters, in_group
+
+        names = self.list_commands(ctx)
+        found = in_group(path_of(ctx), args, names)
+        if found and found.words:
+            return super().resolve_command(ctx, list(found.words))
+        if ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        advice = found.advice if found else None
+        raise click.UsageError(text(advice or by_letters(path_of(ctx), args[0], names)), ctx)
+
+
+def _json_before() -> click.Option:
+    """Return ``--json`` of a group: it may come before the command, though no help says so."""
+
+    def kept(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+        if value:
+            ctx.ensure_object(Terminal).json = True
+
+    return click.Option(["--json"], is_flag=True, hidden=True, expose_value=False, callback=kept)
 
 
 def _helps(help: Shown | None) -> dict[str, Any]:

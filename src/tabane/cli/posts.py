@@ -8,10 +8,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from tabane.cli.empty import NO_POSTS, no_posts
 from tabane.cli.operation_command import operation_command
 from tabane.cli.options import absolute, option, parameter_option, with_hub, words
 from tabane.cli.output import Command, Group, Terminal, emit, examples, filled, text
@@ -32,6 +33,10 @@ from tabane.cli.terminal_text import StyledText
 from tabane.errors import CallerError
 from tabane.messages import Message, say
 from tabane.posts.table import ExportPosts, Facet, RelatedPosts, SearchSimilar, SearchText, Timeline
+from tabane.text.units import bytes_text
+
+if TYPE_CHECKING:
+    from tabane.hub.local.client import HubClient
 
 SHOWN = 10
 """The number of unusable rows that are shown."""
@@ -122,7 +127,7 @@ def export(terminal: Terminal, /, form: str | None, output: str, **chosen: Any) 
         )
     if output != "-":
         result = {"path": os.path.abspath(output), "bytes": count}
-        terminal.show(result, say("{path}: {count} {count:byte|bytes}", path=output, count=f"{count:,}"))
+        terminal.show(result, say("{path}: {size}", path=output, size=bytes_text(count)))
 
 
 class ByteSink(Protocol):
@@ -241,9 +246,6 @@ def _query(options: dict[str, Any]) -> dict[str, Any]:
 
 def _print_found(head: Message, terminal: Terminal, rows: list[dict[str, Any]]) -> None:
     """Print posts below ``head``, which names their number."""
-    if not rows:
-        terminal.note(say("No results were found."))
-        return
     asked = click.get_current_context().params
     if asked["view"] != "list" or sys.stdout.isatty():
         title = filled(head, {"query": asked.get("search_term")}, asked, {"count": f"{len(rows):,}"})
@@ -252,7 +254,11 @@ def _print_found(head: Message, terminal: Terminal, rows: list[dict[str, Any]]) 
     show_posts(terminal, entries(rows), asked["view"])
 
 
-_search = partial(operation_command, posts, params=_query, working=say("Searching"))
+def _no_results(hub: HubClient) -> Message:
+    return no_posts(hub) or say("No results were found.")
+
+
+_search = partial(operation_command, posts, params=_query, working=say("Searching"), empty=_no_results)
 _most = say("Maximum number of results.")
 
 _search(
@@ -337,6 +343,8 @@ def stats(terminal: Terminal, /, by: str, limit: int, **chosen: Any) -> None:
         terminal.pairs((name, value) for name, value in facts if value)
         terminal.say("")
         _print_counts(terminal, header, counted)
+        if not whole["total_posts"]:
+            terminal.note(NO_POSTS)
 
 
 operation_command(
@@ -344,6 +352,7 @@ operation_command(
     help=say("List all users of the archive, the most active first."),
     epilog=examples("tabane posts users"),
     text=lambda _, names: "\n".join(names),
+    empty=_no_results,
 )  # fmt: skip
 
 
@@ -370,6 +379,7 @@ operation_command(
     epilog=examples("tabane posts timeline", "tabane posts timeline --unit year --user alice"),
     params=_limited,
     text=lambda terminal, rows: _print_counts(terminal, say("period"), rows),
+    empty=_no_results,
 )  # fmt: skip
 
 

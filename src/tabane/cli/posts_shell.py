@@ -412,6 +412,8 @@ class PostsShell:
         except KeyboardInterrupt:
             # Hanging up cancels what the hub does for us.
             self._terminal.close()
+            if not sys.stdin.isatty():
+                raise
             self._terminal.note(say("Cancelled."))
         except TabaneError as error:
             if isinstance(error, HubError):

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from tabane.cli.approvals import approved_call
-from tabane.cli.options import option, parameter_option, with_hub
+from tabane.cli.options import configured_servers, option, parameter_option, with_hub
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples
 from tabane.code.table import RunScript
 from tabane.errors import CallerError, TabaneError
@@ -62,6 +62,13 @@ def _source(script: str) -> str:
     try:
         return sys.stdin.read() if script == "-" else Path(script).read_text("utf-8")
     except OSError as error:
+        if script in configured_servers():
+            raise CallerError(
+                say(
+                    "{name!n} is a server, not a script. To start it: tabane servers start {name!c}",
+                    name=script,
+                )
+            ) from None
         reason = error.strerror or str(error)
         raise CallerError(say("{file} cannot be read: {reason}", file=script, reason=reason)) from None
     except UnicodeDecodeError:

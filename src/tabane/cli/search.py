@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tabane.cli.empty import nothing_to_search
 from tabane.cli.operation_command import not_empty, operation_command
 from tabane.cli.options import option, with_hub
 from tabane.cli.output import Command, Terminal, emit, examples, text
@@ -80,11 +81,12 @@ def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None
             other["open"] = command(other["open"])
     if terminal.show_json(found):
         return
-    if "warning" in found:
-        terminal.note(found["warning"])
     hits = found["results"]
+    empty = None if hits else nothing_to_search(terminal.hub(), wanted)
+    if "warning" in found and not empty:
+        terminal.note(found["warning"])
     if not hits:
-        terminal.note(say("Nothing was found."))
+        terminal.note(empty or say("Nothing was found."))
     for hit in hits:
         # a page that is a document too can be opened in two ways
         commands = [hit["open"], *(other["open"] for other in hit.get("also", ()))]
@@ -136,9 +138,20 @@ def _print_page(terminal: Terminal, found: dict[str, Any]) -> None:
         emit(StyledText(found["title"], "bold"), f"\n\n{found['text']}")
 
 
+def _sections(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete a page of the documentation for the shell; after ``:`` the lines of its sections."""
+    from tabane.hub.sources.manual import pages, sections  # the commands themselves ask the hub
+
+    page, colon, _ = incomplete.partition(":")
+    if not colon:
+        return [name for name, _ in pages() if name.startswith(incomplete)]
+    found = (each.key for name, markdown in pages() if name == page for each in sections(name, markdown))
+    return [key for key in found if key.startswith(incomplete)]
+
+
 manual = operation_command(
     None, "manual", "get_documentation",
-    click.argument("section", metavar="[SECTION]", required=False),
+    click.argument("section", metavar="[SECTION]", required=False, shell_complete=_sections),
     help=say(
         "Print a page of Tabane's documentation, or a section of it. Without SECTION, list the pages."
     ),

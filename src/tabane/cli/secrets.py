@@ -250,6 +250,8 @@ def list_(terminal: Terminal, file: str | None) -> None:
             [say("name"), say("kept in"), say("used by")],
             [(row["name"], place_name(row["place"]), row["used_by"]) for row in rows],
         )
+        if not rows:
+            terminal.note(say("There are no secrets yet. Keep one: tabane secrets set NAME"))
 
 
 @secrets.command(

@@ -146,15 +146,20 @@ class AddCommand(Command):
     """A command whose options end at the first word of the server's own command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, self._with_mark(args))
+        from tabane.cli.meanings import claude_words, server_mistake
 
-    def _with_mark(self, args: list[str]) -> list[str]:
         takes_value = {
             name
             for option in self.params
             if isinstance(option, click.Option) and not option.is_flag
             for name in option.opts
         }
+        args = claude_words(args, takes_value)
+        if mistake := server_mistake(args):
+            raise click.UsageError(text(mistake), ctx)
+        return super().parse_args(ctx, self._with_mark(args, takes_value))
+
+    def _with_mark(self, args: list[str], takes_value: set[str]) -> list[str]:
         at, names = 0, 0
         while at < len(args) and args[at] != "--":
             if not args[at].startswith("-"):

@@ -11,11 +11,21 @@ from tabane.cli.options import option, with_hub
 from tabane.cli.output import Terminal, examples
 from tabane.messages import Message, say
 from tabane.settings import OPTIONS
+from tabane.settings.option import shown
 
 
 def setting_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a setting for the shell."""
     return [each.name for each in OPTIONS if each.in_file and each.name.startswith(incomplete)]
+
+
+def _setting_values(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the value of a setting for the shell: its choices, true and false, or its default."""
+    found = next((each for each in OPTIONS if each.name == ctx.params.get("name")), None)
+    if found is None:
+        return []
+    values = ("true", "false") if found.kind == "switch" else found.choices or (shown(found, found.default),)
+    return [value for value in values if value.startswith(incomplete)]
 
 
 settings = default_group(
@@ -66,7 +76,8 @@ def _print_change(terminal: Terminal, done: dict[str, Any]) -> Message | None:
 
 
 operation_command(
-    settings, "set", "change_setting", _name, click.argument("value", metavar="VALUE"),
+    settings, "set", "change_setting", _name,
+    click.argument("value", metavar="VALUE", shell_complete=_setting_values),
     help=say("Set a setting in tabane.toml. Comments and everything else in the file stay."),
     epilog=examples("tabane settings set list_wait 5", "tabane settings set log_size '64 MiB'"),
     text=_print_change,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tabane.cli.options import completion_script
+from tabane.cli.completion import completion_script
 from tabane.cli.output import Terminal
 from tabane.messages import say
 from tabane.servers.assistants.restoration import Backups, FileBackup, missing_folders, state_of

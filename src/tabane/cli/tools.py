@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -13,10 +14,12 @@ import click
 
 from tabane.catalog.operations.table import SearchTools
 from tabane.cli.approvals import approved_call
-from tabane.cli.arguments import read_object, read_pairs
+from tabane.cli.arguments import check_pairs, completed_pairs, read_object, read_pairs
+from tabane.cli.empty import NO_SERVERS, no_tools
 from tabane.cli.operation_command import Column, operation_command, print_rows
 from tabane.cli.options import (
     COMPLETION_LIMIT,
+    completed,
     given,
     option,
     parameter_option,
@@ -25,9 +28,12 @@ from tabane.cli.options import (
     words,
 )
 from tabane.cli.output import FAILED, Group, Terminal, emit, examples, text
-from tabane.errors import TabaneError
+from tabane.errors import BadArguments, TabaneError
+from tabane.hub.local.client import HubCallDeclined, HubClient
 from tabane.messages import Message, say
 from tabane.search.snippets import first_sentence
+from tabane.text.nearest_names import nearest
+from tabane.text.units import bytes_text
 from tabane.wire.json import decode
 
 
@@ -57,6 +63,18 @@ def _remembered(terminal: Terminal) -> list[str]:
     return remembered_names(settings.home / "catalogue.db", written_definitions(settings.servers))
 
 
+def argument_pairs(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Complete ``key=`` and its value for the shell, by the schema of the tool, if a hub runs."""
+
+    def ask(hub: HubClient) -> Iterable[str]:
+        tool = hub.call("get_tool", {"name": ctx.params["name"]}, limit=COMPLETION_LIMIT)["tool"]
+        schema = tool.get("inputSchema")
+        given = ctx.params.get("pairs") or ()
+        return completed_pairs(schema if isinstance(schema, dict) else {}, given, incomplete)
+
+    return completed(ctx, ask, incomplete)
+
+
 MOST_HIDDEN = 1_000
 """Hidden tools that the command lists."""
 
@@ -69,6 +87,14 @@ _of_server = option(
 
 @click.group("tools", cls=Group, help=say("Search, show and call the tools of all servers."))
 def tools() -> None: ...
+
+
+def _print_search(terminal: Terminal, found: Any) -> str:
+    """Return the results. Where only Tabane's own tools were found, say so if there is no server."""
+    own = all("__" not in row["name"] for row in found["results"])
+    if own and not terminal.hub().call("list_servers")["results"]:
+        terminal.note(NO_SERVERS)
+    return str(found["text"])
 
 
 _of_search = partial(parameter_option, SearchTools)
@@ -89,7 +115,7 @@ operation_command(
         "tabane tools search git_ --match prefix --server git",
         "tabane tools search 'release notes' --kind prompts",
     ),
-    text=lambda _, found: str(found["text"]),
+    text=_print_search,
 )  # fmt: skip
 
 
@@ -119,10 +145,14 @@ def list_(terminal: Terminal, server: str | None, hidden: bool) -> None:
         found = terminal.hub().call("list_hidden_tools", given({"server": server, "limit": MOST_HIDDEN}))
         if not terminal.show_json(found):
             print_rows(terminal, _HIDDEN, found["results"])
+            if not found["results"]:
+                terminal.note(say("No tool is hidden. To hide one: tabane tools hide NAME"))
         return
     found = terminal.hub().call("list_tools", {"server": server} if server else {})
     if not terminal.show_json(found):
         print_rows(terminal, _LISTED, found["results"])
+    if not (terminal.json or found["results"] or found["waiting"] or found["failed"]):
+        terminal.note(no_tools(terminal.hub()))
     if found["waiting"]:
         names = ", ".join(found["waiting"])
         terminal.note(say("Still starting, tools not listed yet: {names}", names=names))
@@ -218,13 +248,14 @@ def show(terminal: Terminal, names: Sequence[str], full: bool) -> None:
     ),
 )
 @click.argument("name", metavar="NAME", shell_complete=tool_names)
-@click.argument("pairs", metavar="[key=value…]", nargs=-1)
+@click.argument("pairs", metavar="[key=value…]", nargs=-1, shell_complete=argument_pairs)
 @option("--args", "whole", metavar="JSON", help=say("The arguments as a JSON object; - for standard input."))
 @with_hub
 def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None) -> None:
     named = [pair for pair in pairs if pair != "-"]
     if len(named) < len(pairs):
         whole = "-"
+    check_pairs(named)
     hub = terminal.hub()
     arguments: dict[str, Any] = {}
     if whole == "-":
@@ -232,7 +263,8 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
     elif whole is not None:
         arguments = read_object(whole, "--args")
     if named:
-        schema = hub.call("get_tool", {"name": name})["tool"].get("inputSchema")
+        with _servers_named(hub, name):
+            schema = hub.call("get_tool", {"name": name})["tool"].get("inputSchema")
         arguments |= read_pairs(named, schema if isinstance(schema, dict) else {})
     raw = approved_call(terminal, "call_tool", {"name": name, "arguments": arguments})
     result = decode(raw)
@@ -243,6 +275,23 @@ def call(terminal: Terminal, name: str, pairs: Sequence[str], whole: str | None)
         emit(shown(result), err=failed)
     if failed:
         raise click.exceptions.Exit(FAILED)
+
+
+@contextmanager
+def _servers_named(hub: HubClient, name: str) -> Iterator[None]:
+    """Name the servers with a similar name, if the tool is one of no server that is known."""
+    try:
+        yield
+    except HubCallDeclined as error:
+        server = name.partition("__")[0]
+        known = [row["name"] for row in hub.call("list_servers")["results"]]
+        near = () if server == name or server in known else nearest(server, known)
+        if not near:
+            raise
+        tools = ", ".join(f"{each}__…" for each in near)
+        raise BadArguments(
+            say("No server has the tool {name}. Did you mean {tools}?", name=name, tools=tools), "name"
+        ) from error
 
 
 def shown(result: Any) -> str:
@@ -289,4 +338,4 @@ def _size(encoded: object) -> str:
     if not isinstance(encoded, str):
         return ""
     size = len(encoded) * 3 // 4 - encoded[-2:].count("=")
-    return f"{size:,} B" if size < 10_000 else f"{size // 1000:,} kB"
+    return bytes_text(size)

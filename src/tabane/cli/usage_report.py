@@ -17,6 +17,7 @@ from tabane.cli.output import Command, Terminal, examples
 from tabane.cli.terminal_text import clean
 from tabane.errors import BadArguments
 from tabane.messages import Message, say
+from tabane.text.units import bytes_text
 
 _GROUPS = {
     "tool": say("tool"),
@@ -101,7 +102,7 @@ def _columns(by: str) -> list[Column]:
         count_column(say("errors"), "errors"),
         *(time_column(name) for name in ("p50", "p95", "p99")),
         count_column(say("tokens saved"), "saved"),
-        Column(say("size"), lambda group: size_of(group["bytes"])),
+        Column(say("size"), lambda group: bytes_text(group["bytes"])),
     ]
 
 
@@ -131,15 +132,6 @@ def _is_given(ctx: click.Context, name: str) -> bool:
 
 def _name(group: Mapping[str, Any], by: str) -> str:
     return holder_name(group[by], group.get("label"), group.get("person"))
-
-
-def size_of(count: int) -> str:
-    """Return a number of bytes with three digits and its unit."""
-    size, units = float(count), iter(("B", "kB", "MB", "GB", "TB"))
-    unit = next(units)
-    while size >= 999.5 and unit != "TB":
-        size, unit = size / 1000, next(units)
-    return f"{size:.3g} {unit}" if size < 999.5 else f"{size:,.0f} {unit}"
 
 
 def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:

@@ -581,7 +581,11 @@ def read_configuration(
     except FileNotFoundError:
         if required:
             raise ConfigurationError(say("There is no servers file {path}.", path=path)) from None
-        what = say("There are no servers yet. Add one with tabane servers add, or edit {path}.", path=path)
+        what = say(
+            "There are no servers yet. Copy those of your assistants: tabane setup. Or add one: tabane "
+            "servers add NAME -- COMMAND. They are kept in {path}.",
+            path=path,
+        )
         return ServersConfiguration(path, (), (what,))
     return _configured(path, document, variables)
 

@@ -168,6 +168,8 @@ def _read(path: Pathlike, limit: int, check: Callable[[Pathlike, int], None]) ->
             return file.read(limit)
     except FileNotFoundError:
         raise
+    except NotADirectoryError as error:  # nothing can be below a file
+        raise FileNotFoundError(error.errno, error.strerror, path) from None
     except OSError as error:
         raise ConfigurationError(
             say("{path} cannot be read: {reason}.", path=path, reason=error.strerror)

@@ -353,7 +353,7 @@ def test_a_foreground_hub_ends_at_ctrl_c(user: User) -> None:
         pass
     assert user.run("start", "--foreground").status == 1
     process.send_signal(signal.SIGINT)
-    assert process.wait(LONG) == 0
+    assert process.wait(LONG) == 130
     assert process.stdout is not None
     assert process.stdout.read() == b""
     user.gone()

@@ -439,7 +439,12 @@ def run_bridge(
     except HubUnreachable as error:
         failure = error
     bridge = Bridge(*client, connector, signals, debug_of(environ))
-    return bridge.refuse_client(failure) if failure else bridge.run()
+    status = bridge.refuse_client(failure) if failure else bridge.run()
+    return INTERRUPTED if signals.interrupted else status
+
+
+INTERRUPTED = 130
+"""The exit status after Ctrl+C."""
 
 
 def connector_at(

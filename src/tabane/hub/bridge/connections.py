@@ -152,14 +152,22 @@ class BridgeStopped(Exception):
 
 
 class Signals:
-    """SIGTERM, SIGINT and SIGHUP as something to poll for: ``fd`` can be read once one has come."""
+    """SIGTERM, SIGINT and SIGHUP as something to poll for: ``fd`` can be read once one has come.
+
+    ``interrupted`` is whether one was Ctrl+C.
+    """
 
     def __init__(self) -> None:
         self.fd, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         signal.set_wakeup_fd(self._waker, warn_on_full_buffer=False)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        self.interrupted = False
+        signal.signal(signal.SIGINT, self._interrupt)
+        for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
+
+    def _interrupt(self, *_: object) -> None:
+        self.interrupted = True
 
     def pause(self, seconds: float, fd: int = -1) -> None:
         """Wait for ``seconds``, or until ``fd`` can be read. Raises :class:`BridgeStopped` at a signal."""

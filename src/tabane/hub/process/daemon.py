@@ -114,6 +114,8 @@ class Daemon(ClientReceiver, AdministeredHub):
         self.gives_way = False
         """Whether this process becomes the hub of another build, which was installed over this one."""
         self._guard = CodeGuard()
+        self.interrupted = False
+        """Whether Ctrl+C ends it."""
         self.homeless = False
         """Whether the home was deleted or replaced under this hub: what is at its paths is not its own."""
 
@@ -415,6 +417,7 @@ class Daemon(ClientReceiver, AdministeredHub):
             log.warning("a second signal: the hub ends at once")
             self._hurry.set()
         else:
+            self.interrupted = number == signal.SIGINT
             self.end(f"signal {signal.Signals(number).name}")
 
     async def _finish(self, why: str) -> None:

@@ -42,6 +42,9 @@ _MOST_WORDS = 16 << 10  # bytes
 
 log = logging.getLogger(__name__)
 
+INTERRUPTED = 130
+"""The exit status after Ctrl+C."""
+
 
 def run_detached(arguments: Sequence[str]) -> int:
     """Run the process that :func:`tabane.hub.local.connector.launch` started. Return its exit status."""
@@ -59,7 +62,8 @@ def run_detached(arguments: Sequence[str]) -> int:
 def run_foreground(flags: Mapping[str, object]) -> int:
     """Run `tabane start --foreground`: a hub that also logs to standard error, until a signal ends it.
 
-    Raises HubError if one runs already, ConfigurationError if a setting or file is wrong.
+    Return the exit status: 130 after Ctrl+C, else 0. Raises HubError if one runs already, ConfigurationError
+    if a setting or file is wrong.
     """
     settings = load_settings(flags, os.environ)
     endpoint = _prepare_endpoint(settings)
@@ -69,8 +73,14 @@ def run_foreground(flags: Mapping[str, object]) -> int:
     if complete_restore(endpoint.home):
         settings = load_settings(flags, os.environ)
     origin = LaunchOrigin(locks.HAND, settings.as_flags(), asked=True)
-    _run(settings, lock, origin, aloud=True, then=lambda _: report_ready(os.environ))
-    return 0
+    opened: list[Daemon] = []
+
+    def ready(daemon: Daemon) -> None:
+        opened.append(daemon)
+        report_ready(os.environ)
+
+    _run(settings, lock, origin, aloud=True, then=ready)
+    return INTERRUPTED if any(daemon.interrupted for daemon in opened) else 0
 
 
 def run_standalone(read_fd: int, write_fd: int, hello: Hello, flags: Sequence[str]) -> int | None:
