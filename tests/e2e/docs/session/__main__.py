@@ -118,12 +118,16 @@ def environment(home: Path, cache: Path, lang: str) -> dict[str, str]:
 
 
 def download(home: Path, given: dict[str, str]) -> None:
-    """Fetch the servers into the caches."""
+    """Fetch the servers into the caches. From then on, uvx and npx ask no registry."""
     for entry in servers(home).values():
         command = [entry["command"], *entry["args"]]
         subprocess.run(
             command, env=given, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, timeout=3 * LONG
         )
+    for path, text in ((".config/uv/uv.toml", "offline = true\n"), (".npmrc", "prefer-offline=true\n")):
+        file = home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
 
 
 def is_ready(given: dict[str, str]) -> bool:
