@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import click
 
-from tabane.cli.main import COMMANDS, main
+from tabane.cli.main import GROUPS, main
+from tabane.messages import Lang
 from tests.e2e.docs.pages import ROOT
 
 
@@ -29,7 +30,7 @@ class Words(NamedTuple):
 
 
 MADE = "<!-- Made by `python -m tests.e2e.docs.command_pages`; a test holds this page to the help. -->"
-LANGUAGES = {
+LANGUAGES: dict[Lang, Words] = {
     "en": Words(
         "C.UTF-8",
         "commands.md",
@@ -77,21 +78,22 @@ that needs the hub starts it. `tabane completion bash` prints the completion for
 }
 
 
-def page(name: str) -> str:
+def page(name: Lang) -> str:
     """Return the page in the language of this process."""
     words = LANGUAGES[name]
-    return "\n".join([words.head, *_sections(words.columns)])
+    return "\n".join([words.head, *_groups(name, words.columns)])
 
 
-def _sections(columns: str) -> Iterator[str]:
+def _groups(lang: Lang, columns: str) -> Iterator[str]:
+    """Yield a section for each group of commands, in the order of the help."""
     context = click.Context(main)
-    yield columns
-    for name in COMMANDS:
-        command = main.get_command(context, name)
-        assert command is not None
-        if not command.hidden:
-            yield from _rows(("tabane", name), command)
-    yield ""
+    for title, names in GROUPS:
+        yield f"## {title.render(lang)}\n\n{columns}"
+        for name in names.split():
+            command = main.get_command(context, name)
+            if command is not None and not command.hidden:
+                yield from _rows(("tabane", name), command)
+        yield ""
 
 
 def _rows(names: tuple[str, ...], command: click.Command) -> Iterator[str]:
@@ -121,7 +123,7 @@ def _first_sentence(text: str) -> str:
     return re.split(r"(?<=\.) |(?<=。)", line)[0]
 
 
-def made(name: str) -> str:
+def made(name: Lang) -> str:
     """Return the page in a language, from a process of that language."""
     environment = {**os.environ, "LANG": LANGUAGES[name].lang, "TABANE_LANG": name}
     command = [sys.executable, "-m", "tests.e2e.docs.command_pages", name]
@@ -132,7 +134,7 @@ def made(name: str) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        sys.stdout.write(page(sys.argv[1]))
+        sys.stdout.write(page("ja" if sys.argv[1] == "ja" else "en"))
     else:
         for each, words in LANGUAGES.items():
             (ROOT / "docs" / words.file).write_text(made(each), encoding="utf-8")

@@ -15,6 +15,7 @@ import click
 import pytest
 
 from tabane.cli.main import main
+from tabane.messages import Lang
 from tabane.servers.configuration import read_configuration
 from tabane.servers.variables import Variables
 from tests.e2e.docs.command_pages import LANGUAGES, made
@@ -90,7 +91,7 @@ def test_every_command_shown_exists_with_its_options(page: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_the_pages_of_commands_are_those_of_the_help(name: str) -> None:
+def test_the_pages_of_commands_are_those_of_the_help(name: Lang) -> None:
     page = ROOT / "docs" / LANGUAGES[name].file
     again = "write it again: python -m tests.e2e.docs.command_pages"
     assert page.read_text("utf-8") == made(name), again

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -10,6 +12,7 @@ import pytest
 from tests.e2e.docs.pages import ROOT
 from tests.e2e.docs.session.__main__ import IMAGES, LANGUAGES
 from tests.e2e.docs.session.drawing import Typing, picture
+from tests.e2e.docs.session.recording import Session, Step
 from tests.e2e.docs.session.screen import COLUMNS, Run, Screen, Shown
 from tests.e2e.docs.test_docs import command_fault, spelt_out
 
@@ -99,6 +102,20 @@ def test_runs_keep_their_columns_and_styles() -> None:
     screen.write("\x1b[1mname\x1b[0m    日本 x", 0)
     (row,) = screen.finish()
     assert row.runs == (Run(0, "name", ("bold",)), Run(8, "日本", ()), Run(13, "x", ()))
+
+
+def test_a_command_is_recorded_with_its_questions_and_without_names_of_this_machine(tmp_path: Path) -> None:
+    session = Session(os.environ, tmp_path, {str(tmp_path): "/home/aki"})
+    session.run(Step("read -p 'Where? ' place; pwd; echo to $place", ((r"Where\?", "there"),)))
+    texts = ["".join(run.text for run in row.runs) for row in session.screen.finish() if row.end is None]
+    assert texts[1:] == ["Where? there", "/home/aki", "to there"]
+    (line,) = session.typed
+    assert (line.row, line.column, len(line.keys)) == (0, 2, 44)
+
+
+def test_a_command_that_fails_ends_the_recording(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="exit status 3"):
+        Session(os.environ, tmp_path, {}).run(Step("exit 3"))
 
 
 def test_without_motion_the_last_frame_is_shown() -> None:

@@ -25,7 +25,7 @@ from tests.harness.patience import LONG, wait_until
 IMAGES = ROOT / "docs" / "images"
 SHOWN_HOME = "/home/aki"
 ASSISTANTS = {
-    ".claude.json": ["time", "git", "memory", "sequential-thinking"],
+    ".claude.json": ["time", "git", "memory", "everything"],
     ".cursor/mcp.json": ["filesystem", "time"],
 }
 
@@ -48,7 +48,7 @@ LANGUAGES = {
         "A terminal. Tabane takes over the servers of two assistants with one command, finds a tool by what "
         "it does, and calls it.",
         (
-            Step("tabane servers import --yes && tabane install --all"),
+            Step("tabane setup", ((r"\[Y/n\]", "y"),)),
             Step('tabane tools search "what time is it in Tokyo"'),
             Step("tabane tools call time__get_current_time timezone=Asia/Tokyo"),
         ),
@@ -59,7 +59,7 @@ LANGUAGES = {
         "tabane",
         "ターミナル。1つのコマンドで2つのアシスタントのサーバーをTabaneに移し、ツールを機能で検索して呼び出します。",
         (
-            Step("tabane servers import --yes && tabane install --all"),
+            Step("tabane setup", ((r"\[Y/n\]", "y"),)),
             Step("tabane tools search 東京は今何時"),
             Step("tabane tools call time__get_current_time timezone=Asia/Tokyo"),
         ),
@@ -78,7 +78,7 @@ def servers(home: Path) -> dict[str, Entry]:
     """Return the servers of all assistants by name."""
     npx = {
         "memory": ["@modelcontextprotocol/server-memory"],
-        "sequential-thinking": ["@modelcontextprotocol/server-sequential-thinking"],
+        "everything": ["@modelcontextprotocol/server-everything"],
         "filesystem": ["@modelcontextprotocol/server-filesystem", str(home / "notes")],
     }
     uvx = {"time": ["mcp-server-time"], "git": ["mcp-server-git"]}
@@ -118,12 +118,16 @@ def environment(home: Path, cache: Path, lang: str) -> dict[str, str]:
 
 
 def download(home: Path, given: dict[str, str]) -> None:
-    """Fetch the servers into the caches."""
+    """Fetch the servers into the caches. From then on, uvx and npx ask no registry."""
     for entry in servers(home).values():
         command = [entry["command"], *entry["args"]]
         subprocess.run(
             command, env=given, cwd=home, stdin=subprocess.DEVNULL, capture_output=True, timeout=3 * LONG
         )
+    for path, text in ((".config/uv/uv.toml", "offline = true\n"), (".npmrc", "prefer-offline=true\n")):
+        file = home / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
 
 
 def is_ready(given: dict[str, str]) -> bool:

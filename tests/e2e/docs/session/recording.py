@@ -13,7 +13,7 @@ import subprocess
 import termios
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tabane.cli.terminal_text import cells
@@ -24,8 +24,12 @@ from tests.harness.patience import LONG
 PROMPT = "$ "
 KEY = 0.045
 """Seconds between two characters that are typed."""
-LONGEST_WAIT = 0.7
-"""Seconds that a wait takes in the picture, if it took longer."""
+LONGEST_WAIT = 1.2
+"""Seconds that waiting for the next line takes in the picture, if it took longer."""
+THOUGHT = 2.5
+"""Seconds before a question is answered."""
+AT_ONCE = 0.02
+"""Seconds between two parts of the output that are one."""
 NEW_LINE = 0.07
 """Seconds between two lines of output at least, so that eyes can follow."""
 READ_LINE, SHORTEST_READ, LONGEST_READ = 0.22, 1.2, 4.0
@@ -42,10 +46,11 @@ class Step:
 
 @dataclass(frozen=True)
 class Part:
-    """Output that came at once, and how long that took, in seconds."""
+    """Output that came at once, how long that took, in seconds, and whether it follows an answer."""
 
     wait: float
     text: str
+    answered: bool = False
 
 
 @dataclass
@@ -58,6 +63,8 @@ class Session:
     screen: Screen = field(default_factory=Screen)
     typed: list[Typing] = field(default_factory=list)
     time: float = 0.5
+    _waited: float = 0.0
+    """Seconds since the last line in the picture."""
 
     def run(self, step: Step) -> str:
         """Run a command, show it, and return its output. Raises RuntimeError if it fails."""
@@ -90,7 +97,9 @@ class Session:
         self.time += ENTER
 
     def _show(self, part: Part) -> None:
-        self.time += min(part.wait, LONGEST_WAIT)
+        wait = min(part.wait, LONGEST_WAIT - self._waited)
+        self.time += wait + (THOUGHT if part.answered else 0)
+        self._waited = 0.0 if "\n" in part.text else self._waited + wait
         for line in re.split(r"(?<=\n)", part.text):
             self.screen.write(line, self.time)
             if line.endswith("\n"):
@@ -114,7 +123,7 @@ class Session:
     def _read(self, fd: int, answers: list[tuple[str, str]]) -> list[Part]:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         parts: list[Part] = []
-        before, written = time.monotonic(), ""
+        before, written, answered = time.monotonic(), "", False
         while True:
             ready, _, _ = select.select([fd], [], [], LONG)
             if not ready:
@@ -124,22 +133,23 @@ class Session:
             except OSError:  # Linux says EIO when nobody has the terminal open any more
                 return self._clean(parts)
             now = time.monotonic()
-            parts.append(Part(now - before, text))
-            before, written = now, written + text
+            parts.append(Part(now - before, text, answered))
+            before, written, answered = now, written + text, False
             if answers and re.search(answers[0][0], written):
                 os.write(fd, f"{answers.pop(0)[1]}\n".encode())
-                written = ""
+                written, answered = "", True
 
     def _clean(self, parts: list[Part]) -> list[Part]:
-        """Return the parts, each of which ends with a line if it can, without texts of this machine."""
+        """Return the parts without texts of this machine. Parts that came at once are one."""
         found: list[Part] = []
-        wait, text = 0.0, ""
-        for place, part in enumerate(parts):
-            wait, text = wait + part.wait, text + part.text
-            if place + 1 < len(parts) and parts[place + 1].wait < 0.02:
-                continue
-            for ours, theirs in self.replaced.items():
-                text = text.replace(ours, theirs)
-            found.append(Part(wait, text))
-            wait, text = 0.0, ""
-        return found
+        for part in parts:
+            if found and part.wait < AT_ONCE and not part.answered:
+                found[-1] = replace(found[-1], text=found[-1].text + part.text)
+            else:
+                found.append(part)
+        return [replace(part, text=self._shown(part.text)) for part in found]
+
+    def _shown(self, text: str) -> str:
+        for ours, theirs in self.replaced.items():
+            text = text.replace(ours, theirs)
+        return text

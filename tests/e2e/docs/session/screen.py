@@ -53,7 +53,7 @@ class Screen:
     A row that changes again within ``shortest`` seconds was not seen, and is left out.
     """
 
-    shortest: float = 0.15
+    shortest: float = 0.07
     seen: list[Shown] = field(default_factory=list)
     row: int = 0
     column: int = 0
