@@ -114,7 +114,9 @@ class Program:
 
 
 @asynccontextmanager
-async def program_at(**limits: int) -> AsyncIterator[tuple[Program, Works]]:
+async def program_at(
+    max_line: int = 64 << 20, max_outbox: int = 64 << 20
+) -> AsyncIterator[tuple[Program, Works]]:
     """A program with a session, and what it can call."""
     loop = asyncio.get_running_loop()
     works = Works()
@@ -122,7 +124,16 @@ async def program_at(**limits: int) -> AsyncIterator[tuple[Program, Works]]:
     mine.setblocking(False)
     caller = Caller("local", Face.RPC, "rpc-1", lang="en", client="test")
     closed = loop.create_future()
-    session = RpcSession(loop, LineBatch(), mine.detach(), works.door(), caller, closed.set_result, **limits)
+    session = RpcSession(
+        loop,
+        LineBatch(),
+        mine.detach(),
+        works.door(),
+        caller,
+        closed.set_result,
+        max_line=max_line,
+        max_outbox=max_outbox,
+    )
     session.start()
     reader, writer = await asyncio.open_unix_connection(sock=theirs, limit=1 << 26)
     try:
