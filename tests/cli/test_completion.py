@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,7 +194,8 @@ def test_arguments_of_a_tool_are_completed_by_its_schema(
 
 
 def test_a_schema_of_any_kind_completes_without_an_error() -> None:
-    for schema in ({}, {"properties": []}, {"properties": {"a": True}, "required": "a"}):
+    schemas: list[dict[str, Any]] = [{}, {"properties": []}, {"properties": {"a": True}, "required": "a"}]
+    for schema in schemas:
         assert isinstance(completed_pairs(schema, [], ""), list)
         assert isinstance(completed_pairs(schema, [], "a="), list)
 
