@@ -25,7 +25,9 @@ def _run() -> None:
     command, arguments = sys.argv[1:2], sys.argv[2:]
     if command == ["mcp"]:
         if sys.stdin.isatty() and sys.stdout.isatty():
-            _tell_of_assistants()
+            from tabane.cli.lifecycle import tell_of_assistants
+
+            tell_of_assistants()
         from tabane.hub.bridge import mcp_command
 
         request = mcp_command.parse_arguments(arguments, _environment())
@@ -71,18 +73,6 @@ def _interruptible() -> None:
 
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _tell_of_assistants() -> None:
-    """Say on a terminal what the command waits for: no assistant has one."""
-    from tabane.cli.output import emit, text
-    from tabane.messages import say
-
-    told = say(
-        "This command is for an assistant, which writes MCP here. To connect one: tabane setup. To use tools "
-        "yourself: tabane tools. To end: Ctrl+D"
-    )
-    emit(text(told), err=True)
 
 
 def _environment() -> dict[str, str]:

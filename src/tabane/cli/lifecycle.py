@@ -187,6 +187,15 @@ def mcp(**_: Any) -> None:
     raise click.exceptions.Exit(bridge.run(request, os.environ))
 
 
+def tell_of_assistants() -> None:
+    """Say what `tabane mcp` waits for, if a person types it: no assistant has a terminal."""
+    told = say(
+        "This command is for an assistant, which writes MCP here. To connect one: tabane setup. To use tools "
+        "yourself: tabane tools. To end: Ctrl+D"
+    )
+    emit(text(told), err=True)
+
+
 def started(running: bool, report: dict[str, Any]) -> Message:
     """Return the message that a hub runs, or ran already."""
     if running:
