@@ -179,6 +179,14 @@ def test_a_server_whose_question_nobody_answered_stays_where_it_is(desk: Desk) -
     assert done["assistants"][0]["stays"][0]["name"] == "asks"
 
 
+def test_servers_that_were_imported_before_move_out(desk: Desk) -> None:
+    desk.run("servers", "import", "--yes", "--no-try").succeeded  # noqa: B018
+    done = desk.run("setup", "--yes", "--json").succeeded.json
+    assert done["servers"] == []
+    assert [row["server"] for row in done["assistants"][1]["moved"]] == ["small", "other"]
+    assert list(json.loads(desk.cursor.read_text())["mcpServers"]) == ["tabane"]
+
+
 def test_where_no_hub_can_start_nothing_changes(desk: Desk) -> None:
     desk.environment["TABANE_CONFIG"] = str(desk.folder / "gone.toml")
     done = desk.run("setup", "cursor", "--yes", "--json")
@@ -197,7 +205,9 @@ def test_a_program_without_a_file_is_explained(desk: Desk) -> None:
     (desk.folder / folder / "JetBrains").mkdir(parents=True)
     shown = desk.run("setup", "--dry-run").succeeded.out
     assert "As JSON" in shown
-    assert "tabane install jetbrains --print" in shown
+    assert "tabane install jetbrains --print" in shown.replace("\n", " ")
+    only = desk.run("setup", "jetbrains", "--yes").succeeded.out
+    assert "nothing to do" not in only
 
 
 def test_undo_after_edits_says_what_it_did(desk: Desk) -> None:

@@ -278,7 +278,7 @@ def _tell_unchanged(terminal: Terminal, planning: _Planning, *, dry: bool) -> No
         )
     elif dry and planning.changes:
         terminal.say(say("Nothing was changed. To set this up, run: tabane setup"))
-    elif not planning.problems:
+    elif all(part.status == "unchanged" for part in parts):
         terminal.say(say("Everything is set up. There is nothing to do."))
 
 

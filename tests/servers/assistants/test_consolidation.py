@@ -377,6 +377,32 @@ def test_edits_after_the_setup_are_merged(desk: Desk, name: str, what: str) -> N
     assert desk.undo() == []
 
 
+@pytest.mark.parametrize("name", [name for name, text in FILES.items() if text.count("\n") > 9])
+def test_a_change_elsewhere_in_the_file_leaves_every_other_byte(desk: Desk, name: str) -> None:
+    path = desk.write(name, FILES[name])
+    desk.set_up(name)
+    path.write_bytes(_with_setting(path.read_bytes().decode(), client(name)).encode())
+    desk.undo()
+    assert path.read_bytes().decode() == _with_setting(FILES[name], client(name))
+
+
+def test_a_table_that_setup_made_is_removed_again(desk: Desk) -> None:
+    path = desk.write("windsurf", '{"theme": "dark"}')
+    desk.set_up("windsurf")
+    path.write_text(path.read_text().replace("dark", "light"))
+    desk.undo()
+    assert desk.value("windsurf") == {"theme": "light"}
+
+
+def test_a_file_of_any_length_is_restored_exactly(desk: Desk) -> None:
+    many = {"command": "x", "args": [str(number) for number in range(6000)]}
+    text = json.dumps({"mcpServers": {"a": many}}, indent=1).replace('"1"', '"\\u0031"')
+    path = desk.write("windsurf", text)
+    desk.set_up("windsurf")
+    desk.undo()
+    assert path.read_text() == text
+
+
 def test_a_deleted_file_is_not_made_again_and_its_backup_stays(desk: Desk) -> None:
     path = desk.write("cursor", FILES["cursor"])
     desk.set_up("cursor")

@@ -302,7 +302,8 @@ class _Planner:
 def _withheld(part: AssistantPlan, names: Mapping[str, Message]) -> AssistantPlan:
     moves = tuple(move for move in part.moves if move.server not in names)
     stays = [StayingEntry(move.name, names[move.server]) for move in part.moves if move.server in names]
-    entries = {name: entry for name, entry in part.entries.items() if name not in names}
+    own = next(iter(part.entries), None)  # the entry for Tabane's own tools
+    entries = {name: entry for name, entry in part.entries.items() if name == own or name not in names}
     return structs.replace(part, moves=moves, stays=(*part.stays, *stays), entries=entries)
 
 
