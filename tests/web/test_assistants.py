@@ -44,7 +44,7 @@ async def signed_in(here: Any) -> WebVisitor:
 async def test_assistants_and_what_happens_to_their_servers_are_shown(tmp_path: Path) -> None:
     cursor(tmp_path)
     (tmp_path / ".config" / "zed").mkdir(parents=True)
-    zed = {"context_servers": {"from-an-extension": {"settings": {}}}}
+    zed: dict[str, Any] = {"context_servers": {"from-an-extension": {"settings": {}}}}
     (tmp_path / ".config" / "zed" / "settings.json").write_text(json.dumps(zed))
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex" / "config.toml").write_text("[broken\n")
