@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tabane.hub.doctor.entry_check import check_entry, desktop_environment
+from tabane.servers.assistants.entry_check import check_entry, desktop_environment
 from tests.harness.home import CHILD
 
 SERVER = [str(CHILD)]

@@ -48,7 +48,7 @@ from tabane.settings.files import private_folder
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from tabane.hub.doctor.entry_check import EntryCheck
+    from tabane.servers.assistants.entry_check import EntryCheck
 
 _AT_ONCE = 6
 """Entries that are checked at the same time."""
@@ -394,7 +394,9 @@ class _Setup:
             return _DoneAssistant(part, error=error)
 
     def _check(self, done: Sequence[_DoneAssistant]) -> None:
-        from tabane.hub.doctor.entry_check import check_entry  # starts processes, for this one command
+        from tabane.servers.assistants.entry_check import (
+            check_entry,  # starts processes, for this one command
+        )
 
         able = [each for each in done if each.error is None and each.part.entries]
         with ThreadPoolExecutor(_AT_ONCE) as pool:

@@ -22,7 +22,6 @@ from msgspec import Struct, structs
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
 from tabane.hub.clients.session import ClientSessions
 from tabane.hub.context import HubContext
-from tabane.hub.doctor.entry_check import EntryCheck, check_entry
 from tabane.hub.servers.server_changes import ServerChanges, ServersFileNow, StartedServers
 from tabane.hub.servers.server_setup import ChosenAssistants, SetUpAssistants
 from tabane.messages import Lang, Message, say
@@ -36,6 +35,7 @@ from tabane.servers.assistants.consolidation import (
     edited,
     plan_setup,
 )
+from tabane.servers.assistants.entry_check import EntryCheck, check_entry
 from tabane.servers.assistants.first_requests import first_request
 from tabane.servers.assistants.formats import definition, format_of
 from tabane.servers.assistants.importing import ImportedServer, input_variable, is_off, with_inputs
