@@ -23,6 +23,8 @@ start
 health
 health --start
 doctor --quick
+check
+update --check                                        = 1
 logs -n 3
 open --print
 servers list
@@ -193,6 +195,7 @@ def test_no_command_ends_in_a_traceback(tmp_path: Path) -> None:
     with archive_hub(tmp_path) as home:
         home.environment.pop("TABANE_HTTP")
         home.environment["TABANE_PORT"] = "0"
+        home.environment["UV_DEFAULT_INDEX"] = "http://127.0.0.1:9/simple"  # where nobody answers
         _furnish(home)
         home.run("restart").succeeded  # noqa: B018
         wrong = [said for words, expected in _runs() if (said := _unfit(home, words, expected))]

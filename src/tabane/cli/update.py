@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import Any
+from dataclasses import dataclass, field
 
 import click
 
@@ -26,7 +26,7 @@ NEWER = 100
 FOLLOWS = "0.20"
 """The first version whose hubs notice that their files were replaced. Others are restarted."""
 
-HUB_LIMIT = 60.0
+HUB_LIMIT = 180.0
 """Seconds to wait until the running hub is the new version; then it finishes long calls first."""
 
 MOST_CHANGES = 20
@@ -56,7 +56,7 @@ def update(terminal: Terminal, only_check: bool, agreed: bool) -> None:
     report = _report(copy, newest, index, problem)
     if not terminal.json:
         _show(terminal, copy, report)
-    if only_check or not report["newer"] or not report["runnable"]:
+    if only_check or not report.newer or not report.runnable:
         terminal.show_json(report)
         raise click.exceptions.Exit(_status(report, only_check))
     question = say("Update now?")
@@ -64,39 +64,65 @@ def update(terminal: Terminal, only_check: bool, agreed: bool) -> None:
     if not terminal.confirmed(question, agreed, refused):
         return
     _install(terminal, copy)
-    report |= {"updated": True, "installed": on_disk().name, "changes": _changes_since(this_build().version)}
+    report.updated, report.installed = True, on_disk().name
+    report.changes = _changes_since(report.version)
     if not terminal.json:
-        terminal.say(say("Tabane {version} is installed.", version=report["installed"]))
-        for line in report["changes"]:
+        terminal.say(say("Tabane {version} is installed.", version=report.installed))
+        for line in report.changes:
             terminal.say(line)
-    report["hub"] = _replace_hub(terminal)
+    report.hub = _replace_hub(terminal)
     terminal.show_json(report)
 
 
-def _status(report: dict[str, Any], only_check: bool) -> int:
-    if report["newer"]:
+@dataclass
+class ReplacedHub:
+    """The running hub after an update. ``replaced``: it is of the version that is installed now."""
+
+    version: str
+    replaced: bool
+
+
+@dataclass
+class UpdateReport:
+    """What is newer than this copy, and what was done about it. ``newest`` is None if it is not known."""
+
+    version: str
+    commit: str | None
+    installed_with: str
+    source: str | None
+    index: str | None
+    newest: str | None
+    newer: bool
+    problem: str | None
+    command: str
+    runnable: bool
+    installed: str
+    updated: bool = False
+    changes: list[str] = field(default_factory=list)
+    hub: ReplacedHub | None = None
+
+
+def _status(report: UpdateReport, only_check: bool) -> int:
+    if report.newer:
         return NEWER if only_check else 0
-    return FAILED if report["newest"] is None else 0
+    return FAILED if report.newest is None else 0
 
 
-def _report(copy: InstalledCopy, newest: str | None, index: str, problem: Message | None) -> dict[str, Any]:
+def _report(copy: InstalledCopy, newest: str | None, index: str, problem: Message | None) -> UpdateReport:
     mine = this_build()
-    return {
-        "version": mine.version,
-        "commit": mine.commit or None,
-        "installed_with": copy.installer,
-        "source": copy.source or None,
-        "index": index or None,
-        "newest": newest,
-        "newer": newest is not None and newer(newest, mine.version),
-        "problem": problem.render(lang()) if problem else None,
-        "command": copy.update(),
-        "runnable": copy.updates_itself and _program_of(copy) is not None,
-        "updated": False,
-        "installed": mine.name,
-        "changes": [],
-        "hub": None,
-    }
+    return UpdateReport(
+        version=mine.version,
+        commit=mine.commit or None,
+        installed_with=copy.installer,
+        source=copy.source or None,
+        index=index or None,
+        newest=newest,
+        newer=newest is not None and newer(newest, mine.version),
+        problem=problem.render(lang()) if problem else None,
+        command=copy.update(),
+        runnable=copy.updates_itself and _program_of(copy) is not None,
+        installed=mine.name,
+    )
 
 
 def _ask_index(copy: InstalledCopy) -> tuple[str | None, str, Message | None]:
@@ -135,23 +161,23 @@ _INSTALLERS: dict[str, Message] = {
 }
 
 
-def _show(terminal: Terminal, copy: InstalledCopy, report: dict[str, Any]) -> None:
+def _show(terminal: Terminal, copy: InstalledCopy, report: UpdateReport) -> None:
     how = _INSTALLERS[copy.installer]
     terminal.say(say("This is Tabane {version}, installed {how}.", version=this_build().name, how=how))
-    if report["problem"]:
-        terminal.note(report["problem"])
-    elif report["newer"]:
+    if report.problem:
+        terminal.note(report.problem)
+    elif report.newer:
         terminal.say(
-            say("Tabane {version} is available ({index}).", version=report["newest"], index=report["index"])
+            say("Tabane {version} is available ({index}).", version=report.newest, index=report.index)
         )
     else:
-        terminal.say(say("That is the newest version ({index}).", index=report["index"]))
+        terminal.say(say("That is the newest version ({index}).", index=report.index))
         return
     terminal.say(_advice(copy, report))
 
 
-def _advice(copy: InstalledCopy, report: dict[str, Any]) -> Message:
-    command = report["command"]
+def _advice(copy: InstalledCopy, report: UpdateReport) -> Message:
+    command = report.command
     match copy.installer:
         case "checkout":
             return say("To update the checkout, run: {command}, then: tabane restart", command=command)
@@ -216,7 +242,7 @@ def _install(terminal: Terminal, copy: InstalledCopy) -> None:
         )
 
 
-def _replace_hub(terminal: Terminal) -> dict[str, Any] | None:
+def _replace_hub(terminal: Terminal) -> ReplacedHub | None:
     """Wait until the running hub is of the version that is installed now. Return what is said of it."""
     place, wanted = terminal.endpoint().lock, on_disk()
     if not lock.held(place):
@@ -242,7 +268,7 @@ def _replace_hub(terminal: Terminal) -> dict[str, Any] | None:
                     "them: tabane restart"
                 )
             )
-    return {"version": holder.version if holder else None, "replaced": replaced}
+    return ReplacedHub(holder.version if holder else "", replaced)
 
 
 def _restart_hub() -> None:

@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from glob import escape, glob
+from math import inf
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -31,8 +32,11 @@ LOOK = 0.25
 LIMIT = 30.0
 """Seconds in which a package has to be complete. Then the hub goes on until the files change again."""
 
-TRIAL = 30.0
-"""Seconds that the other build has to import what a hub needs."""
+TRIAL = 120.0
+"""Seconds that the other build has to import what a hub needs, on a machine that is busy with the update."""
+
+AGAIN = 30.0
+"""Seconds until a build is tried again that was not complete or did not start."""
 
 
 class CodeReplacement:
@@ -50,6 +54,7 @@ class CodeReplacement:
         """Requests that wait until another hub can answer them."""
         self._following: asyncio.Task[bool] | None = None
         self._rejected: Build | None = None
+        self._not_before = 0.0
 
     def give_way(self, on_ready: Callable[[], None], *trial: str) -> None:
         """Call ``on_ready`` once, when the build there can take over.
@@ -65,12 +70,12 @@ class CodeReplacement:
 
     def look(self) -> None:
         """Look whether the files were replaced, and follow them then. Takes some microseconds."""
-        if self.replaced and on_disk() != self._rejected:
+        if self.replaced and not self._is_rejected():
             self._follow()
 
     async def takes_over(self) -> bool:
         """Wait until the other build can take over; return False if it cannot. Then the hub goes on."""
-        if not self._follows() or on_disk() == self._rejected:
+        if not self._follows() or self._is_rejected():
             return False
         self.awaited += 1
         try:
@@ -80,6 +85,15 @@ class CodeReplacement:
 
     def _follows(self) -> bool:
         return self._on_ready is not None and not is_checkout(this_build().code)
+
+    def _is_rejected(self) -> bool:
+        return on_disk() == self._rejected and self._loop.time() < self._not_before
+
+    def _reject(self, build: Build, seconds: float) -> bool:
+        """Go on without that build, for so long or until the files change."""
+        self._rejected, self._not_before = build, self._loop.time() + seconds
+        log.warning("this hub does not give way to Tabane %s, which is installed now", build.name)
+        return False
 
     def _follow(self) -> asyncio.Task[bool]:
         if self._following is None or (self._following.done() and not self._following.result()):
@@ -94,18 +108,17 @@ class CodeReplacement:
             await asyncio.sleep(LOOK)
             found = on_disk()
             if found == last and _is_complete(found):
-                if newer(this_build().version, found.version) or not await _starts(self._trial):
-                    self._rejected = found
-                    log.warning("this hub does not give way to Tabane %s, which is installed now", found.name)
-                    return False
+                if newer(this_build().version, found.version):
+                    return self._reject(found, inf)
+                if not await _starts(self._trial):
+                    return self._reject(found, AGAIN)
                 if on_disk() == found:
                     log.info("Tabane %s takes over", found.name)
                     assert self._on_ready is not None
                     self._on_ready()
                     return True
             last = found
-        self._rejected = on_disk()
-        return False
+        return self._reject(on_disk(), AGAIN)
 
 
 def _is_complete(build: Build) -> bool:

@@ -20,7 +20,7 @@ from tests.harness.patience import wait_until
 from tests.harness.release_index import ReleaseIndex
 from tests.harness.user import User
 
-LIMIT = 120.0
+LIMIT = 300.0
 OLD, NEW = "90.0", "91.0"
 OWN: tuple[tuple[str, dict[str, Any]], ...] = (
     ("search_tools", {"query": "echo"}),
