@@ -222,7 +222,8 @@ def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _who(entry: Mapping[str, Any]) -> str:
     name = str(entry.get("label") or entry.get("key") or "")
-    return f"{entry['person']} ({name})" if entry.get("person") else name
+    person = entry.get("person")
+    return f"{person} ({name})" if person else name
 
 
 def holder_name(holder: str, label: str | None, person: str | None) -> str:

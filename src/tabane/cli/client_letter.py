@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
+from msgspec import Struct, convert
+
 from tabane.cli.output import Terminal, local_minute, text
 from tabane.errors import ConfigurationError, TabaneError
 from tabane.messages import Message, say
@@ -42,6 +44,24 @@ class HubReach(NamedTuple):
     def url(self, client: Client) -> str:
         """Return the URL of MCP in the mode that suits an assistant."""
         return f"{self.base}/mcp/{client.mode}"
+
+
+class NewKey(Struct, frozen=True):
+    """What a letter says of a key."""
+
+    secret: str
+    person: str | None = None
+    expires: str | None = None
+
+
+class ClientText(Struct, frozen=True):
+    """What to send with a new key: the block for ``host``, or a letter. ``notes`` are for who sends it."""
+
+    host: str | None
+    url: str
+    text: str
+    authority: str | None
+    notes: list[str]
 
 
 def hub_reach(terminal: Terminal) -> HubReach:
@@ -103,9 +123,7 @@ def _certified_name(settings: Settings) -> str:
         names.append(settings.host)
     if not names:
         raise ConfigurationError(
-            say(
-                "Set the address at which others reach the hub: tabane settings set public_url URL"
-            )
+            say("Set the address at which others reach the hub: tabane settings set public_url URL")
         )
     return f"[{names[0]}]" if ":" in names[0] else names[0]
 
@@ -129,23 +147,17 @@ def checked_client(name: str) -> Client | None:
     return known_client(name) if name else None
 
 
-def client_object(terminal: Terminal, made: dict[str, Any], host: str) -> dict[str, Any]:
-    """Return what to send with a new key: ``text`` is the block for ``host``, or the letter if it is empty.
-
-    ``notes`` are for the one who sends it. Raises ConfigurationError.
-    """
-    client, reach = checked_client(host), hub_reach(terminal)
+def client_text(terminal: Terminal, made: dict[str, Any], host: str) -> ClientText:
+    """Return what to send with a new key, which is the result of keys_create. Raises ConfigurationError."""
+    client, reach, key = checked_client(host), hub_reach(terminal), convert(made, NewKey)
+    problem = [reach.problem] if reach.problem else []
+    authority = str(reach.authority) if reach.authority else None
     if client is None:
-        shown, notes = "\n".join(_letter(made, reach)) + "\n", []
-    else:
-        shown, notes = client_block(client, reach, made["secret"]), list(_notes(client, reach))
-    return {
-        "host": client.name if client else None,
-        "url": reach.url(client) if client else f"{reach.base}/mcp",
-        "text": shown,
-        "authority": str(reach.authority) if reach.authority else None,
-        "notes": [text(note) for note in (*notes, *([reach.problem] if reach.problem else []))],
-    }
+        letter = "\n".join(_letter(key, reach)) + "\n"
+        return ClientText(None, f"{reach.base}/mcp", letter, authority, list(map(text, problem)))
+    block = client_block(client, reach, key.secret)
+    notes = [text(note) for note in (*_notes(client, reach), *problem)]
+    return ClientText(client.name, reach.url(client), block, authority, notes)
 
 
 def client_block(client: Client, reach: HubReach, key: str) -> str:
@@ -207,13 +219,12 @@ def _trust(title: str, trust: str) -> Message:
     )
 
 
-def _letter(made: dict[str, Any], reach: HubReach) -> Iterator[str]:
+def _letter(key: NewKey, reach: HubReach) -> Iterator[str]:
     """Yield the lines of the letter, in the language of the one who writes it."""
     from tabane.servers.assistants.remote import REMOTE_HOSTS
     from tabane.servers.assistants.table import client_named
 
-    person = made.get("person")
-    yield text(say("Hello {person},", person=person) if person else say("Hello,"))
+    yield text(say("Hello {person},", person=key.person) if key.person else say("Hello,"))
     yield ""
     yield text(
         say(
@@ -223,9 +234,9 @@ def _letter(made: dict[str, Any], reach: HubReach) -> Iterator[str]:
     )
     yield ""
     yield f"{text(say('Address'))}: {reach.base}/mcp"
-    yield f"{text(say('Key'))}: {made['secret']}"
-    if made.get("expires"):
-        yield f"{text(say('Valid until'))}: {local_minute(made['expires'])}"
+    yield f"{text(say('Key'))}: {key.secret}"
+    if key.expires:
+        yield f"{text(say('Valid until'))}: {local_minute(key.expires)}"
     if reach.authority is not None:
         yield ""
         yield text(
@@ -249,7 +260,7 @@ def _letter(made: dict[str, Any], reach: HubReach) -> Iterator[str]:
         yield ""
         yield f"- {client.title}{'' if name == 'claude-code' else f' ({_file(client)})'}:"
         yield ""
-        yield _indented(client_block(client, reach, made["secret"]))
+        yield _indented(client_block(client, reach, key.secret))
         if reach.authority is not None:
             yield ""
             yield _indented(text(_trust(client.title, host.trust)), "  ")

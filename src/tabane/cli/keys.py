@@ -8,13 +8,14 @@ from functools import partial
 from typing import Any
 
 import click
+from msgspec import convert, to_builtins
 
 from tabane.access.table import CreateKey, ListKeys, RateLimitStats, UpdateKey
 from tabane.cli.audit import holder_name
-from tabane.cli.client_letter import checked_client, client_object
+from tabane.cli.client_letter import ClientText, checked_client, client_text
 from tabane.cli.operation_command import Column, operation_command, print_facts, print_rows
 from tabane.cli.options import client_names, key_names, option, parameter_option
-from tabane.cli.output import Group, TableState, Terminal, emit, examples, local_minute, text
+from tabane.cli.output import Group, TableState, Terminal, emit, examples, filled, local_minute, text
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
 
@@ -76,24 +77,19 @@ def _with_client(terminal: Terminal, made: dict[str, Any]) -> dict[str, Any]:
     if host is None:
         return made
     try:
-        return made | {"client": client_object(terminal, made, host)}
+        return made | {"client": to_builtins(client_text(terminal, made, host))}
     except TabaneError as error:
         terminal.warn(error)
         return made
 
 
 def _print_new(terminal: Terminal, made: dict[str, Any]) -> None:
-    client = made.get("client")
+    client = convert(made.get("client"), ClientText | None)
     if client is not None:
-        terminal.note(
-            say(
-                "Created {name}, which may use {what}. Send what follows.",
-                name=made["name"],
-                what=_uses(made),
-            )
-        )
-        emit(client["text"], nl=False)
-        for note in client["notes"]:
+        created = say("Created {name}, which may use {what}. Send what follows.")
+        terminal.note(filled(created, made, {"what": _uses(made)}))
+        emit(client.text, nl=False)
+        for note in client.notes:
             terminal.note(note)
         _print_warnings(terminal, made)
         return
@@ -240,7 +236,9 @@ operation_command(
 
 
 _OF_CALLERS = (
-    Column(say("caller"), lambda row: holder_name(row["holder"], row.get("label"), row.get("person"))),
+    Column(
+        say("caller"), lambda row: holder_name(row.get("holder", ""), row.get("label"), row.get("person"))
+    ),
     Column(say("tier"), "tier"),
     Column(
         say("calls left"),

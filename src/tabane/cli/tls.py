@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import time
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import click
+from msgspec import Struct, structs
 
+from tabane.cli.operation_command import print_facts
 from tabane.cli.options import option, with_json
 from tabane.cli.output import Group, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
@@ -60,15 +62,15 @@ def create(terminal: Terminal, names: tuple[str, ...], new_authority: bool) -> N
     _check_other_certificate(settings)
     made = create_certificate(settings.home, checked_names(names), new_authority=new_authority)
     later = _write_settings(settings, made)
-    found = _facts(later)
+    found = _report(later)
     assert found is not None  # it was just made
-    if terminal.show_json(found | {"new_authority": made.new_authority}):
+    if terminal.show_json(structs.replace(found, new_authority=made.new_authority)):
         return
     terminal.say(
         say(
             "Created a certificate for {names}. It is valid until {day}.",
             names=", ".join(made.names),
-            day=_day(found["expires"]),
+            day=_day(found.expires),
         )
     )
     if made.new_authority:
@@ -88,19 +90,19 @@ def show(terminal: Terminal) -> None:
     from tabane.settings import load_settings
 
     settings = load_settings({}, os.environ)
-    found = _facts(settings)
+    found = _report(settings)
     if found is None:
         raise ConfigurationError(
             say("There is no certificate. Make one for your own network with: tabane tls create")
         )
     if terminal.show_json(found):
         return
-    shown = found | {"names": ", ".join(found["names"]), "expires": _day(found["expires"])}
-    terminal.pairs((label, shown[name]) for name, label in _LABELS.items() if shown[name])
-    if found["expires"] < time.time():
+    shown = {"names": ", ".join(found.names), "expires": _day(found.expires)}
+    print_facts(terminal, _LABELS, structs.asdict(found) | shown)
+    if found.expires < time.time():
         terminal.note(say("The certificate has expired. Renew it: tabane tls create"))
-    if found["authority"]:
-        terminal.note(say("Your colleagues need the file {path} once.", path=found["authority"]))
+    if found.authority:
+        terminal.note(say("Your colleagues need the file {path} once.", path=found.authority))
     _tell_next_steps(terminal, settings)
 
 
@@ -115,8 +117,21 @@ _LABELS = {
 }
 
 
-def _facts(settings: Settings) -> dict[str, Any] | None:
-    """Return what both commands show; None without a certificate. Raises ConfigurationError."""
+class CertificateReport(Struct, frozen=True):
+    """What both commands show. ``expires`` is in seconds since 1970."""
+
+    certificate: str
+    names: list[str]
+    expires: float
+    fingerprint: str
+    authority: str | None
+    authority_fingerprint: str | None
+    address: str | None
+    new_authority: bool = False
+
+
+def _report(settings: Settings) -> CertificateReport | None:
+    """Return the certificate of the settings; None if they name none. Raises ConfigurationError."""
     from tabane.hub.http.certificate_facts import certificate_facts, fingerprint_of
     from tabane.hub.http.own_authority import authority_file
 
@@ -124,15 +139,15 @@ def _facts(settings: Settings) -> dict[str, Any] | None:
     if seen is None:
         return None
     authority = authority_file(settings)
-    return {
-        "certificate": str(settings.tls_certificate),
-        "names": list(seen.names),
-        "expires": seen.ends,
-        "fingerprint": seen.fingerprint,
-        "authority": str(authority) if authority else None,
-        "authority_fingerprint": fingerprint_of(authority) if authority else None,
-        "address": settings.public_url or None,
-    }
+    return CertificateReport(
+        str(settings.tls_certificate),
+        list(seen.names),
+        seen.ends,
+        seen.fingerprint,
+        str(authority) if authority else None,
+        fingerprint_of(authority) if authority else None,
+        settings.public_url or None,
+    )
 
 
 def _day(moment: float) -> str:
@@ -178,9 +193,10 @@ def _write_settings(settings: Settings, made: OwnCertificate) -> Settings:
     change_file(settings, os.environ, edit, say("write {lines}", lines=", ".join(lines)))
     later = settings_with(settings, os.environ, None)
     if later.tls_certificate != made.certificate:
-        source = later.sources["tls_certificate"]
+        source = later.sources.get("tls_certificate")
+        where = source.where if source else ""
         raise ConfigurationError(
-            say("tls_certificate is set by {where}, which comes before tabane.toml.", where=source.where)
+            say("tls_certificate is set by {where}, which comes before tabane.toml.", where=where)
         )
     return later
 

@@ -75,7 +75,7 @@ class Hub:
         self.long_results = kept_results(context)
         self.table = OperationTable(self._operations)
         self.access = HubAccess(context, self.gateway, self.table)
-        self.audit = HubAudit(context, self.gateway, self.jobs, self.access.limits_of, self.access.keys)
+        self.audit = HubAudit(context, self.gateway, self.jobs, self.access.limits_of, self.access.people)
         self.audit.meter.later = self.batch.later
         self.gateway.screening.note = self.audit.credentials_found
         self.flows = HubFlows(context, self.gateway, partial(self.audit.live.topic_changed, "flows"))

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from tabane.audit.entry import USAGE, audit_files
 from tabane.guard.definitions.pins import PINS_FILE
+from tabane.hub.http.own_authority import CA, CA_KEY, CERTIFICATE, KEY
+from tabane.hub.http.own_authority import FOLDER as TLS
+from tabane.hub.local.known_hubs import FOLDER as HUBS
 from tabane.hub.people.flows import TRAIL_FILE as TRAILS
 from tabane.hub.people.flows.flow_files import PAIR_FILE as PAIRS
 from tabane.hub.servers.result_types import TYPE_FILE as TYPES
@@ -20,7 +23,12 @@ from tabane.upstreams.logins.login_book import LOGINS_FILE
 AUDIT, AUDIT_HEAD, AUDIT_KEY = "audit", "audit.head", "audit.key"
 SECRETS, TOKEN = "secrets.env", "token"
 
-SECRET_FILES = (TOKEN, AUDIT_KEY, LOGINS_FILE)
+SECRET_FILES = (
+    TOKEN,
+    AUDIT_KEY,
+    LOGINS_FILE,
+    *(f"{TLS}/{name}" for name in (CERTIFICATE, KEY, CA, CA_KEY)),
+)
 """Files that are in a backup with secrets only, besides secrets.env. Both it and logins get the keyring's."""
 
 _DATABASES = ("access.db", "catalogue.db", PINS_FILE, f"{AUDIT}/{USAGE}")
@@ -49,6 +57,7 @@ _MADE_AGAIN = frozenset(
         ),
         *(
             COOKIES,  # sessions of other sites: they are imported again
+            HUBS,  # keys for hubs on other machines: `tabane install --url` writes them again
             TRAILS,
             REPLICAS,
             "registry-cache",
@@ -100,7 +109,7 @@ def plain_files(home: Path) -> Iterator[Path]:
 
 def unknown_entries(home: Path) -> tuple[str, ...]:
     """Return the names in a home that are not Tabane's."""
-    known = {*_MADE_AGAIN, *REPLACED, *SECRET_FILES, SECRETS}
+    known = {*_MADE_AGAIN, *REPLACED, *SECRET_FILES, SECRETS, TLS}
     return tuple(sorted(name for name in os.listdir(home) if not _is_known(name, known)))
 
 

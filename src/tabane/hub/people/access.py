@@ -5,7 +5,7 @@ Each of them is imported on first use: most hubs have one user, and none of them
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,6 +116,11 @@ class HubAccess:
             return {"keys": await self.keys.read(KeyStore.count, 0)}
         except TabaneError as error:
             return {"keys_problem": error.text(lang)}
+
+    async def people(self, holders: Iterable[str]) -> dict[str, str]:
+        """Return the names of people by the names of holders such as ``key:ID``, also of revoked keys."""
+        found = await self.keys.holders(holders)
+        return {holder: names.person for holder, names in found.items() if names.person}
 
     def share(self, keys: SharedKeys, ledger: TokenLedger, profiles: SharedProfiles) -> None:
         """Share the API keys, the limits of callers and the profiles with the other hubs of a group."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tabane.audit.entry import EntryType, Outcome, audit_options, audit_paths
@@ -19,7 +19,6 @@ from tabane.operations import Lazy, Operation
 from tabane.settings import Settings
 
 if TYPE_CHECKING:
-    from tabane.access.keys import KeyRing
     from tabane.access.limits import CallLimits
     from tabane.audit.index_process import AuditIndexProcess
     from tabane.audit.index_requests import IndexTask
@@ -40,6 +39,10 @@ BYTES_OF_A_TOKEN = 4
 """Bytes of a definition that are about one token."""
 
 
+PeopleByHolder = Callable[[Iterable[str]], Awaitable[Mapping[str, str]]]
+"""Returns the names of people by the names of holders."""
+
+
 class HubUsage:
     """The index of the audit log of a hub, and the operations that ask it.
 
@@ -50,10 +53,10 @@ class HubUsage:
         self,
         context: HubContext,
         gateway: Gateway,
-        keys: KeyRing,
+        people: PeopleByHolder,
         errors: int | None = 2,
     ) -> None:
-        self._folder, self._context, self._keys = str(context.home / FOLDER), context, keys
+        self._folder, self._context, self._people = str(context.home / FOLDER), context, people
         self._gateway, self._errors = gateway, errors
         self._zone_name = context.settings.posts_zone  # that of the start
         self._index = Lazy(self._open_index)
@@ -70,11 +73,7 @@ class HubUsage:
                 for tool in self._gateway.catalog.of_server(server.name):
                     yield OfferedTool(tool.alias, tool.server, len(tool.definition) // BYTES_OF_A_TOKEN)
 
-        async def people(holders: Iterable[str]) -> dict[str, str]:
-            found = await self._keys.holders(holders)
-            return {holder: names.person for holder, names in found.items() if names.person}
-
-        return AuditQueries(self, self._zone, offered, people)
+        return AuditQueries(self, self._zone, offered, self._people)
 
     def share(self, audit: PostgresAudit, usage: PostgresUsage, mark: str, address: str) -> None:
         """Give the index of a group of hubs what this hub records, and ask that index from now on.
@@ -144,7 +143,7 @@ class HubAudit:
         gateway: Gateway,
         jobs: Jobs,
         limits: Callable[[str], CallLimits | None],
-        keys: KeyRing,
+        people: PeopleByHolder,
     ) -> None:
         self._context, settings = context, context.settings
         self.counters = CallCounters()
@@ -156,7 +155,7 @@ class HubAudit:
         self.meter = HubMeter(limits, count=self.counters.count, trace=self.tracing)
         self.live = HubLive(context.loop, self.meter, gateway, jobs, settings.audit_redact)
         gateway.review.watch = gateway.review.watch._replace(news=self._definitions_changed)
-        self.usage = HubUsage(context, gateway, keys)
+        self.usage = HubUsage(context, gateway, people)
         self.log: AuditLog | None = None
         self._not_opened: Message | None = None
 
