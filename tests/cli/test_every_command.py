@@ -121,6 +121,8 @@ keys list
 keys show laptop
 keys update laptop --allow 'kid__*'
 keys revoke laptop
+tls create hub.local
+tls show
 profiles list
 policy explain laptop kid__echo                       = 1
 policy labels

@@ -73,7 +73,7 @@ def _changes(options: dict[str, Any]) -> dict[str, Any]:
 
 def _with_client(terminal: Terminal, made: dict[str, Any]) -> dict[str, Any]:
     """Add what to send to the person. A key that was made is printed, also if nobody can connect yet."""
-    host = click.get_current_context().params["print_client"]
+    host = click.get_current_context().params.get("print_client")
     if host is None:
         return made
     try:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.real.conftest import Workplace
+from tests.harness.home import Home
+from tests.harness.home import hub as lead_hub
 from tests.harness.patience import LONG
 
 pytestmark = pytest.mark.node
@@ -75,3 +77,36 @@ def test_the_inspector_lists_and_calls_by_name_in_full_mode_through_bridge_and_d
             check=False,
         )
     assert stopped.returncode == 0, stopped.stderr
+
+
+def test_the_inspector_reaches_a_hub_over_https_with_what_a_colleague_gets(
+    tmp_path: Path, node_tools: Path
+) -> None:
+    """NODE_EXTRA_CA_CERTS names the authority, as the letter of a key says."""
+    lead = Home(tmp_path)
+    lead.write_servers({"c": lead.child()})
+    lead.environment |= {"TABANE_HTTP": "true", "TABANE_PORT": "0"}
+    lead.run("tls", "create", "localhost").succeeded  # noqa: B018
+    with lead_hub(lead):
+        made = lead.json("keys", "create", "alice", "--allow", "*", "--print-client", "cursor")
+        server = json.loads(made["client"]["text"])["mcpServers"]["tabane"]
+        inspector = [str(node_tools / "mcp-inspector"), "--cli", server["url"], "--transport", "http"]
+        for name, value in server["headers"].items():
+            inspector += ["--header", f"{name}: {value}"]
+        environment = {
+            "PATH": f"{node_tools}{os.pathsep}{os.environ['PATH']}",
+            "HOME": str(tmp_path),
+            "NODE_EXTRA_CA_CERTS": made["client"]["authority"],
+        }
+        done = subprocess.run(
+            [*inspector, "--method", "tools/list"],
+            env=environment, capture_output=True, text=True, timeout=LONG, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "c__echo" in [tool["name"] for tool in json.loads(done.stdout)["tools"]]
+        del environment["NODE_EXTRA_CA_CERTS"]
+        refused = subprocess.run(
+            [*inspector, "--method", "tools/list"],
+            env=environment, capture_output=True, text=True, timeout=LONG, check=False,
+        )  # fmt: skip
+        assert refused.returncode != 0

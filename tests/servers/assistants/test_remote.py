@@ -42,7 +42,9 @@ def test_claude_code_gets_one_line() -> None:
     assert client is not None
     block = remote_block(client, "tabane", URL, KEY)
     assert block is not None
-    assert re.fullmatch(r"claude mcp add [^\n]+ tabane https://\S+ --header 'Authorization: Bearer tbn_key'\n", block)
+    assert re.fullmatch(
+        r"claude mcp add [^\n]+ tabane https://\S+ --header 'Authorization: Bearer tbn_key'\n", block
+    )
 
 
 @pytest.mark.parametrize("name", ["claude-desktop", "jetbrains", "continue"])
