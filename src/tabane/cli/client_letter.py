@@ -104,7 +104,7 @@ def _remote_reach(url: str) -> HubReach:
 
 
 def _authority(settings: Settings) -> Path | None:
-    from tabane.hub.http.own_authority import authority_file
+    from tabane.net.own_authority import authority_file
 
     return authority_file(settings)
 

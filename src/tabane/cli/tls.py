@@ -19,7 +19,7 @@ from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
-    from tabane.hub.http.own_authority import OwnCertificate
+    from tabane.net.own_authority import OwnCertificate
     from tabane.settings import Settings
 
 
@@ -54,7 +54,7 @@ def tls() -> None: ...
 )
 @with_json
 def create(terminal: Terminal, names: tuple[str, ...], new_authority: bool) -> None:
-    from tabane.hub.http.own_authority import checked_names, create_certificate
+    from tabane.net.own_authority import checked_names, create_certificate
     from tabane.settings import load_settings
 
     settings = load_settings({}, os.environ)
@@ -133,7 +133,7 @@ class CertificateReport(Struct, frozen=True):
 def _report(settings: Settings) -> CertificateReport | None:
     """Return the certificate of the settings; None if they name none. Raises ConfigurationError."""
     from tabane.hub.http.certificate_facts import certificate_facts, fingerprint_of
-    from tabane.hub.http.own_authority import authority_file
+    from tabane.net.own_authority import authority_file
 
     seen = certificate_facts(settings)
     if seen is None:
@@ -156,7 +156,7 @@ def _day(moment: float) -> str:
 
 def _check_other_certificate(settings: Settings) -> None:
     """Raise ConfigurationError if the settings name another certificate, which Tabane did not make."""
-    from tabane.hub.http.own_authority import is_own
+    from tabane.net.own_authority import is_own
 
     path = settings.tls_certificate
     if path is not None and not is_own(path, settings.home):

@@ -9,14 +9,14 @@ from pathlib import Path
 
 from tabane.audit.entry import USAGE, audit_files
 from tabane.guard.definitions.pins import PINS_FILE
-from tabane.hub.http.own_authority import CA, CA_KEY, CERTIFICATE, KEY
-from tabane.hub.http.own_authority import FOLDER as TLS
 from tabane.hub.local.known_hubs import FOLDER as HUBS
 from tabane.hub.people.flows import TRAIL_FILE as TRAILS
 from tabane.hub.people.flows.flow_files import PAIR_FILE as PAIRS
 from tabane.hub.servers.result_types import TYPE_FILE as TYPES
 from tabane.hub.stores.domain_stores import DERIVED, REPLICAS
 from tabane.hub.stores.domain_stores import FOLDER as STORE
+from tabane.net.own_authority import CA, CA_KEY, CERTIFICATE, KEY
+from tabane.net.own_authority import FOLDER as TLS
 from tabane.reader.cookies import FOLDER as COOKIES
 from tabane.upstreams.logins.login_book import LOGINS_FILE
 

@@ -21,11 +21,11 @@ from tabane.extras import extra_command
 from tabane.hub.doctor.files import closing
 from tabane.hub.doctor.installation import DoctorFinding, Fix, Installation, fault, note, ok, warning
 from tabane.hub.http.certificate_facts import seen_certificate
-from tabane.hub.http.own_authority import is_own
 from tabane.hub.http.tls import server_context
 from tabane.hub.people.oauth import client_secret
 from tabane.hub.telemetry.tracing import NoTracing, check_installed
 from tabane.messages import Message, say
+from tabane.net.own_authority import is_own
 from tabane.settings import Settings
 from tabane.settings.addresses import is_this_machine
 
