@@ -108,6 +108,7 @@ def test_setup_moves_all_servers_and_undo_restores_every_byte(desk: Desk, name: 
     stays = {each.name for each in done.part.stays}
     assert set(servers_in(desk, name)) == {"tabane", *stays}
     assert SECRET not in path.read_text()
+    assert path.read_text().startswith("\ufeff") == FILES[name].startswith("\ufeff")
     assert path.stat().st_mode & 0o777 == 0o640
     place = client(name).user
     assert place is not None
@@ -196,6 +197,19 @@ def test_what_the_hub_would_lose_stays_and_says_why(
     assert why in " ".join(each.why.render("en") for each in planned.stays)
     desk.set_up(name)
     assert servers_in(desk, name).items() >= servers.items()
+
+
+@pytest.mark.parametrize("off", ["cursor", "windsurf"])
+def test_a_server_that_one_assistant_uses_is_on_and_its_disabled_entry_stays(desk: Desk, off: str) -> None:
+    for name in ("cursor", "windsurf"):
+        entry = {"command": "x", **({"disabled": True} if name == off else {})}
+        desk.write(name, json.dumps({"mcpServers": {"a": entry}}))
+    desk.set_up("cursor", "windsurf")
+    assert desk.ours == {"a": {"command": "x"}}
+    assert {name: "a" in servers_in(desk, name) for name in ("cursor", "windsurf")} == {
+        "cursor": off == "cursor",
+        "windsurf": off == "windsurf",
+    }
 
 
 def test_programs_own_extensions_stay(desk: Desk) -> None:
@@ -396,7 +410,7 @@ def test_a_table_that_setup_made_is_removed_again(desk: Desk) -> None:
 
 def test_a_file_of_any_length_is_restored_exactly(desk: Desk) -> None:
     many = {"command": "x", "args": [str(number) for number in range(6000)]}
-    text = json.dumps({"mcpServers": {"a": many}}, indent=1).replace('"1"', '"\\u0031"')
+    text = json.dumps({"mcpServers": {"a": many, "stays": {}}}, indent=1).replace('"1"', '"\\u0031"')
     path = desk.write("windsurf", text)
     desk.set_up("windsurf")
     desk.undo()

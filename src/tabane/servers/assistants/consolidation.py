@@ -243,10 +243,13 @@ class _Planner:
     ) -> tuple[list[MovedEntry], list[StayingEntry]]:
         moves: list[MovedEntry] = []
         stays: list[StayingEntry] = []
-        for placed in self._placed:
+        own = [
+            placed
+            for placed in self._placed
+            if placed.found.client == client.name and _same_file(placed.found.path, file.path)
+        ]
+        for placed in own:
             found = placed.found
-            if found.client != client.name or not _same_file(found.path, file.path):
-                continue
             if is_tabane(found.definition):
                 continue
             why = self._why_it_stays(placed)
@@ -262,7 +265,7 @@ class _Planner:
             limits = limits_in(placed.definition)
             moves.append(MovedEntry(found.name, found.place, placed.name or found.name, limits, folder))
         # of a key that is there twice, both move or none
-        kept = {placed.found.place for placed in self._placed if self._why_it_stays(placed)}
+        kept = {placed.found.place for placed in own if self._why_it_stays(placed)}
         return [move for move in moves if move.path not in kept], stays
 
     def _why_it_stays(self, placed: PlacedServer) -> Message | None:
