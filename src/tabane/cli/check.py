@@ -105,8 +105,9 @@ def annotation(finding: PreflightFinding) -> str:
 
 
 def _sentence(finding: PreflightFinding) -> str:
-    text = " ".join(finding.text.split()).rstrip(".")
-    return f"{text}. {finding.advice}" if finding.advice else text
+    text = " ".join(finding.text.split()).rstrip(".。")
+    stop = "。" if lang() == "ja" else ". "
+    return f"{text}{stop}{finding.advice}" if finding.advice else text
 
 
 def _shown(path: str) -> str:

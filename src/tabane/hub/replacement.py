@@ -110,9 +110,7 @@ class CodeReplacement:
             if found == last and _is_complete(found):
                 if newer(this_build().version, found.version):
                     return self._reject(found, inf)
-                if not await _starts(self._trial):
-                    return self._reject(found, AGAIN)
-                if on_disk() == found:
+                if await _starts(self._trial) and on_disk() == found:
                     log.info("Tabane %s takes over", found.name)
                     assert self._on_ready is not None
                     self._on_ready()

@@ -29,10 +29,12 @@ class PackageInPlace:
     def package(self) -> Path:
         return self._site / "tabane"
 
-    def install(self, source: Path, commit: str) -> None:
+    def install(self, source: Path, commit: str, *, moved: bool = False) -> None:
         """Put the package of that source where the former one is: its modules vanish, and others appear."""
         shutil.rmtree(self.package, ignore_errors=True)
         shutil.copytree(source / "tabane", self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        if moved:
+            move_rooms(self.package)
         (self.package / "COMMIT").write_text(commit + "\n")
 
     def install_earlier(self, version: Earlier, code: Path) -> None:
@@ -40,9 +42,7 @@ class PackageInPlace:
 
     def install_this(self, commit: str, *, moved: bool = False) -> None:
         """Install this code. ``moved``: with other names of its rooms, as a later version may have them."""
-        self.install(ROOT / "src", commit)
-        if moved:
-            move_rooms(self.package)
+        self.install(ROOT / "src", commit, moved=moved)
 
     def run(self, *arguments: str) -> Outcome:
         return self._user.run(*arguments, python=(self._python,))
