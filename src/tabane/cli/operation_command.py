@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tabane.cli.options import Decorator, detach_option, given, hub_options, with_hub
-from tabane.cli.output import FAILED, Command, Group, Shown, Terminal, filled
-from tabane.messages import Message
+from tabane.cli.output import FAILED, Command, Group, Shown, Terminal
+from tabane.messages import Message, filled
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
