@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import click
-from msgspec import to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from tabane.access.table import CreateKey, ListKeys, RateLimitStats, UpdateKey
 from tabane.cli.audit import holder_name
@@ -86,13 +86,18 @@ def _with_client(terminal: Terminal, made: dict[str, Any]) -> dict[str, Any]:
         return made
 
 
+class _ClientText(Struct):
+    text: str
+    notes: list[str]
+
+
 def _print_new(terminal: Terminal, made: dict[str, Any]) -> None:
-    client = made.get("client")
+    client = convert(made.get("client"), _ClientText | None)
     if client is not None:
         created = say("Created {name}, which may use {what}. Send what follows.")
         terminal.note(filled(created, made, {"what": _uses(made)}))
-        emit(client["text"], nl=False)
-        for note in client["notes"]:
+        emit(client.text, nl=False)
+        for note in client.notes:
             terminal.note(note)
         _print_warnings(terminal, made)
         return
