@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, field
 
-from tabane.cli.install import known_client, machine, tabane_command
+from tabane.cli.install import keep_environment, known_client, machine, tabane_command
 from tabane.cli.options import agreed_option, dry_run_option, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
@@ -23,7 +22,7 @@ from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.cli.servers_import import InputAnswers, report_missing
 from tabane.cli.setup_completion import CLIENT as COMPLETION
 from tabane.cli.setup_completion import offer_completion
-from tabane.errors import BadArguments, ConfigurationError, TabaneError
+from tabane.errors import BadArguments, TabaneError
 from tabane.hub.local.endpoint import home_of
 from tabane.messages import Message, say
 from tabane.servers.assistants.consolidation import (
@@ -34,6 +33,7 @@ from tabane.servers.assistants.consolidation import (
     apply,
     plan_setup,
 )
+from tabane.servers.assistants.entry_check import check_entry
 from tabane.servers.assistants.first_requests import first_request
 from tabane.servers.assistants.formats import definition
 from tabane.servers.assistants.importing import ImportedServer, is_off, with_inputs
@@ -43,7 +43,6 @@ from tabane.servers.configuration import configuration_of, why_disabled, written
 from tabane.servers.editing import add_servers, check_addable
 from tabane.servers.foreign_keys import our_definition
 from tabane.servers.secret_store import SecretMoves, keeping, moves_of, with_values
-from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -358,7 +357,7 @@ class _Setup:
     def run(self) -> _Done:
         terminal, place, planning = self._terminal, self._place, self._planning
         check_passphrase(terminal, place.settings.home)
-        _record_environment()
+        keep_environment()
         terminal.hub()  # if it cannot start, nothing changes
         answers = InputAnswers(terminal, naming_of(place, planning.plan.servers.definitions), plain=False)
         names = self._import(answers)
@@ -394,24 +393,11 @@ class _Setup:
             return _DoneAssistant(part, error=error)
 
     def _check(self, done: Sequence[_DoneAssistant]) -> None:
-        from tabane.servers.assistants.entry_check import (
-            check_entry,  # starts processes, for this one command
-        )
-
         able = [each for each in done if each.error is None and each.part.entries]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             found = pool.map(lambda each: check_entry(_own_entry(each.part), os.environ), able)
             for each, check in zip(able, found, strict=True):
                 each.check = check
-
-
-def _record_environment() -> None:
-    from tabane.hub.servers.recorded_environment import record_environment
-
-    home = home_of(os.environ)
-    with suppress(ConfigurationError, OSError):  # `tabane doctor` also checks that servers are found
-        private_folder(home)
-        record_environment(home, os.environ)
 
 
 def _own_entry(part: AssistantPlan) -> dict[str, Any]:
