@@ -383,7 +383,8 @@ class _Setup:
         if not wanted:
             return []
         values = {**moves.values, **answers.values}
-        with files_changed(self._terminal), keeping(store_of(self._place.settings), values):
+        backups, store = Backups(home_of(os.environ)), store_of(self._place.settings)
+        with files_changed(self._terminal), backups.importing(), keeping(store, values):
             add_servers(self._place.path, wanted)
         return [name for name, each in wanted.items() if not is_off(each)]
 

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -663,3 +664,19 @@ def test_a_file_of_many_megabytes_is_set_up_in_seconds(desk: Desk) -> None:
     desk.undo()
     assert path.read_bytes() == before
     assert time.process_time() - began < 3
+
+
+def test_one_setup_at_a_time_imports_servers(desk: Desk) -> None:
+    ended: list[str] = []
+
+    def other() -> None:
+        with Backups(desk.folder / "data").importing():
+            ended.append("other")
+
+    thread = threading.Thread(target=other)
+    with desk.backups.importing():
+        thread.start()
+        thread.join(0.1)
+        ended.append("first")
+    thread.join(10)
+    assert ended == ["first", "other"]

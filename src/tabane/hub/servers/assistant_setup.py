@@ -262,11 +262,10 @@ class AssistantSetups:
         planned = self._planned(params.assistants)
         if params.version not in (None, planned.version):
             raise BadArguments(say("The files have changed since you looked at them. Look again."), "version")
-        added = planned.moves.definitions
+        added, backups = planned.moves.definitions, Backups(self._context.home)
         if added:
-            with keeping(planned.file.store, planned.moves.values):
+            with backups.importing(), keeping(planned.file.store, planned.moves.values):
                 add_servers(planned.file.path, added)
-        backups = Backups(self._context.home)
         done = []
         for part in planned.plan.assistants:
             try:

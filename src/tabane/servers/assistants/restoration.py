@@ -11,8 +11,8 @@ import copy
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import SequenceMatcher
 from itertools import pairwise
 from pathlib import Path
@@ -137,6 +137,17 @@ class Backups:
         path = self.path_for(backup.client, Path(backup.path))
         write_private(path, msgspec.json.format(msgspec.json.encode(backup), indent=2))
         return path
+
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """Let one setup of this home at a time keep secrets and add servers. Raises ConfigurationError.
+
+        Without it, a setup that fails could take back a secret that another one has just used.
+        """
+        private_folder(self.folder.parent)
+        private_folder(self.folder)
+        with folder_lock(self.folder / "any"):
+            yield
 
     def remove(self, backup: FileBackup) -> None:
         """Delete a backup, and the folder if it is empty then."""
