@@ -382,7 +382,8 @@ class _Setup:
         if not wanted:
             return []
         values = {**moves.values, **answers.values}
-        with files_changed(self._terminal), keeping(store_of(self._place.settings), values):
+        backups, store = Backups(home_of(os.environ)), store_of(self._place.settings)
+        with files_changed(self._terminal), backups.importing(), keeping(store, values):
             add_servers(self._place.path, wanted)
         return [name for name, each in wanted.items() if not is_off(each)]
 
@@ -499,7 +500,10 @@ _OUTCOMES = {
 
 
 def _undo(terminal: Terminal, clients: Sequence[str], *, dry: bool) -> None:
-    backups = Backups(home_of(os.environ))
+    home = home_of(os.environ)
+    if not dry:
+        check_passphrase(terminal, Path(home))
+    backups = Backups(home)
     found = [each for each in backups.all(clients) if not dry or each.client != COMPLETION]
     done = [undo(backups, each, dry=dry) for each in found]
     result = {"status": "dry_run" if dry else "undone" if done else "unchanged"}
@@ -517,7 +521,9 @@ def _tell_undone(terminal: Terminal, done: Sequence[Restoration], *, dry: bool) 
     terminal.table([say("assistant"), say("its file"), say("path")], rows, whole=(0,))
     for each in done:
         for remark in each.remarks:
-            terminal.say(say("{title}: {remark}.", title=_title(each.client), remark=remark))
+            terminal.say(
+                say("{title}: {remark}.", title=_title(each.client), remark=text(remark).rstrip(".。"))
+            )
         if each.kept is not None:
             terminal.say(say("  The backup is {path}.", path=_short(each.kept)))
     if dry:
