@@ -237,7 +237,7 @@ _LABELS = {
     "memory_mb": say("memory"),
     "problem": say("problem"),
     "servers": say("servers"),
-    "servers_disabled": say("servers disabled or with errors"),
+    "servers_disabled": say("servers off, or wrong in the file"),
     "servers_running": say("servers running"),
     "tools": say("tools"),
     "model": say("embedding model"),

@@ -154,6 +154,8 @@ RUN: Mapping[str, str] = {
     "hub restart": "restart",
     "hub logs": "logs",
     "down": "stop",
+    "off": "stop",
+    "on": "start",
     "shutdown": "stop",
     "kill": "stop",
     "quit": "stop",
@@ -297,6 +299,8 @@ ADVICE: Mapping[str, Message] = {
     "sessions": say("tabane status shows how many assistants are connected."),
     "prompts": say("To find prompts and resources of servers: tabane tools search QUERY --kind prompts"),
     "resources": say("To find resources of servers: tabane tools search QUERY --kind resources"),
+    "undo": say("To take back what tabane setup changed: tabane setup --undo"),
+    "whoami": say("This hub and its home: tabane status. Keys, and what they may do: tabane keys list"),
     "reset": say(
         "To start the hub again: tabane restart. To start from nothing, delete its home: tabane status"
     ),
@@ -478,7 +482,7 @@ def understood(args: Sequence[str], commands: Mapping[str, object]) -> Understoo
     leading = words[:3]
     if leading[:1] == ["help"]:
         return Understood([*words[1:], "--help"] if words[1:] != ["all"] else ["--help-all"])
-    if swapped := _swapped(words, commands):
+    if swapped := _swapped(words, commands) or _imported(words):
         return swapped
     for length in (3, 2, 1):
         typed = " ".join(leading[:length])
@@ -522,6 +526,16 @@ def _swapped(words: Sequence[str], commands: Mapping[str, object]) -> Understood
     return Understood([group, words[0], *words[2:]]) if group in commands and group in _GROUPS else None
 
 
+def _imported(words: Sequence[str]) -> Understood | None:
+    """Return the import of a file by its name: an archive of posts, or a file with servers."""
+    if len(words) < 2 or words[0].lower() != "import":
+        return None
+    ending = os.path.splitext(words[1].lower())[1]
+    if ending in (".zip", ".csv", ".js"):
+        return Understood(["posts", *words])
+    return Understood(["servers", "import", "--from", *words[1:]]) if ending == ".json" else None
+
+
 _GROUPS = frozenset(
     ("servers", "tools", "docs", "posts", "models", "keys", "profiles", "projects", "secrets", "settings")
 ) | {"jobs", "tasks", "questions"}
@@ -542,6 +556,10 @@ def in_group(path: str, words: Sequence[str], commands: Sequence[str]) -> Unders
         return Understood([*target[1:], *words[1:]])
     if key in ADVICE:
         return Understood(advice=with_file(ADVICE[key]))
+    if path == "servers" and name == "install" and len(words) == 2 and "://" not in words[1]:
+        return Understood(["find", words[1]])  # a name alone says no command
+    if path == "settings" and len(words) == 1 and "=" in name:
+        return Understood(["set", name])
     if act := same_act(name, commands):
         return Understood([act, *words[1:]])
     if len(words) > 1 and (act := words[1] if words[1] in commands else same_act(words[1], commands)):

@@ -330,7 +330,13 @@ class _Done(Struct):
             terminal.note(say("{server!n} does not start yet: {why}", server=server, why=why))
         if self.started.pending:
             names = ", ".join(self.started.pending)
-            terminal.say(say("Still starting: {names}. Look later with: tabane servers list", names=names))
+            terminal.say(
+                say(
+                    "Tabane goes on preparing {names}: the first start of a server may download it. To see "
+                    "how far it is: tabane servers list",
+                    names=names,
+                )
+            )
         if self.answers is not None:
             report_missing(terminal, self.answers.missing)
 
@@ -340,7 +346,8 @@ class _Done(Struct):
         if not works or terminal.json:
             return
         definitions = _usable(self.planning, self.started)
-        request = first_request(definitions)
+        ready = {name: each for name, each in definitions.items() if name not in self.started.pending}
+        request = first_request(ready or definitions)
         terminal.say("")
         terminal.say(say("Restart {titles}.", titles=", ".join(works)))
         if request is not None:
@@ -372,6 +379,7 @@ class _Setup:
                 started = start_added(terminal, place, names, follow=False)
         with terminal.working(say("Making a call through each entry")):
             self._check(done)
+            self._look_again(started)
         secrets = [*planning.moves.names, *answers.values]
         return _Done(planning, done, started, secrets, answers)
 
@@ -392,6 +400,16 @@ class _Setup:
             return _DoneAssistant(part, apply(part, backups))
         except TabaneError as error:
             return _DoneAssistant(part, error=error)
+
+    def _look_again(self, started: AddedServers) -> None:
+        """Ask for the servers that were still starting: most of them are ready after the calls."""
+        if not started.pending:
+            return
+        with suppress(TabaneError):
+            rows = {row["name"]: row for row in self._terminal.hub().call("list_servers")["results"]}
+            ready = [name for name in started.pending if (rows.get(name) or {}).get("tools") is not None]
+            started.pending = [name for name in started.pending if name not in ready]
+            started.tools |= {name: rows[name]["tools"] for name in ready}
 
     def _check(self, done: Sequence[_DoneAssistant]) -> None:
         able = [each for each in done if each.error is None and each.part.entries]
