@@ -188,7 +188,10 @@ def undo(backups: Backups, backup: FileBackup, *, dry: bool = False) -> Restorat
             merged = merged_text(backup, current)
             exact = merged.text == backup.before
             if not dry and merged.text != current:
-                _replace(target, merged.text, backup)
+                if merged.text is None:
+                    target.unlink()
+                else:
+                    write_private(target, merged.text.encode(), stat.S_IMODE(target.stat().st_mode))
         outcome: Outcome = "restored" if exact else "merged"
         return _finished(backups, backup, outcome, merged.remarks, dry=dry)
     except (FormatSyntaxError, UnsafeTextEdit, ConfigurationError) as error:
@@ -220,27 +223,15 @@ def _finished(
 ) -> Restoration:
     kept = None
     if not dry:
-        _remove_folders(backup)
+        if not os.path.lexists(backup.path):
+            for folder in backup.folders:  # the deepest first
+                with suppress(OSError):
+                    os.rmdir(folder)
         if remarks:  # an entry that the user's newer one hides is still in there
             kept = backups.set_aside(backup)
         else:
             backups.remove(backup)
     return Restoration(backup.client, Path(backup.path), outcome, remarks, kept, tuple(backup.moved))
-
-
-def _replace(target: Path, text: str | None, backup: FileBackup) -> None:
-    if text is None:
-        target.unlink()
-        return
-    mode = stat.S_IMODE(target.stat().st_mode)
-    write_private(target, text.encode(), mode)
-
-
-def _remove_folders(backup: FileBackup) -> None:
-    if not os.path.lexists(backup.path):
-        for folder in backup.folders:  # the deepest first
-            with suppress(OSError):
-                os.rmdir(folder)
 
 
 def read_text(path: Path) -> str | None:
@@ -412,8 +403,8 @@ def _with_target(form: Form, text: str, path: Keys, target: Any, before: str) ->
     if target is GONE:
         return text
     text = editing.with_entry(text, path, target)
-    if form in ("json", "jsonc") and (raw := _json_text(before, path)) is not None:
-        span = _json_span(text, path)
+    if form in ("json", "jsonc") and (written := _json_span(before, path)) is not None:
+        span, raw = _json_span(text, path), before[written[0] : written[1]]
         if span is not None and same_value(json_value(raw), target):
             text = text[: span[0]] + raw + text[span[1] :]
     return text
@@ -425,11 +416,6 @@ def json_value(text: str) -> Any:
         return read_document(text).value
     except JsonSyntaxError:
         return GONE
-
-
-def _json_text(text: str, path: Keys) -> str | None:
-    span = _json_span(text, path)
-    return text[span[0] : span[1]] if span else None
 
 
 def _json_span(text: str, path: Keys) -> tuple[int, int] | None:
