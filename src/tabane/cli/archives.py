@@ -352,7 +352,11 @@ def _print_restored(
 ) -> None:
     made = done.manifest.created
     terminal.say(say("The backup of {made} was restored to {home}.", made=made, home=endpoint.home))
-    for folder in dict.fromkeys(_kept_places(endpoint, done)):
+    home = os.path.realpath(endpoint.home)
+    former = (
+        os.path.dirname(kept) if os.path.dirname(to) == home else kept for to, kept in done.kept.items()
+    )
+    for folder in dict.fromkeys(former):
         terminal.say(say("The former files are kept: {path}", path=folder))
     if done.audit is not None:
         terminal.say(
@@ -369,12 +373,6 @@ def _print_restored(
         for name, users in secrets.items():
             terminal.say(f"  tabane secrets set {name}" + (f"    # {', '.join(users)}" if users else ""))
     terminal.say(say("Start the hub with: tabane start"))
-
-
-def _kept_places(endpoint: Endpoint, done: RestoredBackup) -> Iterator[str]:
-    home = os.path.realpath(endpoint.home)
-    for target, kept in done.kept.items():
-        yield os.path.dirname(kept) if os.path.dirname(target) == home else kept
 
 
 def _missing(terminal: Terminal, done: RestoredBackup) -> tuple[dict[str, tuple[str, ...]], list[Message]]:

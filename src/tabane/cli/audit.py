@@ -207,21 +207,17 @@ def _row(entry: Mapping[str, Any]) -> tuple[object, ...]:
         action += f" ×{entry['count']}"
     if entry.get("script"):
         action += f" · {entry['script']}"
+    name = str(entry.get("label") or entry.get("key") or "")
+    person, reason = entry.get("person"), clean(entry.get("reason") or "")
     return (
         _when(entry["time"]),
-        clean(_who(entry)),
+        clean(f"{person} ({name})" if person else name),
         clean(entry.get("client") or ""),
         clean(action),
         TableState(entry.get("outcome") or ""),
         milliseconds(entry.get("ms") or None),
-        _reason(clean(entry.get("reason") or "")),
+        fitted(reason, _LONGEST_REASON) if sys.stdout.isatty() else reason,
     )
-
-
-def _who(entry: Mapping[str, Any]) -> str:
-    name = str(entry.get("label") or entry.get("key") or "")
-    person = entry.get("person")
-    return f"{person} ({name})" if person else name
 
 
 def holder_name(holder: str, label: str | None, person: str | None) -> str:
@@ -243,10 +239,6 @@ def _when(moment: str) -> str:
     if not sys.stdout.isatty():
         return local.isoformat(" ", "seconds")
     return local.strftime("%H:%M:%S" if local.date() == datetime.now().date() else "%m-%d %H:%M")
-
-
-def _reason(reason: str) -> str:
-    return fitted(reason, _LONGEST_REASON) if sys.stdout.isatty() else reason
 
 
 @click.group(

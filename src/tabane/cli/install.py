@@ -293,7 +293,9 @@ def install(
 ) -> None:
     client, folder = _told_apart(client, project)
     if only_list:
-        _list(terminal, folder, name)
+        rows = list(_rows(folder, name))
+        if not terminal.show_json(rows):
+            print_rows(terminal, _LISTED, rows, whole=(0,))
         return
     url = remote.checked_url()
     if only_print:
@@ -507,12 +509,6 @@ def _print(
     emit(lines, nl=False)
     if known is not None and known.by_hand is not None:
         terminal.note(known.by_hand)
-
-
-def _list(terminal: Terminal, folder: Path | None, name: str) -> None:
-    rows = list(_rows(folder, name))
-    if not terminal.show_json(rows):
-        print_rows(terminal, _LISTED, rows, whole=(0,))
 
 
 _LISTED = (

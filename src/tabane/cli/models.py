@@ -45,21 +45,14 @@ def _model_names(
 
 def _about(row: dict[str, Any]) -> str:
     """Return what is known of a model: groups of facts, those that are unknown left out."""
-    groups = (_traits(row), _speed(row), _quality(row["quality"]), [row["good_for"]])
-    return "; ".join(", ".join(fact for fact in group if fact) for group in groups if any(group))
-
-
-def _traits(row: dict[str, Any]) -> list[str]:
-    size = row["megabytes"]
-    return [row["languages"] or "", "" if size is None else f"{size:,.0f} MB", row["license"] or ""]
-
-
-def _speed(row: dict[str, Any]) -> list[str]:
-    query, texts = row["query_ms"], row["texts_per_second"]
-    return [
+    size, query, texts = row["megabytes"], row["query_ms"], row["texts_per_second"]
+    traits = [row["languages"], "" if size is None else f"{size:,.0f} MB", row["license"]]
+    speed = [
         "" if query is None else text(say("{ms:.1f} ms a query", ms=query)),
         "" if texts is None else text(say("{count:,.0f} {count:text|texts}/s", count=texts)),
     ]
+    groups = (traits, speed, _quality(row["quality"]), [row["good_for"]])
+    return "; ".join(", ".join(fact for fact in group if fact) for group in groups if any(group))
 
 
 def _quality(quality: dict[str, Any]) -> list[str]:

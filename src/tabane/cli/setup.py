@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -14,7 +14,7 @@ import click
 from msgspec import Struct, field
 
 from tabane.cli.install import keep_environment, known_client, machine, tabane_command
-from tabane.cli.options import agreed_option, dry_run_option, json_option, mode_option, option
+from tabane.cli.options import agreed_option, client_names, dry_run_option, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.secrets import naming_of, place_name, store_of
@@ -32,32 +32,23 @@ from tabane.servers.assistants.consolidation import (
     SetupOptions,
     SetupPlan,
     apply,
+    blocked_servers,
     plan_setup,
 )
 from tabane.servers.assistants.entry_check import check_entry
-from tabane.servers.assistants.first_requests import first_request
-from tabane.servers.assistants.formats import definition
+from tabane.servers.assistants.first_requests import request_after
 from tabane.servers.assistants.importing import ImportedServer, is_off, with_inputs
 from tabane.servers.assistants.restoration import Backups, Restoration, undo
-from tabane.servers.assistants.table import CLIENTS, client_named
-from tabane.servers.configuration import configuration_of, why_disabled, written_definitions
+from tabane.servers.assistants.table import client_named
+from tabane.servers.configuration import written_definitions
 from tabane.servers.editing import add_servers, check_addable
-from tabane.servers.foreign_keys import our_definition
 from tabane.servers.secret_store import SecretMoves, keeping, moves_of, with_values
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from tabane.servers.assistants.entry_check import EntryCheck
 
 _AT_ONCE = 6
 """Entries that are checked at the same time."""
-
-
-def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(c.name, help=c.title) for c in CLIENTS if c.name.startswith(incomplete)]
 
 
 @click.command(
@@ -76,7 +67,7 @@ def _names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
         "tabane setup --undo",
     ),
 )
-@click.argument("clients", metavar="[CLIENT]…", nargs=-1, shell_complete=_names)
+@click.argument("clients", metavar="[CLIENT]…", nargs=-1, shell_complete=client_names)
 @agreed_option
 @dry_run_option
 @mode_option()
@@ -159,7 +150,9 @@ class _Planning(Struct, frozen=True):
             machine(), Path.cwd(), tabane_command(), ours, clients=clients, options=options, resolved=resolved
         )
         moves = moves_of(plan.servers.definitions, naming_of(place, plan.servers.definitions))
-        return cls(place, plan.withheld(_blocked(place, ours, moves)), moves)
+        asked = with_inputs(dict(moves.definitions), lambda id: "?")
+        variables = place.variables().with_secrets(moves.values)
+        return cls(place, plan.withheld(blocked_servers(place.path, {**ours, **asked}, variables)), moves)
 
     @property
     def changes(self) -> bool:
@@ -174,7 +167,12 @@ class _Planning(Struct, frozen=True):
         if terminal.json:
             return
         rows = [
-            (part.client.title, _entry_word(part), ", ".join(_moving(part)), _short(part.file.path))
+            (
+                part.client.title,
+                _entry_word(part),
+                ", ".join(dict.fromkeys(move.name for move in part.moves)),
+                _short(part.file.path),
+            )
             for part in self.plan.assistants
             if part.file is not None and part.problem is None
         ]
@@ -186,16 +184,20 @@ class _Planning(Struct, frozen=True):
         if taken:
             terminal.say("")
             terminal.say(say("Tabane will run these servers, each once for all assistants:"))
-            shown = [(self._name(each), each.titles, self._command(each)) for each in taken]
+            shown = [
+                (
+                    say("{name} (off)", name=each.name) if is_off(each.definition) else each.name,
+                    each.titles,
+                    self._command(each),
+                )
+                for each in taken
+            ]
             terminal.table([say("name"), say("from"), say("command")], shown, whole=(0,))
         if self.moves.moves:
             kept = place_name(_secrets_place(self.place))
             names = ", ".join(self.moves.names)
             terminal.say(say("Keys and passwords move into {place}: {names}", place=kept, names=names))
         _show_rest(terminal, self.plan.assistants)
-
-    def _name(self, each: ImportedServer) -> Message | str:
-        return say("{name} (off)", name=each.name) if is_off(each.definition) else each.name
 
     def _command(self, each: ImportedServer) -> str:
         found = self.moves.definitions[each.name]
@@ -207,29 +209,12 @@ def _secrets_place(place: ServersFile) -> str:
     return "keyring" if place.settings.keyring else "secrets.env"
 
 
-def _blocked(place: ServersFile, ours: Mapping[str, Any], moves: SecretMoves) -> dict[str, Message]:
-    """Return the servers that the hub would not start though they are switched on, and why."""
-    variables = place.variables().with_secrets(moves.values)
-    asked = with_inputs(dict(moves.definitions), lambda id: "?")
-    found: dict[str, Message] = {}
-    for server in configuration_of(place.path, {**ours, **asked}, variables).servers:
-        written = {**ours, **asked}[server.name]
-        why = why_disabled(server)
-        if why is not None and not is_off(our_definition(written.items()).values):
-            found[server.name] = say("Tabane cannot start it yet: {why}", why=why)
-    return found
-
-
 def _entry_word(part: AssistantPlan) -> Message:
     if part.status == "installed":
         return say("new ({mode})", mode=part.mode)
     if part.status == "updated":
         return say("update ({mode})", mode=part.mode)
     return say("there")
-
-
-def _moving(part: AssistantPlan) -> list[str]:
-    return list(dict.fromkeys(move.name for move in part.moves))
 
 
 def _short(path: Path) -> str:
@@ -346,13 +331,15 @@ class _Done(Struct):
         works = [each.part.client.title for each in self.assistants if each.error is None]
         if not works or terminal.json:
             return
-        definitions = _usable(self.planning, self.started)
-        ready = {name: each for name, each in definitions.items() if name not in self.started.pending}
-        request = first_request(ready or definitions)
+        planning = self.planning
+        moved = {move.server for part in planning.plan.assistants for move in part.moves}
+        written = written_definitions(planning.place.path)
+        failed, unready = self.started.failed, {*self.started.failed, *self.started.pending}
+        request = request_after(written, moved, unready) or request_after(written, moved, failed)
         terminal.say("")
         terminal.say(say("Restart {titles}.", titles=", ".join(works)))
         if request is not None:
-            terminal.say(say("Then say there: “{request}”", request=request[1]))
+            terminal.say(say("Then say there: “{request}”", request=request))
         terminal.say(say("To undo all of this: tabane setup --undo"))
 
 
@@ -415,26 +402,9 @@ class _Setup:
     def _check(self, done: Sequence[_DoneAssistant]) -> None:
         able = [each for each in done if each.error is None and each.part.entries]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            found = pool.map(lambda each: check_entry(_own_entry(each.part), os.environ), able)
+            found = pool.map(lambda each: check_entry(each.part.own_entry, os.environ), able)
             for each, check in zip(able, found, strict=True):
                 each.check = check
-
-
-def _own_entry(part: AssistantPlan) -> dict[str, Any]:
-    """Return the entry for Tabane's own tools, as a definition."""
-    assert part.file is not None
-    return definition(part.file.place.shape, next(iter(part.entries.values()))) or {}
-
-
-def _usable(planning: _Planning, started: AddedServers) -> dict[str, Mapping[str, Any]]:
-    """Return the servers in Tabane that an assistant can use, those that moved first."""
-    moved = {move.server for part in planning.plan.assistants for move in part.moves}
-    found = written_definitions(planning.place.path)
-    names = [*(name for name in found if name in moved), *(name for name in found if name not in moved)]
-    ours = {
-        name: our_definition(found[name].items()).values for name in names if isinstance(found[name], dict)
-    }
-    return {name: each for name, each in ours.items() if name not in started.failed and not is_off(each)}
 
 
 def _moved_word(each: _DoneAssistant) -> Message:
@@ -494,17 +464,7 @@ def _row(part: AssistantPlan, done: _DoneAssistant | None) -> dict[str, Any]:
         "problem": problem.render(lang()) if problem else None,
         "by_hand": part.by_hand.render(lang()) if part.by_hand else None,
         "backup": str(applied.backup) if applied and applied.backup else None,
-        "check": _check_row(check) if check else None,
-    }
-
-
-def _check_row(check: EntryCheck) -> dict[str, Any]:
-    return {
-        "works": check.problem is None,
-        "seconds": round(check.seconds, 3),
-        "tools": check.tools,
-        "called": check.called,
-        "problem": check.problem.render(lang()) if check.problem else None,
+        "check": check.row(lang()) if check else None,
     }
 
 

@@ -122,7 +122,7 @@ def _report(copy: InstalledCopy, newest: str | None, index: str, problem: Messag
         newer=newest is not None and newer(newest, mine.version),
         problem=problem.render(lang()) if problem else None,
         command=copy.update(),
-        runnable=copy.updates_itself and _program_of(copy) is not None,
+        runnable=copy.updates_itself and shutil.which(copy.update_steps()[0][0]) is not None,
         installed=mine.name,
     )
 
@@ -211,10 +211,6 @@ def _changes_since(version: str) -> list[str]:
             found.append(line.partition(". ")[0].rstrip(".") + ".")
     more = len(found) - MOST_CHANGES
     return found if more <= 0 else [*found[:MOST_CHANGES], f"… (+{more})"]
-
-
-def _program_of(copy: InstalledCopy) -> str | None:
-    return shutil.which(copy.update_steps()[0][0])
 
 
 def _install(terminal: Terminal, copy: InstalledCopy) -> None:

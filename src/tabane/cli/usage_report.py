@@ -97,7 +97,7 @@ def usage(ctx: click.Context, /, unused: bool, everything: bool, **options: Any)
 
 def _columns(by: str) -> list[Column]:
     return [
-        Column(_GROUPS[by], lambda group: _name(group, by)),
+        Column(_GROUPS[by], lambda group: holder_name(group[by], group.get("label"), group.get("person"))),
         count_column(say("calls"), "calls"),
         count_column(say("errors"), "errors"),
         *(time_column(name) for name in ("p50", "p95", "p99")),
@@ -128,10 +128,6 @@ def _analyze(ctx: click.Context, terminal: Terminal, options: Mapping[str, Any])
 
 def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
-
-
-def _name(group: Mapping[str, Any], by: str) -> str:
-    return holder_name(group[by], group.get("label"), group.get("person"))
 
 
 def _print_analysis(terminal: Terminal, found: Mapping[str, Any]) -> None:

@@ -9,7 +9,6 @@ a module waits here; a bridge, or a command, then sends it to the next hub.
 from __future__ import annotations
 
 import asyncio
-import importlib.abc
 import logging
 import os
 import sys
@@ -146,7 +145,7 @@ async def _starts(trial: Sequence[str]) -> bool:
         return False
 
 
-class CodeGuard(importlib.abc.MetaPathFinder):
+class CodeGuard:
     """Finder of modules that finds none of Tabane's after its files were replaced, until it is ``lifted``."""
 
     lifted = False

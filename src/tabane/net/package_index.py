@@ -110,16 +110,13 @@ def _uv_settings(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def _pip_indexes(environment: Mapping[str, str], prefix: str) -> Iterator[PackageIndex]:
     written = _pip_settings(environment, prefix)
-    if _is_on(environment.get("PIP_NO_INDEX") or written.get("no-index", "")):
+    off = environment.get("PIP_NO_INDEX") or written.get("no-index", "")
+    if off.lower() in ("1", "true", "yes", "on"):
         return
     default = environment.get("PIP_INDEX_URL") or written.get("index-url") or DEFAULT
     more = environment.get("PIP_EXTRA_INDEX_URL") or written.get("extra-index-url", "")
     yield PackageIndex(default)
     yield from map(PackageIndex, more.split())
-
-
-def _is_on(value: str) -> bool:
-    return value.lower() in ("1", "true", "yes", "on")
 
 
 def _pip_settings(environment: Mapping[str, str], prefix: str) -> dict[str, str]:

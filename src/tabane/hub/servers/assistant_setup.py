@@ -33,12 +33,13 @@ from tabane.servers.assistants.consolidation import (
     MovedEntry,
     SetupPlan,
     apply,
+    blocked_servers,
     edited,
     plan_setup,
 )
 from tabane.servers.assistants.entry_check import EntryCheck, check_entry
-from tabane.servers.assistants.first_requests import first_request
-from tabane.servers.assistants.formats import definition, format_of
+from tabane.servers.assistants.first_requests import request_after
+from tabane.servers.assistants.formats import format_of
 from tabane.servers.assistants.importing import ImportedServer, input_variable, is_off, with_inputs
 from tabane.servers.assistants.installation import TabaneCommand, launcher, snippet
 from tabane.servers.assistants.restoration import (
@@ -51,9 +52,8 @@ from tabane.servers.assistants.restoration import (
     value_at,
 )
 from tabane.servers.assistants.table import CLIENTS, Client, UserMachine, client_named
-from tabane.servers.configuration import configuration_of, why_disabled, written_definitions
+from tabane.servers.configuration import written_definitions
 from tabane.servers.editing import add_servers, check_addable
-from tabane.servers.foreign_keys import our_definition
 from tabane.servers.masking import MASK, masked, masked_value
 from tabane.servers.plain_secrets import plain_secrets
 from tabane.servers.redaction import Redactor, is_secret_name
@@ -237,8 +237,9 @@ class AssistantSetups:
         referred = referred_names(ours, file.settings_texts) | referred_names(definitions)
         naming = SecretNaming(file.store.get, file.environment, referred)
         moves = moves_of(definitions, naming)
-        plan = plan.withheld(_blocked(file, {**ours, **moves.definitions}, moves))
-        return _Planned(file, plan, taken, moves, missing)
+        variables = file.variables.with_secrets(moves.values)
+        blocked = blocked_servers(file.path, {**ours, **moves.definitions}, variables)
+        return _Planned(file, plan.withheld(blocked), taken, moves, missing)
 
     def _machine(self) -> UserMachine:
         environ = self._context.environment
@@ -278,22 +279,15 @@ class AssistantSetups:
     def _check(self, done: AppliedPlan) -> EntryCheck | None:
         """Make a call through Tabane's entry, as the assistant will; None if it has none."""
         part = done.part
-        if part.file is None or part.problem is not None or not part.entries:
+        if part.problem is not None or not part.own_entry:
             return None
-        entry = definition(part.file.place.shape, next(iter(part.entries.values()))) or {}
-        return check_entry(entry, self._context.environment)
+        return check_entry(part.own_entry, self._context.environment)
 
     def _request(self, done: Sequence[AppliedPlan], found: StartedServers) -> Message | None:
         """Return what to say to an assistant first: about a server that has just moved, if there is one."""
         moved = {move.server for each in done for move in each.moves}
         written = written_definitions(self._changes.file_now().path)
-        ours = {
-            name: our_definition(each.items()).values
-            for name, each in sorted(written.items(), key=lambda pair: pair[0] not in moved)
-            if isinstance(each, dict) and name not in found.failed
-        }
-        request = first_request({name: each for name, each in ours.items() if not is_off(each)})
-        return request[1] if request is not None else None
+        return request_after(written, moved, found.failed)
 
     def _session_rows(self) -> list[dict[str, Any]]:
         sessions = [session for session in self._sessions if session.caller.face is Face.MCP]
@@ -325,17 +319,6 @@ def _chosen(backups: Backups, params: ChosenAssistants) -> list[FileBackup]:
     """Return the backups of some assistants, or of all."""
     names = [_client(name).name for name in params.assistants]
     return [each for each in backups.all(names) if client_named(each.client) is not None]
-
-
-def _blocked(file: ServersFileNow, definitions: Mapping[str, Any], moves: SecretMoves) -> dict[str, Message]:
-    """Return the servers that the hub would not start though they are switched on, and why."""
-    found: dict[str, Message] = {}
-    variables = file.variables.with_secrets(moves.values)
-    for server in configuration_of(file.path, definitions, variables).servers:
-        why = why_disabled(server)
-        if why is not None and not is_off(our_definition(definitions[server.name].items()).values):
-            found[server.name] = say("Tabane cannot start it yet: {why}", why=why)
-    return found
 
 
 def _answered(server: ImportedServer) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -397,17 +380,7 @@ def _done_row(done: AppliedPlan, check: EntryCheck | None, lang: Lang) -> dict[s
         "status": done.status,
         "moves": [_move_row(move, ()) for move in done.moves],
         "backup": str(done.backup) if done.backup else None,
-        "check": None if check is None else _check_row(check, lang),
-    }
-
-
-def _check_row(check: EntryCheck, lang: Lang) -> dict[str, Any]:
-    return {
-        "works": check.problem is None,
-        "seconds": round(check.seconds, 3),
-        "tools": check.tools,
-        "called": check.called,
-        "problem": check.problem.render(lang) if check.problem else None,
+        "check": None if check is None else check.row(lang),
     }
 
 

@@ -19,7 +19,6 @@ from tabane.errors import ConfigurationError, TabaneError
 from tabane.messages import Message, say
 from tabane.servers.assistants.formats import Entry, FileFormat, definition, format_of
 from tabane.servers.assistants.importing import (
-    ImportCandidate,
     ImportSource,
     PlacedServer,
     ServerImportPlan,
@@ -45,8 +44,10 @@ from tabane.servers.assistants.restoration import (
     value_at,
 )
 from tabane.servers.assistants.table import CLIENTS, Client, ClientFile, ServersPlace, UserMachine
+from tabane.servers.configuration import configuration_of, why_disabled
 from tabane.servers.editing import folder_lock
 from tabane.servers.foreign_keys import our_definition
+from tabane.servers.variables import Variables
 from tabane.settings.editing import FormatSyntaxError, UnsafeTextEdit
 from tabane.settings.files import write_private
 
@@ -105,6 +106,13 @@ class AssistantPlan(Struct, frozen=True):
         """Whether Tabane's entry has to be written."""
         return self.status in ("installed", "updated")
 
+    @property
+    def own_entry(self) -> dict[str, Any]:
+        """The entry for Tabane's own tools, as a definition; empty if there is none."""
+        if self.file is None or not self.entries:
+            return {}
+        return definition(self.file.place.shape, next(iter(self.entries.values()))) or {}
+
 
 class SetupPlan(Struct, frozen=True):
     """What setup would do: the assistants on this machine, and the servers that are imported for them.
@@ -119,6 +127,16 @@ class SetupPlan(Struct, frozen=True):
     def withheld(self, names: Mapping[str, Message]) -> SetupPlan:
         """Return the plan with the entries of these servers of Tabane left where they are, and why."""
         return structs.replace(self, assistants=tuple(_withheld(each, names) for each in self.assistants))
+
+
+def blocked_servers(path: Path, definitions: Mapping[str, Any], variables: Variables) -> dict[str, Message]:
+    """Return the servers that a hub would not start though they are switched on, and why."""
+    found: dict[str, Message] = {}
+    for server in configuration_of(path, definitions, variables).servers:
+        why = why_disabled(server)
+        if why is not None and not is_off(our_definition(definitions[server.name].items()).values):
+            found[server.name] = say("Tabane cannot start it yet: {why}", why=why)
+    return found
 
 
 class SetupOptions(Struct, frozen=True):
@@ -261,7 +279,9 @@ class _Planner:
                 except UnsafeTextEdit:
                     why = say("it cannot be removed from the file safely. Remove it yourself.")
             if why is not None:
-                stays.append(StayingEntry(_shown_name(found), why))
+                stays.append(
+                    StayingEntry(f"{found.name} ({found.folder.name})" if found.folder else found.name, why)
+                )
                 continue
             folder = str(found.folder) if found.folder else None
             limits, state = limits_in(placed.definition), _state_at(value, found.place)
@@ -320,10 +340,6 @@ def _same_file(one: Path, other: Path) -> bool:
 
 def _state_at(value: Any, path: Keys) -> str:
     return state_of(repr(value_at(value, path)))
-
-
-def _shown_name(found: ImportCandidate) -> str:
-    return f"{found.name} ({found.folder.name})" if found.folder else found.name
 
 
 def _is_ours(place: ServersPlace, there: object) -> bool:
@@ -534,6 +550,10 @@ def _backup(
         states.append(state_of(current))
         changes = [*earlier.changes, *changes]
         folders = earlier.folders
+    by_path: dict[Keys, EntryChange] = {}
+    for change in changes:  # one for each path: that of a moved entry if there is one
+        if change.path not in by_path or by_path[change.path].server is None:
+            by_path[change.path] = change
     mode = f"{stat.S_IMODE(target.stat().st_mode):04o}" if current is not None else None
     return FileBackup(
         client=part.client.name,
@@ -544,15 +564,6 @@ def _backup(
         before=before,
         after=text,
         states=tuple(states),
-        changes=tuple(_unique(changes)),
+        changes=tuple(by_path.values()),
         folders=folders,
     )
-
-
-def _unique(changes: Iterable[EntryChange]) -> Iterator[EntryChange]:
-    """Yield the changes, one for each path: that of a moved entry if there is one."""
-    found: dict[Keys, EntryChange] = {}
-    for change in changes:
-        if change.path not in found or found[change.path].server is None:
-            found[change.path] = change
-    yield from found.values()

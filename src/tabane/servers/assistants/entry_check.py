@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from tabane.errors import TabaneError
-from tabane.messages import Message, say
+from tabane.messages import Lang, Message, say
 from tabane.servers.foreign_keys import our_definition
 
 LIMIT = 30.0
@@ -46,6 +46,16 @@ class EntryCheck(Struct, frozen=True):
     tools: int = 0
     called: str | None = None
     problem: Message | None = None
+
+    def row(self, lang: Lang) -> dict[str, Any]:
+        """Return the result for JSON."""
+        return {
+            "works": self.problem is None,
+            "seconds": round(self.seconds, 3),
+            "tools": self.tools,
+            "called": self.called,
+            "problem": self.problem.render(lang) if self.problem else None,
+        }
 
 
 def check_entry(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from tabane.messages import Message, say
+from tabane.servers.assistants.importing import is_off
+from tabane.servers.foreign_keys import our_definition
 
 _REQUESTS: tuple[tuple[str, Message], ...] = (
     ("filesystem", say("List the files in {place}, newest first.")),
@@ -28,6 +30,22 @@ _REQUESTS: tuple[tuple[str, Message], ...] = (
 )
 
 
+def request_after(
+    written: Mapping[str, Any], moved: Container[str], failed: Container[str]
+) -> Message | None:
+    """Return what to say first after a setup: about a server that has just moved, if one can be used.
+
+    ``written`` are the definitions of the servers file.
+    """
+    ours = {
+        name: our_definition(each.items()).values
+        for name, each in sorted(written.items(), key=lambda pair: pair[0] not in moved)
+        if isinstance(each, dict) and name not in failed
+    }
+    request = first_request({name: each for name, each in ours.items() if not is_off(each)})
+    return request[1] if request is not None else None
+
+
 def first_request(servers: Mapping[str, Mapping[str, Any]]) -> tuple[str, Message] | None:
     """Return a server and a request that uses it; None if there is no server.
 
@@ -38,13 +56,9 @@ def first_request(servers: Mapping[str, Mapping[str, Any]]) -> tuple[str, Messag
             parts = [name, definition.get("command"), definition.get("url"), *(definition.get("args") or ())]
             text = " ".join(part for part in parts if isinstance(part, str)).lower()
             if re.search(rf"(?<![a-z])(?:{pattern})(?![a-z])", text):
-                return name, Message(request.template, place=_folder_in(definition))
+                words = definition.get("args") or ()
+                folders = [part for part in words if isinstance(part, str) and part.startswith(("/", "~"))]
+                return name, Message(request.template, place=folders[-1] if folders else "~")
     for name in servers:
         return name, say("Which tools does {server} have? Try one that only reads.", server=name)
     return None
-
-
-def _folder_in(definition: Mapping[str, Any]) -> str:
-    args = definition.get("args") or ()
-    folders = [part for part in args if isinstance(part, str) and part.startswith(("/", "~"))]
-    return folders[-1] if folders else "~"

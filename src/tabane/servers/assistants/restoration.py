@@ -250,7 +250,10 @@ def _finished(
 ) -> Restoration:
     kept = None
     if not dry:
-        _remove_folders(backup)
+        if not os.path.lexists(backup.path):
+            for folder in backup.folders:  # the deepest first
+                with suppress(OSError):
+                    os.rmdir(folder)
         if remarks:  # an entry that the user's newer one hides is still in there
             kept = backups.set_aside(backup)
         else:
@@ -264,13 +267,6 @@ def _replace(target: Path, text: str | None) -> None:
         return
     mode = stat.S_IMODE(target.stat().st_mode)
     write_private(target, text.encode(), mode)
-
-
-def _remove_folders(backup: FileBackup) -> None:
-    if not os.path.lexists(backup.path):
-        for folder in backup.folders:  # the deepest first
-            with suppress(OSError):
-                os.rmdir(folder)
 
 
 def read_text(path: Path) -> str | None:
@@ -442,8 +438,8 @@ def _with_target(form: Form, text: str, path: Keys, target: Any, before: str) ->
     if target is GONE:
         return text
     text = editing.with_entry(text, path, target)
-    if form in ("json", "jsonc") and (raw := _json_text(before, path)) is not None:
-        span = _json_span(text, path)
+    if form in ("json", "jsonc") and (written := _json_span(before, path)) is not None:
+        span, raw = _json_span(text, path), before[written[0] : written[1]]
         if span is not None and same_value(json_value(raw), target):
             text = text[: span[0]] + raw + text[span[1] :]
     return text
@@ -455,11 +451,6 @@ def json_value(text: str) -> Any:
         return read_document(text).value
     except JsonSyntaxError:
         return GONE
-
-
-def _json_text(text: str, path: Keys) -> str | None:
-    span = _json_span(text, path)
-    return text[span[0] : span[1]] if span else None
 
 
 def _json_span(text: str, path: Keys) -> tuple[int, int] | None:
