@@ -124,11 +124,29 @@ class Backups:
         return None
 
     def all(self, clients: Iterable[str] = ()) -> list[FileBackup]:
-        """Return all backups, or those of some clients. Raises ConfigurationError."""
+        """Return all backups, or those of some clients, without those of :meth:`unreadable`."""
+        found: list[FileBackup] = []
+        for path in self._paths(clients):
+            with suppress(ConfigurationError, FileNotFoundError):  # another undo may have been first
+                found.append(_read_backup(path))
+        return found
+
+    def unreadable(self, clients: Iterable[str] = ()) -> list[Restoration]:
+        """Return the backups that cannot be used, such as those of a newer version, and why."""
+        found: list[Restoration] = []
+        for path in self._paths(clients):
+            try:
+                with suppress(FileNotFoundError):
+                    _read_backup(path)
+            except ConfigurationError as error:
+                client = path.name.rpartition("-")[0]
+                found.append(Restoration(client, path, "failed", (error.message,), path))
+        return found
+
+    def _paths(self, clients: Iterable[str]) -> list[Path]:
         chosen = frozenset(clients)
         paths = sorted(self.folder.glob("*-????????.json"))
-        found = [_read_backup(path) for path in paths]
-        return [each for each in found if not chosen or each.client in chosen]
+        return [path for path in paths if not chosen or path.name.rpartition("-")[0] in chosen]
 
     def save(self, backup: FileBackup) -> Path:
         """Write a backup. It is on disk at the return. Raises ConfigurationError and OSError."""
