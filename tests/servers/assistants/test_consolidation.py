@@ -692,6 +692,17 @@ def test_a_backup_that_cannot_be_used_hinders_no_other(desk: Desk, content: str)
         apply(part(desk.plan("cursor", mode="code")), desk.backups)
 
 
+def test_what_a_killed_setup_left_half_written_goes_with_the_undo(desk: Desk) -> None:
+    desk.write("cursor", FILES["cursor"])
+    desk.set_up("cursor")
+    part, now = (desk.backups.folder / f".cursor-1234abcd.json.{name}.part" for name in ("1", "2"))
+    for path in (part, now):
+        path.write_text(SECRET)
+    os.utime(part, (0, 0))
+    desk.undo()
+    assert list(desk.backups.folder.iterdir()) == [now]
+
+
 def test_one_setup_at_a_time_imports_servers(desk: Desk) -> None:
     ended: list[str] = []
 

@@ -11,6 +11,7 @@ import copy
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import SequenceMatcher
@@ -38,6 +39,9 @@ VERSION = 1
 _LARGEST = 8 * LIMIT
 TRIES = 5
 """Times that a file is read again because its program has just written it."""
+
+_ABANDONED = 10.0
+"""Seconds after which a half-written backup is no longer being written."""
 
 _MOST_LINES = 4_000
 """Lines between the first and the last difference of two texts that are compared line by line."""
@@ -171,6 +175,10 @@ class Backups:
         """Delete a backup, and the folder if it is empty then."""
         with suppress(FileNotFoundError):
             self.path_for(backup.client, Path(backup.path)).unlink()
+        for part in self.folder.glob(".*.part"):  # of a setup that was killed: it has keys, too
+            with suppress(OSError):
+                if time.time() - part.stat().st_mtime > _ABANDONED:
+                    part.unlink()
         with suppress(OSError):
             self.folder.rmdir()
 
