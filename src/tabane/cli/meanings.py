@@ -12,14 +12,11 @@ import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import click
-
-from tabane.cli.options import configured_servers
-from tabane.cli.output import filled, text
-from tabane.messages import Message, say
+from tabane.messages import Message, filled, say
+from tabane.settings import load_settings
 from tabane.text.nearest_names import nearest
 
 RUN: Mapping[str, str] = {
@@ -157,6 +154,8 @@ RUN: Mapping[str, str] = {
     "hub restart": "restart",
     "hub logs": "logs",
     "down": "stop",
+    "off": "stop",
+    "on": "start",
     "shutdown": "stop",
     "kill": "stop",
     "quit": "stop",
@@ -300,6 +299,8 @@ ADVICE: Mapping[str, Message] = {
     "sessions": say("tabane status shows how many assistants are connected."),
     "prompts": say("To find prompts and resources of servers: tabane tools search QUERY --kind prompts"),
     "resources": say("To find resources of servers: tabane tools search QUERY --kind resources"),
+    "undo": say("To take back what tabane setup changed: tabane setup --undo"),
+    "whoami": say("This hub and its home: tabane status. Keys, and what they may do: tabane keys list"),
     "reset": say(
         "To start the hub again: tabane restart. To start from nothing, delete its home: tabane status"
     ),
@@ -481,7 +482,7 @@ def understood(args: Sequence[str], commands: Mapping[str, object]) -> Understoo
     leading = words[:3]
     if leading[:1] == ["help"]:
         return Understood([*words[1:], "--help"] if words[1:] != ["all"] else ["--help-all"])
-    if swapped := _swapped(words, commands):
+    if swapped := _swapped(words, commands) or _imported(words):
         return swapped
     for length in (3, 2, 1):
         typed = " ".join(leading[:length])
@@ -525,6 +526,16 @@ def _swapped(words: Sequence[str], commands: Mapping[str, object]) -> Understood
     return Understood([group, words[0], *words[2:]]) if group in commands and group in _GROUPS else None
 
 
+def _imported(words: Sequence[str]) -> Understood | None:
+    """Return the import of a file by its name: an archive of posts, or a file with servers."""
+    if len(words) < 2 or words[0].lower() != "import":
+        return None
+    ending = os.path.splitext(words[1].lower())[1]
+    if ending in (".zip", ".csv", ".js"):
+        return Understood(["posts", *words])
+    return Understood(["servers", "import", "--from", *words[1:]]) if ending == ".json" else None
+
+
 _GROUPS = frozenset(
     ("servers", "tools", "docs", "posts", "models", "keys", "profiles", "projects", "secrets", "settings")
 ) | {"jobs", "tasks", "questions"}
@@ -545,6 +556,10 @@ def in_group(path: str, words: Sequence[str], commands: Sequence[str]) -> Unders
         return Understood([*target[1:], *words[1:]])
     if key in ADVICE:
         return Understood(advice=with_file(ADVICE[key]))
+    if path == "servers" and name == "install" and len(words) == 2 and "://" not in words[1]:
+        return Understood(["find", words[1]])  # a name alone says no command
+    if path == "settings" and len(words) == 1 and "=" in name:
+        return Understood(["set", name])
     if act := same_act(name, commands):
         return Understood([act, *words[1:]])
     if len(words) > 1 and (act := words[1] if words[1] in commands else same_act(words[1], commands)):
@@ -556,10 +571,12 @@ def in_group(path: str, words: Sequence[str], commands: Sequence[str]) -> Unders
     return None
 
 
-def unknown_command(words: Sequence[str], leaves: Mapping[str, Sequence[str]]) -> Message | None:
+def unknown_command(
+    words: Sequence[str], leaves: Mapping[str, Sequence[str]], servers: Container[str]
+) -> Message | None:
     """Return what to type instead of a first word that no table knows; None if only letters can help.
 
-    ``leaves`` are the commands inside of groups, by their names.
+    ``leaves`` are the commands inside of groups, by their names; ``servers`` are the names of servers.
     """
     name = words[0]
     if name.startswith(("{", "[")):
@@ -576,7 +593,7 @@ def unknown_command(words: Sequence[str], leaves: Mapping[str, Sequence[str]]) -
         return say("To search everything: {line}", line=_line("search", *words))
     if "__" in name:
         return say("To call a tool: {line}", line=_line("tools call", *words))
-    if name in configured_servers():
+    if name in servers:
         return say(
             "{name!n} is a server. Its tools: {line}", name=name, line=_line("tools list --server", name)
         )
@@ -584,36 +601,6 @@ def unknown_command(words: Sequence[str], leaves: Mapping[str, Sequence[str]]) -
         lines = ", ".join(_line(leaf, *words[1:]) for leaf in leaves[name])
         return say("{name} is a command of a group. Write: {lines}", name=name, lines=lines)
     return None
-
-
-def explained(error: click.UsageError, path: str, words: Sequence[str]) -> str:
-    """Return the sentence of an error of usage: what is right, if that is known, else what is wrong."""
-    if isinstance(error, click.NoSuchOption):
-        advice = option_advice(path, error.option_name) or odd_characters(words)
-        return f"{error.message} {text(advice)}" if advice else error.format_message()
-    if isinstance(error, click.MissingParameter):
-        example = _example(error.ctx.command if error.ctx else None)
-        missing = error.format_message().rstrip(".")
-        return text(say("{missing}. Example: {line}", missing=missing, line=example)) if example else missing
-    if not any(_is(error, sentence) for sentence in _UNEXPECTED):
-        return error.format_message()
-    advice = odd_characters(words) or extra_words(path, [word for word in words if not word.startswith("-")])
-    return text(advice) if advice else error.format_message()
-
-
-_UNEXPECTED = (say("Got unexpected extra argument ({args})"), say("Got unexpected extra arguments ({args})"))
-
-
-def _is(error: click.UsageError, sentence: Message) -> bool:
-    """Return whether an error says this sentence of click, whatever is in its place for arguments."""
-    before, _, after = text(sentence).partition("{args}")
-    return error.message.startswith(before) and error.message.endswith(after)
-
-
-def _example(command: click.Command | None) -> str:
-    """Return the first example of the help of a command, if it has one."""
-    lines = (command.epilog or "").splitlines() if command else []
-    return next((line.strip() for line in lines if line.startswith("  tabane")), "")
 
 
 def by_letters(path: str, name: str, commands: Sequence[str]) -> Message:
@@ -739,6 +726,4 @@ def with_file(message: Message) -> Message:
     """Return the message with the path of the servers file, if it names it."""
     if "{file}" not in message.template:
         return message
-    from tabane.settings import load_settings
-
     return filled(message, {"file": load_settings({}, os.environ).servers})

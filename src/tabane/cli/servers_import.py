@@ -216,6 +216,8 @@ def import_(
     with terminal.working(say("Looking for servers")):
         if given:
             found_sources = [source_of(Path(os.path.abspath(given)))]
+            if problem := found_sources[0].problem:
+                raise ConfigurationError(problem)
         else:
             known = [client for client in CLIENTS if not clients or client.name in clients]
             found_sources = list(sources(known, machine(), Path.cwd()))
@@ -227,8 +229,6 @@ def import_(
     moves = SecretMoves(planned.definitions) if plain else moves_of(planned.definitions, naming)
     preview = ImportPreview(place, found_sources, planned, moves.definitions, moves.values)
     preview.show(terminal)
-    if given and found_sources[0].problem:
-        raise ConfigurationError(found_sources[0].problem)
     if planned.taken and not dry_run:
         # report a file that cannot be changed before asking
         check_addable(place.path, moves.definitions)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, field
 
-from tabane.cli.install import known_client, machine, tabane_command
+from tabane.cli.install import keep_environment, known_client, machine, tabane_command
 from tabane.cli.options import agreed_option, dry_run_option, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
@@ -23,7 +23,7 @@ from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.cli.servers_import import InputAnswers, report_missing
 from tabane.cli.setup_completion import CLIENT as COMPLETION
 from tabane.cli.setup_completion import offer_completion
-from tabane.errors import BadArguments, ConfigurationError, TabaneError
+from tabane.errors import BadArguments, TabaneError
 from tabane.hub.local.endpoint import home_of
 from tabane.messages import Message, say
 from tabane.servers.assistants.consolidation import (
@@ -34,6 +34,7 @@ from tabane.servers.assistants.consolidation import (
     apply,
     plan_setup,
 )
+from tabane.servers.assistants.entry_check import check_entry
 from tabane.servers.assistants.first_requests import first_request
 from tabane.servers.assistants.formats import definition
 from tabane.servers.assistants.importing import ImportedServer, is_off, with_inputs
@@ -43,7 +44,6 @@ from tabane.servers.configuration import configuration_of, why_disabled, written
 from tabane.servers.editing import add_servers, check_addable
 from tabane.servers.foreign_keys import our_definition
 from tabane.servers.secret_store import SecretMoves, keeping, moves_of, with_values
-from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -331,7 +331,13 @@ class _Done(Struct):
             terminal.note(say("{server!n} does not start yet: {why}", server=server, why=why))
         if self.started.pending:
             names = ", ".join(self.started.pending)
-            terminal.say(say("Still starting: {names}. Look later with: tabane servers list", names=names))
+            terminal.say(
+                say(
+                    "Tabane goes on preparing {names}: the first start of a server may download it. To see "
+                    "how far it is: tabane servers list",
+                    names=names,
+                )
+            )
         if self.answers is not None:
             report_missing(terminal, self.answers.missing)
 
@@ -341,7 +347,8 @@ class _Done(Struct):
         if not works or terminal.json:
             return
         definitions = _usable(self.planning, self.started)
-        request = first_request(definitions)
+        ready = {name: each for name, each in definitions.items() if name not in self.started.pending}
+        request = first_request(ready or definitions)
         terminal.say("")
         terminal.say(say("Restart {titles}.", titles=", ".join(works)))
         if request is not None:
@@ -358,7 +365,7 @@ class _Setup:
     def run(self) -> _Done:
         terminal, place, planning = self._terminal, self._place, self._planning
         check_passphrase(terminal, place.settings.home)
-        _record_environment()
+        keep_environment()
         terminal.hub()  # if it cannot start, nothing changes
         answers = InputAnswers(terminal, naming_of(place, planning.plan.servers.definitions), plain=False)
         names = self._import(answers)
@@ -373,6 +380,7 @@ class _Setup:
                 started = start_added(terminal, place, names, follow=False)
         with terminal.working(say("Making a call through each entry")):
             self._check(done)
+            self._look_again(started)
         secrets = [*planning.moves.names, *answers.values]
         return _Done(planning, done, started, secrets, answers)
 
@@ -394,25 +402,22 @@ class _Setup:
         except TabaneError as error:
             return _DoneAssistant(part, error=error)
 
-    def _check(self, done: Sequence[_DoneAssistant]) -> None:
-        from tabane.servers.assistants.entry_check import (
-            check_entry,  # starts processes, for this one command
-        )
+    def _look_again(self, started: AddedServers) -> None:
+        """Ask for the servers that were still starting: most of them are ready after the calls."""
+        if not started.pending:
+            return
+        with suppress(TabaneError):
+            rows = {row["name"]: row for row in self._terminal.hub().call("list_servers")["results"]}
+            ready = [name for name in started.pending if (rows.get(name) or {}).get("tools") is not None]
+            started.pending = [name for name in started.pending if name not in ready]
+            started.tools |= {name: rows[name]["tools"] for name in ready}
 
+    def _check(self, done: Sequence[_DoneAssistant]) -> None:
         able = [each for each in done if each.error is None and each.part.entries]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             found = pool.map(lambda each: check_entry(_own_entry(each.part), os.environ), able)
             for each, check in zip(able, found, strict=True):
                 each.check = check
-
-
-def _record_environment() -> None:
-    from tabane.hub.servers.recorded_environment import record_environment
-
-    home = home_of(os.environ)
-    with suppress(ConfigurationError, OSError):  # `tabane doctor` also checks that servers are found
-        private_folder(home)
-        record_environment(home, os.environ)
 
 
 def _own_entry(part: AssistantPlan) -> dict[str, Any]:

@@ -147,7 +147,7 @@ class EverythingSearch:
             _explain(page["results"], answers)
         told = [*(answer.warning for answer in answers), *(error.message for error in failed)]
         if warnings := list(dict.fromkeys(each for warning in told for each in sentences(warning))):
-            page["warning"] = " ".join(warning.render(caller.lang) for warning in warnings)
+            page["warning"] = "\n".join(warning.render(caller.lang) for warning in warnings)
         return page
 
     async def _ask_all(
