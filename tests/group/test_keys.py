@@ -26,7 +26,7 @@ async def test_a_key_works_at_every_hub_until_it_is_revoked_at_one(
 ) -> None:
     async with hubs_in_group(tmp_path, postgres, "keys", SERVERS) as group:
         first, second = group.hubs
-        made = await admin(first, "keys_create", name="team", allow=["c__*"])
+        made = await admin(first, "keys_create", name="team", allow=["c__*"], person="Alice")
         other = second.hub.access.keys
         await until(lambda: other.find(made["secret"]) is not None, "the other hub knows the key")
         bearer = f"Bearer {made['secret']}"
@@ -41,7 +41,7 @@ async def test_a_key_works_at_every_hub_until_it_is_revoked_at_one(
         stranger = {"mcp_session_id": session["mcp_session_id"]}
         assert (await there.post(request("ping"), **stranger)).status == 404
         listed = await admin(second, "keys_list")
-        assert [row["name"] for row in listed["results"]] == ["team"]
+        assert [(row["name"], row["person"]) for row in listed["results"]] == [("team", "Alice")]
         await admin(second, "keys_revoke", key="team")
         assert (await there.post(request("ping", number=3), **session)).status == 401
         await until(lambda: first.hub.access.keys.find(made["secret"]) is None)

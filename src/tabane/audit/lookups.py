@@ -18,10 +18,10 @@ LOOKUPS = (
     *("analyze_usage", "audit_head", "check_definition", "check_init", "explain_flow", "explain_policy"),
     *("find_servers", "follow_job", "get_activity", "get_audit_stats", "get_login", "get_rate_limit_stats"),
     *("get_tool", "get_usage_stats", "health_check", "hub_status", "keys_list", "keys_show"),
-    *("list_approvals", "list_definition_changes", "list_flow_labels", "list_flow_trails"),
+    *("list_approvals", "list_assistants", "list_definition_changes", "list_flow_labels", "list_flow_trails"),
     *("list_hidden_tools", "list_jobs", "list_live_calls", "list_models", "list_questions", "list_servers"),
     *("list_settings", "list_tasks", "list_tools", "model_status", "next_approval", "passphrase_state"),
-    *("profiles_list", "query_audit_logs", "scan_servers", "server_logs", "show_definition"),
+    *("preview_setup", "profiles_list", "query_audit_logs", "scan_servers", "server_logs", "show_definition"),
     *("show_definition_change", "show_live_call", "show_server", "show_task", "test_model"),
 )
 """Operations that read: those of administration, and those of the hub that are not offered over MCP."""

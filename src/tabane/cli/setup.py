@@ -484,7 +484,7 @@ def _undo(terminal: Terminal, clients: Sequence[str], *, dry: bool) -> None:
         check_passphrase(terminal, Path(home))
     backups = Backups(home)
     found = [each for each in backups.all(clients) if not dry or each.client != COMPLETION]
-    done = [undo(backups, each, dry=dry) for each in found]
+    done = [undo(backups, each, dry=dry) for each in found] + backups.unreadable(clients)
     result = {"status": "dry_run" if dry else "undone" if done else "unchanged"}
     if not terminal.show_json({**result, "files": [_restoration_row(each) for each in done]}):
         _tell_undone(terminal, done, dry=dry)

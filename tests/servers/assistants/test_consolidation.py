@@ -301,6 +301,15 @@ def test_limits_of_claude_codes_settings_move_with_the_server(desk: Desk) -> Non
     }
 
 
+def test_a_server_that_gemini_cli_switched_off_is_off(desk: Desk) -> None:
+    table = {"My Files": {"command": "x"}, "b": {"command": "y"}}
+    path = desk.write("gemini-cli", json.dumps({"mcpServers": table}))
+    off = {"my files": {"enabled": False}, "b": {"enabled": True}}
+    path.with_name("mcp-server-enablement.json").write_text(json.dumps(off))
+    desk.set_up("gemini-cli")
+    assert desk.ours == {"My Files": {"command": "x", "enabled": False}, "b": {"command": "y"}}
+
+
 def test_limits_of_cursors_cli_and_of_goose_move_with_the_server(desk: Desk) -> None:
     desk.write("cursor", json.dumps({"mcpServers": {"a": {"command": "x"}}}))
     rules = {"permissions": {"deny": ["Mcp(a:delete)", "Mcp(*, wipe)", "Shell(rm)"]}}
@@ -664,6 +673,34 @@ def test_a_file_of_many_megabytes_is_set_up_in_seconds(desk: Desk) -> None:
     desk.undo()
     assert path.read_bytes() == before
     assert time.process_time() - began < 3
+
+
+@pytest.mark.parametrize("content", ['{"version": 2}', "no backup", ""])
+def test_a_backup_that_cannot_be_used_hinders_no_other(desk: Desk, content: str) -> None:
+    for name in ("cursor", "windsurf"):
+        desk.write(name, FILES[name])
+    desk.set_up("cursor", "windsurf")
+    (damaged,) = desk.backups.folder.glob("cursor-*.json")
+    newer = damaged.read_text().replace('"version": 1', '"version": 2')
+    damaged.write_text(newer if "version" in content else content)
+    assert [each.outcome for each in desk.undo()] == ["restored"]
+    assert desk.path("windsurf").read_bytes() == FILES["windsurf"].encode()
+    (problem,) = desk.backups.unreadable()
+    assert (problem.client, problem.outcome, problem.kept) == ("cursor", "failed", damaged)
+    assert desk.backups.unreadable(["windsurf"]) == []
+    with pytest.raises(Exception, match=r"backup|newer version"):  # a setup does not replace it
+        apply(part(desk.plan("cursor", mode="code")), desk.backups)
+
+
+def test_what_a_killed_setup_left_half_written_goes_with_the_undo(desk: Desk) -> None:
+    desk.write("cursor", FILES["cursor"])
+    desk.set_up("cursor")
+    part, now = (desk.backups.folder / f".cursor-1234abcd.json.{name}.part" for name in ("1", "2"))
+    for path in (part, now):
+        path.write_text(SECRET)
+    os.utime(part, (0, 0))
+    desk.undo()
+    assert list(desk.backups.folder.iterdir()) == [now]
 
 
 def test_one_setup_at_a_time_imports_servers(desk: Desk) -> None:

@@ -180,7 +180,8 @@ class AssistantSetups:
 
         def restore() -> list[dict[str, Any]]:
             backups = Backups(self._context.home)
-            return [_undo_row(undo(backups, each), caller.lang) for each in _chosen(backups, params)]
+            done = [undo(backups, each) for each in _chosen(backups, params)]
+            return [_undo_row(each, caller.lang) for each in (*done, *backups.unreadable(params.assistants))]
 
         async with self._turn:
             return {"results": await asyncio.to_thread(restore)}
@@ -198,7 +199,9 @@ class AssistantSetups:
             if part.file is None:
                 row["lines"] = _lines_to_paste(part.client, command)
             kept = backups.all([part.client.name])
-            row["undo"] = [_undo_row(undo(backups, each, dry=True), lang) for each in kept]
+            looked = [undo(backups, each, dry=True) for each in kept]
+            looked += backups.unreadable([part.client.name])
+            row["undo"] = [_undo_row(each, lang) for each in looked]
             rows.append(row)
         others = [
             {
@@ -387,7 +390,7 @@ def _done_row(done: AppliedPlan, check: EntryCheck | None, lang: Lang) -> dict[s
 def _undo_row(found: Restoration, lang: Lang) -> dict[str, Any]:
     return {
         "name": found.client,
-        "title": _client(found.client).title,
+        "title": known.title if (known := client_named(found.client)) else found.client,
         "path": str(found.path),
         "outcome": found.outcome,
         "remarks": [remark.render(lang) for remark in found.remarks],

@@ -3,8 +3,9 @@
 Sources, for the file with the servers: the references of opencode (``tools``, ``permission``), Gemini CLI
 (``mcp.allowed``, ``tools.exclude``), Amp (``amp.tools.disable``, ``amp.mcpPermissions``) and Zed
 (``agent.profiles``). For other files: Claude Code's "Configure permissions" (``mcp__SERVER__TOOL`` in
-settings.json), "Permissions" of Cursor's CLI (``Mcp(SERVER:TOOL)`` in cli-config.json), and goose's "Tool
-permissions" (permission.yaml). Limits of a single agent or profile that is not the default are not read.
+settings.json), "Permissions" of Cursor's CLI (``Mcp(SERVER:TOOL)`` in cli-config.json), goose's "Tool
+permissions" (permission.yaml), and Gemini CLI's mcpServerEnablement.ts. Limits of a single agent or profile
+that is not the default are not read.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tabane.servers.assistants.table import Client, UserMachine
 from tabane.servers.foreign_keys import narrow
 
 Rules = Iterable[tuple[str, str]]
-"""Patterns of tools as a program names them, and what it says about them: deny or confirm."""
+"""Patterns of tools as a program names them, and what it says: deny, confirm, or off for a whole server."""
 
 
 class ToolRules(Struct, frozen=True):
@@ -58,6 +59,8 @@ class ServerFilters:
         )
         for key, globs in ToolRules(rules).keys().items():
             narrow(made, key, globs)
+        if any(state == "off" for _, state in rules):
+            made["enabled"] = False
         mcp = self._table("mcp")
         excluded = [*_texts_in(mcp.get("excluded")), *_texts_in(self._root.get("excludeMCPServers"))]
         allowed = [mcp.get("allowed"), self._root.get("allowMCPServers")]
@@ -130,6 +133,9 @@ def _texts_in(value: object) -> list[str]:
 
 _CURSOR = re.compile(r"Mcp\(\s*([^:,()]+?)\s*[:,]\s*([^()]*?)\s*\)")
 
+_ENABLEMENT = "mcp-server-enablement.json"
+"""Gemini CLI's file of servers that `gemini mcp disable` switched off, by their names in lower case."""
+
 _MANAGED = {
     "linux": "/etc/claude-code/managed-settings.json",
     "darwin": "/Library/Application Support/ClaudeCode/managed-settings.json",
@@ -174,12 +180,19 @@ def _files(client: Client, machine: UserMachine, folder: Path | None) -> Iterato
             yield machine.path("@xdg/cursor/cli-config.json")
     if client.name == "goose":
         yield machine.path("@xdg/goose/permission.yaml")
+    if client.name == "gemini-cli":
+        yield machine.path(".gemini") / _ENABLEMENT
 
 
 def _rules(client: Client, path: Path, read: Reader) -> Iterator[tuple[str, str]]:
     try:
         root = read(path)
     except FileNotFoundError:
+        return
+    if path.name == _ENABLEMENT:
+        for server, each in root.items() if isinstance(root, dict) else ():
+            if isinstance(each, dict) and each.get("enabled") is False:
+                yield f"mcp__{server}", "off"
         return
     key, states = "permissions", {"deny": "deny", "ask": "confirm"}
     if client.name == "goose":
@@ -197,6 +210,10 @@ def _matching(rules: Rules, name: str) -> Iterator[tuple[str, str]]:
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)
     prefixes = dict.fromkeys((f"mcp__{plain}__", f"mcp__{name}__", f"{plain}__", f"{name}__"))
     for pattern, state in rules:
+        if state == "off":
+            if pattern == f"mcp__{name.strip().lower()}":
+                yield "*", state
+            continue
         if pattern in (f"mcp__{plain}", f"mcp__{name}"):
             yield "*", state
             continue

@@ -11,6 +11,7 @@ import copy
 import hashlib
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from difflib import SequenceMatcher
@@ -38,6 +39,9 @@ VERSION = 1
 _LARGEST = 8 * LIMIT
 TRIES = 5
 """Times that a file is read again because its program has just written it."""
+
+_ABANDONED = 10.0
+"""Seconds after which a half-written backup is no longer being written."""
 
 _MOST_LINES = 4_000
 """Lines between the first and the last difference of two texts that are compared line by line."""
@@ -124,11 +128,29 @@ class Backups:
         return None
 
     def all(self, clients: Iterable[str] = ()) -> list[FileBackup]:
-        """Return all backups, or those of some clients. Raises ConfigurationError."""
+        """Return all backups, or those of some clients, without those of :meth:`unreadable`."""
+        found: list[FileBackup] = []
+        for path in self._paths(clients):
+            with suppress(ConfigurationError, FileNotFoundError):  # another undo may have been first
+                found.append(_read_backup(path))
+        return found
+
+    def unreadable(self, clients: Iterable[str] = ()) -> list[Restoration]:
+        """Return the backups that cannot be used, such as those of a newer version, and why."""
+        found: list[Restoration] = []
+        for path in self._paths(clients):
+            try:
+                with suppress(FileNotFoundError):
+                    _read_backup(path)
+            except ConfigurationError as error:
+                client = path.name.rpartition("-")[0]
+                found.append(Restoration(client, path, "failed", (error.message,), path))
+        return found
+
+    def _paths(self, clients: Iterable[str]) -> list[Path]:
         chosen = frozenset(clients)
         paths = sorted(self.folder.glob("*-????????.json"))
-        found = [_read_backup(path) for path in paths]
-        return [each for each in found if not chosen or each.client in chosen]
+        return [path for path in paths if not chosen or path.name.rpartition("-")[0] in chosen]
 
     def save(self, backup: FileBackup) -> Path:
         """Write a backup. It is on disk at the return. Raises ConfigurationError and OSError."""
@@ -153,6 +175,10 @@ class Backups:
         """Delete a backup, and the folder if it is empty then."""
         with suppress(FileNotFoundError):
             self.path_for(backup.client, Path(backup.path)).unlink()
+        for part in self.folder.glob(".*.part"):  # of a setup that was killed: it has keys, too
+            with suppress(OSError):
+                if time.time() - part.stat().st_mtime > _ABANDONED:
+                    part.unlink()
         with suppress(OSError):
             self.folder.rmdir()
 
